@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [
     str(HERE.parent),
     str(HERE / "_extensions"),
-    str(HERE.parent / "examples" / "vbflows_counts"),
+    str(HERE.parent / "tests" / "outside" / "vbflows_counts"),
 ]
 
 project = "vbflows"
@@ -19,7 +19,7 @@ version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())[
 
 extensions = [
     "contract_matrix",
-    "flows.sphinx",
+    "pipeline_pages",
     "formulae",
     "myst_parser",
     "numpydoc",

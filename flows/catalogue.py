@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GROUP = "vbflows.families"
 
 COMMANDS = frozenset(
-    {"certs", "check", "compare", "count", "demo", "init", "runs", "score", "serve", "show"}
+    {"check", "compare", "count", "demo", "init", "runs", "score", "serve", "show"}
     | {"simulate", "warm"}
 )
 """Names that no pipeline can have: the other commands."""

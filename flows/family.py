@@ -245,34 +245,12 @@ class CutsTogether(Protocol):
         """Return groups of positions of files; no unit has rows in two groups."""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """About how many CPU seconds a row takes, and who else can do a part of them.
-
-    Attributes
-    ----------
-    fit, rest
-        CPU seconds a row, in the fit and in the rest of a run.
-    locked
-        The share of the work that holds Python's lock, which threads of one process do one after
-        the other; 0 where nearly all of it is in compiled code.
-    workers
-        Whether workers can end before one process: not where a fit is many short sweeps, each a
-        trip to them.
-    """
-
-    fit: float
-    rest: float
-    locked: float = 1.0
-    workers: bool = True
-
-
 @runtime_checkable
-class Forecasts(Protocol):
-    """A family that knows about how long its runs take."""
+class Threaded(Protocol):
+    """A family whose work can be done by several threads of one process."""
 
-    def cost(self, settings: Any) -> Cost:
-        """Return what a row costs, about."""
+    def threads(self, settings: Any) -> bool:
+        """Return whether most of it is in compiled code that releases Python's lock."""
 
 
 @runtime_checkable

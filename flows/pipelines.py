@@ -10,6 +10,30 @@ from functools import cache, partial
 from typing import Any
 
 from flows.catalogue import PIPELINES, pipeline_named
+from flows.settings import ComputeSettings
+
+
+def score(
+    run: str, source: str, target: str, compute: ComputeSettings | None = None
+) -> dict[str, Any]:
+    """Apply the posterior of a finished run to new data and publish the result.
+
+    Parameters
+    ----------
+    run
+        The finished run: its target, or TARGET/runs/RUN_ID.
+    source
+        Path, folder, glob or URL of the new data.
+    target
+        Folder or URL that gets the scores.
+    compute
+        Where to compute; by default in this process.
+    """
+    from flows.run.events import Events
+    from flows.run.pipeline import score_pipeline
+
+    where = compute or ComputeSettings.model_validate({})
+    return score_pipeline(run, Events(), source, target, where)
 
 
 @cache

@@ -90,7 +90,9 @@ def test_settings_that_a_page_names_exist(page):
 
 def test_the_walk_through_is_short():
     assert (
-        len((ROOT / "examples/vbflows_counts/vbflows_counts/model.py").read_text().splitlines())
+        len(
+            (ROOT / "tests/outside/vbflows_counts/vbflows_counts/model.py").read_text().splitlines()
+        )
         <= 120
     )
 

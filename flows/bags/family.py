@@ -47,7 +47,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from vbmodels.bags.batch import Bags, even_bounds
 from vbmodels.bags.gp_data import MultiLabelBags
@@ -72,15 +72,6 @@ EMPTY_BY = {
     "embedding": "bag without instances, scored by its size",
 }
 """What becomes of a bag without instances, by the model."""
-COSTS = {
-    "auto": Cost(8e-4, 2e-4, locked=0.5, workers=False),
-    "embedding": Cost(1e-4, 1.5e-4, locked=0.5),
-}
-"""Seconds an instance, of some 5 to 20 in a bag, at the 10,000 instances where the choice of
-workers hangs on it (at 100,000 auto takes half); of the others, those of vMMIC.
-
-Half of the time is in products of matrices, which release Python's lock. The many short sweeps of
-auto are trips that two workers need twice one process's CPU for (benchmarks/scale.md)."""
 
 
 class BagsFamily:
@@ -90,9 +81,9 @@ class BagsFamily:
     suffixes = (*storage.SUFFIXES, *storage.ARRAYS)
     settings = BagSettings
 
-    def cost(self, settings: BagSettings) -> Cost:
-        """Return what an instance costs (benchmarks/scale.md and bag_stack.md)."""
-        return COSTS.get(settings.model, Cost(3e-5, 7e-5, locked=0.5))
+    def threads(self, settings: BagSettings) -> bool:
+        """Return True: half of the time is in products of matrices (benchmarks/scale.md)."""
+        return True
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""

@@ -101,23 +101,3 @@ def warm(
 
     for name, seconds in warmed(names):
         line(f"{name}: {seconds:.0f} s")
-
-
-@app.command()
-def certs(
-    folder: Annotated[
-        str, typer.Argument(help="Local folder for the certificates.", metavar="FOLDER")
-    ],
-    host: Annotated[
-        list[str] | None,
-        typer.Option(help="Name or address of a machine; may be repeated.", metavar="NAME"),
-    ] = None,
-    days: Annotated[
-        int, typer.Option(min=1, max=3650, help="How long they are valid.", metavar="N")
-    ] = 365,
-) -> None:
-    """Make a development CA and certificates for a Dask cluster over TLS."""
-    from flows.engine.certs import make_certificates
-
-    for path in make_certificates(folder, host or (), days):
-        line(path)

@@ -13,7 +13,6 @@ from flows.cli.options import (
     Assign,
     Columns,
     Config,
-    Delta,
     Json,
     MemoryLimit,
     Pipeline,
@@ -62,7 +61,6 @@ def _add_pipeline(name: str) -> None:
             ),
         ] = None,
         reports: Reports = None,
-        delta: Delta = None,
         record: Record = False,
         json_output: Json = False,
     ) -> None:
@@ -76,7 +74,7 @@ def _add_pipeline(name: str) -> None:
             max_iter=max_iter,
             checkpoint_every=checkpoint_every,
         )
-        compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports, delta)
+        compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports)
         from flows.run.launch import launch
 
         with listening(json_output) as shown:
@@ -95,14 +93,13 @@ def score(
     scheduler: Scheduler = None,
     memory_limit: MemoryLimit = None,
     reports: Reports = None,
-    delta: Delta = None,
     record: Record = False,
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
     from flows.run.launch import launch_score
 
-    compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports, delta)
+    compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports)
     with listening(json_output) as shown:
         outcome = launch_score(run, as_given(source), target, compute, record, shown)
     print_outcome(outcome, json_output)

@@ -57,10 +57,10 @@ class _Stop:
 
 def _of_models() -> tuple[type[Exception], ...]:
     """Return how models say that a fit failed; they are loaded by now, if one has."""
-    from vbmodels.core.memoised import NotMemoisable
+    from vbmodels.core.memoised import StatisticsTooLarge
     from vbmodels.core.protocol import NonFiniteBound
 
-    return NonFiniteBound, NotMemoisable
+    return NonFiniteBound, StatisticsTooLarge
 
 
 def _shown(error: Any) -> str:

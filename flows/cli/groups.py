@@ -14,7 +14,7 @@ SECTIONS = {
     "Fit (vbflows PIPELINE --help: its columns, an example, its settings)": tuple(PIPELINES),
     "Look at runs": ("show", "runs", "compare"),
     "Apply a fitted run to new data": ("score",),
-    "Run every night, count reads, secure a cluster, compile": ("serve", "count", "certs", "warm"),
+    "Run every night, count reads, compile": ("serve", "count", "warm"),
 }
 
 

@@ -108,11 +108,11 @@ def compare(
     first: Run,
     second: Run,
     html: Annotated[
-        str, typer.Option(help="Write a page with both reports, too.", metavar="FILE")
+        str, typer.Option(help="Also write a page with both reports.", metavar="FILE")
     ] = "",
     json_output: Json = False,
 ) -> None:
-    """Put two runs side by side: settings, data, results, fit; and their reports, on a page."""
+    """Compare two runs: settings, data, results, fit."""
     from flows.data import storage
     from flows.run import compare as comparing
     from flows.run.show import show_comparison

@@ -60,9 +60,8 @@ Workers = Annotated[
     str | None,
     typer.Option(
         "--workers",
-        help="Local worker processes; 0: this process alone; auto, the default: as many as make "
-        "the run shortest.",
-        metavar="auto|N",
+        help="Local worker processes; by default none: everything in this process.",
+        metavar="N",
     ),
 ]
 Columns = Annotated[
@@ -89,14 +88,6 @@ Reports = Annotated[
     typer.Option(
         "--reports",
         help="Address under which a browser finds the target, for the link on Prefect's page.",
-        metavar="URL",
-    ),
-]
-Delta = Annotated[
-    str | None,
-    typer.Option(
-        "--delta",
-        help="Folder or s3:// URL below which the results are published as Delta tables, too.",
         metavar="URL",
     ),
 ]

@@ -25,7 +25,6 @@ from flows.data.storage import StorageError
 from flows.engine.cache import Cache
 from flows.faults import ComputeError
 from vbmodels.core.in_process import TreeSum, tree_sum
-from vbmodels.core.memoised import ROUNDS
 from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import State, Stats, aligned, to_bytes
 
@@ -64,24 +63,12 @@ class Job:
         Most sweeps.
     checkpoint_every
         Sweeps between two checkpoints.
-    loop
-        ``cavi``, ``squarem`` or ``memoised``; None takes the model's own, or squarem where it can.
-    rounds
-        Of the memoised loop: how often the global parameters move in a sweep.
     settings
         Further (name, value) pairs that a resumed run must share.
     start
         URL of the global parameters of an earlier fit to start near, where the model can.
-    first_locals
-        URL of the local state that each partition's cold start begins with, or None; empty
-        for none at all.
     known_stats
-        URL of the statistics that an earlier fit left of each partition, or None; likewise.
-    remembered
-        URL of the `vbmodels.core.streaming.Remembered` of rows that are in no partition, from
-        whose posterior the fit goes on, by the memoised loop.
-    forgetting_factor
-        What their weight is multiplied by.
+        URL of the statistics that an earlier fit left of each partition, or None; empty for none.
     """
 
     model: Any
@@ -93,14 +80,9 @@ class Job:
     tol: float = 1e-8
     max_iter: int = 1000
     checkpoint_every: int = 10
-    loop: str | None = None
-    rounds: int = ROUNDS
     settings: tuple[tuple[str, str], ...] = ()
     start: str | None = None
-    first_locals: tuple[str | None, ...] = ()
     known_stats: tuple[str | None, ...] = ()
-    remembered: str | None = None
-    forgetting_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -226,7 +208,7 @@ def sweep(order: Order, job: Job, cache: Cache) -> Swept:
         with _blamed(job, index, cache):
             batch = _batch(order, job, index, cache)
             if order.warm is None:
-                before = _first_local(job, index)
+                before = None
             else:
                 before = local_state(order, job, index, order.warm, cache)
             local = _aligned(job.model.local_step(q, batch, before))
@@ -296,7 +278,7 @@ def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -
     at: int | None = number
     while True:
         if at is None:
-            local = _first_local(job, index)
+            local = None
             break
         found, local = cache.get_local(order.attempt, index, at)
         if found:
@@ -328,12 +310,6 @@ def _rebuilt(order: Order, job: Job, index: int, number: int, cache: Cache) -> A
         local = _aligned(job.model.local_step(q, batch, None))
         cache.put_local(order.attempt, index, number, local)
     return local
-
-
-def _first_local(job: Job, index: int) -> Any:
-    """Return what a cold start begins with: nothing, or the state that an earlier fit left."""
-    url = job.first_locals[index] if job.first_locals else None
-    return None if url is None else aligned(read_state(url, State))
 
 
 def _stored_local(job: Job, index: int, number: int, cache: Cache) -> Any:

@@ -222,11 +222,7 @@ def identity(job: Job) -> dict[str, str]:
 
     ``max_iter`` and ``checkpoint_every`` are not part of it: they change no step.
     """
-    settings = {"seed": job.seed, "tol": job.tol, "loop": job.loop, "batch": job.batch}
-    if job.loop == "memoised" or job.remembered is not None:
-        settings["rounds"] = job.rounds
-    if job.remembered is not None:
-        settings["remembered"] = job.remembered
+    settings = {"seed": job.seed, "tol": job.tol, "batch": job.batch}
     described = dict(_described("model", job.model))
     for name, value in settings.items():
         described.update(_described(name, value))

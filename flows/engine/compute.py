@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from flows.engine.executor import Executor, InProcess, OnProgress
 from flows.engine.fit import Job
 from flows.engine.threads import in_threads
-from flows.settings import AUTO, ComputeSettings
+from flows.settings import ComputeSettings
 
 R = TypeVar("R")
 
@@ -84,16 +84,14 @@ class Here:
 def computing(settings: ComputeSettings, threads: int = 1) -> Iterator[Compute]:
     """Provide what the settings ask for, and release it at the end.
 
-    Workers that nobody has chosen a number of (``auto``) are none. This process, where it computes,
-    has so many threads.
+    This process, where it computes, has so many threads.
     """
-    workers = None if settings.workers == AUTO else settings.workers
-    if workers is None and settings.scheduler is None:
+    if settings.workers is None and settings.scheduler is None:
         yield Here(threads)
         return
     from flows.engine import dask as cluster
 
-    with cluster.connect(workers, settings.scheduler, settings.memory_limit) as found:
+    with cluster.connect(settings.workers, settings.scheduler, settings.memory_limit) as found:
         yield found
 
 

@@ -18,14 +18,13 @@ from flows.data.storage import StorageError
 from flows.engine.block import Job
 from flows.engine.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.engine.executor import Executor, InProcess
-from flows.engine.loops import loop_for
 from flows.faults import RunError
 from vbmodels.core.cavi import begin
 from vbmodels.core.convergence import UntilConverged
+from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.protocol import CatchesUp, Continuable, Cursor, Loop, Staged, Step
 from vbmodels.core.state import State, Stats
-from vbmodels.core.streaming import Remembered
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 
@@ -84,7 +83,6 @@ def run_fit(
     *,
     on_step: Callable[[Progress], None] | None = None,
     resume: bool = False,
-    remembered: Remembered | None = None,
 ) -> FitResult:
     """Fit a job's model, from the start or from its last checkpoint.
 
@@ -102,8 +100,6 @@ def run_fit(
         Called after every accepted sweep.
     resume
         Whether to go on from the last checkpoint.
-    remembered
-        What stands at ``job.remembered``, where it was read before.
 
     Raises
     ------
@@ -116,9 +112,7 @@ def run_fit(
         raise ValueError("the executor was made for another job than the one to fit")
     with claim(job.store, job.run_id) as held:
         checkpoints = Checkpoints(job)
-        if remembered is None and job.remembered is not None:
-            remembered = read_state(job.remembered, Remembered)
-        fit, loop = _Fit(job, executor, checkpoints, remembered), loop_for(job, remembered)
+        fit, loop = _Fit(job, executor, checkpoints), loop_of(job.model)
         cursor = fit.resumed() if resume else None
         if cursor is None:
             checkpoints.discard()
@@ -137,11 +131,8 @@ def run_fit(
 class _Fit:
     """What accumulates during a fit."""
 
-    def __init__(
-        self, job: Job, executor: Executor, checkpoints: Checkpoints, before: Remembered | None
-    ) -> None:
+    def __init__(self, job: Job, executor: Executor, checkpoints: Checkpoints) -> None:
         self.job = job
-        self.before = before
         self.executor = executor
         self.checkpoints = checkpoints
         self.iteration: list[int] = []
@@ -158,16 +149,10 @@ class _Fit:
         self.data = observed.digests
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            q = self._first(observed.stats, np.random.default_rng(self.job.seed))
+            q = self._near_earlier(observed.stats, np.random.default_rng(self.job.seed))
         for warning in caught:
             log.warning(str(warning.message))
         return begin(loop, self.job.model, q, self.executor)
-
-    def _first(self, observed: Any, rng: np.random.Generator) -> Any:
-        """Return the first parameters: those that a stream has come to, or `_near_earlier`."""
-        if self.before is not None:
-            return self.before.q
-        return self._near_earlier(observed, rng)
 
     def _near_earlier(self, observed: Any, rng: np.random.Generator) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""
@@ -176,20 +161,26 @@ class _Fit:
             return model.init(observed, rng)
         try:
             before = read_state(url, State)
-            left = {
-                i: read_state(known, Stats)
-                for i, known in enumerate(self.job.known_stats)
-                if known is not None
-            }
         except StorageError as error:
             log.warning(f"the fit starts anew, not from the earlier posterior: {error}")
             return model.init(observed, rng)
         q = model.restart(observed, before, rng)
-        if not isinstance(model, CatchesUp) or not left:
+        if not isinstance(model, CatchesUp) or not (left := self._known_stats()):
             return q
         found = self.executor.map(partial(_new_stats, known=frozenset(left)), q)
         new = [stats for stats in found if stats is not None]
         return model.catch_up(q, before, tree_sum(left.values()), tree_sum(new)) if new else q
+
+    def _known_stats(self) -> dict[int, Stats]:
+        """Return the statistics that an earlier fit left, by partition."""
+        found = {}
+        for i, url in enumerate(self.job.known_stats):
+            if url is not None:
+                try:
+                    found[i] = read_state(url, Stats)
+                except StorageError as error:
+                    log.warning(f"partition {i} counts as new: {error}")
+        return found
 
     def resumed(self) -> Cursor | None:
         """Go back to the last checkpoint that is whole; None if there is none."""

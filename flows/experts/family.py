@@ -42,7 +42,7 @@ from flows.experts.weights import (
     parameters_of,
     weights_of,
 )
-from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive import AdditiveExperts
@@ -59,10 +59,6 @@ class Experts:
     name = "experts"
     suffixes = storage.SUFFIXES
     settings = ExpertSettings
-
-    def cost(self, settings: ExpertSettings) -> Cost:
-        """Return what a row costs with default settings (benchmarks/scale.md)."""
-        return Cost(5e-4, 2e-4)
 
     def check(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
         """List the faults of one file."""

@@ -21,7 +21,6 @@ class ExpertSettings(declared(ExpertOptions)):  # type: ignore[misc]
         "vbflows experts simulated/table.parquet results/ --set n_experts=3",
     )
     page = "docs/pipelines/experts.md"
-    streams = False  # its report judges a run's model beside others of the same rows
     first = ("n_experts", "test_share", "class_weight", "select", "inference")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("categories", "missing", "positive", "rare_below", "max_levels", "standardise"),

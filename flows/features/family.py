@@ -15,7 +15,7 @@ from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.features import check
 from flows.features import coding as feature_coding
@@ -40,10 +40,6 @@ class FeaturesFamily:
     name = "features"
     suffixes = storage.SUFFIXES
     settings = FeatureSettings
-
-    def cost(self, settings: FeatureSettings) -> Cost:
-        """Return what a row costs with default settings (benchmarks/scale.md)."""
-        return Cost(3e-3, 9e-4)
 
     def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file."""

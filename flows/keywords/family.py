@@ -17,7 +17,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
@@ -95,10 +95,6 @@ class Keywords:
     name = "keywords"
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
-
-    def cost(self, settings: KeywordSettings) -> Cost:
-        """Return what a document of a hundred words costs (benchmarks/scale.md)."""
-        return Cost(5e-4, 1.1e-3) if settings.with_phrases else Cost(1.5e-4, 5e-4)
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""

@@ -8,7 +8,6 @@ the same sentences come in the same order, whoever met the first fault.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -16,7 +15,6 @@ from functools import partial
 from flows.data import storage
 from flows.data.partition import unreadable
 from flows.data.storage import InputFile, Sources, StorageError
-from flows.engine.loops import why_not
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, Ingested
 from flows.faults import Fault, InputError
 from flows.run import tasks
@@ -26,28 +24,23 @@ from flows.settings import RunSettings
 
 _SHOWN = 5  # names in a warning
 
-Choose = Callable[[list[InputFile]], list[InputFile]]
-"""Says which of the files that there are a run is to read."""
-
 
 def check_files(
-    family: Family, events: Events, source: Sources, settings: RunSettings, to_fit: bool = True,
-    choose: Choose = list,
-) -> tuple[list[InputFile], list[Checked]]:  # fmt: skip
-    """Read every input file that is chosen whole, and raise all faults at once."""
-    files = _chosen(family, source, choose)
+    family: Family, events: Events, source: Sources, settings: RunSettings, to_fit: bool = True
+) -> tuple[list[InputFile], list[Checked]]:
+    """Read every input file whole, and raise all faults at once."""
+    files = _chosen(family, source)
     return files, _checked(family, events, files, settings, to_fit)
 
 
 def look_at_files(
-    family: Family, events: Events, source: Sources, settings: RunSettings, to_fit: bool = True,
-    choose: Choose = list,
-) -> tuple[list[InputFile], list[Checked]]:  # fmt: skip
+    family: Family, events: Events, source: Sources, settings: RunSettings, to_fit: bool = True
+) -> tuple[list[InputFile], list[Checked]]:
     """Read of every input file what says how to cut it, or all of it where it is checked first.
 
     Where that has a fault, the files are read whole, and all faults are raised at once.
     """
-    files = _chosen(family, source, choose)
+    files = _chosen(family, source)
     if not isinstance(family, ChecksAsItReads):
         return files, _checked(family, events, files, settings, to_fit)
     looked = _each(events, family.look, files, settings)
@@ -158,14 +151,12 @@ def _raise(faults: Sequence[Fault]) -> None:
         raise InputError(faults)
 
 
-def _chosen(family: Family, source: Sources, choose: Choose) -> list[InputFile]:
+def _chosen(family: Family, source: Sources) -> list[InputFile]:
     try:
-        return choose(storage.expand(source, family.suffixes))
+        return storage.expand(source, family.suffixes)
     except storage.TransientStorageError:
         raise
     except StorageError as error:
-        if isinstance(error, storage.MissingError) and _is_folder(source):
-            choose([])  # which may say that there is nothing new
         raise InputError(
             [
                 Fault(
@@ -175,12 +166,6 @@ def _chosen(family: Family, source: Sources, choose: Choose) -> list[InputFile]:
                 )
             ]
         ) from error
-
-
-def _is_folder(source: Sources) -> bool:
-    """Whether a source is local folders; an object store has none that are empty."""
-    urls = storage.given(source)
-    return all(storage.is_local(url) and os.path.isdir(storage.absolute(url)) for url in urls)
 
 
 def _each(
@@ -221,18 +206,6 @@ def _faults(
     # Once each: what the settings name is looked at with every file.
     faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
     faults = faults or family.check_together(files, checked)
-    if to_fit and settings.loop is not None:
-        faults = faults or _check_loop(family, settings)
     if to_fit and rows and isinstance(family, ChecksToFit):
         faults = faults or family.check_to_fit(files, checked)
     return faults
-
-
-def _check_loop(family: Family, settings: RunSettings) -> list[Fault]:
-    """List why the settings' model cannot take the settings' loop."""
-    model = family.model(settings)
-    found = "settings that fit none" if model is None else why_not(model, settings.loop)
-    if found is None:
-        return []
-    what = f"a model that loop={settings.loop} can fit"
-    return [Fault("settings", what, found, column="loop", remedy="leave loop out")]

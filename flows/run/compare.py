@@ -1,4 +1,4 @@
-"""Two runs side by side: settings, data, results, and their reports on one page."""
+"""Two runs side by side: settings, data, results and fit, and their reports on one page."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from flows.run.runs import plain
 
 _MOST = 200  # characters of a value that are shown
 
-SETTINGS, DATA, RESULTS, FIT = "settings", "data", "results", "fit"
-_HEADINGS = {SETTINGS: "Settings that differ", DATA: "Data", RESULTS: "Results", FIT: "Fit"}
-
 
 @dataclass(frozen=True)
 class Line:
-    """A thing that two runs have: the values, and by how much the second is larger."""
+    """A thing that two runs have, and its two values."""
 
-    part: str
     name: str
     first: Any
     second: Any
-    change: float | None = None
 
     @property
     def differs(self) -> bool:
         """Whether the values are not the same."""
         return bool(plain(self.first) != plain(self.second))
 
+    @property
+    def change(self) -> float | None:
+        """The difference of two numbers; truth values are none."""
+        both = (self.first, self.second)
+        if any(isinstance(value, bool) or not isinstance(value, int | float) for value in both):
+            return None
+        return float(self.second - self.first)
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs, and all that is compared of them."""
+    """Two runs, and all that is compared of them, by part."""
 
     first: str
     second: str
+    parts: Mapping[str, list[Line]]
     reports: tuple[str, str]
-    lines: tuple[Line, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        parts: dict[str, Any] = {part: {} for part in _HEADINGS}
-        for line in self.lines:
-            values = {"first": line.first, "second": line.second, "change": line.change}
-            parts[line.part][line.name] = values
+        parts = {
+            part: {
+                x.name: {"first": x.first, "second": x.second, "change": x.change} for x in lines
+            }
+            for part, lines in self.parts.items()
+        }
         return {"first": self.first, "second": self.second, **parts}
-
-    def parts(self) -> Iterator[tuple[str, list[Line]]]:
-        """Yield the heading of each part with its lines."""
-        for part, heading in _HEADINGS.items():
-            yield heading, [line for line in self.lines if line.part == part]
 
 
 def compare(first: str, second: str) -> Comparison:
@@ -65,21 +65,20 @@ def compare(first: str, second: str) -> Comparison:
         If one of them is no finished run.
     """
     (here, one), (there, two) = open_run(first), open_run(second)
-    settings = _both(SETTINGS, one.settings, two.settings)
-    lines = [
-        *(line for line in settings if line.differs),
-        *_both(DATA, _data(one, two), _data(two, one)),
-        *compared_results(one.results, two.results),
-        *_both(FIT, _fit(one), _fit(two)),
-        *(line for line in _both(FIT, _versions(one), _versions(two)) if line.differs),
-    ]
+    parts = {
+        "settings": [line for line in _both(one.settings, two.settings) if line.differs],
+        "data": list(_both(_data(one, two), _data(two, one))),
+        "results": compared_results(one.results, two.results),
+        "fit": list(_both(_fit(one), _fit(two))),
+        "versions": [line for line in _both(one.versions, two.versions) if line.differs],
+    }
     reports = here.file("report.html"), there.file("report.html")
-    return Comparison(here.run_id, there.run_id, reports, tuple(lines))
+    return Comparison(here.run_id, there.run_id, parts, reports)
 
 
 def compared_results(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[Line]:
     """Put the results of two runs side by side, and those of each of several cases."""
-    return list(_both(RESULTS, _flat(one), _flat(two)))
+    return list(_both(_flat(one), _flat(two)))
 
 
 def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,19 +91,9 @@ def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _both(part: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[Line]:
+def _both(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[Line]:
     for name in dict.fromkeys((*one, *two)):
-        first, second = one.get(name), two.get(name)
-        yield Line(part, name, first, second, _change(first, second))
-
-
-def _change(first: object, second: object) -> float | None:
-    """Return the difference of two numbers; truth values are none."""
-    if isinstance(first, bool) or isinstance(second, bool):
-        return None
-    if isinstance(first, int | float) and isinstance(second, int | float):
-        return second - first
-    return None
+        yield Line(name, one.get(name), two.get(name))
 
 
 def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:
@@ -134,10 +123,6 @@ def _fit(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _versions(record: RunRecord) -> dict[str, str]:
-    return {f"version of {name}": version for name, version in record.versions.items()}
-
-
 def shown(value: Any) -> str:
     """Return a value as a reader wants it, cut where it is long."""
     if value is None:
@@ -147,11 +132,12 @@ def shown(value: Any) -> str:
 
 
 def page(found: Comparison) -> str:
-    """Return one self-contained page: the tables, and below them both reports side by side."""
+    """Return one self-contained page: the tables, and both reports below them."""
     reports = [
         (name, storage.read_bytes(url).decode())
         for name, url in zip((found.first, found.second), found.reports, strict=True)
         if storage.exists(url)
     ]
     title = f"{found.first} and {found.second}"
-    return rendered("compare.html", title=title, parts=found.parts(), reports=reports, shown=shown)
+    parts = [(part.capitalize(), lines) for part, lines in found.parts.items()]
+    return rendered("compare.html", title=title, parts=parts, reports=reports, shown=shown)

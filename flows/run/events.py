@@ -1,7 +1,8 @@
-"""What happens in a run, told to whoever listens: the terminal, Python's log, Prefect, others.
+"""What happens in a run: events for the terminal, Python's log, Prefect and installed packages.
 
 A run tells an `Events` and asks nothing of it. A listener derives from `Listener` and takes the
-events that it cares for; what it raises stops the run.
+events that it cares for; what it raises stops the run. Those of other packages come by an entry
+point and cannot stop it (`flows.run.listeners`).
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _log = logging.getLogger("vbflows.pipeline")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A run is asked for; nothing of it has been looked at."""
+class Requested:
+    """A run is requested; nothing of its input has been read."""
 
     run_id: str
     pipeline: str
-    source: str
+    sources: tuple[str, ...]
     target: str
     settings: Mapping[str, Any]
     fitted: str | None = None  # the finished run that is applied to new data
@@ -109,13 +110,6 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Needless:
-    """A run has ended before it began: there is nothing new since an earlier one."""
-
-    said: str
-
-
-@dataclass(frozen=True)
 class Failed:
     """A run has ended without a result: it was refused, failed, or was stopped by hand."""
 
@@ -123,7 +117,7 @@ class Failed:
 
 
 Event = (
-    Asked
+    Requested
     | Begun
     | Accepted
     | Computing
@@ -133,7 +127,6 @@ Event = (
     | Line
     | Retried
     | Published
-    | Needless
     | Failed
 )
 

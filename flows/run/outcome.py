@@ -27,10 +27,7 @@ from flows.engine.fit import FitResult
 from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
-from flows.run import stream, stream_report
 from flows.run.checking import header_warnings
-from flows.run.delta.copies import copy_tables
-from flows.run.delta.publish import commit
 from flows.run.events import Published
 from flows.run.running import Run
 from flows.run.since import section as what_is_new
@@ -62,14 +59,12 @@ def publish(
     findings = run.family.report(model, q, summaries, ingested, run.settings)
     warnings = [*header_warnings(run.files), *prepared.warnings, *findings.warnings]
     warnings += [] if run.since is None else run.since.notes
-    warnings += [] if run.stream is None else stream_report.warnings(run.stream)
     if fitted is not None and not fitted.converged:
         objective = objective_of(model)
         climbed = objective in CLIMBED
         what = f"The {objective} had not converged" if climbed else "It was stopped"
         warnings.append(f"{what} after {fitted.iterations} sweeps; raise max_iter or tol.")
-    before = run.since or run.stream
-    told = {} if run.stream is None else stream_report.results(run.stream)
+    before = run.since
     record = RunRecord(
         run_id=run.paths.run_id,
         pipeline=run.family.name,
@@ -93,15 +88,13 @@ def publish(
         objective=objective_of(model),
         warnings=warnings,
         since=before.earlier.run_id if before and before.earlier else None,
-        results={**findings.results, **told},
+        results=findings.results,
     )
     news = [section for section in (what_is_new(run),) if section]
-    if run.stream is not None:
-        news = stream_report.sections(run.stream, len(run.files), record.rows_kept)
     sections = [*news, *findings.sections]
     if model is not None:
         write_posterior(run.paths, q, run.family.posterior(model, q, run.paths))
-    run.family.keep(q, run.settings, run.paths, run.prepared_by)
+    run.family.keep(q, run.settings, run.paths, run.fitted)
     if fitted is not None:
         trace = fitted.trace
         write_trace(
@@ -110,12 +103,8 @@ def publish(
         sections.append(_trace_section(fitted, record.objective))
     html = report.render(record, findings.headline, sections)
     storage.write_bytes(run.paths.file("report.html"), html.encode())
-    if run.stream is not None and run.stream.of_latest:
-        stream.refuse_a_fork(run.paths, record.since or "")
-    copies = None if run.delta is None else copy_tables(run.paths, run.delta, each)
     run.confirm()
     complete(run.paths, record)
-    lines = [] if copies is None else [commit(run.paths, record, copies)]
     name_latest(run.paths, record)
     run.events.tell(
         Published(
@@ -126,7 +115,7 @@ def publish(
             None if fitted is None else fitted.trace,
         )
     )
-    return outcome(run.paths, record, findings.headline, lines)
+    return outcome(run.paths, record, findings.headline)
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
@@ -144,15 +133,13 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     return report.Section(f"The {objective}'s trace", text, [plot])
 
 
-def outcome(
-    paths: RunPaths, record: RunRecord, headline: str, more: Sequence[str] = ()
-) -> dict[str, Any]:
+def outcome(paths: RunPaths, record: RunRecord, headline: str) -> dict[str, Any]:
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
         lines.append(fit_in_words(record))
     lines += [f"warning: {warning}" for warning in record.warnings]
-    lines += [*more, f"report {paths.file('report.html')}"]
+    lines.append(f"report {paths.file('report.html')}")
     return {
         "run_id": record.run_id,
         "target": paths.target,

@@ -27,15 +27,12 @@ from flows.engine.fit import FitResult, Progress, run_fit
 from flows.family import Family, Prepared, ReadsSettings, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
-from flows.run import stream
 from flows.run.checking import accept, every_fault_told, look_at_files
-from flows.run.delta.copies import note_folder, noted
-from flows.run.delta.publish import refuse as refuse_delta
-from flows.run.events import Accepted, Begun, Computing, Events, Line, Needless, Stage, Sweep
+from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep
+from flows.run.listeners import listened_to
 from flows.run.memo import FREE
 from flows.run.memory import memory_errors
-from flows.run.outcome import outcome, publish, rows_used
-from flows.run.outward import outward
+from flows.run.outcome import publish
 from flows.run.prefect.access import reached
 from flows.run.resumed import (
     asked_for,
@@ -44,21 +41,18 @@ from flows.run.resumed import (
     forget_kept,
     is_complete,
     publish_again,
+    refuse_empty,
     refuse_nothing,
     remove_results,
     settle,
     since_whom,
-    stream_of,
 )
 from flows.run.running import Run
-from flows.run.workers import settled
-from flows.settings import AUTO, ComputeSettings, RunSettings
+from flows.run.workers import choose_threads
+from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
-
-_OF_THE_JOB = {*FREE, "loop", "rounds"}
-"""Settings that a job has by themselves, or that change no step of it."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -107,18 +101,13 @@ def run_pipeline(
         paths = RunPaths(storage.absolute(target), resume or new_run_id())
         if resume is not None:
             if is_complete(paths):
-                return publish_again(family, paths, compute.delta)
+                return publish_again(family, paths)
             refuse_nothing(paths)
         again = resume is not None
         settings = settled_by_input(family, source, settings)
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
-        with memory_errors(run), outward(run):
-            try:
-                return _mended(run, compute, since)
-            except stream.NothingNew as nothing:
-                run.events.tell(Needless(str(nothing)))
-                before = nothing.record.model_copy(update={"warnings": []})  # told in its night
-                return outcome(nothing.paths, before, str(nothing))
+        with memory_errors(run), listened_to(run):
+            return _mended(run, compute, since)
 
 
 def score_pipeline(
@@ -131,7 +120,7 @@ def score_pipeline(
         settings = _settings_of(family, fitted, record)
         paths = RunPaths(storage.absolute(target), new_run_id())
         run = Run(family, source, paths, settings, events, fitted=fitted)
-        with memory_errors(run), outward(run):
+        with memory_errors(run), listened_to(run):
             return _carry_out(run, compute)
 
 
@@ -148,26 +137,20 @@ def _mended(run: Run, compute: ComputeSettings, since: str | None) -> dict[str, 
 def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
     """Look, claim, ingest, accept, partition, fit, score, publish: the one order of every run."""
     family, settings, paths, events = run.family, run.settings, run.paths, run.events
-    run.delta = None if compute.delta is None else storage.absolute(compute.delta)
-    if run.delta is None and run.resumes and (before := noted(paths)) is not None:
-        run.delta = before.folder
     events.tell(Stage("check"))
     to_fit = run.fitted is None
     if to_fit:
-        run.stream = stream_of(family, paths, settings, since, run.resumes)
-    choose = partial(stream.new_files, run.stream)
-    run.files, run.checked = look_at_files(family, events, run.source, settings, to_fit, choose)
+        refuse_empty(since)
+    run.files, run.checked = look_at_files(family, events, run.source, settings, to_fit)
     with _nothing_left_of_what_is_refused(run):
-        if run.delta is not None:
-            refuse_delta(run.delta, family.name, paths.target)
         storage.check_writable(paths.target, *paths.below, "work")
         storage.own(paths.root, RUN)
         run.since = _earlier(run, since)
         events.tell(Begun(paths.run_id))
         with every_fault_told(run):
             parts = incremental.cut(run)
-        compute, run.threads = settled(run, compute, incremental.unknown(run, parts))
-        run.workers = 0 if compute.workers in (None, AUTO) else int(compute.workers)
+        run.threads = choose_threads(run, compute, incremental.unknown(run, parts))
+        run.workers = compute.workers or 0
         events.tell(Computing(run.workers))
         # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
         # that is busy does not make threads wait for each other.
@@ -179,8 +162,6 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             _claimed(run),
             one_thread(),
         ):
-            if run.delta is not None:
-                note_folder(paths, run.delta)
             events.tell(Stage("ingest"))
             with every_fault_told(run):
                 ingested = incremental.ingest(run, parts)
@@ -188,22 +169,17 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             events.tell(Accepted(run.inputs))
             each = each_of(run.compute, run.on_progress("partition"))
             prepared = run.stage(
-                "partition", family.prepare, parts, settings, paths, run.prepared_by, each
+                "partition", family.prepare, parts, settings, paths, run.fitted, each
             )
             if run.resumes:
                 remove_results(paths)
             model = model_for(family, settings, prepared)
             job = _job(run, model, prepared)
             with closing(run.compute.executor(job)) as executor:
-                if run.stream is not None and run.stream.before is not None:
-                    run.stage("drift", stream.judge, run.stream, paths.run_id, executor)
                 q, fitted = _posterior(run, job, executor)
                 number = None if fitted is None else fitted.number
                 summaries = run.stage("score", _score, run, executor, q, number)
                 incremental.keep(run, executor, q, number, prepared)
-                if run.stream is not None and fitted is not None:
-                    rows = rows_used(ingested, prepared)
-                    stream.keep(run.stream, paths, model, fitted.cursor, run.files, rows)
             return run.stage(
                 "publish", publish, run, ingested, prepared, model, q, fitted, summaries
             )
@@ -215,11 +191,7 @@ def _posterior(run: Run, job: Job, executor: Executor) -> tuple[State, FitResult
         return Nothing(), None
     if run.fitted is not None:
         return read_state(storage.join(run.fitted.root, "posterior", "q.npz"), State), None
-    before = None if run.stream is None else run.stream.before
-    fit = partial(
-        run_fit, job, executor, on_step=_teller(run), resume=run.resumes,
-        remembered=None if before is None else before.left,
-    )  # fmt: skip
+    fit = partial(run_fit, job, executor, on_step=_teller(run), resume=run.resumes)
     fitted = run.stage("fit", fit)
     return fitted.q, fitted
 
@@ -229,7 +201,7 @@ def _claimed(run: Run) -> Iterator[None]:
     """Be the run's one publisher until the end, not only while the model is fitted."""
     with claim(run.paths.work, run.paths.run_id) as run.held:
         if run.fitted is None:
-            whom = since_whom(run.since or run.stream)
+            whom = since_whom(run.since)
             ours = asked_for(run.family.name, run.settings, whom, run.files)
             settle(run.paths, ours, run.resumes, run.settings.old_names)
             run.resumable = True
@@ -301,7 +273,7 @@ def _as_it_was(run: Run) -> str:
 
 
 def _earlier(run: Run, since: str | None) -> incremental.Since | None:
-    if since is None or run.stream is not None:
+    if since is None:
         return None
     if run.family.model(run.settings) is None:
         run.events.tell(Line("since has no effect: these settings fit no model, all is read"))
@@ -346,17 +318,11 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         tol=run.settings.tol,
         max_iter=_most_sweeps(model, run.settings),
         checkpoint_every=run.settings.checkpoint_every,
-        loop=run.settings.loop,
-        rounds=run.settings.rounds,
         settings=tuple(
             (name, repr(value))
-            for name, value in sorted(run.settings.model_dump(exclude=_OF_THE_JOB).items())
+            for name, value in sorted(run.settings.model_dump(exclude=set(FREE)).items())
         ),
-        **(
-            incremental.left_by_earlier(run, model, prepared)
-            if run.stream is None
-            else _goes_on(run.stream)
-        ),
+        **incremental.left_by_earlier(run, model, prepared),
     )
 
 
@@ -364,10 +330,6 @@ def _most_sweeps(model: Any, settings: RunSettings) -> int:
     """Return the most sweeps of a fit, which may be several."""
     of_one = settings.max_iter
     return model.most_sweeps(of_one) if isinstance(model, Repeating) else of_one
-
-
-def _goes_on(before: stream.Stream) -> dict[str, Any]:
-    return {"remembered": before.remembered, "forgetting_factor": before.factor}
 
 
 def _score(run: Run, executor: Any, q: State, number: int | None) -> list[Any]:

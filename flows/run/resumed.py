@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from flows.data import json_files, storage
@@ -20,13 +19,9 @@ from flows.data.runs import (
     remove_work,
 )
 from flows.data.storage import InputFile, StorageError
-from flows.engine.compute import Here, each_of
 from flows.family import Family
 from flows.faults import Fault, InputError
 from flows.run import since as incremental
-from flows.run import stream
-from flows.run.delta.copies import Copies, copy_tables, noted
-from flows.run.delta.publish import commit, refuse
 from flows.run.events import Events, Line
 from flows.run.memo import differing, that_matter
 from flows.run.outcome import outcome
@@ -147,15 +142,10 @@ def is_complete(paths: RunPaths) -> bool:
     )
 
 
-def publish_again(family: Family, paths: RunPaths, delta: str | None) -> dict[str, Any]:
+def publish_again(family: Family, paths: RunPaths) -> dict[str, Any]:
     """Do what is left of a complete run: name it the latest, unless a later one is.
 
     It may have been published before that one, and only its working files were left.
-
-    Parameters
-    ----------
-    delta
-        Where its tables are to be Delta tables, too; by default where they were to be.
     """
     record = read_record(paths)
     if record.pipeline != family.name:
@@ -171,29 +161,14 @@ def publish_again(family: Family, paths: RunPaths, delta: str | None) -> dict[st
     with claim(paths.work, paths.run_id):
         storage.remove_debris(paths.root, "work")  # where the heartbeat is written
         later = later_than(paths)
-        lines = []
         if later is None:
-            if (copies := _copies(family, paths, delta)) is not None:
-                lines.append(commit(paths, record, copies))
             name_latest(paths, record)
         else:
             remove_work(paths)
     became = (
         "it is published now" if later is None else f"run {later}, which is later, stays latest"
     )
-    return outcome(paths, record, f"The run was complete when it was stopped; {became}.", lines)
-
-
-def _copies(family: Family, paths: RunPaths, delta: str | None) -> Copies | None:
-    if delta is None:
-        return noted(paths)
-    folder = storage.absolute(delta)
-    with suppress(storage.DamagedError):
-        before = noted(paths)
-        if before is not None and before.folder == folder:
-            return before
-    refuse(folder, family.name, paths.target)
-    return copy_tables(paths, folder, each_of(Here()))
+    return outcome(paths, record, f"The run was complete when it was stopped; {became}.")
 
 
 def refuse_nothing(paths: RunPaths) -> None:
@@ -250,21 +225,10 @@ def earlier_of(
     )
 
 
-def stream_of(
-    family: Family, paths: RunPaths, settings: RunSettings, since: str | None, resume: bool
-) -> stream.Stream | None:
-    """Find what a run that learns from new files alone goes on from; None where it does not."""
-    if since is not None and not since:  # as of a variable that is not set
+def refuse_empty(since: str | None) -> None:
+    """Refuse an empty ``since``, as of a shell variable that is not set."""
+    if since is not None and not since:
         raise InputError([Fault("since", "latest, or the id of a run that finished", "nothing")])
-    if since is None or settings.forgetting_factor is None:
-        return stream.look_up(family, paths.target, since, settings)
-    whom = _whom(paths, since, resume)
-    if since == stream.LATEST and whom != since:
-        stream.refuse_a_fork(paths, whom)
-    found = stream.look_up(family, paths.target, whom, settings)
-    if found is not None:
-        found.of_latest = since == stream.LATEST
-    return found
 
 
 def _whom(paths: RunPaths, since: str, resume: bool) -> str:
@@ -273,7 +237,7 @@ def _whom(paths: RunPaths, since: str, resume: bool) -> str:
     return since if began is None or began.since is None else began.since
 
 
-def since_whom(earlier: incremental.Since | stream.Stream | None) -> str | None:
+def since_whom(earlier: incremental.Since | None) -> str | None:
     """Name the run that one goes on from; empty where there is none yet, None without since."""
     if earlier is None:
         return None

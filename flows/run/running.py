@@ -44,19 +44,12 @@ class Run:
     clock: float = field(default_factory=time.perf_counter)
     files: list[InputFile] = field(default_factory=list)
     checked: list[Checked] = field(default_factory=list)
-    delta: str | None = None  # where its results are Delta tables, too
     workers: int = 0  # local ones; 0 for this process, or a cluster that was there
     threads: int = 1  # of this process, where it computes
     since: Any = None  # flows.run.since.Since
-    stream: Any = None  # flows.run.stream.Stream
     held: Claim | None = None
     resumable: bool = False  # whether another attempt can go on with it
     hopeless: bool = False  # whether none can, as its input was found to be wrong
-
-    @property
-    def prepared_by(self) -> RunPaths | None:
-        """The run whose scales, vocabulary and the like are this one's, too; None for its own."""
-        return self.fitted if self.stream is None else self.stream.paths
 
     @property
     def inputs(self) -> list[InputRecord]:

@@ -19,6 +19,13 @@ from flows.run.runs import Listed
 from flows.run.tables import cell, tables_of
 
 _ROWS = 30
+_HEADINGS = {
+    "settings": "Settings that differ",
+    "data": "Data",
+    "results": "Results",
+    "fit": "Fit",
+    "versions": "Versions that differ",
+}
 
 
 def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
@@ -110,8 +117,8 @@ def show_comparison(console: Console, found: Comparison) -> None:
     table.add_column(_text(found.first), overflow="fold")
     table.add_column(_text(found.second), overflow="fold")
     table.add_column("change", justify="right", no_wrap=True)
-    for heading, lines in found.parts():
-        table.add_row(Text(heading, style="bold"))
+    for part, lines in found.parts.items():
+        table.add_row(Text(_HEADINGS[part], style="bold"))
         for line in lines:
             style = "bold" if line.differs else ""
             table.add_row(

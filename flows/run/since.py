@@ -1,9 +1,9 @@
 """Runs that do only what is new: what a run keeps for the next one, and what that takes up.
 
 A run with ``since`` cuts every file by itself, so that an unchanged file gives unchanged
-partitions. What ingest made of them, and the local states that the fit left, stand under
-``runs/RUN/kept/``; its manifest says which rows each partition is of and where its files are,
-which may be an earlier run's folder. Where something has been removed it is made again.
+partitions. What ingest made of them is kept under ``runs/RUN/kept/``; its manifest says which rows
+each partition is of and where its files are, which may be an earlier run's folder. What has been
+removed is made again. A model that can (`CatchesUp`) also keeps each partition's statistics.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
-from flows.data.states import read_state
 from flows.data.storage import DamagedError, InputFile, StorageError
 from flows.engine.block import digest_of
-from flows.engine.compute import each_of
 from flows.family import Checked, CutsTogether, Family, Ingested, Prepared
 from flows.faults import Fault, InputError, shown
 from flows.report.page import Section
@@ -32,24 +30,23 @@ from flows.run.memo import FREE, code, differing, that_matter
 from flows.run.running import Run
 from flows.settings import RunSettings
 from vbmodels.core.protocol import CatchesUp, Continuable
-from vbmodels.core.state import State, to_bytes
+from vbmodels.core.state import to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
 
 LATEST = "latest"
-_FREE = FREE | {"tol", "loop", "rounds"}  # settings that change nothing that is kept
+_FREE = FREE | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
 
 
 class KeptPart(json_files.Form):
-    """A partition that a run kept: its rows, its files after ingest, its local state."""
+    """A partition that a run kept: its rows, its files after ingest, its statistics."""
 
     fingerprint: str
     folder: str
     files: dict[str, str]  # by name, the digest of what it holds
     ingested: Any
-    local: str | None = None
     stats: str | None = None
 
 
@@ -207,25 +204,22 @@ def left_by_earlier(run: Run, model: Any, prepared: Prepared) -> dict[str, Any]:
         since.start = None
         since.notes.append("This model cannot go on from an earlier posterior: it started anew.")
         return {}
-    fields: dict[str, Any] = {"start": since.start}
-    if prepared.of_parts:
-        if model.keeps_locals:
-            fields["first_locals"] = _whole(run, [kept.local for kept in since.kept])
-        fields["known_stats"] = _whole(run, [kept.stats for kept in since.kept])
-    return fields
+    return {
+        "start": since.start,
+        "known_stats": tuple(kept.stats for kept in since.kept) if prepared.of_parts else (),
+    }
 
 
 def keep(run: Run, executor: Any, q: Any, number: int | None, prepared: Prepared) -> None:
-    """Keep every partition's local state and statistics, and write the manifest."""
+    """Keep every partition's statistics, and write the manifest."""
     since = run.since
     if since is None:
         return
-    for kept in since.kept:
-        kept.local = kept.stats = None
-    if number is not None and prepared.of_parts:
-        found = executor.map(partial(_keep_state, folder=_folder(run.paths)), q, number)
-        for kept, (local, stats) in zip(since.kept, found, strict=True):
-            kept.local, kept.stats = local, stats
+    urls: list[str | None] = [None] * len(since.kept)
+    if number is not None and prepared.of_parts and isinstance(executor.job.model, CatchesUp):
+        urls = list(executor.map(partial(_keep_stats, folder=_folder(run.paths)), q, number))
+    for kept, url in zip(since.kept, urls, strict=True):
+        kept.stats = url
     json_files.write(_manifest(run.paths), Manifest(parts=since.kept))
 
 
@@ -295,7 +289,7 @@ def runs_needed_by(paths: RunPaths) -> set[str]:
     except DamagedError:
         return set()  # nothing can be taken up by it
     above = storage.join(paths.target, "runs") + "/"
-    urls = [url for part in manifest.parts for url in (part.folder, part.local, part.stats) if url]
+    urls = [url for part in manifest.parts for url in (part.folder, part.stats) if url]
     return {url.removeprefix(above).partition("/")[0] for url in urls if url.startswith(above)}
 
 
@@ -345,44 +339,8 @@ def _keep(item: tuple[KeptPart, int, list[str]], work: str) -> dict[str, str]:
     return digests
 
 
-def _keep_state(
-    model: Any, q: Any, batch: Any, local: Any, index: int, *, folder: str
-) -> tuple[str | None, str | None]:
-    """Write a partition's local state, and its statistics where a later start gains by them."""
-    states = {"local": local, "stats": None}
-    if isinstance(model, CatchesUp):
-        states["stats"] = model.partial_stats(q, batch, local)
-    urls: dict[str, str | None] = {}
-    for name, state in states.items():
-        urls[name] = None
-        if state is not None:
-            urls[name] = storage.join(folder, name, f"part-{index:05d}.npz")
-            storage.write_bytes(str(urls[name]), to_bytes(state), durable=False)
-    return urls["local"], urls["stats"]
-
-
-def _whole(run: Run, urls: Sequence[str | None]) -> tuple[str | None, ...]:
-    """Keep the URLs of what is still there and undamaged; empty where nothing is."""
-    asked = [url for url in urls if url]
-    faults = dict(zip(asked, each_of(run.compute)(_fault_of, asked), strict=True))
-    damaged = [url for url in asked if faults[url]]
-    if damaged:
-        run.since.notes.append(
-            f"What run {run.since.earlier.run_id} kept of {len(damaged)} partitions is damaged "
-            f"({faults[damaged[0]]}); they started anew."
-        )
-    found = tuple(url if url and faults[url] is None else None for url in urls)
-    return found if any(found) else ()
-
-
-def _fault_of(url: str) -> str | None:
-    """Say what is wrong with a stored state: empty where it is not there, None where nothing."""
-    try:
-        read_state(url, State)
-    except storage.TransientStorageError:
-        raise
-    except storage.DamagedError as error:
-        return str(error)
-    except StorageError:
-        return ""
-    return None
+def _keep_stats(model: Any, q: Any, batch: Any, local: Any, index: int, *, folder: str) -> str:
+    """Write a partition's statistics; return their URL."""
+    url = storage.join(folder, "stats", f"part-{index:05d}.npz")
+    storage.write_bytes(url, to_bytes(model.partial_stats(q, batch, local)), durable=False)
+    return url

@@ -9,11 +9,10 @@ from typing import Any
 from warnings import warn
 
 from flows.settings.access import S3Access
-from flows.settings.base import AUTO, ComputeSettings, RunSettings
+from flows.settings.base import ComputeSettings, RunSettings
 from flows.settings.load import columns, compute_settings, describe, in_order, load
 
 __all__ = [
-    "AUTO",
     "ComputeSettings",
     "RunSettings",
     "S3Access",

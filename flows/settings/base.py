@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -18,7 +18,6 @@ _SIZE = re.compile(r"(\d+\.?\d*|\.\d+)(e\d+)?\s*(?:([kmgtp]?)(i?)b?)", re.IGNORE
 _PERCENT = re.compile(r"\s*(\d{1,15}\.?\d{0,15}|\.\d{1,15})\s*%\s*")
 _LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it has done anything
 
-AUTO: Final = "auto"
 """In the place of a number of workers: as many as make the run shortest."""
 
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
@@ -51,8 +50,6 @@ class RunSettings(BaseModel):
         Its page of the documentation.
     first
         The settings that matter first.
-    streams
-        Whether its runs may learn from new files alone, where the model can.
     groups
         What else there is, for help, by what it is about: data, output, or expert; what no group
         names is about the model.
@@ -64,11 +61,9 @@ class RunSettings(BaseModel):
     example: ClassVar[tuple[str, ...]] = ()
     page: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
-    streams: ClassVar[bool] = True
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("columns", "list_separator", "rows_per_partition", "partitions"),
-        "expert": ("seed", "max_iter", "tol", "checkpoint_every", "loop", "rounds",
-                   "forgetting_factor"),
+        "expert": ("seed", "max_iter", "tol", "checkpoint_every"),
     }  # fmt: skip
 
     model_config = ConfigDict(
@@ -115,30 +110,6 @@ class RunSettings(BaseModel):
         ";", min_length=1, description="What stands between the entries of a list in a CSV cell."
     )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
-    loop: Literal["cavi", "squarem", "memoised"] | None = Field(
-        None,
-        description="How the fit climbs: cavi, plain sweeps; squarem, sweeps with leaps; memoised, "
-        "sweeps in rounds with a step after each; empty: what suits the model.",
-    )
-    rounds: int = Field(
-        8, ge=1, le=256, description="Rounds of a sweep, at most one a partition (loop=memoised)."
-    )
-    forgetting_factor: float | None = Field(
-        None,
-        gt=0.0,
-        le=1.0,
-        description="With --since latest: learn from new files alone, and let what earlier ones "
-        "told keep this share of its weight from run to run, 1 for all of it; empty: fit all rows.",
-    )
-
-    @model_validator(mode="after")
-    def _loop_of_a_stream(self) -> Self:
-        if self.forgetting_factor is not None and self.loop not in (None, "memoised"):
-            raise ValueError(
-                f"loop={self.loop} with forgetting_factor: a run that learns from new files alone "
-                "climbs by loop=memoised; leave loop out"
-            )
-        return self
 
 
 class ComputeSettings(BaseModel):
@@ -146,10 +117,8 @@ class ComputeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    workers: Annotated[int, Field(ge=1)] | Literal["auto"] | None = Field(
-        None,
-        description="Local worker processes; auto: as many as make the run shortest, or "
-        "threads of this process; empty: everything in one process.",
+    workers: int | None = Field(
+        None, ge=1, description="Local worker processes; empty: everything in this process."
     )
     scheduler: str | None = Field(
         None,
@@ -167,13 +136,6 @@ class ComputeSettings(BaseModel):
         description="Address under which a browser finds the target, such as "
         "https://reports.example/keywords: Prefect's page links the report there; empty: that of "
         "the environment, VBFLOWS_REPORTS.",
-    )
-    delta: str | None = Field(
-        None,
-        min_length=1,
-        description="Folder or s3:// URL below which the results are published as Delta tables, "
-        "too, such as s3://lake/keywords: each table is replaced in one commit; needs the extra "
-        "delta.",
     )
     s3: S3Access = Field(
         S3Access.model_construct(), description="How s3:// is reached; empty: the environment."

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from flows.faults import Fault, InputError, did_you_mean, shown
-from flows.settings.base import AUTO, ComputeSettings, RunSettings
+from flows.settings.base import ComputeSettings, RunSettings
 
 M = TypeVar("M", bound=BaseModel)
 _TEXT_ASKED = ("string_type", "literal_error")
@@ -18,26 +18,20 @@ def compute_settings(
     scheduler: str | None,
     memory_limit: str | None = None,
     reports: str | None = None,
-    delta: str | None = None,
 ) -> ComputeSettings:
     """Make compute settings from options.
-
-    Where neither workers nor a scheduler are given, a run chooses for itself (`AUTO`).
 
     Raises
     ------
     InputError
         If they do not go together.
     """
-    if workers is None and scheduler is None and memory_limit is None:
-        workers = AUTO
     try:
         return ComputeSettings(
-            workers=workers if workers == AUTO else _count(workers) or None,
+            workers=_count(workers) or None,
             scheduler=scheduler,
             memory_limit=memory_limit,
             reports=reports,
-            delta=delta,
         )
     except ValidationError as error:
         faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
@@ -48,7 +42,7 @@ def _count(workers: int | str | None) -> int:
     """Read a number of workers; none is 0."""
     text = str(workers or 0)
     if not text.isdecimal():
-        raise InputError([Fault("--workers", "auto or a number", shown(text))])
+        raise InputError([Fault("--workers", "a number", shown(text))])
     return int(text)
 
 

@@ -16,7 +16,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
 from flows.variants.by_depth import boundaries
@@ -90,9 +90,9 @@ class Variants:
     settings = VariantSettings
     compares = True  # whether a sheet must have the case and the control
 
-    def cost(self, settings: VariantSettings) -> Cost:
-        """Return what a row costs with default settings (benchmarks/scale.md)."""
-        return Cost(2e-4, 1.5e-4, locked=0.0 if settings.test == "two_groups" else 1.0)
+    def threads(self, settings: VariantSettings) -> bool:
+        """Return whether the test is compiled."""
+        return settings.test == "two_groups"
 
     def settled(self, source: storage.Sources, settings: VariantSettings) -> VariantSettings:
         """Return the settings with the case, the control and the panel that a sheet's roles say."""

@@ -10,8 +10,8 @@ from tests.contract import toy
 from tests.contract.case_toy import CASE
 from vbmodels.core.cavi import cavi
 from vbmodels.core.squarem import squarem
-from vbmodels.testing import bits, memoising, near, rising, running, stationary, streaming, truth
-from vbmodels.testing.case import Case, Coordinates
+from vbmodels.testing import bits, memoising, near, rising, running, stationary, truth
+from vbmodels.testing.case import Case
 from vbmodels.testing.contract import asked
 from vbmodels.testing.identity import ContractBroken
 
@@ -92,28 +92,6 @@ def test_rounds_that_end_beside_the_optimum_are_caught(bug):
     case = replace(CASE, model=bug)
     with pytest.raises(ContractBroken, match="ends where the bound is stationary"):
         memoising.check_end(case, case.global_step, 0)
-
-
-@pytest.mark.parametrize(
-    ("bug", "said"),
-    [
-        (toy.UnitsApartFromTheirSum, "the units have .* together, the statistics"),
-        (toy.BoundOfSquares, "the bound at weights 0, 1, 2 is"),
-        (toy.CouplingOfPartitions, "without rows coupling is 0.001"),
-        (toy.CountedAtTheStart, "begun with the first partition alone, the step ends"),
-    ],
-)
-def test_what_a_stream_cannot_do_with_is_caught(bug, said):
-    moved = Coordinates(to_vector=bug().to_vector, from_vector=bug().from_vector)
-    item = replace(CASE.global_step, coordinates=moved)
-    with pytest.raises(ContractBroken, match=said):
-        streaming.check_statistics(replace(CASE, model=bug), item, 0)
-
-
-def test_a_step_that_lowers_the_bound_of_a_second_night_is_caught():
-    case = replace(CASE, model=toy.MisscaledPrior)
-    with pytest.raises(ContractBroken, match="the bound falls by"):
-        streaming.check_stream(case, case.global_step, 0)
 
 
 @pytest.mark.parametrize("bug", [toy.MissingGlobalDivergence, toy.UnnormalisedConstant])

@@ -73,6 +73,7 @@ class Toy:
     b0: float = 1.5
     c0: float = 3.0
     d0: float = 2.0
+    loop: str | None = None
 
     def observe(self, batch: Groups) -> Observed:
         """Count the groups and add their means."""
@@ -112,7 +113,7 @@ class Toy:
 
     def suff_stats(self, q: Global, batch: Groups, local: Local) -> Sums:
         """Moments of z, and E[log p(y, z, lam | mu, tau)] + H[q(z)] + H[q(lam)]."""
-        z, bound = local.z, self.unit_bounds(q, batch, local)
+        z, bound = local.z, self.bounds(q, batch, local)
         return Sums(
             float(len(batch.y)),
             float(z.mean.sum()),
@@ -120,7 +121,7 @@ class Toy:
             float(bound.sum()),
         )
 
-    def unit_bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
+    def bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
         """Each group's part of the bound; [G]."""
         z, lam, n = local.z, local.lam, batch.y.shape[1]
         tau, log_tau = q.shape / q.rate, Gamma(q.shape, q.rate).mean_log
@@ -324,50 +325,3 @@ class WeightBeforeItsLogarithm(Toy):
 
     def from_vector(self, q: Global, vector: FloatArray) -> Global:
         return replace(super().from_vector(q, vector), weight=float(vector[1]))
-
-
-class UnitsApartFromTheirSum(Toy):
-    """What a unit is told to have is not what the statistics have of it."""
-
-    def suff_stats(self, q: Global, batch: Groups, local: Local) -> Sums:
-        right = float(super().unit_bounds(q, batch, local).sum())
-        return replace(super().suff_stats(q, batch, local), bound=right)
-
-    def unit_bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
-        return super().unit_bounds(q, batch, local) + 1e-3
-
-
-class BoundOfSquares(Toy):
-    """The bound has a term that weights do not go through linearly."""
-
-    def elbo(self, q: Global, stats: Sums) -> float:
-        return super().elbo(q, stats) - 1e-3 * stats.n**2
-
-    def suff_stats(self, q: Global, batch: Groups, local: Local) -> Sums:
-        linear = float(super().unit_bounds(q, batch, local).sum())
-        return replace(super().suff_stats(q, batch, local), bound=linear)
-
-    def unit_bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
-        found = super().unit_bounds(q, batch, local)
-        return found - 1e-3 * len(found)  # together as many as all weights of 1 bring
-
-
-@dataclass(frozen=True)
-class Counted(Global):
-    """Global parameters beside the number of groups that the start has seen."""
-
-    groups: float
-
-
-class CountedAtTheStart(Toy):
-    """The global step counts the groups by what the start has seen of them."""
-
-    def init(self, observed: Observed, rng: np.random.Generator) -> Counted:
-        return Counted(**vars(super().init(observed, rng)), groups=float(observed.groups))
-
-    def global_step(self, q: Counted, stats: Sums) -> Counted:
-        right = vars(super().global_step(q, stats))
-        return Counted(**{**right, "shape": self.a0 + 0.5 * q.groups}, groups=q.groups)
-
-    def from_vector(self, q: Counted, vector: FloatArray) -> Counted:
-        return Counted(**vars(super().from_vector(q, vector)), groups=q.groups)

@@ -57,6 +57,9 @@ class Composed:
         for name, path in (("/certs", "certs"), ("/etc/vbflows/dask.yaml", "dask.yaml")):
             text = re.sub(rf"(?<![\w.]){name}\b", str(self.folder / path), text)
         text = text.replace("/etc/vbflows/prefect.yaml", str(DEPLOY / "prefect.yaml"))
+        text = text.replace(
+            "python /etc/vbflows/certs.py", f"{sys.executable} {DEPLOY / 'certs.py'}"
+        )
         text = text.replace("tls://scheduler:", "tls://127.0.0.1:")
         for port, own in self.ports.items():
             text = re.sub(rf"\b{port}\b", str(own), text)

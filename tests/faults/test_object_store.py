@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.certs import make_certificates
 from flows.cli import main
 from flows.data import storage
 from flows.data.storage import StorageError
-from flows.engine.certs import make_certificates
 from flows.engine.dask import connect
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit

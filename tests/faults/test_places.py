@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from deploy.certs import SIDES, make_certificates
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
 from flows.data.runs import RunPaths, RunRecord, complete, name_latest, open_run
-from flows.engine.certs import SIDES, make_certificates
 from flows.engine.checkpoint import Checkpoints
 from flows.engine.dask import ClusterError, connect
 from flows.engine.executor import InProcess

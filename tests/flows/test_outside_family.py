@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.outside.installed import ROOT, installed
+from tests.outside.installed import COUNTS, ROOT, installed
 
 
 @pytest.fixture(scope="module")
 def vbflows(tmp_path_factory):
     """Install the example beside vbflows; return what runs the command with it."""
-    return installed("vbflows_counts", tmp_path_factory.mktemp("outside")).vbflows
+    return installed(COUNTS, tmp_path_factory.mktemp("outside")).vbflows
 
 
 def published(target):

@@ -83,9 +83,9 @@ def test_every_setting_is_described():
         (2, "tcp://host:8786", "both workers and a scheduler"),
         (None, "nonsense", "'nonsense' is no address; write one such as tcp://host:8786"),
         (None, "tcp://host", "write one such as"),
-        (-1, None, "--workers: expected auto or a number, found '-1'"),
-        ("2.5", None, "--workers: expected auto or a number, found"),
-        ("all", None, "--workers: expected auto or a number, found"),
+        (-1, None, "--workers: expected a number, found '-1'"),
+        ("2.5", None, "--workers: expected a number, found"),
+        ("all", None, "--workers: expected a number, found"),
         ("2", "tcp://host:8786", "both workers and a scheduler"),
     ],
 )
@@ -95,12 +95,10 @@ def test_where_to_compute_must_make_sense(workers, scheduler, sentence):
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"), [(None, "auto"), ("auto", "auto"), ("0", None), (0, None), ("3", 3), (3, 3)]
+    ("given", "meant"), [(None, None), ("0", None), (0, None), ("3", 3), (3, 3)]
 )
-def test_workers_are_a_number_or_left_to_the_run(given, meant):
+def test_workers_are_a_number(given, meant):
     assert compute_settings(given, None).workers == meant
-    if given is None:
-        assert compute_settings(None, "tcp://host:8786").workers is None
 
 
 @pytest.mark.parametrize("scheduler", ["tcp://host:8786", "tls://10.0.0.1:1", "tcp://[::1]:8786"])
@@ -112,8 +110,8 @@ def test_addresses_are_taken(scheduler):
     ("assignment", "said"),
     [
         ("fdr=[1", "a value as YAML in 'fdr=[1', found expected ',' or ']'"),
-        ("language=*x", "a value as YAML in 'language=*x', found undefined alias"),
-        ("language=2021-13-45", "'2021-13-45', which is no timestamp"),
+        ("language=*x", "a value as YAML in 'language=*x', found an alias"),
+        ("language=2021-13-45", "found text that looks like a number or a date and is none"),
         ("language={a: 1, a: 2}", "the name a twice"),
     ],
 )
@@ -127,7 +125,7 @@ def test_a_value_that_is_no_yaml_is_refused(assignment, said):
         ("fdr: 0.1\nseed: 1\nfdr: 0.2\n", "found the name fdr twice (line 3)"),
         ('{"fdr": 0.1, "fdr": 0.2}', "found the name fdr twice (line 1)"),
         ("1: 2\n", "expected names of settings, found 1; write the name as text"),
-        ("fdr: *x\n", "undefined alias"),
+        ("fdr: *x\n", "found an alias (line 1)"),
     ],
 )
 def test_a_config_says_each_name_once(tmp_path, text, said):
@@ -193,22 +191,22 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("!!bool x", "found 'x', which is no bool (line 1)"),
-        ("!!int ''", "found '', which is no int (line 1)"),
-        ("!!int 0x", "found '0x', which is no int (line 1)"),
-        ("!!float abc", "found 'abc', which is no float (line 1)"),
-        ("!!timestamp x", "found 'x', which is no timestamp (line 1)"),
-        ("2021-13-45", "found '2021-13-45', which is no timestamp (line 1)"),
+        ("!!bool x", "text that looks like a number or a date and is none"),
+        ("!!int ''", "text that looks like a number or a date and is none"),
+        ("!!int 0x", "text that looks like a number or a date and is none"),
+        ("!!float abc", "text that looks like a number or a date and is none"),
+        ("!!timestamp x", "text that looks like a number or a date and is none"),
+        ("2021-13-45", "text that looks like a number or a date and is none"),
         ("!!map [1]", "expected a mapping node, but found sequence"),
-        ("!!binary é", "could not determine a constructor"),
-        ("0x_", "which is no int"),
-        ("9" * 5000, "9', which is no int"),
+        ("!!binary é", "failed to convert base64"),
+        ("0x_", "text that looks like a number"),
+        ("9" * 5000, "text that looks like a number"),
         ("9" * 4000, "expected a valid number"),
         ("[" * 5000, "nested too deep"),
         ("{? [1]: 2}", "unhashable"),
         ("!!python/object/apply:os.system [id]", "could not determine a constructor"),
         ("x" * 10**5, "expected a valid number"),
-        ("&a [*a]", "values, as its aliases repeat them"),
+        ("&a [*a]", "found an alias"),
     ],
     ids=lambda value: value[:12],
 )
@@ -226,11 +224,8 @@ def test_aliases_cannot_make_a_long_message(tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text(BOMB)
     (found,) = faults_of(str(config), [])
-    assert "aliases" in found
+    assert "an alias (line 2)" in found
     assert len(found) < 500
-    # What aliases repeat within reason is taken, and shown in brief where it is wrong.
-    config.write_text("window: &a [1, 2]\nfdr: *a\n")
-    assert len(faults_of(str(config), [])) == 2
 
 
 def test_a_config_without_an_end_is_refused():

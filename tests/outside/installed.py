@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+LDA = ROOT / "examples" / "vbflows_lda"
+COUNTS = ROOT / "tests" / "outside" / "vbflows_counts"
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,10 @@ class Outside:
         return self.run("flows.entry", *words)
 
 
-def installed(package: str, folder: Path) -> Outside:
-    """Install an example from a copy of its sources, from nowhere but here."""
+def installed(package: Path, folder: Path) -> Outside:
+    """Install a package from a copy of its sources, from nowhere but here."""
     ignore = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
-    shutil.copytree(ROOT / "examples" / package, folder / "source", ignore=ignore)
+    shutil.copytree(package, folder / "source", ignore=ignore)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run(
         [*pip, "--no-build-isolation", "--target", folder / "site", folder / "source"], check=True

@@ -1,26 +1,20 @@
-"""The example packages, installed, run end to end: in process and on two workers alike."""
+"""The examples: the package, installed, run end to end; the scripts."""
 
 from __future__ import annotations
 
 import json
+import runpy
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.outside.installed import installed
-
-EXAMPLES = {
-    "lda": ("documents have 5 topics", ("--set", "topics=5"), "document_topics"),
-    "logistic": ("columns tell of the label", (), "labels"),
-    "mixture": ("300 rows are of", ("--set", "components=4"), "groups"),
-}
-"""By pipeline: what the headline says, the settings, and the table that a score gives again."""
+from tests.outside.installed import LDA, ROOT, installed
 
 
-@pytest.fixture(scope="module", params=EXAMPLES)
-def example(request, tmp_path_factory):
-    place = tmp_path_factory.mktemp(request.param)
-    return request.param, installed(f"vbflows_{request.param}", place)
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory):
+    return installed(LDA, tmp_path_factory.mktemp("lda"))
 
 
 def run_of(target):
@@ -31,37 +25,57 @@ def published(target, table):
     return pq.read_table(run_of(target) / table)
 
 
-def posterior(target):
-    return (run_of(target) / "posterior" / "q.npz").read_bytes()
-
-
-def test_its_model_keeps_the_contract(example):
-    name, outside = example
-    done = outside.run("pytest", "-q", "-p", "no:cacheprovider", "--pyargs", f"vbflows_{name}")
+def test_its_model_keeps_the_contract(outside):
+    done = outside.run("pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "vbflows_lda")
     assert done.returncode == 0, done.stdout
     assert "warning" not in done.stdout
 
 
-def test_it_runs_here_and_on_two_workers_with_the_same_bits(example, tmp_path):
-    name, outside = example
-    said, settings, table = EXAMPLES[name]
-    assert name in outside.vbflows("--help").stdout
-    done = outside.vbflows("simulate", name, tmp_path / "in", "--rows", 300)
+def test_it_runs_here_and_on_two_workers_with_the_same_bits(outside, tmp_path):
+    assert "lda" in outside.vbflows("--help").stdout
+    done = outside.vbflows("simulate", "lda", tmp_path / "in", "--rows", 300)
     assert done.returncode == 0, done.stderr
     for target, options in {"here": (), "there": ("--workers", 2)}.items():
         done = outside.vbflows(
-            name, tmp_path / "in", tmp_path / target, "--set", "partitions=4", *settings,
-            *options,
+            "lda", tmp_path / "in", tmp_path / target, "--set", "partitions=4", "--set",
+            "topics=5", *options,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert said in done.stdout
-    here = published(tmp_path / "here", table)
-    assert here.num_rows == 300
-    assert here.equals(published(tmp_path / "there", table))
-    one, other = (published(tmp_path / t, "trace.parquet")["elbo"] for t in ("here", "there"))
-    assert one.equals(other)
-    one, other = (posterior(tmp_path / t) for t in ("here", "there"))
+        assert "documents have 5 topics" in done.stdout
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert published(here, "document_topics").num_rows == 300
+    assert published(here, "document_topics").equals(published(there, "document_topics"))
+    assert published(here, "trace.parquet")["elbo"].equals(
+        published(there, "trace.parquet")["elbo"]
+    )
+    one, other = ((run_of(t) / "posterior" / "q.npz").read_bytes() for t in (here, there))
     assert one == other
-    again = outside.vbflows("score", tmp_path / "here", tmp_path / "in", tmp_path / "again")
+    again = outside.vbflows("score", here, tmp_path / "in", tmp_path / "again")
     assert again.returncode == 0, again.stderr
-    assert published(tmp_path / "again", table).equals(here)
+    assert published(tmp_path / "again", "document_topics").equals(
+        published(here, "document_topics")
+    )
+
+
+@pytest.fixture
+def script(capsys):
+    """Return what runs a script of the examples: its posterior, and what it prints."""
+
+    def run(name):
+        q = runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"]()
+        return q, capsys.readouterr().out
+
+    return run
+
+
+def test_the_mixture_finds_the_groups(script):
+    q, printed = script("mixture")
+    assert sorted(np.round(q.conc / q.conc.sum(), 1).tolist()) == [0.2, 0.3, 0.5]
+    assert printed.count("of the rows, centre") == 3
+
+
+def test_the_logistic_regression_finds_the_slopes(script):
+    q, printed = script("logistic")
+    sd = np.sqrt(np.diag(q.w.covariance))
+    assert np.all(np.abs(q.w.mean - [-0.5, 1.0, 0.0, -0.7]) < 3.0 * sd)
+    assert "intercept -0.43, sd 0.07" in printed

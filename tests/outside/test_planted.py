@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.outside import planted_topics
-from tests.outside.installed import Outside, installed
+from tests.outside.installed import LDA, Outside, installed
 
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory) -> Outside:
-    return installed("vbflows_lda", tmp_path_factory.mktemp("outside"))
+    return installed(LDA, tmp_path_factory.mktemp("outside"))
 
 
 @pytest.fixture(scope="module")

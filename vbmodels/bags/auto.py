@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -160,8 +160,6 @@ class AutoModel:
     few
         Bags of either label by which the kernel value is chosen where there are twice as many.
     """
-
-    keeps_locals: ClassVar[bool] = False
 
     embedding: EmbeddingModel = field(default_factory=EmbeddingModel)
     witness: DirectGP = field(default_factory=DirectGP)

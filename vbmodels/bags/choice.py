@@ -16,7 +16,7 @@ labelled bags of a class are dealt out in turn.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
@@ -99,8 +99,6 @@ class ChosenVMMIC:
     collapsed: CollapsedVMMIC = field(default_factory=CollapsedVMMIC)
     lengths: tuple[float, ...] = LENGTHS
     folds: int = 0
-
-    keeps_locals: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.lengths or not all(length > 0.0 for length in self.lengths):

@@ -18,7 +18,6 @@ Fisher information at the points that it is sent, and carries no state of its ow
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -101,8 +100,6 @@ class CollapsedVMMIC:
     turned_from
         Fewest features that are turned: of fewer, all directions can be afforded.
     """
-
-    keeps_locals: ClassVar[bool] = True
 
     priors: Priors = field(default_factory=Priors)
     standardise: bool = True

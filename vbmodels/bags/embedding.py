@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -218,8 +218,6 @@ class EmbeddingModel:
     products
         Whether words of text have the correlated prior, whose products cost N D^2 once.
     """
-
-    keeps_locals: ClassVar[bool] = False
 
     eps: float = 0.0
     sample_seed: int = 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -107,8 +107,6 @@ class MappedVMMIC:
     sample_seed
         Seed of the hash by which instances are sampled for landmarks.
     """
-
-    keeps_locals: ClassVar[bool] = True
 
     collapsed: Any
     landmarks: int = 0

@@ -13,7 +13,8 @@ import numpy as np
 from vbmodels.core.cavi import begin, cavi
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.protocol import Accelerable, Cursor, Driven, Loop, Observing
+from vbmodels.core.memoised import Memoised
+from vbmodels.core.protocol import Accelerable, Cursor, Driven, Loop, Looped, Observing
 from vbmodels.core.squarem import squarem
 
 
@@ -33,10 +34,20 @@ class Fit:
     cursor: Cursor
 
 
+LOOPS: dict[str, Loop] = {"cavi": cavi, "squarem": squarem, "memoised": Memoised()}
+
+
 def loop_of(model: Any) -> Loop:
-    """Return the loop of a model: its own, or `squarem` where it is `Accelerable`, or `cavi`."""
+    """Return the loop of a model: its own (`Driven`), the one that it names (`Looped`), or another.
+
+    That is `squarem` where the model is `Accelerable`, else `cavi`.
+    """
     if isinstance(model, Driven):
         return lambda model, reduce, cursor: model.steps(reduce, cursor)
+    if isinstance(model, Looped) and model.loop is not None:
+        if model.loop not in LOOPS:
+            raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {model.loop!r}")
+        return LOOPS[model.loop]
     return squarem if isinstance(model, Accelerable) else cavi
 
 

@@ -3,52 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from vbmodels.core.in_process import tree_sum
-from vbmodels.core.protocol import Cursor, Driven, Judging, Memoisable, Step, Unimodal, Visiting
-from vbmodels.core.state import FloatArray, State, Stats, aligned, nbytes
+from vbmodels.core.protocol import Cursor, Step, Visiting
+from vbmodels.core.state import FloatArray, aligned, nbytes
 
 ROUNDS = 8
 MOST_KEPT = 2 * 2**30
 """Most bytes of statistics that are kept of all rounds; every checkpoint holds them too."""
 
 
-class NotMemoisable(ValueError):
-    """A model, or the size of its statistics, does not allow this loop; one sentence."""
-
-
-@dataclass(frozen=True)
-class Held(State):
-    """Statistics of rows that are not visited any more.
-
-    Attributes
-    ----------
-    stats
-        Their sum, S_0.
-    coupled
-        C(q_0, S_0): `Memoisable.coupling` at the parameters that it was made at.
-    """
-
-    stats: Stats
-    coupled: float
-
-    @classmethod
-    def of(cls, model: Memoisable, cursor: Cursor) -> Held:
-        """Return what a fit that ends at ``cursor`` leaves to the next one.
-
-        The bound of the cursor's statistics is right at its parameters, whenever their rounds
-        were made: so the parameters are q_0 of all.
-        """
-        return cls(cursor.stats, float(model.coupling(cursor.q, cursor.stats)))
-
-    def scaled(self, by: float) -> Held:
-        """Return the same as if every row had the weight ``by``; coupling is linear."""
-        return Held(self.stats.scaled(by), self.coupled * by)
+class StatisticsTooLarge(ValueError):
+    """The statistics of all rounds take too much memory; one sentence."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +45,8 @@ class Memoised:
     Partition i belongs to round i mod R. A visit of round r runs the local steps of its
     partitions at the present parameters, puts their statistics S_r in the place of those of the
     visit before, and moves the parameters to the optimum given sum_r S_r. A sweep is one visit of
-    every round; the first one holds the parameters, as the first sweep of `cavi` does, unless the
-    model is `Unimodal`: with several optima, those that suit the first rounds would be kept.
+    every round; the first one holds the parameters, as the first sweep of `cavi` does: those that
+    suit the first rounds would be kept.
 
     The sum is made anew from the kept statistics over a fixed tree, where the paper subtracts the
     old and adds the new: rounding does not add up, and the bits depend on partitions and rounds
@@ -96,29 +67,23 @@ class Memoised:
     ----------
     rounds
         R; with fewer partitions every partition is a round.
-    held
-        Statistics of rows that no round has: one term more of every sum, which stays as it is.
     """
 
     rounds: int = ROUNDS
-    held: Held | None = None
 
     def start(self, model: Any, q: Any, reduce: Visiting) -> MemoisedCursor:
         """Evaluate the first parameters, from a cold start.
 
         Raises
         ------
-        NotMemoisable
-            If the model cannot be fitted so, or its statistics take too much memory.
+        StatisticsTooLarge
+            If the statistics of all rounds take too much memory.
         """
-        refuse(model)
         rounds = min(self.rounds, reduce.partitions)
         kept: list[Any] = []
-        moves, coupled = isinstance(model, Unimodal), []
+        coupled = []
         q = aligned(q)
         for group in range(rounds):
-            if kept and moves:
-                q = aligned(model.global_step(q, self._total(kept)))
             kept.append(_visited(reduce, q, 0, None, group, rounds))
             coupled.append(model.coupling(q, kept[-1]))
             _refuse_large(nbytes(kept[0]), rounds)
@@ -140,44 +105,25 @@ class Memoised:
             q = aligned(model.global_step(q, total))
             kept[group] = _visited(reduce, q, at.number + 1, at.number, group, len(kept))
             coupled[group] = model.coupling(q, kept[group])
-            total = self._total(kept)
+            total = tree_sum(kept)
         return self._at(model, q, at.number + 1, tuple(kept), coupled)
-
-    def _total(self, kept: Sequence[Any]) -> Any:
-        return tree_sum(kept if self.held is None else [*kept, self.held.stats])
 
     def _at(
         self, model: Any, q: Any, number: int, kept: tuple[Any, ...], coupled: FloatArray
     ) -> MemoisedCursor:
         """Return the cursor at ``q``: its statistics have the bound of all rounds there."""
-        total = self._total(kept)
-        before = coupled if self.held is None else [*coupled, self.held.coupled]
-        moved = model.coupling(q, total) - math.fsum(before)
+        total = tree_sum(kept)
+        moved = model.coupling(q, total) - math.fsum(coupled)
         stats = replace(total, bound=total.bound + moved) if moved else total
         return MemoisedCursor(q, stats, number, float(model.elbo(q, stats)), kept, coupled)
 
 
-def refuse(model: Any) -> None:
-    """Raise `NotMemoisable` where a model cannot be fitted so."""
-    name = type(model).__name__
-    if isinstance(model, Driven | Judging):
-        raise NotMemoisable(
-            f"{name} cannot be fitted by the memoised loop, which is for plain sweeps: it has "
-            "phases, a search or draws of its own"
-        )
-    if not isinstance(model, Memoisable):
-        raise NotMemoisable(
-            f"{name} cannot be fitted by the memoised loop: it has no method coupling, which says "
-            "how the bound moves with the global parameters"
-        )
-
-
 def _refuse_large(size: int, rounds: int) -> None:
     if size * rounds > MOST_KEPT:
-        raise NotMemoisable(
+        raise StatisticsTooLarge(
             f"the memoised loop keeps the statistics of every round: expected at most "
-            f"{MOST_KEPT / 2**30:.0f} GiB, found {rounds} rounds of {size / 2**30:.2f} GiB; ask "
-            "for fewer rounds or another loop"
+            f"{MOST_KEPT / 2**30:.0f} GiB, found {rounds} rounds of {size / 2**30:.2f} GiB; fit a "
+            "smaller model, or give it another loop"
         )
 
 

@@ -79,16 +79,7 @@ class Drawing(Protocol):
 
 @runtime_checkable
 class Continuable(Model, Protocol):
-    """A model that can start near the posterior of an earlier fit, to other data.
-
-    Attributes
-    ----------
-    keeps_locals
-        Whether the local states that a fit left may start the cold steps of a later one on
-        the same rows.
-    """
-
-    keeps_locals: bool
+    """A model that can start near the posterior of an earlier fit, to other data."""
 
     def restart(self, observed: Any, before: Any, rng: np.random.Generator) -> Any:
         """Return first global parameters as `Model.init` does, near those of ``before``.
@@ -178,31 +169,17 @@ class Repeating(Protocol):
 
 
 @runtime_checkable
-class Streamable(Memoisable, Protocol):
-    """A model that can learn from new rows alone; see `streaming`.
-
-    What its global step needs of the data is in the statistics, and nowhere else in ``q``.
-    """
-
-    def unit_bounds(self, q: Any, batch: Any, local: Any) -> FloatArray:
-        """Return each unit's part of the bound, [units]: below log p(unit | other units), about.
-
-        They add up to what the statistics bring to `Model.elbo`, their ``bound`` where they have
-        one. A unit's does not hang on the others of its partition.
-        """
-
-
-@runtime_checkable
-class Unimodal(Streamable, Protocol):
-    """A model whose bound has one maximum, so that it may begin with some of the rows.
+class Looped(Protocol):
+    """A model that names the loop that suits it.
 
     Attributes
     ----------
-    unimodal
-        True.
+    loop
+        ``cavi``, ``squarem`` or ``memoised``; None for squarem where the model is `Accelerable`,
+        else cavi.
     """
 
-    unimodal: bool
+    loop: str | None
 
 
 @runtime_checkable

@@ -18,11 +18,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from vbmodels.core.fit import drive, go_on
+from vbmodels.core.fit import drive
 from vbmodels.core.options import Range, option, share
-from vbmodels.core.protocol import Staged, Streamable
+from vbmodels.core.protocol import Staged
 from vbmodels.core.state import FloatArray
-from vbmodels.core.streaming import Remembered, after
 from vbmodels.estimators.executors import reduce_over
 from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame, native
 
@@ -102,21 +101,10 @@ class LoopEstimator(BaseEstimator):
     def _parameter_constraints(self) -> dict[str, Any]:
         return constraints(type(self))
 
-    def _run(
-        self, model: Any, batches: Sequence[Any], before: Remembered | None = None,
-        forgetting_factor: float = 1.0,
-    ) -> Any:  # fmt: skip
-        """Fit a model to partitions and keep what is common to all fits.
-
-        With ``before`` the partitions are new rows alone; see `vbmodels.core.streaming`.
-        """
-        asked: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+    def _run(self, model: Any, batches: Sequence[Any]) -> Any:
+        """Fit a model to partitions and keep what is common to all fits."""
         with reduce_over(self.client, model, batches) as reduce:
-            if before is None:
-                done = drive(model, reduce, seed=self._seed(), **asked)
-            else:
-                loop = after(before, forgetting_factor)
-                done = go_on(model, reduce, before.q, loop=loop, **asked)
+            done = drive(model, reduce, seed=self._seed(), tol=self.tol, max_iter=self.max_iter)
         doing = model.unfinished(done.q) if isinstance(model, Staged) else None
         if doing:
             raise ValueError(
@@ -133,7 +121,6 @@ class LoopEstimator(BaseEstimator):
         self.model_, self.q_ = model, done.q
         self.elbo_, self.trace_ = float(done.trace[-1]), np.array(done.trace)
         self.n_iter_, self.converged_ = done.iterations, done.converged
-        self._remembered = Remembered.of(model, done) if isinstance(model, Streamable) else None
         return done.q
 
     def _table(self, X: Any, y: Any = NO_TARGET, *, reset: bool, **options: Any) -> Any:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
     check_array,
-    check_consistent_length,
     check_is_fitted,
     check_X_y,
-    column_or_1d,
     validate_data,
 )
 
@@ -62,16 +58,6 @@ from vbmodels.experts.options import ExpertOptions, refusal
 from vbmodels.experts.posterior import METHODS
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.several import ClassRows, SeveralPosterior
-
-
-def _learns_by_and_by(estimator: MixtureOfExperts) -> bool:
-    """Say whether new rows alone can be learnt from: not by what has phases, a search or draws."""
-    if estimator.inference == "cavi":
-        return True
-    raise AttributeError(
-        f"partial_fit goes with inference='cavi', not {estimator.inference!r}, whose fit needs all "
-        "rows again"
-    )
 
 
 @dataclass(eq=False, repr=False)
@@ -139,8 +125,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         over its draws.
     class_weight
         "balanced", weights by class, or None (additive, marginal, cavi).
-    forgetting_factor
-        What the weight of earlier rows is multiplied by at each call of `partial_fit` (cavi).
     rare_below
         Levels of a category with fewer cells are joined to the reference, where a column has
         several; from so many missing cells on a column says where they are.
@@ -195,7 +179,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
 
     predict_by: str = parameter("plug_in", [StrOptions(set(METHODS))])
     class_weight: Any = parameter(None, [StrOptions({"balanced"}), dict, None])
-    forgetting_factor: float = parameter(1.0, [Interval(Real, 0.0, 1.0, closed="right")])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -272,58 +255,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             pairs = zip(batches, parts, strict=True)
             batches = [ClassRows(rows, of, len(self.classes_)) for rows, of in pairs]
         self._keep(model.posterior(self._run(model, batches)))
-        return self
-
-    @available_if(_learns_by_and_by)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from new rows alone; rows of earlier calls need not be there any more.
-
-        The first call is `fit`; a call after `fit` goes on from it. Earlier rows count with the
-        statistics that they left, times ``forgetting_factor`` at each call
-        (`vbmodels.core.streaming`). Rows of several calls tell nearly what they do in one: those
-        of earlier calls keep the bounds on their sigmoids as they were left. What columns become,
-        their levels, centres and scales, stays as the first rows had it.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`; but later calls may have rows of one class.
-        classes
-            The two classes. None: those of the first rows, which must have both in any case.
-
-        Raises
-        ------
-        ValueError
-            As `fit` does, or if a label is not one of the classes, or if ``class_weight`` is
-            "balanced": what is rare is known only when all rows are.
-        """
-        self._validate_params()
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "partial_fit goes with weights by class or with none, not with "
-                "class_weight='balanced', which needs all rows at once"
-            )
-        if not hasattr(self, "posterior_"):
-            if classes is not None and len(odd := np.setdiff1d(classes, y)):
-                raise ValueError(
-                    f"expected rows of every class in the first call, found none of {odd[0]!r}"
-                )
-            return self.fit(X, y, sample_weight)
-        raw = self._raw_again(X)
-        y = column_or_1d(y)
-        check_consistent_length(raw, y)
-        if len(odd := np.setdiff1d(y, self.classes_)):
-            told = " and ".join(map(repr, self.classes_))
-            raise ValueError(f"expected the classes of the first call, {told}, found {odd[0]!r}")
-        raw, y, share = weighted(raw, y, sample_weight)
-        code = np.searchsorted(self.classes_, y)
-        by_class = self.class_weight or {}
-        share = share * np.array([by_class.get(c, 1.0) for c in self.classes_.tolist()])[code]
-        t = np.where(code == 1, 1.0, -1.0)
-        batches = self._partitions(encoded(raw, self.columns_), t, cell_keys(raw), share)
-        model = make(self, baseline_beside=False)
-        q = self._run(model, batches, self._remembered, self.forgetting_factor)
-        self._keep(model.posterior(q))
         return self
 
     def _keep(self, posterior: Any) -> None:

@@ -236,7 +236,6 @@ class CorpusProbit:
         Where the search for log pi begins if nothing tells it; None: at a vague guess.
     """
 
-    keeps_locals: ClassVar[bool] = False
     objective: ClassVar[str] = "log posterior"
 
     keyword_rate: float | None = None

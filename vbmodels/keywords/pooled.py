@@ -21,7 +21,7 @@ X the features standardised over the corpus, column 0 constant 1; s_d = X_d'1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -171,8 +171,6 @@ class PooledVBSS:
     document_precision
         tau of the documents' own intercepts; None for no such intercept.
     """
-
-    keeps_locals: ClassVar[bool] = True
 
     keyword_rate: float | None = None
     concentration: float = 20.0
@@ -445,10 +443,6 @@ class PooledVBSS:
         log_det = np.linalg.slogdet(v)[1] - np.log(variance).sum()
         kl = 0.5 * (np.sum((m**2 + np.diag(v)) / variance) - len(m) - log_det)
         return float(stats.bound + fit - kl)
-
-    def coupling(self, q: PooledGlobal, stats: PooledStats) -> float:
-        """Return 0: ``stats.bound`` does not depend on q(w), whose part `elbo` adds."""
-        return 0.0
 
     def posterior_covariance(self, q: PooledGlobal) -> FloatArray:
         """Return the covariance [P, P] of w to report: J^-1, not that of q(w)."""

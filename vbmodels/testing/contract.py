@@ -12,10 +12,8 @@ except ImportError as error:
         "the contract's tests need pytest: install vbflows[testing]", name="pytest"
     ) from error
 
-from vbmodels.core.memoised import NotMemoisable, refuse
-from vbmodels.core.protocol import Loop, Unimodal
+from vbmodels.core.protocol import Loop
 from vbmodels.core.squarem import squarem
-from vbmodels.core.streaming import refuse_stream
 from vbmodels.testing import (
     agreement,
     bits,
@@ -27,7 +25,6 @@ from vbmodels.testing import (
     rising,
     running,
     stationary,
-    streaming,
     truth,
 )
 from vbmodels.testing.calibration import Calibration
@@ -48,10 +45,7 @@ ITEMS: dict[str, Item] = {
     "test_4_local_step_is_stationary": "stationary",
     "test_4_vectors_near_the_path_are_states": "stationary",
     "test_4_rounds_keep_the_bound": "stationary",
-    "test_4_unimodal_models_have_one_maximum": "stationary",
     "test_4_rounds_end_where_the_bound_is_stationary": "stationary",
-    "test_4_a_stream_discounts_all_that_it_learns": "stationary",
-    "test_4_a_stream_keeps_the_bound": "stationary",
     "test_5_bound_is_its_definition": "definition",
     "test_6_bound_below_exact_evidence": "truth",
     "test_6_agrees_with_its_sampler": "sampler",
@@ -77,19 +71,9 @@ def asked(item: Any) -> Any:
 
 
 def memoisable(case: Case) -> None:
-    """Skip a model that the memoised loop refuses, with its sentence."""
-    try:
-        refuse(case.model())
-    except NotMemoisable as reason:
-        pytest.skip(str(reason))
-
-
-def streamable(case: Case) -> None:
-    """Skip a model that cannot learn from new rows alone, with the sentence that says so."""
-    try:
-        refuse_stream(case.model())
-    except NotMemoisable as reason:
-        pytest.skip(str(reason))
+    """Skip a model that the memoised loop cannot fit."""
+    if "memoised" not in running.loops(case):
+        pytest.skip("the memoised loop cannot fit it: it has no method coupling, or its own loop")
 
 
 def ask(
@@ -224,26 +208,6 @@ class ModelContract:
         """Item 4, at the end of the memoised loop."""
         memoisable(case)
         ask(request, memoising.check_end, case, asked(case.global_step), seed=0)
-
-    def test_4_unimodal_models_have_one_maximum(
-        self, case: Case, request: pytest.FixtureRequest
-    ) -> None:
-        """Item 4, what a model says that may move before all rows were seen."""
-        if not isinstance(case.model(), Unimodal):
-            pytest.skip("it does not say that its bound has one maximum")
-        ask(request, memoising.check_one_maximum, case, asked(case.global_step), seed=0)
-
-    def test_4_a_stream_discounts_all_that_it_learns(
-        self, case: Case, request: pytest.FixtureRequest
-    ) -> None:
-        """Item 4, what a stream asks of the statistics."""
-        streamable(case)
-        ask(request, streaming.check_statistics, case, asked(case.global_step), seed=0)
-
-    def test_4_a_stream_keeps_the_bound(self, case: Case, request: pytest.FixtureRequest) -> None:
-        """Item 4, over two nights of a stream."""
-        streamable(case)
-        ask(request, streaming.check_stream, case, asked(case.global_step), seed=0)
 
     def test_5_bound_is_its_definition(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 5."""

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.fit import fit, go_on
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import fit
 from vbmodels.core.memoised import Memoised
-from vbmodels.core.protocol import Accelerable
 from vbmodels.testing.case import Case, GlobalStep
 from vbmodels.testing.identity import Figures, Identity
 from vbmodels.testing.running import bound, plain_loop, steps
@@ -18,7 +16,6 @@ from vbmodels.testing.stationary import directions, largest_distance
 
 COUPLING = Identity(4, "coupling is the part of the bound that moves with the global parameters")
 END = Identity(4, "the memoised loop ends where the bound is stationary")
-ONE = Identity(4, "a model that is Unimodal ends at the same maximum from any start")
 FAR = 4.0  # differences
 
 
@@ -84,31 +81,3 @@ def check_end(case: Case, item: GlobalStep, seed: int) -> Figures:
         f"the loop says that the bound is {done.trace[-1]!r}, afresh it is {again!r}",
     )
     return {"distance": distance, "rise": float(np.ptp(done.trace))}
-
-
-def check_one_maximum(case: Case, item: GlobalStep, seed: int) -> Figures:
-    """Fits from starts of several seeds, and from beside them, end at one point.
-
-    The loop trusts in it: the parameters of a `Unimodal` model move before all rows were seen.
-    """
-    batches, model, move = case.tiny(seed), case.model(), item.coordinates
-    reduce = InProcess(model, batches)
-    starts = [model.init(reduce.observe(), np.random.default_rng(s)) for s in range(3)]
-    if isinstance(model, Accelerable):
-        rng = np.random.default_rng(seed)
-        vectors = [model.to_vector(q) for q in starts]
-        aside = [v + rng.standard_normal(v.size) for v in vectors]
-        starts += [model.from_vector(q, v) for q, v in zip(starts, aside, strict=True)]
-    options: dict[str, Any] = {"tol": item.fit_tol, "max_iter": item.max_iter, "loop": Memoised()}
-    first, *others = [go_on(model, InProcess(model, batches), q, **options) for q in starts]
-    largest = 0.0
-    for i, other in enumerate(others, 1):
-        apart = float(np.max(np.abs(move.to_vector(other.q) - move.to_vector(first.q))))
-        ONE.holds(
-            apart <= 1e-3 and bool(np.isclose(other.trace[-1], first.trace[-1], rtol=1e-8)),
-            f"tiny({seed}), starts 0 and {i}",
-            f"they end {apart:.3g} apart, at the bounds {first.trace[-1]!r} and "
-            f"{other.trace[-1]!r}",
-        )
-        largest = max(largest, apart)
-    return {"largest distance": largest}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import numpy as np
 from vbmodels.core.cavi import begin, cavi
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.memoised import Memoised, NotMemoisable, refuse
-from vbmodels.core.protocol import Accelerable, Driven, Loop, Step
+from vbmodels.core.memoised import Memoised
+from vbmodels.core.protocol import Accelerable, Driven, Loop, Memoisable, Step
 from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, from_bytes, to_bytes
 from vbmodels.testing.case import Case
@@ -27,8 +26,7 @@ def loops(case: Case) -> dict[str, Loop]:
     found: dict[str, Loop] = {"cavi": cavi}
     if isinstance(model, Accelerable):
         found["squarem"] = squarem
-    with suppress(NotMemoisable):
-        refuse(model)
+    if isinstance(model, Memoisable):
         found["memoised"] = Memoised()
     return found
 

@@ -119,7 +119,6 @@ class Several:
     """
 
     # A partition's table is made from the units that this fit samples.
-    keeps_locals: ClassVar[bool] = False
     rebuilds_locals: ClassVar[bool] = True
     model: Any
     names: tuple[str, ...]

@@ -148,7 +148,6 @@ class TwoGroups:
     """
 
     # A partition's table is made from the units that this fit samples.
-    keeps_locals: ClassVar[bool] = False
     rebuilds_locals: ClassVar[bool] = True
     sense: Literal["gain", "either", "germline"] = "gain"
     alternatives: tuple[tuple[float, float], ...] = (BROAD,)

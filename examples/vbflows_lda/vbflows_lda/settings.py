@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -42,11 +42,6 @@ class TopicSettings(RunSettings):
     inner: int = Field(4, ge=1, description="Most updates of a document's topics in a sweep.")
     inner_tol: float = Field(
         1e-3, gt=0.0, description="Mean change of a document's topics, in words, that ends them."
-    )
-    loop: Literal["cavi", "squarem", "memoised"] | None = Field(
-        "memoised",
-        description="How the fit climbs: cavi, plain sweeps; squarem, sweeps with leaps; memoised, "
-        "sweeps in rounds with a step after each, which finds better topics sooner.",
     )
     tol: float = Field(
         1e-5, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the bound to come."

@@ -21,8 +21,7 @@ log = logging.getLogger(__name__)
 _MARKS = ("mtime", "LastModified", "blob_id", "last_modified", "modified", "sha256")
 """What the stores that fsspec knows call the mark of a file's version, beside its ETag."""
 _RUN = r"\d{8}T\d{6}-[0-9a-f]{6}"
-# Below its target, or a file of a Delta table in a folder of such tables.
-_OF_A_RUN = re.compile(rf"(^|/)runs/{_RUN}/|(^|/)[^/]+/{_RUN}-[^/]+\.parquet$")
+_OF_A_RUN = re.compile(rf"(^|/)runs/{_RUN}/")
 
 
 Sources = str | list[str]

@@ -38,7 +38,6 @@ from flows.run.events import (
     Event,
     Line,
     Listener,
-    Needless,
     Pace,
     PartDone,
     Published,
@@ -91,7 +90,7 @@ class Recorder(Listener):
                 done = iteration + 1
                 fraction = done / most if left is None else done / (done + left)
                 self._progress(min(fraction, 0.99), f"sweep {done}, bound {elbo:,.4f}")
-            case Line(text) | Needless(text):
+            case Line(text):
                 self._logger.info("%s", escaped(text))
             case Retried(attempt, pause, error):
                 said = "attempt %d failed; next in %.1f s: %s"

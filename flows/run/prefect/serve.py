@@ -43,7 +43,7 @@ class Deployment(BaseModel):
         if (self.cron is None) == (self.every is None):
             raise ValueError("either cron or every, a number of seconds; found both or neither")
         try:
-            for url in (*storage.given(self.source), self.target, self.compute.delta or ""):
+            for url in (*storage.given(self.source), self.target):
                 storage.refuse_secrets(url)
         except storage.StorageError:
             raise ValueError(

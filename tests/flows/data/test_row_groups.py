@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from vbflows_counts.settings import CountSettings
 from vbflows_lda.settings import TopicSettings
-from vbflows_logistic.settings import LogisticSettings
-from vbflows_mixture.settings import MixtureSettings
 
 from flows import catalogue
 from flows.catalogue import pipeline_named
@@ -162,8 +160,6 @@ ROWS = {"keywords": 300, "bags": 200, "variants": 3000, "features": 3000, "exper
 OUTSIDE = {
     "counts": (CountSettings, 5000),
     "lda": (TopicSettings, 300),
-    "logistic": (LogisticSettings, 3000),
-    "mixture": (MixtureSettings, 3000),
 }
 """Packages of outsiders, whose families read one declared table: settings and rows."""
 

@@ -14,7 +14,10 @@ from tests.contract.toy import Groups, Toy
 from vbmodels.core.state import to_bytes
 
 
-def toy_job(folder: Path | str, partitions: int = 11, run_id: str = "run", **changes: Any) -> Job:
+def toy_job(
+    folder: Path | str, partitions: int = 11, run_id: str = "run", loop: str | None = "cavi",
+    **changes: Any,
+) -> Job:  # fmt: skip
     """Store the toy's data below a folder and return the job."""
     rng = np.random.default_rng(3)
     urls = []
@@ -32,9 +35,11 @@ def toy_job(folder: Path | str, partitions: int = 11, run_id: str = "run", **cha
         "tol": 1e-12,
         "max_iter": 60,
         "checkpoint_every": 3,
-        "loop": "cavi",
     }
-    return Job(**{**given, **changes})
+    given = {**given, **changes}
+    if isinstance(given["model"], Toy):
+        given["model"] = replace(given["model"], loop=loop)
+    return Job(**given)
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,10 @@ def test_the_last_two_checkpoints_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        ({"model": Toy(a0=2.5)}, r"model\.a0 is 2\.5, the checkpoint has 2\.0"),
+        ({"model": Toy(a0=2.5, loop="cavi")}, r"model\.a0 is 2\.5, the checkpoint has 2\.0"),
         ({"seed": 1}, "seed is 1, the checkpoint has 0"),
         ({"tol": 1e-3}, "tol is 0.001, the checkpoint has 1e-12"),
-        ({"loop": "squarem"}, "loop is 'squarem', the checkpoint has 'cavi'"),
+        ({"model": Toy(loop="squarem")}, r"model\.loop is 'squarem', the checkpoint has 'cavi'"),
         ({"settings": (("window", "3"),)}, "settings.window is 3, the checkpoint has none"),
     ],
 )

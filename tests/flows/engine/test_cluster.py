@@ -155,7 +155,7 @@ def test_a_worker_that_lost_its_local_states_asks_for_the_log(cluster, tmp_path)
 
 
 def test_rounds_are_replayed_by_a_worker_that_lost_its_local_states(cluster, tmp_path):
-    job = toy_job(tmp_path, loop="memoised", rounds=3, checkpoint_every=5)
+    job = toy_job(tmp_path, loop="memoised", checkpoint_every=5)
     expected, local = in_process(job)
     executor = cluster.executor(job)
     stored = set()

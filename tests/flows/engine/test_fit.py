@@ -22,11 +22,8 @@ from tests.contract.toy import Groups, Local, Toy
 from tests.flows.engine.jobs import Killed, Overshooting, kill_at, rates, toy_job
 from vbmodels.bags.batch import Bags, split
 from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.core.cavi import cavi
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.in_process import tree_sum
-from vbmodels.core.memoised import Memoised
-from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 
 
@@ -40,10 +37,9 @@ class Unready(Toy):
 def plain(job):
     """Fit the same job with the loop of vbmodels alone."""
     batches = [from_bytes(storage.read_bytes(url), Groups) for url in job.partitions]
-    loop = {"cavi": cavi, "squarem": squarem, "memoised": Memoised(job.rounds)}[job.loop]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
-        return fit(job.model, batches, seed=job.seed, tol=job.tol, max_iter=job.max_iter, loop=loop)
+        return fit(job.model, batches, seed=job.seed, tol=job.tol, max_iter=job.max_iter)
 
 
 def uninterrupted(job):
@@ -430,12 +426,6 @@ def test_an_empty_job_is_refused(tmp_path):
     job = replace(toy_job(tmp_path), partitions=())
     with pytest.raises(ValueError, match="at least one partition"):
         InProcess(job)
-
-
-def test_an_unknown_loop_is_refused(tmp_path):
-    job = toy_job(tmp_path, loop="newton")
-    with pytest.raises(ValueError, match="cavi"):
-        run_fit(job, InProcess(job))
 
 
 class Hungry(Stateless):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import pickle
 import zipfile
@@ -19,7 +18,6 @@ from tests.flows.engine.jobs import Killed, kill_at, toy_job
 from vbmodels.core.state import State, StateError, from_bytes, same_bits, to_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
-FORBIDDEN = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "_pickle"}
 SOURCES = [p for name in ("flows", "vbmodels") for p in sorted((ROOT / name).rglob("*.py"))]
 
 
@@ -51,21 +49,10 @@ def test_the_bombs_work(tmp_path):
     assert (tmp_path / "second").exists()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_no_source_can_unpickle(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            assert not {a.name.split(".")[0] for a in node.names} & FORBIDDEN
-        elif isinstance(node, ast.ImportFrom):
-            assert (node.module or "").split(".")[0] not in FORBIDDEN
-        elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
-            assert isinstance(node.value, ast.Constant)
-            assert node.value.value is False
-        elif isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            assert name not in {"eval", "exec", "yaml.load", "pa.deserialize"}
-            if name in {"np.load", "numpy.load"}:
-                assert any(word.arg == "allow_pickle" for word in node.keywords)
+def test_no_source_allows_pickles():
+    """Ruff refuses the modules and functions that unpickle (TID251, S301); here NumPy's switch."""
+    for path in SOURCES:
+        assert "allow_pickle=True" not in path.read_text(encoding="utf-8"), path
 
 
 @pytest.mark.parametrize("form", ["pickle", "npy", "npz"])

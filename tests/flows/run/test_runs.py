@@ -224,7 +224,7 @@ def test_a_folder_that_no_run_made_is_not_resumed(tmp_path, capsys, link):
         work.symlink_to(mine)
     for file in (mine / "notes.tex", work.parent / "notes.tex"):
         file.write_text("mine")
-    words = ("features", source, out, "--resume", "thesis", "--no-record")
+    words = ("features", source, out, "--resume", "thesis")
     code, _, err = run(capsys, *words)
     assert (code, "which no run made, or a link" in err) == (2, True)
     for file in (mine / "notes.tex", work.parent / "notes.tex"):

@@ -55,11 +55,9 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     twice = right + right.split("deployments:")[1]
     assert "found keywords/often twice" in refused(twice, tmp_path, capsys)
     url = "https://store/a?X-Amz-Signature=canary"
-    delta = right.replace("source: in", f"compute: {{delta: '{url}'}}\n    source: in")
-    for wrong in (right.replace("source: in", f"source: {url}"), delta):
-        told = refused(wrong, tmp_path, capsys)
-        assert "an address without secrets" in told
-        assert "canary" not in told
+    told = refused(right.replace("source: in", f"source: {url}"), tmp_path, capsys)
+    assert "an address without secrets" in told
+    assert "canary" not in told
 
 
 @pytest.mark.slow

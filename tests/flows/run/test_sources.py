@@ -67,7 +67,7 @@ def test_a_file_that_is_given_twice_is_read_once(tables, capsys, caplog):
 def test_what_is_missing_is_named(tables, capsys, tmp_path):
     code, _, err = run(capsys, "check", "features", tables[0], tmp_path / "none.csv")
     assert (code, f"cannot read {tmp_path / 'none.csv'}" in err) == (2, True)
-    code, _, err = run(capsys, "features", tables[0], tables[1], "--no-record")
+    code, _, err = run(capsys, "features", tables[0], tables[1])
     assert (code, "TARGET, the last argument, is a folder" in err) == (2, True)
     code, _, err = run(capsys, "features", tables[0])
     assert (code, "Missing argument" in err) == (2, True)
@@ -81,7 +81,7 @@ def test_files_and_a_glob_of_them_have_the_same_bits(tmp_path, capsys):
     for name, given in sources.items():
         words = [f"--set={k}={v}" for k, v in pipelines.SETTINGS["features"].items()]
         target = tmp_path / name
-        code, out, err = run(capsys, "features", *given, target, *words, "--no-record", "--json")
+        code, out, err = run(capsys, "features", *given, target, *words, "--json")
         assert code == 0, err
         found[name] = pipelines.published(json.loads(out))
         record = json.loads((target / "runs" / json.loads(out)["run_id"] / "run.json").read_text())
@@ -90,7 +90,7 @@ def test_files_and_a_glob_of_them_have_the_same_bits(tmp_path, capsys):
         code, out, _ = run(capsys, "show", target)
         assert code == 0
         scored = tmp_path / f"{name}-scored"
-        code, _, err = run(capsys, "score", target, *given, scored, "--no-record")
+        code, _, err = run(capsys, "score", target, *given, scored)
         assert code == 0, err
     assert found["glob"] == found["files"]
 
@@ -98,7 +98,7 @@ def test_files_and_a_glob_of_them_have_the_same_bits(tmp_path, capsys):
 def test_the_glob_of_the_readme_reaches_the_command(tmp_path):
     (line,) = re.findall(r"vbflows (keywords documents/\*.*)", (ROOT / "README.md").read_text())
     halves("keywords", tmp_path / "documents", 40)
-    command = f"{sys.executable} -m flows.entry {line} --no-record"
+    command = f"{sys.executable} -m flows.entry {line}"
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )

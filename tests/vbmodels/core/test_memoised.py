@@ -1,4 +1,4 @@
-"""The memoised loop: its bound, its rounds, what it refuses, and where it ends."""
+"""The memoised loop: its bound, its rounds, and where it ends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from vbmodels.core import memoised
 from vbmodels.core.cavi import begin, cavi, start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.memoised import Memoised, NotMemoisable
+from vbmodels.core.memoised import Memoised, StatisticsTooLarge
 from vbmodels.core.state import same_bits
-from vbmodels.keywords.pooled import PooledVBSS
 
 
 class Watching(InProcess):
@@ -90,42 +89,12 @@ def test_rounds_take_fewer_sweeps_than_one_round():
     assert ends[16] < ends[1]
 
 
-class OneMaximum(Toy):
-    unimodal = True
-
-
-@pytest.mark.parametrize("rounds", [2, 3, 16])
-def test_a_unimodal_model_moves_in_its_first_sweep_and_its_bound_is_right(rounds):
-    seen = []
-
-    class Noting(Watching):
-        def visit(self, q, **options):
-            seen.append(q)
-            return super().visit(q, **options)
-
-    reduce = Noting(OneMaximum(), batches(0, 16))
-    first, second = steps(Memoised(rounds), OneMaximum(), reduce, 2)
-    assert len({q.mean for q in seen[:rounds]}) == rounds  # the start's, and one after each round
-    assert same_bits(first.q, seen[rounds - 1])
-    assert [first.elbo, second.elbo] == pytest.approx(reduce.bounds[::rounds], rel=1e-12)
-    held = steps(Memoised(rounds), Toy(), InProcess(Toy(), batches(0, 16)), 1)
-    assert same_bits(held[0].q, seen[0])  # others hold the start for a sweep
-    assert first.elbo > held[0].elbo
-
-
-def test_a_unimodal_model_ends_where_plain_sweeps_do_and_goes_on_with_the_same_bits():
-    model, parts = OneMaximum(), batches(1, 7)
-    sweeps = fit(Toy(), parts, tol=1e-15, loop=cavi)
-    done = fit(model, parts, tol=1e-15, loop=Memoised())
-    np.testing.assert_allclose(model.to_vector(done.q), model.to_vector(sweeps.q), rtol=1e-6)
-    reduce = InProcess(model, parts)
-    whole = steps(Memoised(), model, reduce, 4)
-    again = InProcess(model, parts)
-    half = steps(Memoised(), model, again, 2)[-1]
-    resumed = InProcess(model, parts)
-    resumed.restore(half.cursor.number, again.local_states(half.cursor.number))
-    rest = list(itertools.islice(Memoised()(model, resumed, half.cursor), 3))
-    assert all(same_bits(a.cursor, b.cursor) for a, b in zip(rest, whole[1:], strict=True))
+def test_a_model_names_its_loop():
+    parts = batches(1, 7)
+    done = fit(Toy(loop="memoised"), parts, tol=1e-15)
+    assert same_bits(done.q, fit(Toy(), parts, tol=1e-15, loop=Memoised()).q)
+    with pytest.raises(ValueError, match=r"out of .*'cavi', 'memoised', 'squarem'.*'newton'"):
+        fit(Toy(loop="newton"), parts)
 
 
 def test_no_more_rounds_than_partitions():
@@ -135,25 +104,11 @@ def test_no_more_rounds_than_partitions():
     assert len(Memoised(8).start(model, q, reduce).kept) == 2
 
 
-class Phases(Toy):
-    def shown(self, at):
-        return None
-
-
-def test_what_cannot_be_fitted_so_is_refused_in_one_sentence():
-    with pytest.raises(NotMemoisable, match=r"Phases cannot be .* it has phases"):
-        memoised.refuse(Phases())
-    plain = type("Plain", (), {"global_step": None})()
-    with pytest.raises(NotMemoisable, match=r"Plain cannot be .* no method coupling"):
-        memoised.refuse(plain)
-    memoised.refuse(PooledVBSS())
-
-
 def test_statistics_that_are_too_large_are_refused(monkeypatch):
     monkeypatch.setattr(memoised, "MOST_KEPT", 7)
     sized = replace(Toy())
     monkeypatch.setattr(memoised, "nbytes", lambda state: 4)
-    with pytest.raises(NotMemoisable, match="fewer rounds"):
+    with pytest.raises(StatisticsTooLarge, match="a smaller model"):
         fit(sized, batches(0, 2), loop=Memoised())
 
 

@@ -22,7 +22,7 @@ The optimum of this bound is a poor model (|b| grows past its true size, |beta| 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -84,8 +84,6 @@ class MeanFieldVMMIC:
     use_compiled
         Whether to use the compiled loops; by default where Numba is installed.
     """
-
-    keeps_locals: ClassVar[bool] = True
 
     priors: Priors = field(default_factory=lambda: FIXED)
     standardise: bool = True

@@ -39,7 +39,6 @@ from vbmodels.experts.published.row_step import (
     RowSums,
     local_state,
     row_sums,
-    row_terms,
 )
 
 Prior = Literal["gaussian", "mabn2"]
@@ -117,18 +116,6 @@ class BoundedExperts:
         gate_moments, expert_moments = _along(q.gates, q.experts, batch)
         return local_state(batch.t, expert_moments, gate_moments, local)
 
-    def unit_bounds(self, q: Mixture, batch: Rows, local: Local) -> FloatArray:
-        """Return what every row brings to the bound: its constant + pull'F + slope'G - ... ."""
-        terms = row_terms(batch, local)
-        (g, r), (f, square) = _along(q.gates, q.experts, batch)
-        bound: FloatArray = terms.constant + np.einsum("kn,kn->n", terms.pull, f)
-        bound += np.einsum("kn,kn->n", terms.slope, g)
-        bound -= np.einsum("kn,kn->n", terms.weight, square)
-        if self.n_experts > 1:
-            curve = 0.25 * batch.used if terms.curve is None else terms.curve
-            bound -= (curve * r).sum(0)
-        return bound
-
     def suff_stats(self, q: Mixture, batch: Rows, local: Local) -> RowSums:
         """Return the sums at the local parameters."""
         return row_sums(batch, local)
@@ -147,10 +134,6 @@ class BoundedExperts:
         value -= np.sum(_curvature(stats) * q.gates.second)
         value -= self.law.divergence(q.gates) + self.expert_law.divergence(q.experts)
         return float(value)
-
-    def coupling(self, q: Mixture, stats: RowSums) -> float:
-        """Return 0: ``stats.constant`` depends on neither gates nor experts."""
-        return 0.0
 
     def to_vector(self, q: Mixture) -> FloatArray:
         """Return gates and experts without constraints."""

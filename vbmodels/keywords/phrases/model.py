@@ -149,7 +149,6 @@ class Keyphrases:
         Standard deviation of log K; 0: it is a fact.
     """
 
-    keeps_locals: ClassVar[bool] = False
     objective: ClassVar[str] = "log posterior"
 
     words: CorpusProbit = field(default_factory=partial(CorpusProbit, begins_small=True))

@@ -1,0 +1,103 @@
+"""Directives that write tables of a pipeline from its code.
+
+``{settings} bags`` lists every setting, with the option ``:own:`` without what every pipeline has;
+``{table} package.schema:ROWS`` the columns of a table, ``{table} ROWS`` those of one in ``schema``
+of the family that the page is named after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import Directive, directives
+from sphinx.application import Sphinx
+
+from flows.catalogue import known
+from flows.data.table import Table
+from flows.settings import RunSettings, describe
+
+
+def _cell(content: nodes.Node) -> nodes.entry:
+    paragraph = nodes.paragraph("", "", content)
+    return nodes.entry("", paragraph)
+
+
+def _row(cells: Sequence[nodes.Node]) -> nodes.row:
+    return nodes.row("", *[_cell(cell) for cell in cells])
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> nodes.table:
+    group = nodes.tgroup("", cols=len(headings))
+    group += [nodes.colspec(colwidth=1) for _ in headings]
+    group += nodes.thead("", _row([nodes.Text(heading) for heading in headings]))
+    group += nodes.tbody("", *[_row(row) for row in rows])
+    return nodes.table("", group, classes=["contract"])
+
+
+def _code(text: str) -> nodes.literal:
+    return nodes.literal(text, text)
+
+
+class Settings(Directive):
+    """Every setting of a pipeline: name, default, range, meaning."""
+
+    required_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {"own": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        name = self.arguments[0]
+        return [_settings(RunSettings if name == "common" else known(name), "own" in self.options)]
+
+
+class Columns(Directive):
+    """The columns of a table: name, Arrow type, what its cells must be, meaning."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return what the table is for, and the table."""
+        page = self.state.document.settings.env.docname.rpartition("/")[2]
+        module, _, name = self.arguments[0].rpartition(":")
+        return _columns(getattr(import_module(module or f"flows.{page}.schema"), name))
+
+
+def _settings(chosen: type[RunSettings], own: bool) -> nodes.table:
+    common = set(RunSettings.model_fields) if own else set()
+    same = {
+        field
+        for field in common
+        if chosen.model_fields[field].default == RunSettings.model_fields[field].default
+    }
+    rows = [
+        [_code(setting), _code(default), nodes.Text(bounds), nodes.Text(meaning)]
+        for setting, bounds, default, meaning in describe(chosen)
+        if setting not in same
+    ]
+    return _table(["setting", "default", "range", "meaning"], rows)
+
+
+def _columns(table: Table) -> list[nodes.Node]:
+    rows = []
+    for column in (*table.columns, *([table.others] if table.others else [])):
+        unit = f" [{column.unit}]" if column.unit else ""
+        rows.append(
+            [
+                nodes.Text(column.name) if column is table.others else _code(column.name),
+                _code(str(column.arrow)),
+                nodes.Text(", ".join(column.rules)),
+                nodes.Text(column.meaning + unit),
+            ]
+        )
+    meaning = nodes.paragraph("", table.meaning)
+    return [meaning, _table(["column", "type", "", "meaning"], rows)]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
+    app.add_directive("settings", Settings)
+    app.add_directive("table", Columns)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,1 +1,0 @@
-"""What the regression is held to: pytest --pyargs vbflows_logistic."""

@@ -1,1 +1,0 @@
-"""What the mixture is held to: pytest --pyargs vbflows_mixture."""

@@ -1,1 +1,0 @@
-"""Results as Delta tables, where lakehouses look for them."""

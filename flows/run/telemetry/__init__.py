@@ -1,1 +1,0 @@
-"""Runs as OpenTelemetry spans and metrics: what takes how long, and how far the fit is."""
