@@ -29,7 +29,6 @@ from sklearn.model_selection import StratifiedKFold
 from benchmarks.vmmic_rivals import ATTENTION, MISSING, RIVALS, Fitted, Methods, pooled_by_folds
 from benchmarks.vmmic_speed import head, say, speed
 from vbmodels.bags.batch import Bags, Instances, bags
-from vbmodels.bags.choice import ChosenVMMIC
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.mode import FewBags
 from vbmodels.bags.posterior import predict
@@ -57,13 +56,6 @@ OURS = {
     "mean field, 200 sweeps": variational(MeanFieldVMMIC(), 200),
     "as printed, 200 sweeps": variational(PrintedVMMIC(), 200),
 }
-CHOOSING = {
-    "collapsed, scale by folds": variational(ChosenVMMIC(folds=5), 4000),
-    "collapsed, scale by evidence": variational(ChosenVMMIC(), 4000),
-    "collapsed, scales learned (default)": COLLAPSED,
-}
-
-
 # The study of the text's section 2.3.
 
 
@@ -125,7 +117,7 @@ def row(setting: str, methods: Methods, replicates: int, **factors: Any) -> None
 def real(folder: Path, sets: Sequence[str], method: str) -> None:
     """Five folds of the sets with bag labels; scales are chosen within the training bags."""
     head("set", "method", "AUROC (sd over folds)", "log loss", "fit, CPU s")
-    methods: Methods = CHOOSING | RIVALS
+    methods: Methods = {"collapsed": COLLAPSED} | RIVALS
     methods |= {"mean-pooled logistic, penalty by folds": pooled_by_folds} | ATTENTION
     for name in sets:
         data = read(folder / f"{name}.parquet")

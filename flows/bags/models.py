@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 
 from flows.bags import stacked
-from flows.bags.report import Choice
 from flows.bags.scores import Coefficients, Scores
 from flows.bags.settings import BagSettings
 from vbmodels.bags.batch import Bags
-from vbmodels.bags.choice import Chosen, ChosenVMMIC
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict as predict_gp
 from vbmodels.bags.gp_probit import PRINTED, CollapsedGP, PrintedGP
-from vbmodels.bags.mapped import Mapped, MappedVMMIC
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.gibbs import Chains, GibbsVMMIC
@@ -45,25 +42,9 @@ def make(settings: BagSettings) -> Any:
     if settings.model != "vmmic":
         return _make_gp(settings)
     form, standardise = settings.form, settings.standardise is not False
-    learn = form == "collapsed" and settings.prior_scale != "fixed"
-    priors = Priors(
-        intercept_mean=settings.intercept_mean,
-        intercept_variance=settings.intercept_variance,
-        slope_mean=settings.slope_mean,
-        slope_variance=settings.slope_variance,
-        learn=learn,
-        rate=settings.slope_length,
-        gate=settings.gate_variance,
-    )
+    priors = Priors(learn=form == "collapsed")
     if form == "collapsed":
-        kept = settings.kept_variance
-        model: Any = CollapsedVMMIC(priors, standardise, kept_variance=kept)
-        if settings.prior_scale in ("evidence", "cross_validation"):
-            folds = settings.folds if settings.prior_scale == "cross_validation" else 0
-            model = ChosenVMMIC(model, settings.slope_lengths, folds)
-        if not (settings.nystroem or settings.pooled):
-            return model
-        return MappedVMMIC(model, settings.nystroem, settings.pooled, settings.seed)
+        return CollapsedVMMIC(priors, standardise)
     if form == "mean_field":
         return MeanFieldVMMIC(priors, standardise)
     if form == "as_printed":
@@ -85,7 +66,6 @@ def apply(model: Any, q: Any, data: Any) -> list[Scores]:
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
     posterior = model.posterior(q)
-    data = q.mapped(data) if isinstance(q, Mapped) else data
     found = predict(posterior.draws(), posterior.scaling, data)
     return [Scores(found.bag, found.instances, found.instances, found.contributions)]
 
@@ -102,25 +82,14 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
     if layout.own:
         blocks.append(("bag feature", None, layout.own_slopes))
-    of = " of landmark" if isinstance(q, Mapped) and q.kernels else ""
     for k in range(len(layout.features)):
         gate = layout.gate(k)
         blocks += [
-            ("contribution" + of, k, layout.slopes(k)),
+            ("contribution", k, layout.slopes(k)),
             ("primary intercept", k, slice(gate.start, gate.start + 1)),
-            ("primary" + of, k, layout.gate_slopes(k)),
+            ("primary", k, layout.gate_slopes(k)),
         ]
     return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
-
-
-def chosen_scale(model: Any, q: Any) -> Choice | None:
-    """Return how the prior scale of slopes was chosen; None where it was not."""
-    if isinstance(q, Mapped):
-        return chosen_scale(model.collapsed, q.inner)
-    if not isinstance(q, Chosen) or not q.judged.size:
-        return None
-    by = "cross_validation" if model.folds else "evidence"
-    return Choice(by, q.length, tuple(q.lengths.tolist()), tuple(q.judged.tolist()))
 
 
 def trust(q: Any) -> tuple[dict[str, float], tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.bags.options import GPOptions, VMMICOptions
+from vbmodels.bags.options import GPOptions
 
 _BAG_FORMS = {
     "vmmic": ("collapsed", "mean_field", "as_printed", "gibbs"),
@@ -22,7 +22,7 @@ WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 
 
-class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
+class BagSettings(declared(GPOptions)):  # type: ignore[misc]
     """Labels of bags and their primary instances."""
 
     question = "Which bags are positive, and which of their instances make them so?"
@@ -39,8 +39,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         "output": ("show_bags",),
         "expert": (
             "baseline_feature", "witness_memory", "keep_columns", "chains", "warmup", "draws",
-            "thin", "intercept_mean", "intercept_variance", "slope_mean", "slope_variance",
-            "slope_length", "gate_variance", "slope_lengths", "folds",
+            "thin",
         ),
     }  # fmt: skip
     old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
@@ -166,25 +165,6 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         if self.label_noise and (self.model in WITHOUT_NOISE or self.form == "as_printed"):
             raise ValueError(
                 "label_noise goes with model auto, embedding or gp_probit (unless as_printed), not "
-                f"{self.form} of {self.model}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _possible_scale(self) -> BagSettings:
-        if not self.slope_lengths:
-            raise ValueError("slope_lengths must name at least one length, not none")
-        if min(self.slope_lengths) <= 0.0:
-            raise ValueError(f"slope_lengths must lie above 0, not at {min(self.slope_lengths)}")
-        collapsed = self.model == "vmmic" and self.form == "collapsed"
-        if not collapsed and self.prior_scale in ("evidence", "cross_validation"):
-            raise ValueError(
-                f"prior_scale {self.prior_scale} goes with inference collapsed of model vmmic, "
-                f"not {self.form} of {self.model}"
-            )
-        if not collapsed and (self.nystroem or self.pooled):
-            raise ValueError(
-                "nystroem and pooled go with inference collapsed of model vmmic, not "
                 f"{self.form} of {self.model}"
             )
         return self

@@ -7,9 +7,6 @@ from typing import Literal
 
 from vbmodels.core.options import option, share
 
-LENGTHS = (0.125, 0.5, 2.0, 8.0, 32.0)
-"""Squared lengths of slopes to choose from."""
-
 
 @dataclass(eq=False, repr=False)
 class BagOptions:
@@ -30,11 +27,10 @@ class VMMICOptions(BagOptions):
     intercept_variance: float = option(16.0, "Prior variance of intercepts.", gt=0.0)
     slope_mean: float = option(0.0, "Prior mean of slopes.")
     slope_variance: float = option(4.0, "Prior variance of slopes where it is not learned.", gt=0.0)
-    prior_scale: Literal["learned", "evidence", "cross_validation", "fixed"] = option(
+    prior_scale: Literal["learned", "fixed"] = option(
         "learned",
         "collapsed: where the prior scale of slopes comes from. learned: each block's own, with "
-        "the fit; evidence, cross_validation: one for all, the best of slope_lengths; fixed: "
-        "slope_variance. The other forms take slope_variance.",
+        "the fit; fixed: slope_variance, which the other forms always take.",
     )
     slope_length: float = option(
         10.0, "learned: squared length of a block of slopes that is expected beforehand.", gt=0.0
@@ -45,11 +41,6 @@ class VMMICOptions(BagOptions):
         "squared length of its slopes; 0: intercept_variance, as the text has it.",
         ge=0.0,
     )
-    slope_lengths: tuple[float, ...] = option(
-        LENGTHS,
-        "evidence, cross_validation: squared lengths to choose from; a block of D slopes has the "
-        "prior variance length / D.",
-    )
     kept_variance: float = option(
         0.97,
         "collapsed: where a modality has 500 features and as many as there are bags, or more, they "
@@ -57,20 +48,6 @@ class VMMICOptions(BagOptions):
         "many as bags; 1 keeps all up to that.",
         gt=0.0,
         le=1.0,
-    )
-    folds: int = option(5, "cross_validation: folds of the labelled bags.", ge=2, le=100)
-    nystroem: int = option(
-        0,
-        "collapsed: landmarks of a Gaussian kernel, by whose features instances are told in place "
-        "of their own (50 is a good number), so that nothing need be linear; 0: their own. "
-        "Coefficients are then those of landmarks.",
-        ge=0,
-        le=2000,
-    )
-    pooled: bool = option(
-        False,
-        "collapsed: whether bags have the mean, largest and smallest value and standard deviation "
-        "of every feature over their instances as features of their own.",
     )
 
 

@@ -12,13 +12,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from vbmodels.bags.choice import ChosenVMMIC
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict as predict_gp
 from vbmodels.bags.gp_probit import CollapsedGP
-from vbmodels.bags.mapped import Mapped, MappedVMMIC
 from vbmodels.bags.options import GPOptions, VMMICOptions
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
@@ -41,8 +39,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     inference
         "collapsed": all local variables integrated out; "mean_field": coordinate ascent.
     prior_scale
-        collapsed: "learned": each block's prior scale with the fit; "evidence",
-        "cross_validation": one for all, the best of ``slope_lengths``; "fixed":
+        collapsed: "learned": each block's prior scale with the fit; "fixed":
         ``slope_variance``, as mean_field always takes.
     intercept_mean, intercept_variance, slope_mean, slope_variance
         Of the normal priors.
@@ -51,15 +48,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     gate_variance
         learned: prior variance of a modality's intercept of being primary, as a share of the
         squared length of its slopes; 0: ``intercept_variance``.
-    slope_lengths, folds
-        The grid, and the folds of cross_validation.
     kept_variance
         collapsed: share of the variance whose directions are kept of a modality with 500 features,
         and as many as bags, or more.
-    nystroem
-        collapsed: landmarks of a Gaussian kernel whose features instances are told by; 0: none.
-    pooled
-        collapsed: whether bags have pooled features of their instances as their own.
     standardise
         Whether features are brought to mean 0 and standard deviation 1.
     columns
@@ -73,8 +64,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     classes_
         The two labels.
     coef_means_, coef_sds_
-        Posterior means and standard deviations of all coefficients, on scaled features; with
-        ``nystroem`` those of landmarks.
+        Posterior means and standard deviations of all coefficients, on scaled features.
 
     Examples
     --------
@@ -99,10 +89,6 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
 
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"
-        if not collapsed and self.prior_scale in ("evidence", "cross_validation"):
-            raise ValueError(f"expected inference collapsed with prior_scale {self.prior_scale}")
-        if not collapsed and (self.nystroem or self.pooled):
-            raise ValueError("expected inference collapsed with nystroem or pooled")
         priors = Priors(
             intercept_mean=self.intercept_mean,
             intercept_variance=self.intercept_variance,
@@ -114,16 +100,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         )
         if not collapsed:
             return MeanFieldVMMIC(priors, self.standardise)
-        model: Any = CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
-        if self.prior_scale in ("evidence", "cross_validation"):
-            folds = self.folds if self.prior_scale == "cross_validation" else 0
-            model = ChosenVMMIC(model, tuple(self.slope_lengths), folds)
-        if not (self.nystroem or self.pooled):
-            return model
-        return MappedVMMIC(model, self.nystroem, self.pooled, self._seed())
+        return CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-        data = self.q_.mapped(data) if isinstance(self.q_, Mapped) else data
         found = predict(self.posterior_.draws(), self.posterior_.scaling, data)
         return found.bag, found.instances
 

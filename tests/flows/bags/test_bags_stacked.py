@@ -232,7 +232,6 @@ def test_it_takes_several_modalities(tmp_path, capsys, model):
     ("options", "said"),
     [
         (("model=auto", "inference=gibbs"), "that is one of model vmmic or gp_probit"),
-        (("model=embedding", "prior_scale=evidence"), "goes with inference collapsed"),
         (("model=auto", "kernel=cubic"), "expected a kernel out of linear"),
     ],
 )
