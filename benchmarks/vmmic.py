@@ -28,11 +28,11 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.vmmic_rivals import ATTENTION, MISSING, RIVALS, Fitted, Methods, pooled_by_folds
 from benchmarks.vmmic_speed import head, say, speed
+from reproduce.vmmic_as_printed import PrintedVMMIC
 from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.mode import FewBags
 from vbmodels.bags.posterior import predict
-from vbmodels.bags.published.printed import PrintedVMMIC
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
 from vbmodels.core.fit import NotConverged, fit

@@ -43,7 +43,6 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"model": "auto", "max_iter": 400},
         {"model": "auto", "max_iter": 400, "witness_memory": 0.0},
         {"inference": "mean_field"},
-        {"inference": "as_printed"},
         {"inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
         {"model": "gp_probit"},
         {"model": "gp_probit", "inference": "collapsed"},

@@ -23,7 +23,6 @@ from vbmodels.bags.published.gibbs import Chains, GibbsVMMIC
 from vbmodels.bags.published.gp_gibbs import Chains as GPChains
 from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
-from vbmodels.bags.published.printed import PrintedVMMIC
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.state import FloatArray
@@ -47,8 +46,6 @@ def make(settings: BagSettings) -> Any:
         return CollapsedVMMIC(priors, standardise)
     if form == "mean_field":
         return MeanFieldVMMIC(priors, standardise)
-    if form == "as_printed":
-        return PrintedVMMIC(priors, standardise)
     return GibbsVMMIC(
         priors,
         standardise,

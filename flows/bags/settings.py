@@ -10,7 +10,7 @@ from flows.settings.declared import declared
 from vbmodels.bags.options import GPOptions
 
 _BAG_FORMS = {
-    "vmmic": ("collapsed", "mean_field", "as_printed", "gibbs"),
+    "vmmic": ("collapsed", "mean_field", "gibbs"),
     "gp_probit": ("direct", "collapsed", "as_printed", "gibbs"),
     "gp_logistic": ("as_printed",),
     "auto": ("stacking",),

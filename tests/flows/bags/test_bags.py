@@ -104,11 +104,10 @@ def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys
     "options",
     [
         ("inference=mean_field", "tol=0.001"),
-        ("inference=as_printed",),
         ("inference=gibbs", "chains=2", "warmup=10", "draws=20"),
         ("precision=float32", "standardise=false"),
     ],
-    ids=["mean_field", "as_printed", "gibbs", "single"],
+    ids=["mean_field", "gibbs", "single"],
 )
 def test_every_form_runs(simulated, tmp_path, capsys, options):
     settings = [part for option in options for part in ("--set", option)]

@@ -56,7 +56,7 @@ def test_the_gaussian_process_scores_new_bags_as_in_the_fit(tmp_path, capsys):
     ("options", "said"),
     [
         (("model=gp_probit", "inference=mean_field"), "direct or collapsed or as_printed or gibbs"),
-        (("model=vmmic", "inference=direct"), "collapsed or mean_field or as_printed or gibbs"),
+        (("model=vmmic", "inference=direct"), "collapsed or mean_field or gibbs"),
         (("model=gp_probit", "kernel=cubic"), "expected a kernel out of linear"),
     ],
 )
