@@ -87,9 +87,7 @@ def phi_of(post: Posterior, data: Bags) -> tuple[np.ndarray, np.ndarray]:
     """Return phi and s of the instances."""
     f, k = post.features, int(post.kernel[0])
     columns, residual = f.base(data.modalities[0].features)
-    return columns[f.which[k]] * f.of_class(k, 0), np.sqrt(
-        1.0 + f.amplitude[k] * residual[f.which[k]]
-    )
+    return columns[f.which[k]] * f.weights[k], np.sqrt(1.0 + f.amplitude[k] * residual[f.which[k]])
 
 
 def none_positive(post: Posterior, data: Bags) -> Callable[[np.ndarray], np.ndarray]:

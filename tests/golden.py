@@ -45,8 +45,6 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"inference": "mean_field"},
         {"inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
         {"model": "gp_probit"},
-        {"model": "gp_probit", "inference": "collapsed"},
-        {"model": "gp_probit", "inference": "as_printed"},
         {"model": "gp_probit", "inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
         {"model": "gp_logistic"},
     ],

@@ -16,7 +16,7 @@ from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict as predict_gp
-from vbmodels.bags.gp_probit import PRINTED, CollapsedGP, PrintedGP
+from vbmodels.bags.gp_probit import PRINTED
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.gibbs import Chains, GibbsVMMIC
@@ -27,11 +27,9 @@ from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.state import FloatArray
 
-GPModel = CollapsedGP | GibbsGP | LogisticGP
-BASELINE_VARIANCE = 4.0
-"""Prior variance of the weight of the baseline's score, that of the constant."""
-HEURISTIC_AMPLITUDE = 3.0
-"""The middle of the grid; the heuristic length scale is 1, in features scaled by sqrt(D)."""
+GPModel = DirectGP | GibbsGP | LogisticGP
+ONE_VALUE: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (3.0,)}
+"""The kernel value of the sampler: length scale 1 in scaled features, the grid's middle."""
 
 
 def make(settings: BagSettings) -> Any:
@@ -118,11 +116,7 @@ def _kept_draws(q: Any) -> FloatArray | None:
 
 def make_witness(settings: BagSettings) -> DirectGP:
     """Return the Gaussian process of instances in its direct form."""
-    options = _options(settings)
-    if settings.kernel_params != "optimise":
-        options = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
-    keep, posterior = settings.keep_columns, settings.posterior
-    return DirectGP(options, keep_columns=keep, posterior_form=posterior)
+    return DirectGP(_options(settings))
 
 
 def _options(settings: BagSettings) -> KernelOptions:
@@ -131,40 +125,30 @@ def _options(settings: BagSettings) -> KernelOptions:
         n_inducing=settings.n_inducing,
         standardise=settings.standardise,
         sample_seed=settings.seed,
-        linear_prior=settings.linear_prior,
         leak=settings.leak,
         label_noise=settings.label_noise,
-        baseline_variance=BASELINE_VARIANCE if settings.baseline_feature else 0.0,
     )
 
 
 def _make_gp(settings: BagSettings) -> GPModel:
-    options, keep = _options(settings), settings.keep_columns
-    one_value = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
-    if settings.form == "as_printed":
-        name = "rbf" if settings.kernel == "auto" else settings.kernel
-        printed = replace(
-            PRINTED,
-            kernel=name,
-            n_inducing=settings.n_inducing,
-            standardise=settings.standardise is not False,
-            sample_seed=settings.seed,
-            linear_prior=settings.linear_prior,
+    if settings.model == "gp_logistic":
+        return LogisticGP(
+            replace(
+                PRINTED,
+                kernel="rbf" if settings.kernel == "auto" else settings.kernel,
+                n_inducing=settings.n_inducing,
+                standardise=settings.standardise is not False,
+                sample_seed=settings.seed,
+            )
         )
-        if settings.model == "gp_logistic":
-            return LogisticGP(printed, keep_columns=keep)
-        return PrintedGP(printed, keep_columns=keep)
     if settings.form == "direct":
         return make_witness(settings)
-    if settings.form == "collapsed":
-        return CollapsedGP(one_value, keep_columns=keep)
     return GibbsGP(
-        one_value,
+        replace(_options(settings), **ONE_VALUE),
         chains=settings.chains,
         warmup=settings.warmup,
         draws=settings.draws,
         thin=settings.thin,
-        keep_columns=keep,
     )
 
 
@@ -205,13 +189,10 @@ def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
         post = _posterior(model, q)
         kernel = 0 if isinstance(model, LogisticGP) else int(post.kernel[c])
         mean, half = post.mean[c], np.linalg.inv(post.factor[c])
-    weights = features.of_class(kernel, c)
+    weights = features.weights[kernel]
     mean, half = mean * weights, half * weights
     sd = np.sqrt((half**2).sum(axis=0))
     blocks = [Coefficients("constant", None, features.offset + mean[-1:], sd[-1:])]
-    if len(features.baseline):
-        own = mean.size - 1 - features.baseline.shape[1] + c
-        blocks.append(Coefficients("baseline", None, mean[[own]], sd[[own]]))
     if features.linear:
         width = features.n_linear
         of_features, spread = mean[:width], half[:, :width]
@@ -221,7 +202,7 @@ def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
         if features.alone.size:
             variance = variance + features.amplitude[kernel] * features.alone
         blocks.append(Coefficients("linear", 0, of_features, np.sqrt(variance)))
-    if features.kinds:
+    if features.rbf:
         for name, value in (
             ("length scale", features.lengths[features.which[kernel]]),
             ("amplitude", features.amplitude[kernel]),

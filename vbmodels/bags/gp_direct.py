@@ -11,23 +11,18 @@ where the curvature is small L-BFGS ends some way before it, which way the last 
 decide, and with them the partitions. Then, from that of Gauss-Newton, q(w) becomes the nearest
 Gaussian (`gp_gaussian`): the mode lies .1 to .9 standard deviations off the mean, and
 Gauss-Newton's are too narrow.
-
-With the baseline's score as a feature the kernel value is chosen without it, and the search goes
-on with it at that value. The score repeats what the other features say, smoothly; with it in the
-choice, the evidence takes kernel values at which they have little left to say.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from vbmodels.bags.gp_baseline import FoldSums, fold_sums, regressions
-from vbmodels.bags.gp_data import FOLDS, Batch, Observed
+from vbmodels.bags.gp_data import Batch
 from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, at_points, averages, objective
-from vbmodels.bags.gp_probit import CollapsedGP, Search, lower, of_classes
+from vbmodels.bags.gp_probit import CollapsedGP, Search, lower
 from vbmodels.core.ascent import search
 from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import cholesky, log_det, unpack
@@ -68,26 +63,18 @@ class DirectGP(CollapsedGP):
     tolerance
         Rise of the bound still promised, in nats, at which a search ends.
     posterior_form
-        What q(w) is at the chosen kernel value: "gaussian" the nearest Gaussian, which "auto"
-        takes too, "laplace" the mode with Gauss-Newton's curvature.
+        What q(w) is at the chosen kernel value: "gaussian" the nearest Gaussian, "laplace" the
+        mode with Gauss-Newton's curvature.
     rise
         Rise of the nearest Gaussian's objective, in nats, at which it ends.
     """
 
     tolerance: float = 1e-6
-    posterior_form: Literal["auto", "laplace", "gaussian"] = "auto"
+    posterior_form: Literal["laplace", "gaussian"] = "gaussian"
     rise: float = 1e-3
-    folds: ClassVar[int] = FOLDS
-
-    def init(self, observed: Observed, rng: np.random.Generator) -> Search:
-        """Choose the features and start at mu = 0; the baseline, where asked for, comes first."""
-        q = super().init(observed, rng)
-        return replace(q, wanted="baseline") if len(q.features.baseline) else q
 
     def suff_stats(self, q: Search, batch: Batch, local: None) -> Any:
         """Evaluate a partition at the points of ``q``, or return what its stage wants."""
-        if q.wanted == "baseline":
-            return fold_sums(q.features, batch)
         if q.wanted == "averages":
             return averages(
                 q.features, q.kernel, _mean(q), q.precision, batch,
@@ -100,12 +87,7 @@ class DirectGP(CollapsedGP):
         return super().suff_stats(q, batch, local)
 
     def elbo(self, q: Search, stats: Any) -> float:
-        """Return the bound, or the objective of the nearest Gaussian, summed over classes.
-
-        Before the baseline is known there is none: 0, which no step shows.
-        """
-        if isinstance(stats, FoldSums):
-            return 0.0
+        """Return the bound, or the objective of the nearest Gaussian, summed over classes."""
         if q.wanted == "hessian":
             return float((_value(q, stats) - 0.5 * _log_det(q)).sum())
         if isinstance(stats, GaussianSums):
@@ -115,9 +97,8 @@ class DirectGP(CollapsedGP):
     steps = search
 
     def begin(self, cursor: Cursor) -> Cursor:
-        """Begin the searches, unless the baseline comes first."""
-        known = isinstance(cursor, DirectCursor | ModeCursor | GaussianCursor)
-        if known or isinstance(cursor.stats, FoldSums):
+        """Begin the searches."""
+        if isinstance(cursor, DirectCursor | ModeCursor | GaussianCursor):
             return cursor
         if isinstance(cursor.stats, GaussianSums):
             return _nearest(cursor.q, cursor.stats, cursor.number)
@@ -125,14 +106,11 @@ class DirectGP(CollapsedGP):
 
     def shown(self, at: Any) -> Step | None:
         """Show the best points so far at every evaluation."""
-        return None if isinstance(at.stats, FoldSums) else Step.at(at, self._ended(at))
+        return Step.at(at, self._ended(at))
 
     def ask(self, at: Any) -> Search:
         """Ask for what the present stage wants."""
         q: Search = at.q
-        if isinstance(at.stats, FoldSums):
-            features = replace(q.features, baseline=regressions(q.features, at.stats))
-            return replace(q, features=features, wanted="gram")
         if isinstance(at, GaussianCursor):
             ahead, mean, factor = at.gaussian.trial()
             return replace(_placed(q, mean, factor), active=~ahead.done)
@@ -141,8 +119,6 @@ class DirectGP(CollapsedGP):
                 return replace(q, wanted="curvature", active=_chosen_pairs(q))
             return replace(_moved(q, at.newton.trial), active=~at.newton.done)
         if q.precision.size:
-            if q.features.baseline_waits:
-                return self._joined(q)
             wanted = "averages" if at.at_mode else "hessian"
             return replace(q, wanted=wanted, active=np.full(q.kernel.size, True))
         if at.ascent.done.all():
@@ -154,8 +130,6 @@ class DirectGP(CollapsedGP):
 
     def take(self, at: Any, asked: Search, stats: Any) -> Cursor:
         """Take in what was found, by what was wanted."""
-        if asked.wanted == "gram":
-            return self._searching(asked, stats, at.number + 1)
         if asked.wanted == "hessian":
             return self._climbed(at, asked, stats)
         if asked.wanted == "curvature":
@@ -173,23 +147,8 @@ class DirectGP(CollapsedGP):
             return False
         return at.at_mode and self.posterior_form == "laplace"
 
-    def _joined(self, q: Search) -> Search:
-        """Give the baseline weight, to search on from the chosen kernel values."""
-        values, kernel = np.unique(q.kernel, return_inverse=True)
-        return replace(
-            q,
-            features=q.features.with_baseline(values, self.options.baseline_variance),
-            points=q.points[values],
-            wanted="gram",
-            factor=np.empty(0),
-            active=np.ones((values.size, kernel.size), dtype=bool),
-            kernel=kernel,
-            precision=np.empty(0),
-            evidence=np.empty(0),
-        )
-
     def _searching(self, q: Search, stats: Any, number: int) -> DirectCursor:
-        """Begin the searches where they were evaluated, with I + G; all, or those chosen."""
+        """Begin the searches where they were evaluated, with I + G."""
         elbo = self.elbo(q, stats)
         factor = self.factor(q, stats)
         bounds = self.bounds(q, stats)
@@ -197,15 +156,14 @@ class DirectGP(CollapsedGP):
         stats = replace(stats, matrix=np.empty(0))
         gradient = lower(factor, self.slope(q, stats))
         at = np.einsum(
-            "kcqp,kcq->kcp", np.broadcast_to(factor, (*bounds.shape, *factor.shape[2:])), q.points
+            "kcqp,kcq->kcp",
+            np.broadcast_to(factor[:, None], (*bounds.shape, *factor.shape[1:])),
+            q.points,
         )
         size = q.points.shape[-1]
         ascent = Ascent.start(
             at.reshape(-1, size), bounds.ravel(), gradient.reshape(-1, size), self.tolerance
         )
-        if q.kernel.size:
-            other = np.arange(len(bounds))[:, None] != q.kernel
-            ascent = replace(ascent, done=ascent.done | other.ravel())
         return DirectCursor(q, stats, number, elbo, ascent)
 
     def _advanced(self, at: DirectCursor, asked: Search, found: Any) -> DirectCursor:
@@ -315,4 +273,4 @@ def _value(q: Search, stats: GaussianSums) -> FloatArray:
 
 def _log_det(q: Search) -> FloatArray:
     """Return log det(I + G) of every class at its kernel value, [C]."""
-    return np.asarray(log_det(of_classes(q.factor, q.kernel)))
+    return np.asarray(log_det(q.factor[q.kernel]))

@@ -103,7 +103,7 @@ def _averaged(
     curvature = np.zeros((n_classes, size, size))
     for c in np.flatnonzero(active).tolist():
         k = int(kernel[c])
-        weights = features.of_class(k, c)
+        weights = features.weights[k]
         drawn = draws(c) * weights
         for block in CACHE.blocks(batch, features, keep):
             found = _block(block, features, k, c, drawn)

@@ -55,38 +55,22 @@ class VMMICOptions(BagOptions):
 class GPOptions(BagOptions):
     """Options of the Gaussian process of instances."""
 
-    kernel: str = option(
+    kernel: Literal["auto", "linear", "rbf", "linear+rbf"] = option(
         "auto",
-        "gp_probit, gp_logistic: linear, rbf, exponential, matern32, matern52, or a sum such as "
-        "linear+rbf; auto: linear for rows of length 1 (TF-IDF), else rbf.",
-    )
-    kernel_params: Literal["heuristic", "optimise"] = option(
-        "optimise",
-        "gp_probit with direct: whether length scale and amplitude are chosen from a grid by "
-        "evidence; the other forms take the heuristic values.",
+        "gp_probit, gp_logistic: linear, rbf or their sum; auto: linear for rows of length 1 "
+        "(TF-IDF), else rbf.",
     )
     n_inducing: int | None = option(
         None, "gp_probit, gp_logistic: inducing points; by default 50.", ge=1, le=5000
     )
-    linear_prior: Literal["auto", "independent", "correlated"] = option(
-        "auto",
-        "gp_probit, gp_logistic: prior of the linear kernel's weights. correlated: words that "
-        "stand in the same rows have similar weights; auto: correlated for rows of length 1 (TF-"
-        "IDF), else independent.",
-    )
-    posterior: Literal["auto", "laplace", "gaussian"] = option(
-        "auto",
-        "auto, gp_probit with direct. laplace: the mode and its curvature; gaussian, which auto "
-        "takes: the nearest Gaussian, averaged over draws.",
-    )
     leak: bool = option(
         True,
-        "auto, gp_probit unless as_printed: whether every bag has one more instance, by which it "
+        "auto, gp_probit: whether every bag has one more instance, by which it "
         "may be positive though none of its own is. A bag without instances has its chance.",
     )
     label_noise: float = option(
         0.0,
-        "auto, embedding, gp_probit unless as_printed: chance that a bag's label is told wrong.",
+        "auto, embedding, gp_probit: rate of wrong labels of bags.",
         ge=0.0,
         lt=0.5,
     )

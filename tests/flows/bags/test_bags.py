@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flows.bags.settings import BagSettings
 from flows.data import storage
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, instances, quietly, run, table_of, written
@@ -338,13 +337,6 @@ def test_too_few_sweeps_for_the_sampler_are_refused(tmp_path, capsys):
     code, _, err = run(capsys, "bags", source, tmp_path / "t", *options)
     assert code == 2
     assert "warmup + draws * thin = 2300" in err
-
-
-def test_burn_in_is_the_old_name_of_warmup(caplog):
-    assert BagSettings.model_validate({"burn_in": 7}).warmup == 7
-    assert "the setting burn_in is called warmup now" in caplog.text
-    with pytest.raises(ValueError, match="burn_in"):
-        BagSettings.model_validate({"burn_in": 7, "warmup": 8})
 
 
 def test_real_bags_are_read(tmp_path, capsys, shared_data):
