@@ -27,12 +27,12 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from reproduce.bmem_bouchard import BouchardExperts
 from vbmodels.core.cavi import cavi, start
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.diversity import angles
-from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
@@ -99,6 +99,9 @@ def dense(batch: Rows) -> np.ndarray:
     return np.asarray(x)[:, :-1]
 
 
+BOUNDS = {"bohning": BoundedExperts, "bouchard": BouchardExperts}
+
+
 def peers(train: Rows, test: Rows) -> Iterator[tuple[str, np.ndarray, float]]:
     """Yield (name, probabilities, CPU seconds) of scikit-learn's models."""
     for name, model in (
@@ -112,13 +115,11 @@ def peers(train: Rows, test: Rows) -> Iterator[tuple[str, np.ndarray, float]]:
 
 def models(k: int, rows: int) -> Iterator[tuple[str, Any]]:
     """Yield the models with K experts; sampling only where it is quick."""
-    yield f"K={k} marginal", MarginalExperts(k)
-    bounds = ("bohning", "bouchard") if k > 1 else ("bohning",)
-    for bound in bounds:
-        yield f"K={k} cavi gaussian {bound}", BoundedExperts(k, "gaussian", bound)
-        yield f"K={k} cavi mabn2 {bound}", BoundedExperts(k, "mabn2", bound)
+    for bound, form in BOUNDS.items() if k > 1 else [("bohning", BoundedExperts)]:
+        yield f"K={k} cavi gaussian {bound}", form(k, "gaussian")
+        yield f"K={k} cavi mabn2 {bound}", form(k, "mabn2")
         if k > 1:
-            yield f"K={k} cavi Omega 10 {bound}", BoundedExperts(k, gate_bound=bound, omega=10.0)
+            yield f"K={k} cavi Omega 10 {bound}", form(k, omega=10.0)
     if rows < 1000 and k <= 5:
         yield f"K={k} mh mabn1", SampledExperts(k, WalkPrior("mabn1"), learn=True)
 
@@ -149,43 +150,6 @@ def compare(folder: Path, name: str, counts: Sequence[int], rows: int | None, sw
                  used, done.iterations, seconds)  # fmt: skip
 
 
-def diversity(folder: Path, name: str, sizes: Sequence[int], repeats: int) -> None:
-    """Print paired differences in test log-loss to the same fit without diversity."""
-    parts = read(folder, name)
-    tell("rows", "prior", "difference", "standard error", "overlap without", "overlap with")
-    kinds: dict[str, dict[str, Any]] = {
-        "kappa 10": {"kappas": (10.0,)},
-        "kappa 100": {"kappas": (100.0,)},
-        "Omega 10": {"omegas": (10.0,)},
-    }
-    for rows in sizes:
-        base, gaps = [], {kind: ([], []) for kind in kinds}  # type: ignore[var-annotated]
-        for seed in range(repeats):
-            train, test, truth = batches(name, parts, rows, seed)
-            reference, own = _one(train, test, truth, seed)
-            base.append(own)
-            for kind, options in kinds.items():
-                found, overlap = _one(train, test, truth, seed, **options)
-                gaps[kind][0].append(found - reference)
-                gaps[kind][1].append(overlap)
-        for kind, (gap, overlap) in gaps.items():
-            error = float(np.std(gap, ddof=1) / np.sqrt(repeats))
-            tell(rows, kind, float(np.mean(gap)), error, float(np.mean(base)),
-                 float(np.mean(overlap)))  # fmt: skip
-
-
-def _one(train: Rows, test: Rows, truth: np.ndarray, seed: int, **options: Any) -> Any:
-    model = MarginalExperts(
-        5, tau=3.0, shared=False, n_restarts=1, gaussian="none", tolerance=1e-5, **options
-    )
-    q = fit(model, [train], seed=seed, max_iter=3000).q
-    posterior = model.posterior(q)
-    loss = float(losses(truth, posterior.predict(test).probability).mean())
-    tops = [set(np.argsort(-np.abs(b))[:5]) for b in posterior.components[0].mean[1, :, :-1]]
-    pairs = [(a, b) for i, a in enumerate(tops) for b in tops[:i]]
-    return loss, float(np.mean([len(a & b) / len(a | b) for a, b in pairs]))
-
-
 def sweep(folder: Path) -> None:
     """Print CPU seconds of a sweep on a9a's rows, each in turn with 20 dsyrk; medians of 5."""
     (x, y), _ = read(folder, "a9a")
@@ -194,8 +158,8 @@ def sweep(folder: Path) -> None:
     full = np.asfortranarray(np.column_stack([x, np.ones(len(x))]))
     for sparse in (True, False):
         batch = Rows.of(x, 2.0 * y - 1.0, key, sparse=sparse)
-        for bound in ("bohning", "bouchard"):
-            model = BoundedExperts(10, gate_bound=bound)
+        for bound, form in BOUNDS.items():
+            model = form(10)
             reduce = InProcess(model, [batch])
             q = model.init(reduce.observe(), np.random.default_rng(0))
             steps = cavi(model, reduce, start(model, q, reduce))
@@ -226,15 +190,11 @@ def main() -> None:
     asked.add_argument("--rows", type=int, nargs="*", default=[])
     asked.add_argument("--experts", type=int, nargs="*", default=[1, 5])
     asked.add_argument("--sweeps", type=int, default=300)
-    asked.add_argument("--repeats", type=int, default=5)
-    asked.add_argument("--diversity", action="store_true")
     asked.add_argument("--sweep", action="store_true")
     given = asked.parse_args()
     with threadpool_limits(1):
         if given.sweep:
             sweep(given.data)
-        elif given.diversity:
-            diversity(given.data, given.name, given.rows or [200], given.repeats)
         else:
             for rows in given.rows or [None]:
                 compare(given.data, given.name, given.experts, rows, given.sweeps)

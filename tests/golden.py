@@ -65,11 +65,8 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"inference": "laplace", "draws": 10, "warmup": 2, "max_iter": 60},
     ],
     "experts": [
-        {"inference": "marginal", "max_iter": 400},
-        {"inference": "marginal", "select": "cv", "max_iter": 2000},
-        {"inference": "marginal", "prior": "mabn2", "kappa": 2.0, "max_iter": 2000},
-        {"prior": "mabn2", "kappa": 2.0},
-        {"gate_bound": "bouchard"},
+        {"inference": "additive", "max_iter": 400},
+        {"prior": "mabn2"},
         {"inference": "mh", "draws": 10, "warmup": 4, "max_iter": 80},
     ],
 }

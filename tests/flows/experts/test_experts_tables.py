@@ -70,7 +70,7 @@ def test_a_table_as_it_comes_is_fitted_and_told(fitted):
     assert weights["by = car"]["mean"] > 0.3 > -0.3 > weights["by = bus"]["mean"]
     assert weights["age (missing)"]["mean"] > 0.3
     said = " ".join(record["warnings"])
-    assert "no level with 10 cells (rare_below) were left out: name." in said
+    assert "no level with 10 cells were left out: name." in said
     assert "Dates count as numbers, in days since 1970-01-01: since." in said
     assert "Rare levels have no column of their own and are the reference: by (2)." in said
     assert "Missing cells: age (" in said
@@ -260,21 +260,3 @@ def test_a_table_without_a_column_that_can_be_used_is_refused(tmp_path, capsys):
     code, said = run(capsys, "experts", path, tmp_path / "out", *QUICK)
     assert code == 2
     assert "expected at least one column that predicts, found none with cells, or levels" in said
-
-
-def test_a_posterior_of_numbers_alone_is_read_still(tmp_path, capsys):
-    """Versions before tables as they come kept no columns.json, and had fewer settings."""
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal(120)
-    path = tmp_path / "in.parquet"
-    pq.write_table(pa.table({"x": x, "label": (x + rng.standard_normal(120) > 0) * 1}), path)
-    code, said = run(capsys, "experts", path, tmp_path / "out", *QUICK)
-    assert code == 0, said
-    folder, record = latest(tmp_path / "out")
-    (folder / "posterior" / "columns.json").unlink()
-    del record["settings"]["rare_below"], record["sha256"]
-    (folder / "run.json").write_text(json.dumps(record))
-    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new", "--no-record")
-    assert code == 0, said
-    old, new = (rows_of(latest(tmp_path / t)[0])["probability"].to_numpy() for t in ("out", "new"))
-    np.testing.assert_allclose(new, old, rtol=1e-9)
