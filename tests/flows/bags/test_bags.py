@@ -347,19 +347,6 @@ def test_real_bags_are_read(tmp_path, capsys, shared_data):
 
 
 @pytest.mark.slow
-def test_workers_give_the_same_bits(simulated, tmp_path, capsys):
-    tables, results = [], []
-    for name, workers in (("one", ()), ("two", ("--workers", "2"))):
-        options = (*VMMIC, "--partitions", "4", *workers, *PLAIN)
-        code, out, _ = run(capsys, "bags", simulated, tmp_path / name, *options)
-        assert code == 0
-        results.append(json.loads(out)["results"])
-        tables.append(table_of(tmp_path / name, "bags"))
-    assert tables[0].equals(tables[1])
-    assert results[0] == results[1]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("model", "many"), [("vmmic", 1_000_000), ("auto", 400_000)])
 def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys, model, many):
     """Check, ingest, fit, score and publish; none of its instances is lost."""

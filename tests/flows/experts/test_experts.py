@@ -345,25 +345,6 @@ def test_settings_of_sampling_that_do_not_go_together(tmp_path, capsys, more, ex
     assert expected in " ".join(said.split())
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize("inference", ["additive", "cavi", "mh"])
-def test_workers_give_the_bits_of_one_process(simulated, tmp_path, capsys, inference):
-    more = ["--no-record", "--partitions", "3", "--set", f"inference={inference}", "--set", "tau=1"]
-    more += ["--set", "n_experts=2", "--set", "tol=1e-5"]
-    if inference == "mh":
-        more += ["--set", "warmup=20", "--set", "draws=10", "--set", "chains=2"]
-    tables = []
-    for place in ([], ["--workers", "2"]):
-        target = tmp_path / ("two" if place else "one")
-        code, said = run(capsys, "experts", simulated, target, *more, *place)
-        assert code == 0, said
-        folder, _ = latest(target)
-        tables.append((rows_of(folder), rows_of(folder, "experts")))
-    assert tables[0][0].equals(tables[1][0])
-    assert tables[0][1].equals(tables[1][1])
-
-
 def test_too_few_sweeps_for_a_posterior_are_said(simulated, tmp_path, capsys):
     target = tmp_path / "out"
     code, told = run(

@@ -184,22 +184,6 @@ def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path, capsys):
     np.testing.assert_allclose([p[i] for i in q], list(q.values()), atol=2e-3)
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_workers_give_a_mixed_table_the_bits_of_one_process(tmp_path, capsys):
-    path = tmp_path / "in.parquet"
-    pq.write_table(pa.table(people(240)), path)
-    options = ["--no-record", "--partitions", 3, "--set", "n_experts=2", "--set", "tau=1"]
-    found = []
-    for place in ([], ["--workers", 2]):
-        target = tmp_path / ("two" if place else "one")
-        code, said = run(capsys, "experts", path, target, *options, *place)
-        assert code == 0, said
-        folder, _ = latest(target)
-        found.append((rows_of(folder), rows_of(folder, "experts")))
-    assert found[0][0].equals(found[1][0])
-    assert found[0][1].equals(found[1][1])
-
-
 def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
     """Levels never seen are the reference and are counted, as are gaps that are new."""
     columns = {n: c[:40] for n, c in people().items() if n not in ("name", "label")}

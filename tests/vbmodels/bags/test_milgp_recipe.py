@@ -16,7 +16,6 @@ from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import evaluate
 from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.gp_simulate import simulate_gp
-from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 
@@ -207,18 +206,6 @@ def test_the_nearest_gaussian_is_stationary_under_its_own_draws():
         assert bound(q.mean[0] + 0.4 * away / np.linalg.norm(away), cov) < best + 0.05
     for factor in (0.8, 1.25):
         assert bound(q.mean[0], factor * cov) < best
-
-
-@pytest.mark.slow
-def test_the_nearest_gaussian_is_near_long_chains():
-    data, true, model, done = gaussian_fit()
-    found = predict(model.posterior(done.q), data)[0]
-    chains = GibbsGP(KernelOptions(length_scales=(1.0,), amplitudes=(3.0,)), warmup=300, draws=700)
-    q = fit(chains, [data], max_iter=5000).q
-    exact = predict_from_draws(q, data)[0]
-    assert np.abs(found.probability - exact.probability).mean() < 0.02
-    assert np.abs(found.bag_probability - exact.bag_probability).mean() < 0.03
-    assert found.score[true].mean() > found.score[~true].mean() + 1.0
 
 
 def test_folds_follow_the_bag_wherever_it_stands():

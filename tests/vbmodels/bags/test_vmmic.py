@@ -4,7 +4,6 @@ import itertools
 import warnings
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
@@ -274,20 +273,6 @@ def test_what_a_fit_leaves_is_the_best_average_that_it_judged():
         assert steps.converged
         fell += judged[-1] < max(judged) - 1e-3
     assert fell, "no fit went downhill: the test would prove nothing"
-
-
-@pytest.mark.slow
-def test_elephants_best_average_is_left(shared_data):
-    """The last average may lie twelve nats below the best, at sweep 144; it was published."""
-    table = pq.read_table(shared_data / "bags" / "elephant.parquet")
-    names, bag = np.unique(table["bag_id"].to_pylist(), return_inverse=True)
-    label = np.zeros(len(names), np.int8)
-    label[bag] = table["label"].to_numpy()
-    rows = np.stack(table["features"].to_numpy())
-    data = [bags([Instances.from_rows(bag, rows, len(names))], label)]
-    with pytest.warns(FewBags):
-        done = fit(CollapsedVMMIC(), data)
-    assert done.trace[-1] == max(done.trace) == same_value(CollapsedVMMIC(), done.q, data)
 
 
 def test_objective_is_its_definition_by_many_draws():

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from tests.vbmodels.experts.test_experts import held_out, log_loss, small
+from tests.vbmodels.experts.test_experts import small
 from vbmodels.core.cavi import cavi, start
 from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm
 from vbmodels.core.fit import fit
@@ -222,18 +222,6 @@ def test_learned_concentrations_differ_and_beat_a_common_one():
     mean = np.full(2, np.exp(np.log(q.experts.concentration).mean()))
     common = Angular(q.experts.direction, mean, q.experts.shape, q.experts.length)
     assert model.elbo(type(q)(q.gates, common), sums) < best
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::vbmodels.core.fit.NotConverged")
-def test_breast_cancer_beside_the_note(shared_data):
-    """Boehning's bound with one and five experts: .0786 and .0934 in the note."""
-    batch, new, truth = held_out(shared_data, "breast_cancer")
-    for k, most in ((1, 0.085), (5, 0.105)):
-        model = BoundedExperts(k)
-        q = fit(model, [batch], max_iter=1000, tol=1e-6).q
-        p = model.posterior(q).predict(new).probability
-        assert log_loss(truth, p) <= most
 
 
 def test_sphere_maximum_where_one_term_is_all():
