@@ -93,18 +93,14 @@ def global_from_vector(q: Mixture, vector: FloatArray) -> Mixture:
 
 def local_vector(x: Local) -> FloatArray:
     logits = np.log(x.phi[1:]) - np.log(x.phi[:1])
-    parts = [logits, np.log(x.e), x.gate if x.c is None else np.log(x.gate)]
-    return np.concatenate([p.ravel() for p in (*parts, *([] if x.c is None else [x.c]))])
+    return np.concatenate([p.ravel() for p in (logits, np.log(x.e), x.gate)])
 
 
 def local_from_vector(x: Local, vector: FloatArray) -> Local:
     k, n = x.phi.shape
-    sizes = np.cumsum([(k - 1) * n, k * n, k * n])
-    logits, e, gate, c = np.split(vector, sizes)
+    logits, e, gate = np.split(vector, np.cumsum([(k - 1) * n, k * n]))
     phi = softmax(np.vstack([np.zeros((1, n)), logits.reshape(k - 1, n)]), axis=0)
-    gate = gate.reshape(k, n)
-    e = np.exp(e.reshape(k, n))
-    return replace(x, phi=phi, e=e, gate=gate) if x.c is None else Local(phi, e, np.exp(gate), c)
+    return replace(x, phi=phi, e=np.exp(e.reshape(k, n)), gate=gate.reshape(k, n))
 
 
 # The definition of the bound.
