@@ -14,7 +14,6 @@ from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.layout import Observed
 from vbmodels.bags.likelihood import Likelihood
-from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
 from vbmodels.core.fit import fit
 
@@ -57,7 +56,7 @@ def yelp_size(rng: np.random.Generator) -> Bags:
 
 
 def speed() -> None:
-    """Time an evaluation, a sweep and a whole fit."""
+    """Time an evaluation and a whole fit."""
     head("bags", "what", "ours, ms", "BLAS floor, ms", "ratio")
     sets = {
         "16,000 x 20": simulate(np.random.default_rng(0), 16_000)[0],
@@ -78,24 +77,12 @@ def speed() -> None:
         compare(name, "evaluation, float32", ours, evaluation_floor(single))
         ours = partial(Likelihood(scaling, use_compiled=False).evaluate, t, data)
         compare(name, "evaluation, NumPy form", ours, evaluation_floor(data))
-        model = MeanFieldVMMIC(start="zero")
-        q = model.init(model.observe(data), np.random.default_rng(0))
-        local = model.local_step(q, data, None)
-        ours = partial(one_sweep, model, q, data, local)
-        compare(name, "mean-field sweep, float64", ours, sweep_floor(data))
-        ours = partial(one_sweep, model, q, single, local)
-        compare(name, "mean-field sweep, float32", ours, sweep_floor(single))
         begin = time.process_time()
         done = fit(CollapsedVMMIC(), [data], max_iter=4000)
         whole.append((name, done.iterations, time.process_time() - begin))
     head("bags", "whole collapsed fit: evaluations", "CPU s")
     for line in whole:
         say(line[0], line[1], f"{line[2]:.1f}")
-
-
-def one_sweep(model: MeanFieldVMMIC, q: Any, data: Bags, local: Any) -> None:
-    """Do the local step and its sums."""
-    model.suff_stats(q, data, model.local_step(q, data, local))
 
 
 def compare(
@@ -121,15 +108,3 @@ def evaluation_floor(data: Bags) -> list[Callable[[], Any]]:
         width += 1 + 2 * m.n_features
     jacobian = np.random.default_rng(0).normal(size=(data.n_bags, width))
     return [*calls, lambda: jacobian.T @ jacobian]
-
-
-def sweep_floor(data: Bags) -> list[Callable[[], Any]]:
-    """Two X b, one X' u and one X' W X a modality."""
-    calls: list[Callable[[], Any]] = []
-    for m in data.modalities:
-        x, kind = m.features, m.features.dtype
-        b, u = np.ones(m.n_features, kind), np.ones(len(x), kind)
-        w = u[:, None]
-        calls += [lambda x=x, b=b: x @ b] * 2
-        calls += [lambda x=x, u=u: u @ x, lambda x=x, w=w: x.T @ (w * x)]
-    return calls
