@@ -36,7 +36,6 @@ from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.embedding import EmbeddingModel
-from vbmodels.bags.mapped import MappedVMMIC
 from vbmodels.bags.posterior import predict
 from vbmodels.core.fit import fit
 
@@ -79,19 +78,14 @@ def stack(train: Bags, test: Bags, seed: int) -> tuple[Told, np.ndarray, np.ndar
     return told, q.weights, found.witness.probability
 
 
-def mic(landmarks: int, pooled: bool) -> Callable[[Bags, Bags, int], np.ndarray]:
-    """Return vMMIC on a kernel's features and pooled ones, or on features as they are."""
-
-    def told(train: Bags, test: Bags, seed: int) -> np.ndarray:
-        model = MappedVMMIC(CollapsedVMMIC(), landmarks, pooled, seed)
-        q = fit(model, [train], seed=seed, max_iter=20_000).q
-        posterior = model.posterior(q)
-        return predict(posterior.draws(), posterior.scaling, q.mapped(test)).bag
-
-    return told
+def mic(train: Bags, test: Bags, seed: int) -> np.ndarray:
+    """Return P of the test bags by vMMIC."""
+    model = CollapsedVMMIC()
+    posterior = model.posterior(fit(model, [train], seed=seed, max_iter=20_000).q)
+    return predict(posterior.draws(), posterior.scaling, test).bag
 
 
-VMMIC = {"vmmic": mic(0, False), "vmmic nystroem": mic(50, False), "vmmic both": mic(50, True)}
+VMMIC = {"vmmic": mic}
 
 
 def pools(data: Bags) -> np.ndarray:

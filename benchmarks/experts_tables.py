@@ -1,11 +1,11 @@
 """Experts on real tables beside logistic regression and boosted trees, in one run.
 
     python -m benchmarks.experts_tables --data ../shared/data/experts [--set spambase pima ...]
-                                        [--seeds 0 1 2] [--without-marginal]
+                                        [--seeds 0 1 2]
 
 Test log-loss on a quarter of the rows (a9a and breast cancer: on the parts they come in) and CPU
 seconds on one thread of: scikit-learn's logistic regression with its strength by cross-validation,
-its boosted trees, both additive forms, the default, and the form that was the default before.
+its boosted trees, the additive part and the default.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def split(folder: Path, name: str, seed: int) -> tuple[np.ndarray, ...]:
     return seen, t, new, truth
 
 
-def forms(marginal: bool) -> Iterator[tuple[str, Callable[[], object]]]:
+def forms() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield what is compared, by name."""
     yield (
         "logistic",
@@ -66,8 +66,6 @@ def forms(marginal: bool) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "trees", lambda: HistGradientBoostingClassifier(random_state=0)
     yield "additive", lambda: MixtureOfExperts(1, random_state=0)
     yield "default", lambda: MixtureOfExperts(random_state=0)
-    if marginal:
-        yield "marginal", lambda: MixtureOfExperts(inference="marginal", random_state=0)
 
 
 def main() -> None:
@@ -76,14 +74,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--set", nargs="+", choices=NAMES + OTHERS, default=NAMES)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--without-marginal", action="store_true")
     given = parser.parse_args()
     sys.stdout.write(HEAD)
     with threadpool_limits(1):
         for name in given.set:
             for seed in given.seeds[:1] if name in PARTED else given.seeds:
                 x, y, new, truth = split(given.data, name, seed)
-                print_rows(name, seed, forms(not given.without_marginal), (x, y), (new, truth))
+                print_rows(name, seed, forms(), (x, y), (new, truth))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ outcome = launch(
     "experts",
     f"{folder}/loans.parquet",
     f"{folder}/results",
-    ExpertSettings(n_experts=2, inference="marginal"),
+    ExpertSettings(n_experts=2, inference="cavi"),
     ComputeSettings(),
 )
 print("\n".join(outcome["lines"]))

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from reproduce.bmem_bouchard import BouchardExperts
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
@@ -59,6 +59,9 @@ def dense(batch: Rows) -> np.ndarray:
     return np.asarray(x)[:, :-1]
 
 
+BOUNDS = {"bohning": BoundedExperts, "bouchard": BouchardExperts}
+
+
 def peers(train: Rows, test: Rows) -> Iterator[tuple[str, np.ndarray, float]]:
     """Yield (name, probabilities, CPU seconds) of scikit-learn's models."""
     for name, model in (
@@ -72,12 +75,10 @@ def peers(train: Rows, test: Rows) -> Iterator[tuple[str, np.ndarray, float]]:
 
 def models(k: int, rows: int) -> Iterator[tuple[str, Any]]:
     """Yield the models with K experts; sampling only where it is quick."""
-    yield f"K={k} marginal", MarginalExperts(k)
-    bounds = ("bohning", "bouchard") if k > 1 else ("bohning",)
-    for bound in bounds:
-        yield f"K={k} cavi gaussian {bound}", BoundedExperts(k, "gaussian", bound)
-        yield f"K={k} cavi mabn2 {bound}", BoundedExperts(k, "mabn2", bound)
+    for bound, form in BOUNDS.items() if k > 1 else [("bohning", BoundedExperts)]:
+        yield f"K={k} cavi gaussian {bound}", form(k, "gaussian")
+        yield f"K={k} cavi mabn2 {bound}", form(k, "mabn2")
         if k > 1:
-            yield f"K={k} cavi Omega 10 {bound}", BoundedExperts(k, gate_bound=bound, omega=10.0)
+            yield f"K={k} cavi Omega 10 {bound}", form(k, omega=10.0)
     if rows < 1000 and k <= 5:
         yield f"K={k} mh mabn1", SampledExperts(k, WalkPrior("mabn1"), learn=True)

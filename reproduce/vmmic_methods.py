@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from reproduce.vmmic_as_printed import PrintedVMMIC
 from reproduce.vmmic_rivals import Fitted
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.posterior import predict
-from vbmodels.bags.published.printed import PrintedVMMIC
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.core.fit import fit
 

@@ -282,11 +282,10 @@ class BagsFamily:
             for c in bag_models.coefficients(model, q)
         ]  # fmt: skip
         flat = [summary for one in summaries for summary in one]
-        scale = bag_models.chosen_scale(model, q)
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
         more, own = about_members(q, flat, numbers)
         own += left_out(q, settings)
-        return report(flat, blocks, numbers, warnings + own, show, scale, more, settings.positive)
+        return report(flat, blocks, numbers, warnings + own, show, more, settings.positive)
 
     def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the witness."""

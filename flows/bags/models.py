@@ -8,34 +8,28 @@ from typing import Any
 import numpy as np
 
 from flows.bags import stacked
-from flows.bags.report import Choice
 from flows.bags.scores import Coefficients, Scores
 from flows.bags.settings import BagSettings
 from vbmodels.bags.batch import Bags
-from vbmodels.bags.choice import Chosen, ChosenVMMIC
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict as predict_gp
-from vbmodels.bags.gp_probit import PRINTED, CollapsedGP, PrintedGP
-from vbmodels.bags.mapped import Mapped, MappedVMMIC
+from vbmodels.bags.gp_probit import PRINTED
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.gibbs import Chains, GibbsVMMIC
 from vbmodels.bags.published.gp_gibbs import Chains as GPChains
 from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
-from vbmodels.bags.published.printed import PrintedVMMIC
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.state import FloatArray
 
-GPModel = CollapsedGP | GibbsGP | LogisticGP
-BASELINE_VARIANCE = 4.0
-"""Prior variance of the weight of the baseline's score, that of the constant."""
-HEURISTIC_AMPLITUDE = 3.0
-"""The middle of the grid; the heuristic length scale is 1, in features scaled by sqrt(D)."""
+GPModel = DirectGP | GibbsGP | LogisticGP
+ONE_VALUE: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (3.0,)}
+"""The kernel value of the sampler: length scale 1 in scaled features, the grid's middle."""
 
 
 def make(settings: BagSettings) -> Any:
@@ -45,29 +39,11 @@ def make(settings: BagSettings) -> Any:
     if settings.model != "vmmic":
         return _make_gp(settings)
     form, standardise = settings.form, settings.standardise is not False
-    learn = form == "collapsed" and settings.prior_scale != "fixed"
-    priors = Priors(
-        intercept_mean=settings.intercept_mean,
-        intercept_variance=settings.intercept_variance,
-        slope_mean=settings.slope_mean,
-        slope_variance=settings.slope_variance,
-        learn=learn,
-        rate=settings.slope_length,
-        gate=settings.gate_variance,
-    )
+    priors = Priors(learn=form == "collapsed")
     if form == "collapsed":
-        kept = settings.kept_variance
-        model: Any = CollapsedVMMIC(priors, standardise, kept_variance=kept)
-        if settings.prior_scale in ("evidence", "cross_validation"):
-            folds = settings.folds if settings.prior_scale == "cross_validation" else 0
-            model = ChosenVMMIC(model, settings.slope_lengths, folds)
-        if not (settings.nystroem or settings.pooled):
-            return model
-        return MappedVMMIC(model, settings.nystroem, settings.pooled, settings.seed)
+        return CollapsedVMMIC(priors, standardise)
     if form == "mean_field":
         return MeanFieldVMMIC(priors, standardise)
-    if form == "as_printed":
-        return PrintedVMMIC(priors, standardise)
     return GibbsVMMIC(
         priors,
         standardise,
@@ -85,7 +61,6 @@ def apply(model: Any, q: Any, data: Any) -> list[Scores]:
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
     posterior = model.posterior(q)
-    data = q.mapped(data) if isinstance(q, Mapped) else data
     found = predict(posterior.draws(), posterior.scaling, data)
     return [Scores(found.bag, found.instances, found.instances, found.contributions)]
 
@@ -102,25 +77,14 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
     if layout.own:
         blocks.append(("bag feature", None, layout.own_slopes))
-    of = " of landmark" if isinstance(q, Mapped) and q.kernels else ""
     for k in range(len(layout.features)):
         gate = layout.gate(k)
         blocks += [
-            ("contribution" + of, k, layout.slopes(k)),
+            ("contribution", k, layout.slopes(k)),
             ("primary intercept", k, slice(gate.start, gate.start + 1)),
-            ("primary" + of, k, layout.gate_slopes(k)),
+            ("primary", k, layout.gate_slopes(k)),
         ]
     return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
-
-
-def chosen_scale(model: Any, q: Any) -> Choice | None:
-    """Return how the prior scale of slopes was chosen; None where it was not."""
-    if isinstance(q, Mapped):
-        return chosen_scale(model.collapsed, q.inner)
-    if not isinstance(q, Chosen) or not q.judged.size:
-        return None
-    by = "cross_validation" if model.folds else "evidence"
-    return Choice(by, q.length, tuple(q.lengths.tolist()), tuple(q.judged.tolist()))
 
 
 def trust(q: Any) -> tuple[dict[str, float], tuple[str, ...]]:
@@ -152,11 +116,7 @@ def _kept_draws(q: Any) -> FloatArray | None:
 
 def make_witness(settings: BagSettings) -> DirectGP:
     """Return the Gaussian process of instances in its direct form."""
-    options = _options(settings)
-    if settings.kernel_params != "optimise":
-        options = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
-    keep, posterior = settings.keep_columns, settings.posterior
-    return DirectGP(options, keep_columns=keep, posterior_form=posterior)
+    return DirectGP(_options(settings))
 
 
 def _options(settings: BagSettings) -> KernelOptions:
@@ -165,40 +125,30 @@ def _options(settings: BagSettings) -> KernelOptions:
         n_inducing=settings.n_inducing,
         standardise=settings.standardise,
         sample_seed=settings.seed,
-        linear_prior=settings.linear_prior,
         leak=settings.leak,
         label_noise=settings.label_noise,
-        baseline_variance=BASELINE_VARIANCE if settings.baseline_feature else 0.0,
     )
 
 
 def _make_gp(settings: BagSettings) -> GPModel:
-    options, keep = _options(settings), settings.keep_columns
-    one_value = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
-    if settings.form == "as_printed":
-        name = "rbf" if settings.kernel == "auto" else settings.kernel
-        printed = replace(
-            PRINTED,
-            kernel=name,
-            n_inducing=settings.n_inducing,
-            standardise=settings.standardise is not False,
-            sample_seed=settings.seed,
-            linear_prior=settings.linear_prior,
+    if settings.model == "gp_logistic":
+        return LogisticGP(
+            replace(
+                PRINTED,
+                kernel="rbf" if settings.kernel == "auto" else settings.kernel,
+                n_inducing=settings.n_inducing,
+                standardise=settings.standardise is not False,
+                sample_seed=settings.seed,
+            )
         )
-        if settings.model == "gp_logistic":
-            return LogisticGP(printed, keep_columns=keep)
-        return PrintedGP(printed, keep_columns=keep)
     if settings.form == "direct":
         return make_witness(settings)
-    if settings.form == "collapsed":
-        return CollapsedGP(one_value, keep_columns=keep)
     return GibbsGP(
-        one_value,
+        replace(_options(settings), **ONE_VALUE),
         chains=settings.chains,
         warmup=settings.warmup,
         draws=settings.draws,
         thin=settings.thin,
-        keep_columns=keep,
     )
 
 
@@ -239,13 +189,10 @@ def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
         post = _posterior(model, q)
         kernel = 0 if isinstance(model, LogisticGP) else int(post.kernel[c])
         mean, half = post.mean[c], np.linalg.inv(post.factor[c])
-    weights = features.of_class(kernel, c)
+    weights = features.weights[kernel]
     mean, half = mean * weights, half * weights
     sd = np.sqrt((half**2).sum(axis=0))
     blocks = [Coefficients("constant", None, features.offset + mean[-1:], sd[-1:])]
-    if len(features.baseline):
-        own = mean.size - 1 - features.baseline.shape[1] + c
-        blocks.append(Coefficients("baseline", None, mean[[own]], sd[[own]]))
     if features.linear:
         width = features.n_linear
         of_features, spread = mean[:width], half[:, :width]
@@ -255,7 +202,7 @@ def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
         if features.alone.size:
             variance = variance + features.amplitude[kernel] * features.alone
         blocks.append(Coefficients("linear", 0, of_features, np.sqrt(variance)))
-    if features.kinds:
+    if features.rbf:
         for name, value in (
             ("length scale", features.lengths[features.which[kernel]]),
             ("amplitude", features.amplitude[kernel]),

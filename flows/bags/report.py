@@ -30,27 +30,12 @@ class Block:
     of_class: str | None = None
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How the prior scale of slopes was chosen: out of ``lengths``, each judged in nats.
-
-    ``by`` is ``evidence``: log p(y) at the mode; or ``cross_validation``: the log probability
-    of the labels of held-out folds.
-    """
-
-    by: str
-    length: float
-    lengths: tuple[float, ...]
-    judged: tuple[float, ...]
-
-
 def report(
     summaries: Sequence[BagSummary],
     blocks: Sequence[Block],
     results: dict[str, Any],
     warnings: tuple[str, ...],
     show: tuple[str, ...] = (),
-    scale: Choice | None = None,
     more: Sequence[Section] = (),
     positive: str | None = None,
 ) -> Findings:
@@ -77,7 +62,6 @@ def report(
     sections.append(_spread(probability, "" if "auroc" in results else meant))
     if not several:
         results["positive"] = "1" if positive is None else positive
-    sections += _scale(scale, results)
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
     if len(expected) == len(summaries):
         results["expected_primary"] = sum(expected)
@@ -214,8 +198,6 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
         "bag feature": ("What the bags' own features add", "probit score per sd"),
         "primary": ("What makes an instance primary", "probit score per sd"),
         "contribution": ("What a primary instance adds to its bag", "probit score per sd"),
-        "primary of landmark": ("Landmarks that make an instance primary", "probit score per sd"),
-        "contribution of landmark": ("Landmarks that add to a bag", "probit score per sd"),
         "linear": ("What makes an instance positive", "latent score per unit"),
     }
     sections: list[Section] = []
@@ -311,27 +293,3 @@ def _meant(positive: str | None) -> str:
 def _spread(probability: FloatArray, text: str) -> Section:
     plot = plots.histogram(probability, "P(positive)", "bags", "Probabilities of the bags")
     return Section("Probabilities of the bags", text, (plot,))
-
-
-def _scale(scale: Choice | None, results: dict[str, Any]) -> list[Section]:
-    """Show the candidates for the slopes' prior scale, the best first."""
-    if scale is None:
-        return []
-    judged = dict(zip(scale.lengths, scale.judged, strict=True))
-    results["prior_scale"] = {
-        "by": scale.by,
-        "slope_length": scale.length,
-        "judged": {f"{length:g}": value for length, value in judged.items()},
-    }
-    told = {"evidence": "log evidence", "cross_validation": "log probability of held-out folds"}
-    best = max(judged.values())
-    order = sorted(judged, key=lambda length: -judged[length])
-    rows = [(length, judged[length], best - judged[length]) for length in order]
-    text = (
-        "The squared length that was expected of a block of slopes beforehand, chosen by the "
-        f"{told[scale.by]}; the first row is the one that was taken."
-    )
-    if scale.length in (min(judged), max(judged)) and len(judged) > 1:
-        text += " It stands at the edge of the grid: widen slope_lengths."
-    grid = Grid(("squared length", told[scale.by], "nats below the best"), rows)
-    return [Section("The scale of the slopes", text, (), (grid,))]

@@ -7,22 +7,22 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.bags.options import GPOptions, VMMICOptions
+from vbmodels.bags.options import GPOptions
 
 _BAG_FORMS = {
-    "vmmic": ("collapsed", "mean_field", "as_printed", "gibbs"),
-    "gp_probit": ("direct", "collapsed", "as_printed", "gibbs"),
-    "gp_logistic": ("as_printed",),
+    "vmmic": ("collapsed", "mean_field", "gibbs"),
+    "gp_probit": ("direct", "gibbs"),
+    "gp_logistic": ("coordinate_ascent",),
     "auto": ("stacking",),
     "embedding": ("expectation_propagation",),
 }
-ONE_WAY = ("auto", "embedding")
+ONE_WAY = ("auto", "embedding", "gp_logistic")
 """Models with one inference, which is not asked for by name."""
 WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 
 
-class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
+class BagSettings(declared(GPOptions)):  # type: ignore[misc]
     """Labels of bags and their primary instances."""
 
     question = "Which bags are positive, and which of their instances make them so?"
@@ -38,12 +38,10 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         "data": ("positive", "precision"),
         "output": ("show_bags",),
         "expert": (
-            "baseline_feature", "witness_memory", "keep_columns", "chains", "warmup", "draws",
-            "thin", "intercept_mean", "intercept_variance", "slope_mean", "slope_variance",
-            "slope_length", "gate_variance", "slope_lengths", "folds",
+            "witness_memory", "n_inducing", "leak", "label_noise", "chains", "warmup", "draws",
+            "thin",
         ),
     }  # fmt: skip
-    old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
         "auto",
@@ -59,18 +57,11 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         "negative. By default labels are 1, yes or true, and 0, no or false, and the former are "
         "positive.",
     )
-    inference: Literal["collapsed", "mean_field", "as_printed", "gibbs", "direct"] | None = Field(
+    inference: Literal["collapsed", "mean_field", "gibbs", "direct"] | None = Field(
         None,
-        description="collapsed: all local variables integrated out; mean_field: coordinate "
-        "ascent; as_printed: the paper's own updates; gibbs: draws from the posterior; direct: "
-        "a search for the mode of the collapsed bound. By default collapsed for vmmic, direct "
-        "for gp_probit, as_printed for gp_logistic.",
-    )
-    baseline_feature: bool = Field(
-        False,
-        description="gp_probit with direct: one more feature for each class, how positive a "
-        "regression of the bags' labels, copied to instances, finds an instance of a bag that it "
-        "has not seen. It helps where instances of one bag are alike, and hurts on text.",
+        description="vmmic: collapsed (default; local variables integrated out), mean_field (the "
+        "paper's coordinate ascent) or gibbs (MICProB's sampler); gp_probit: direct (default; "
+        "variational) or gibbs.",
     )
     witness_memory: float = Field(
         2.0,
@@ -79,12 +70,6 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         "(about 3,000 bytes an instance up to 2,000 bags, 450 beyond). Where it would take more it "
         "is left out: the stack is of embedding and base rate, and instances have no probability. "
         "0 leaves it out.",
-    )
-    keep_columns: bool = Field(
-        True,
-        description="auto, gp_probit, gp_logistic: keep the kernel's columns in memory between "
-        "sweeps (8 bytes an instance and inducing point, for each length scale), or compute them "
-        "anew.",
     )
     baselines: bool = Field(
         True,
@@ -121,8 +106,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
     @property
     def leakless(self) -> bool:
         """Whether the model is a Gaussian process by which an empty bag cannot be positive."""
-        by_leak = self.model == "gp_probit" and self.form != "as_printed" and self.leak
-        return self.model.startswith("gp_") and not by_leak
+        return self.model == "gp_logistic" or (self.model == "gp_probit" and not self.leak)
 
     @property
     def asks_for_instances(self) -> bool:
@@ -133,7 +117,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
     def takes_words(self) -> bool:
         """Whether columns of text are taken as words, with the products of all pairs."""
         linear = self.kernel == "auto" or "linear" in self.kernel
-        process = linear and self.linear_prior != "independent" and not self.standardise
+        process = linear and not self.standardise
         return self.model in ("auto", "embedding") or (self.model != "vmmic" and process)
 
     @field_validator("positive", mode="before")
@@ -157,35 +141,9 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
             raise ValueError(
                 f"model {self.model} has inference {' or '.join(known)}, not {self.form}"
             )
-        if self.model != "vmmic":
-            from vbmodels.bags.gp_kernel import KernelOptions  # not for help
-
-            KernelOptions(kernel=self.kernel)
-        if self.baseline_feature and self.form != "direct":
-            raise ValueError(f"baseline_feature goes with inference direct, not {self.form}")
-        if self.label_noise and (self.model in WITHOUT_NOISE or self.form == "as_printed"):
+        if self.label_noise and self.model in WITHOUT_NOISE:
             raise ValueError(
-                "label_noise goes with model auto, embedding or gp_probit (unless as_printed), not "
-                f"{self.form} of {self.model}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _possible_scale(self) -> BagSettings:
-        if not self.slope_lengths:
-            raise ValueError("slope_lengths must name at least one length, not none")
-        if min(self.slope_lengths) <= 0.0:
-            raise ValueError(f"slope_lengths must lie above 0, not at {min(self.slope_lengths)}")
-        collapsed = self.model == "vmmic" and self.form == "collapsed"
-        if not collapsed and self.prior_scale in ("evidence", "cross_validation"):
-            raise ValueError(
-                f"prior_scale {self.prior_scale} goes with inference collapsed of model vmmic, "
-                f"not {self.form} of {self.model}"
-            )
-        if not collapsed and (self.nystroem or self.pooled):
-            raise ValueError(
-                "nystroem and pooled go with inference collapsed of model vmmic, not "
-                f"{self.form} of {self.model}"
+                f"label_noise is for model auto, embedding or gp_probit, not {self.model}"
             )
         return self
 

@@ -16,8 +16,8 @@ from flows.family import Each
 from vbmodels.core.fit import drive
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import FloatArray, to_bytes
-from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.posterior import Posterior
+from vbmodels.experts.published.cavi import BoundedExperts
 
 MOST_PASSES = 1000
 
@@ -38,7 +38,7 @@ def compared(
         baseline = read_state(_url(fitted), Posterior)
     else:
         return list(summaries)
-    judged = each(_judged, indices, baseline, settings.predict, paths)
+    judged = each(_judged, indices, baseline, paths)
     return [
         replace(summary, judged=found, has_baseline=True)
         for summary, found in zip(summaries, judged, strict=True)
@@ -46,12 +46,12 @@ def compared(
 
 
 class _Passes:
-    """Sums over partitions that are read anew in every pass."""
+    """Sums over partitions that are read in every pass."""
 
     most_sweeps: int | None = None
 
     def __init__(
-        self, model: MarginalExperts, indices: list[int], paths: RunPaths, each: Each
+        self, model: BoundedExperts, indices: list[int], paths: RunPaths, each: Each
     ) -> None:
         self.model, self.indices, self.paths, self.each = model, indices, paths, each
 
@@ -60,12 +60,12 @@ class _Passes:
         return tree_sum(self.each(_observed, self.indices, self.model, self.paths))
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Return the sums of all rows at ``q``; the model has no local states."""
+        """Return the sums of all rows at ``q``; one expert needs no local states."""
         return tree_sum(self.each(_sums, self.indices, self.model, q, self.paths))
 
 
 def _fit(indices: list[int], settings: ExpertSettings, paths: RunPaths, each: Each) -> Posterior:
-    model = MarginalExperts(1)
+    model = BoundedExperts(1, tau=settings.tau or 1.0)
     done = drive(
         model,
         _Passes(model, indices, paths, each),
@@ -76,19 +76,20 @@ def _fit(indices: list[int], settings: ExpertSettings, paths: RunPaths, each: Ea
     return model.posterior(done.q)
 
 
-def _observed(index: int, model: MarginalExperts, paths: RunPaths) -> Any:
+def _observed(index: int, model: BoundedExperts, paths: RunPaths) -> Any:
     return model.observe(read_batch(paths, index))
 
 
-def _sums(index: int, model: MarginalExperts, q: Any, paths: RunPaths) -> Any:
-    return model.suff_stats(q, read_batch(paths, index), None)
+def _sums(index: int, model: BoundedExperts, q: Any, paths: RunPaths) -> Any:
+    batch = read_batch(paths, index)
+    return model.suff_stats(q, batch, model.local_step(q, batch, None))
 
 
-def _judged(index: int, baseline: Posterior, method: str, paths: RunPaths) -> FloatArray:
+def _judged(index: int, baseline: Posterior, paths: RunPaths) -> FloatArray:
     batch = read_batch(paths, index)
     table = storage.read_table(paths.table("rows", index), ["probability"])
     own = table["probability"].to_numpy()
-    return judge(batch, own, baseline.predict(batch, method).probability)
+    return judge(batch, own, baseline.predict(batch).probability)
 
 
 def _url(paths: RunPaths) -> str:

@@ -57,7 +57,7 @@ def with_baselines(
         return list(summaries)
     small = columns * sum(s.rows for s in summaries) <= LARGEST
     indices = list(range(len(summaries)))
-    parts = each(_left, indices, tuple(others.values()), settings.predict, small, paths)
+    parts = each(_left, indices, tuple(others.values()), small, paths)
     label = np.concatenate([p.label for p in parts])
     fitted = np.concatenate([p.fitted for p in parts])
     seen, held = fitted & (label != 0.0), ~fitted & (label != 0.0)
@@ -76,9 +76,7 @@ def with_baselines(
     return [replace(summaries[0], baselines=found), *summaries[1:]]
 
 
-def _left(
-    index: int, others: tuple[Any, ...], method: str, with_columns: bool, paths: RunPaths
-) -> Left:
+def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPaths) -> Left:
     batch = read_batch(paths, index)
     own = storage.read_table(paths.table("rows", index), ["probability"])["probability"].to_numpy()
     x = np.empty((0, 0))
@@ -93,6 +91,6 @@ def _left(
         label=batch.t[told],
         fitted=fitted[told],
         own=own[told],
-        others=tuple(one.predict(batch, method).probability[told] for one in others),
+        others=tuple(one.predict(batch).probability[told] for one in others),
         x=x,
     )

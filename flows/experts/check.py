@@ -177,7 +177,7 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
         only = next(i for i, n in enumerate(rows) if n)
         found = f"{rows[only]} with {labels.names[only]} alone"
         return [_fault(where, "rows with two labels", found, "give rows of both classes")]
-    if settings.inference not in ("additive", "marginal"):
+    if settings.inference != "additive":
         expected = f"labels of two classes for inference={settings.inference}"
         return [_fault(where, expected, listed(labels.names), "take inference=additive")]
     few = [name for name, n in zip(labels.names, rows, strict=True) if n < LEAST]

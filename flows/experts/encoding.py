@@ -11,16 +11,16 @@ from pydantic import Field
 from flows.data import json_files, storage
 from flows.data.levels import MOST, Levels
 from flows.data.mixed import CATEGORY, DATE
-from flows.data.runs import RunPaths, read_record
+from flows.data.runs import RunPaths
 from flows.experts.labels import Labels, labels_of
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.columns import ColumnSums
 from vbmodels.experts.encoding import Encoded, Kind, read_categories, read_numbers, unseen
+from vbmodels.experts.options import RARE_BELOW
 
 _NAMED = 20
 _FILE = "columns.json"
-_SETTING = "rare_below"  # which versions have that keep such a file
 
 
 class Encoding(json_files.Form):
@@ -53,7 +53,7 @@ class Encoding(json_files.Form):
 
 def settled(
     kinds: Mapping[str, str], sums: ColumnSums, levels: Mapping[str, Levels],
-    labels: Labels, settings: ExpertSettings,
+    labels: Labels, settings: ExpertSettings, rare_below: int = RARE_BELOW,
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
     """Settle what every column becomes.
 
@@ -67,6 +67,8 @@ def settled(
         Of the columns of categories.
     labels
         The classes.
+    rare_below
+        Levels of fewer cells are joined to the reference.
 
     Returns
     -------
@@ -79,30 +81,30 @@ def settled(
         if kind == CATEGORY:
             one = levels[name]
             found[name] = read_categories(
-                name, one.counts, one.missing, settings.rare_below, settings.max_levels
+                name, one.counts, one.missing, rare_below, settings.max_levels
             )
         else:
             j = next(numbers)
             gaps = int(sums.gaps[j])
             found[name] = read_numbers(
-                name, cast(Kind, kind), sums.mean[j], sums.rows - gaps, gaps, settings.rare_below
+                name, cast(Kind, kind), sums.mean[j], sums.rows - gaps, gaps, rare_below
             )
     encoding = Encoding(
         columns=[one for one in found.values() if one is not None],
         left_out={name: kinds[name] for name, one in found.items() if one is None},
         labels=list(labels.names),
     )
-    return encoding, _warnings(encoding, levels, settings)
+    return encoding, _warnings(encoding, levels, settings.max_levels, rare_below)
 
 
 def _warnings(
-    encoding: Encoding, levels: Mapping[str, Levels], settings: ExpertSettings
+    encoding: Encoding, levels: Mapping[str, Levels], max_levels: int, rare_below: int
 ) -> list[str]:
     warnings = []
     reasons: dict[str, list[str]] = {}
     for name in encoding.left_out:
         one = levels[name]
-        why = f"no level with {settings.rare_below} cells (rare_below)"
+        why = f"no level with {rare_below} cells"
         if not one.counts:
             why = f"more than {MOST:,} levels" if one.many else "no cell at all"
         reasons.setdefault(why, []).append(name)
@@ -115,14 +117,14 @@ def _warnings(
     if joined:
         warnings.append(
             f"Rare levels have no column of their own and are the reference: {listed(joined)}. "
-            f"They have fewer cells than rare_below = {settings.rare_below}, or are beyond "
-            f"max_levels = {settings.max_levels}."
+            f"They have fewer than {rare_below} cells, or are beyond max_levels = {max_levels}."
         )
     gaps = [f"{c.name} ({c.cells[-1]:,})" for c in encoding.columns if c.cells and c.cells[-1]]
     if gaps:
         warnings.append(
             f"Missing cells: {listed(gaps)}. A missing number stands at its column's mean, a "
-            "missing category is a level; from rare_below of them on a column says where they are."
+            f"missing category is a level; from {rare_below} of them on a column says where they "
+            "are."
         )
     return warnings
 
@@ -179,16 +181,6 @@ def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:
 def read(paths: RunPaths, work: bool = False) -> Encoding:
     """Return what became of the columns."""
     return json_files.read(url_of(paths, work), Encoding)
-
-
-def of_fitted(paths: RunPaths, names: Sequence[str]) -> Encoding:
-    """Return it of a finished run; one of a version that took numbers alone kept none.
-
-    ``names`` are the model's columns.
-    """
-    if storage.exists(url_of(paths)) or _SETTING in read_record(paths).settings:
-        return read(paths)
-    return Encoding(columns=[Encoded(name, "number") for name in names])
 
 
 def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:

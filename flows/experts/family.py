@@ -47,8 +47,7 @@ from flows.faults import Fault
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.forms import make
-from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.options import experts_of
+from vbmodels.experts.options import ExpertTuning, experts_of
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.several import ClassRows, OneVersusRest
 
@@ -127,7 +126,7 @@ class Experts:
 
     def model(self, settings: ExpertSettings) -> Any:
         """Return the model to fit."""
-        return make(settings)
+        return make(ExpertTuning.of(settings))
 
     def adapted(self, model: Any, prepared: Prepared) -> Any:
         """Return the model for as many classes as were found."""
@@ -141,7 +140,7 @@ class Experts:
         if isinstance(model, OneVersusRest):
             return several.score(model, q, batch, index, settings, paths)
         posterior: AnyPosterior = model.posterior(q)
-        found = posterior.predict(batch, settings.predict)
+        found = posterior.predict(batch)
         names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
         schema = expert_rows(len(found.responsibility)).arrow
         arrays = [names, pa.array(found.probability), *map(pa.array, found.responsibility)]
@@ -151,9 +150,9 @@ class Experts:
         if index == 0:
             table = pa.table(weights_of(posterior, named), schema=EXPERTS.arrow)
             storage.write_table(paths.table("experts", 0), table)
-        searched = isinstance(model, MarginalExperts | AdditiveExperts)
-        baseline = model.baseline(q) if searched else None
-        plain = None if baseline is None else baseline.predict(batch, settings.predict).probability
+        plain = None
+        if isinstance(model, AdditiveExperts):
+            plain = model.baseline(q).predict(batch).probability
         drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
         if index > 0:
             return summarise(batch, found, drawn, plain, ())
@@ -176,8 +175,7 @@ class Experts:
         held_out = any(summary.judged[0] > 0.0 for summary in summaries)
         if not held_out:
             return summaries, q
-        searched = isinstance(model, MarginalExperts | AdditiveExperts)
-        if not searched and experts_of(settings) > 1:
+        if not isinstance(model, AdditiveExperts) and experts_of(settings) > 1:
             summaries = compared(summaries, settings, paths, fitted, each)
         if fitted is not None:
             return summaries, q
@@ -213,10 +211,10 @@ class Experts:
         """Say what was found."""
         if isinstance(model, OneVersusRest):
             return class_report(summaries)
-        searched = isinstance(model, MarginalExperts | AdditiveExperts)
-        chosen = q.chosen if searched else None
         chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
-        additive = q.additive if isinstance(model, AdditiveExperts) else None
+        chosen = additive = None
+        if isinstance(model, AdditiveExperts):
+            chosen, additive = q.chosen, q.additive
         return report(model.posterior(q), chosen, summaries, settings, chains, additive)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:

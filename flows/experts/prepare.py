@@ -33,6 +33,7 @@ from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.encoding import encoded_sums, names_of
 from vbmodels.experts.knots import Basis
+from vbmodels.experts.options import RARE_BELOW
 from vbmodels.experts.several import ClassRows
 
 
@@ -50,7 +51,7 @@ def prepared(
     else:
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
-        encoding = of_encoding.of_fitted(fitted, names)
+        encoding = of_encoding.read(fitted)
         if names_of(encoding.columns) != names or len(encoding.labels) < 2:
             url = of_encoding.url_of(fitted)
             raise storage.DamagedError(f"{url} is damaged: its columns are not the fit's", url)
@@ -75,8 +76,10 @@ def _settled(
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats
     # Of a table that stands there twice, levels are as rare as in the table.
-    counted = settings.model_copy(update={"rare_below": round(settings.rare_below * copies)})
-    encoding, said = of_encoding.settled(kinds, summed.columns, summed.levels, labels, counted)
+    rare = round(RARE_BELOW * copies)
+    encoding, said = of_encoding.settled(
+        kinds, summed.columns, summed.levels, labels, settings, rare
+    )
     columns = names_of(encoding.columns)
     _refuse_columns(columns, settings)
     sums = encoded_sums(summed.columns, encoding.columns)
@@ -119,7 +122,7 @@ def _refuse_columns(columns: Sequence[str], settings: ExpertSettings) -> None:
                     file="the data",
                     expected="at least one column that predicts",
                     found="none with cells, or levels, that many rows have",
-                    remedy="lower rare_below or give other columns",
+                    remedy="give other columns or more rows",
                 )
             ]
         )
@@ -131,7 +134,7 @@ def _refuse_columns(columns: Sequence[str], settings: ExpertSettings) -> None:
                     column="inference",
                     expected=f"at most {MOST_COLUMNS} columns for inference=additive",
                     found=f"{len(columns)}",
-                    remedy="take inference=marginal, fewer columns, or lower max_levels",
+                    remedy="give fewer columns, lower max_levels, or take inference=cavi",
                 )
             ]
         )

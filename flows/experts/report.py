@@ -89,7 +89,7 @@ def report(
     if k > 1 and results["used_experts"] == 1:
         warnings += (
             f"This is no mixture: one of {k} experts has the largest share of every row. Take "
-            "n_experts=1, which is logistic regression, or other priors (tau, kappa).",
+            "n_experts=1, which is logistic regression, or another prior (tau).",
         )
     return Findings(headline, sections, results, warnings, top)
 
@@ -260,24 +260,23 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
     if chosen is None:
         return []
     best = chosen.candidates[chosen.best]
-    results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau, "shared": best.shared,
-                         "kappa": best.kappa, "omega": best.omega}  # fmt: skip
+    results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
     order = np.argsort(-chosen.held_out)[:20]
     rows = [
-        (c.n_experts, c.tau, c.shared, c.kappa, c.omega, f"{-chosen.held_out[i]:.4f}",
+        (c.n_experts, c.tau, f"{-chosen.held_out[i]:.4f}",
          "chosen" if i == chosen.best else "shares the starts" if i in chosen.kept else "")
         for i, c in ((int(i), chosen.candidates[i]) for i in order)
     ]  # fmt: skip
     return [
         Section(
             "How the prior was chosen",
-            "By the log-loss of rows held out of a first fit, with one expert (logistic "
-            "regression, or the additive part alone) among the candidates. The best mixture's gain "
+            "By the log-loss of rows held out of a first fit, with one expert (the additive part "
+            "alone) among the candidates. The best mixture's gain "
             f"over it was {chosen.gain:.4f} "
             f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
             "error. The bound is no judge of the number of experts: its slack grows with it.",
             (),
-            (Grid(("experts", "tau", "shared mean", "kappa", "Omega", "log-loss", ""), rows),),
+            (Grid(("experts", "tau", "log-loss", ""), rows),),
         )
     ]
 

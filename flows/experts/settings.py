@@ -21,23 +21,15 @@ class ExpertSettings(declared(ExpertOptions)):  # type: ignore[misc]
         "vbflows experts simulated/table.parquet results/ --set n_experts=3",
     )
     page = "docs/pipelines/experts.md"
-    first = ("n_experts", "test_share", "class_weight", "select", "inference")
+    first = ("test_share", "class_weight", "positive", "n_experts", "inference")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("categories", "missing", "positive", "rare_below", "max_levels", "standardise"),
-        "output": ("predict",),
+        "data": ("categories", "missing", "max_levels", "standardise"),
         "expert": (
-            "gate_bound", "kappa", "alpha1", "alpha2", "learn_lengths", "omega", "chains",
-            "warmup", "draws", "thin",
+            "prior", "tau", "omega", "gaussian_process", "chains", "warmup", "draws",
         ),
     }  # fmt: skip
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
-    predict: Literal["plug_in", "mackay", "monte_carlo"] = Field(
-        "plug_in",
-        description="How each start's posterior enters predictions: at its means, by MacKay's "
-        "correction, or by draws. The means had the best log-loss on the real data tried. mh "
-        "averages over its draws.",
-    )
     categories: tuple[str, ...] = Field(
         (), description="Columns of numbers that are codes of categories."
     )
@@ -51,7 +43,7 @@ class ExpertSettings(declared(ExpertOptions)):  # type: ignore[misc]
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none",
-        description="balanced: both labels weigh the same in the fit (additive, marginal, cavi).",
+        description="balanced: both labels weigh the same in the fit (additive, cavi).",
     )
     baselines: bool = Field(
         True,
@@ -69,7 +61,7 @@ class ExpertSettings(declared(ExpertOptions)):  # type: ignore[misc]
     def evaluations(self) -> int:
         """Evaluations that mh needs."""
         kinds = 1 if self.prior == "gaussian" else 2
-        return self.warmup + self.draws * (self.thin or kinds * experts_of(self)) + 1
+        return self.warmup + self.draws * kinds * experts_of(self) + 1
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

@@ -70,7 +70,7 @@ def score(
 ) -> ClassSummary:  # fmt: skip
     """Write the chance of every class in every row."""
     posterior = model.posterior(q)
-    p = posterior.probabilities(batch, settings.predict)
+    p = posterior.probabilities(batch)
     encoding = working_encoding(paths)
     best = np.argmax(p, axis=1)
     names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
@@ -78,9 +78,7 @@ def score(
     arrays = [names, labels, *map(pa.array, np.ascontiguousarray(p.T))]
     schema = class_rows(encoding.labels).arrow
     storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
-    plain = model.baseline(q)
-    other = None if plain is None else plain.probabilities(batch, settings.predict)
-    summary = _summarised(batch, p, other)
+    summary = _summarised(batch, p, model.baseline(q).probabilities(batch))
     if index > 0:
         return summary
     design, basis = read_design(paths, work=True), read_basis(paths, work=True)

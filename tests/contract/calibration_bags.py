@@ -171,7 +171,7 @@ def labels_of(
     from vbmodels.bags.gp_likelihood import Block
 
     block = Block.of(data, slice(0, data.n_bags), features)
-    columns = block.columns[0] * features.weights[0, 0]
+    columns = block.columns[0] * features.weights[0]
     w = rng.standard_normal(columns.shape[1])
     f = block.mean + columns @ w
     noise = np.sqrt(1.0 + block.noise(features, 0))

@@ -14,13 +14,13 @@ from vbmodels.core.state import FloatArray
 from vbmodels.estimators import MixtureOfExperts
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.forms import make
-from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.options import experts_of
+from vbmodels.experts.options import ExpertTuning, experts_of
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
 
 FITTED, HELD, COLUMNS = 60, 60, 2
+TAUS = (0.1, 1.0, 3.0, 10.0)
 
 
 def weights(
@@ -60,32 +60,25 @@ def held_out(
     x, t = drawn(rng, k, tau, shared)
     keys = np.arange(len(t))
     seen, new = slice(FITTED), slice(FITTED, None)
-    model = make(settings, baseline_beside=False)
+    model = make(ExpertTuning.of(settings))
     done = fit(
         model, [Rows.of(x[seen], t[seen], keys[seen])], seed=int(rng.integers(2**31)),
         tol=settings.tol, max_iter=settings.max_iter,
     )  # fmt: skip
     rows = Rows.of(x[new], np.zeros(HELD), keys[new])
-    p = model.posterior(done.q).predict(rows, settings.predict).probability
+    p = model.posterior(done.q).predict(rows).probability
     return {"held-out labels": Told(p, t[new] > 0)}
 
 
 def additive(rng: np.random.Generator) -> Readings:
-    """The form chooses by held-out rows; the truth is a mixture from the marginal form's prior.
+    """The form chooses by held-out rows; the truth is a mixture of five experts.
 
     The estimator makes lines and steps as the pipeline does, and has its defaults.
     """
-    tau = float(rng.choice(MarginalExperts().taus))
+    tau = float(rng.choice(TAUS))
     x, t = drawn(rng, 5, tau, bool(rng.integers(2)))
     found = MixtureOfExperts(random_state=int(rng.integers(2**31))).fit(x[:FITTED], t[:FITTED])
     return {"held-out labels": Told(found.predict_proba(x[FITTED:])[:, 1], t[FITTED:] > 0)}
-
-
-def marginal(rng: np.random.Generator) -> Readings:
-    """The prior is one of those that the fit chooses from."""
-    settings = ExpertSettings(inference="marginal")
-    tau = float(rng.choice(MarginalExperts().taus))
-    return held_out(rng, settings, experts_of(settings), tau, bool(rng.integers(2)))
 
 
 def cavi(rng: np.random.Generator) -> Readings:
@@ -120,21 +113,6 @@ ADDITIVE = (
                 slope=(0.75, 1.0),
                 bins=0.08,
                 measured="60 runs only: -.010 +- .010, slope .88 +- .05",
-            )
-        },
-        few=4,
-    ),
-)
-MARGINAL = (
-    Calibration(
-        form="experts, marginal",
-        run=marginal,
-        bounds={
-            "held-out labels": Bounds(
-                large=(-0.02, 0.02),
-                slope=(0.72, 0.95),
-                bins=0.08,
-                measured="100 runs only: -.011 +- .008, slope .86 +- .04",
             )
         },
         few=4,

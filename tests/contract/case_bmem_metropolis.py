@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.contract import calibration_experts, samplers
 from tests.contract.bmem import chances
-from tests.contract.case_bmem_marginal import AT_THE_ENDS, batches, by_prediction, tiny
+from tests.contract.bmem_rows import AT_THE_ENDS, batches, by_prediction, tiny
 from vbmodels.core.fit import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.published.metropolis import SampledExperts, Walk

@@ -18,7 +18,7 @@ from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import CollapsedGP, PrintedGP, Search
+from vbmodels.bags.gp_probit import Search
 from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.bags.published.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
@@ -37,7 +37,7 @@ from vbmodels.testing.case import (
 from vbmodels.testing.extremes import Extremes
 
 OPTIONS = KernelOptions(
-    kernel="linear+matern32",
+    kernel="linear+rbf",
     length_scales=(1.0,),
     amplitudes=(3.0,),
     linear_variance=2.0,
@@ -85,12 +85,8 @@ def plain(q: Any, data: Sequence[Bags], options: KernelOptions) -> Plain:
     rows = np.concatenate([b.modalities[0].features for b in data])
     z = np.clip((rows - rows.mean(0)) / rows.std(0), -3, 3) / np.sqrt(rows.shape[1])
     points, v = q.features.points, options.amplitudes[0]
-    kernel = {
-        "rbf": lambda d: np.exp(-(d**2) / 2),
-        "matern32": lambda d: (1 + np.sqrt(3) * d) * np.exp(-np.sqrt(3) * d),
-    }[options.names[-1]]
-    kzz = v * (kernel(cdist(points, points)) + 1e-6 * np.eye(len(points)))
-    kxz = v * kernel(cdist(z, points))
+    kzz = v * (np.exp(-(cdist(points, points) ** 2) / 2) + 1e-6 * np.eye(len(points)))
+    kxz = v * np.exp(-(cdist(z, points) ** 2) / 2)
     half = np.linalg.solve(np.linalg.cholesky(kzz), kxz.T).T
     constant = np.full((len(z), 1), np.sqrt(options.constant_variance))
     parts = [half, np.zeros((len(z), 1)), constant] if options.leak else [half, constant]
@@ -138,38 +134,32 @@ def with_label(
 # The probit.
 
 
-def probit_parts(q: Search, data: Sequence[Bags], options: KernelOptions, collapsed: bool) -> Any:
+def probit_parts(q: Search, data: Sequence[Bags], options: KernelOptions) -> Any:
     p = plain(q, data, options)
-    s = np.sqrt(1 + p.r) if collapsed else np.ones_like(p.r)
+    s = np.sqrt(1 + p.r)
     mu = q.points[0, 0]
     precision = np.eye(mu.size) + (p.phi / s[:, None]).T @ (p.phi / s[:, None])
     return p, s, mu, np.linalg.inv(precision), p.offset + p.phi @ mu
 
 
-def probit_monte_carlo(options: KernelOptions, collapsed: bool) -> MonteCarlo:
+def probit_monte_carlo(options: KernelOptions) -> MonteCarlo:
     def sample(q: Search, data: Sequence[Bags], _: Any, rng: np.random.Generator, size: int) -> Any:
-        p, s, mu, cov, eta = probit_parts(q, data, options, collapsed)
+        p, s, mu, cov, eta = probit_parts(q, data, options)
         w = rng.multivariate_normal(mu, cov, size)
         m = with_label(p, lambda n: rng.normal(eta, s, (n, eta.size)), lambda m: m > 0, size)
-        r = rng.normal(0, np.sqrt(p.r), (size, eta.size))
-        return q, w, m, r
+        return q, w, m
 
     def log_joint(draws: Any, data: Sequence[Bags]) -> FloatArray:
-        q, w, m, r = draws
-        p, s, *_ = probit_parts(q, data, options, collapsed)
+        q, w, m = draws
+        p, s, *_ = probit_parts(q, data, options)
         mean = p.offset + w @ p.phi.T
         total = stats.norm.logpdf(w).sum(1)
-        if not collapsed:
-            total += stats.norm.logpdf(r, 0, np.sqrt(p.r)).sum(1)
-            mean = mean + r
         return total + stats.norm.logpdf(m, mean, s).sum(1) + log_told(p, m)
 
     def log_q(draws: Any, q: Search, data: Sequence[Bags], _: Any) -> FloatArray:
-        _, w, m, r = draws
-        p, s, mu, cov, eta = probit_parts(q, data, options, collapsed)
+        _, w, m = draws
+        p, s, mu, cov, eta = probit_parts(q, data, options)
         total = stats.multivariate_normal.logpdf(w, mu, cov) + stats.norm.logpdf(m, eta, s).sum(1)
-        if not collapsed:
-            total += stats.norm.logpdf(r, 0, np.sqrt(p.r)).sum(1)
         for b, label in enumerate(p.label):
             rows = p.bag == b
             none = stats.norm.cdf(-eta[rows] / s[rows]).prod()
@@ -330,7 +320,7 @@ def probit_case(
         agreement=PREDICTED,
         global_step=GlobalStep(coordinates=MU, at="fixed_point", max_iter=20_000),
         local_step=STATELESS,
-        monte_carlo=probit_monte_carlo(options, model.collapsed),
+        monte_carlo=probit_monte_carlo(options),
         evidence=Evidence(
             log_evidence=log_evidence_of(model, options, probit_chance), largest_gap=largest_gap
         ),
@@ -497,24 +487,6 @@ CASES = [
         resume_sweeps=32,
         partition_rtol=1e-6,
     ),
-    probit_case(
-        "milgp_collapsed",
-        CollapsedGP(OPTIONS),
-        OPTIONS,
-        largest_gap=6.0,
-        mean_tolerance=0.5,
-        sd_ratio=(0.1, 1.1),
-        rms=0.15,
-    ),
-    probit_case(
-        "milgp_printed",
-        PrintedGP(PRINTED, sweeps=None),
-        PRINTED,
-        largest_gap=3.0,
-        mean_tolerance=1.0,
-        sd_ratio=(0.2, 1.1),
-        rms=0.25,
-    ),
     Case(
         name="milgp_two_classes",
         calibration=SEE,
@@ -554,26 +526,6 @@ CASES = [
         recovery=SEE_GAUSSIAN,
         sweeps=60,
         resume_sweeps=32,
-        partition_rtol=1e-6,
-    ),
-    Case(
-        name="milgp_baseline",
-        calibration=SEE,
-        model=lambda: DirectGP(
-            replace(OPTIONS, kernel="rbf", n_inducing=8, baseline_variance=4.0), tolerance=1e-9
-        ),
-        batches=two_classes,
-        tiny=lambda seed: two_classes(seed, 2),
-        draws=SEE_DIRECT,
-        extremes=OF_TWO_CLASSES,
-        agreement=PREDICTED,
-        global_step=SEE,
-        local_step=STATELESS,
-        monte_carlo=SEE,
-        evidence=SEE,
-        sampler=SEE,
-        recovery=SEE,
-        sweeps=40,
         partition_rtol=1e-6,
     ),
     Case(

@@ -92,7 +92,7 @@ def local_from_vector(local: Local, vector: FloatArray) -> Local:
     sizes = [p.size for p in local.primary]
     parts = _cut(vector, [*sizes, local.centre.size, *(g.size for g in local.gates)])
     primary = tuple(expit(p) for p in parts[:k])
-    return Local(primary, parts[k], tuple(parts[k + 1 :]), local.carried, local.moved)
+    return Local(primary, parts[k], tuple(parts[k + 1 :]))
 
 
 # The definition of the bound.
@@ -221,7 +221,6 @@ def at_the_ends(model: Callable[[], Any], **items: Any) -> Extremes:
         tables=ends.tables_of_bags,
         empty=ends.no_bags,
         plain=lambda: replace(model(), use_compiled=False),
-        aside=frozenset({"sums"}),  # the compiled pass makes them with its factors
         refused={"one bag alone": "expected positive and negative bags"},
         **items,
     )

@@ -145,7 +145,7 @@ def of_process(warmup: int, draws: int, thin: int) -> Chains:
     q = steps[-1][0].q
     (told,) = predict_from_draws(q, data)
     rows = data.modalities[0].features
-    phi = q.features.base(rows)[0][0] * q.features.weights[0, 0]
+    phi = q.features.base(rows)[0][0] * q.features.weights[0]
     made = q.features.offset + phi @ q.draws[:, :, 0].mean((0, 1))
     return Chains(
         kept={"w": q.draws},

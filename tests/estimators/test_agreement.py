@@ -42,15 +42,13 @@ def table(run, name):
     return pq.read_table(run / name)
 
 
-@pytest.mark.parametrize("bound", ["bohning", pytest.param("bouchard", marks=pytest.mark.slow)])
-def test_experts(bound, tmp_path):
+def test_experts(tmp_path):
     x, y = data.crossed()
     x = 5.0 + 2.0 * x
     columns = {"id": [f"r{i}" for i in range(len(y))], "label": y}
     columns |= {f"x{d}": x[:, d] for d in range(x.shape[1])}
-    run = piped("experts", columns, tmp_path, "inference=cavi", f"gate_bound={bound}",
-                "n_experts=2", "test_share=0")  # fmt: skip
-    found = MixtureOfExperts(2, inference="cavi", gate_bound=bound, n_partitions=2, random_state=0)
+    run = piped("experts", columns, tmp_path, "inference=cavi", "n_experts=2", "test_share=0")
+    found = MixtureOfExperts(2, inference="cavi", n_partitions=2, random_state=0)
     found.fit(x, y)
     weights = table(run, "experts")
     of_experts = np.array(weights["role"].to_pylist()) == "expert"

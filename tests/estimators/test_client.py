@@ -40,7 +40,7 @@ def installed(tmp_path, monkeypatch):
 
 def test_experts_have_the_same_bits(client, installed):
     x, y = data.crossed()
-    asked = MixtureOfExperts(2, tau=1.0, shared=False, restarts=2, n_partitions=5, random_state=0)
+    asked = MixtureOfExperts(2, tau=1.0, restarts=2, n_partitions=5, random_state=0)
     here = asked.fit(x, y)
     there = MixtureOfExperts(**{**asked.get_params(), "client": client}).fit(x, y)
     assert here.n_iter_ > 10

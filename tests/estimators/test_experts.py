@@ -11,13 +11,11 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from tests.estimators import data
 from vbmodels.estimators import MixtureOfExperts
 
-ONE = MixtureOfExperts(1, inference="marginal", tau=1.0, shared=False, random_state=0)
+ONE = MixtureOfExperts(1, tau=1.0, random_state=0)
 FORMS = {
-    "additive": MixtureOfExperts(1, tau=1.0, random_state=0),
-    "marginal": ONE,
+    "additive": ONE,
     "cavi": MixtureOfExperts(2, inference="cavi", tau=1.0, random_state=0, max_iter=3000),
     "mh": MixtureOfExperts(
         1, inference="mh", warmup=100, draws=30, thin=1, chains=2, random_state=0
@@ -51,10 +49,9 @@ def test_the_default_keeps_to_logistic_regression_beside_a_date():
     assert log_loss(y, found.predict_proba(beside(x, 20231101.0))) < 0.3
 
 
-@pytest.mark.parametrize("predict_by", ["plug_in", "mackay"])
-def test_new_values_of_a_constant_column_count_for_nothing(predict_by):
+def test_new_values_of_a_constant_column_count_for_nothing():
     x, y = noisy()
-    found = clone(ONE).set_params(predict_by=predict_by).fit(beside(x, 5.0), y)
+    found = clone(ONE).fit(beside(x, 5.0), y)
     assert_array_equal(found.scale_[2], np.inf)
     assert_array_equal(found.predict_proba(beside(x, 500.0)), found.predict_proba(beside(x, 5.0)))
 
@@ -98,15 +95,6 @@ def test_decision_is_the_log_odds_however_sure(inference):
     assert far[0] == far[1] == far[2] if held else far[0] < far[1] < far[2]
     assert far[3] == far[4] if held else far[3] > far[4]
     assert far[0] > score.max() - 1e-9 > score.min() + 1e-9 > far[3]
-
-
-def test_decision_by_draws_is_that_of_their_mean():
-    x, y = data.crossed()
-    found = MixtureOfExperts(
-        2, tau=1.0, shared=False, restarts=2, predict_by="monte_carlo", random_state=0
-    ).fit(x, y)
-    p = found.predict_proba(x)[:, 1]
-    assert_allclose(found.decision_function(x), logit(p), rtol=1e-7, atol=1e-9)
 
 
 # Weights.
@@ -253,17 +241,14 @@ def test_several_classes_share_a_row():
         assert_allclose(own, one, atol=1e-7)
 
 
-@pytest.mark.parametrize("inference", ["additive", "marginal"])
-def test_classes_in_any_number_of_partitions(inference):
+def test_classes_in_any_number_of_partitions():
     x, y, _ = three(240)
-    form = MixtureOfExperts(
-        2, inference=inference, tau=1.0, shared=False, restarts=1, random_state=0, tol=1e-9
-    )
+    form = MixtureOfExperts(2, tau=1.0, restarts=1, random_state=0, tol=1e-9)
     one, other = (clone(form).set_params(n_partitions=n).fit(x, y) for n in (1, 3))
     assert_allclose(one.predict_proba(x), other.predict_proba(x), atol=2e-3)
 
 
 def test_several_classes_need_a_search():
     x, y, _ = three(90)
-    with pytest.raises(ValueError, match="go with inference additive or marginal, not cavi"):
+    with pytest.raises(ValueError, match="more than two classes go with inference additive"):
         MixtureOfExperts(2, inference="cavi").fit(x, y)

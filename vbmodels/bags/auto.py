@@ -257,9 +257,8 @@ class AutoModel:
         return int(8 * (rows * (columns + features.mean.size) + 3 * square))
 
     def _chooses(self, witness: Search | None) -> bool:
-        """Whether there are kernel values to choose from; the baseline's score needs all bags."""
-        features = None if witness is None else witness.features
-        return features is not None and features.n_kernels > 1 and not len(features.baseline)
+        """Whether there are kernel values to choose from."""
+        return witness is not None and witness.features.n_kernels > 1
 
     def local_step(self, q: Auto, batch: Bags, local: Sites | None) -> Sites | None:
         """Do the embedding's local step while it is fitted, and keep what it left."""

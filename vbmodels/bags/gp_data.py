@@ -151,7 +151,7 @@ def row_hash(rows: FloatArray, seed: int) -> NDArray[np.uint64]:
 
 
 FOLDS = 5
-"""Folds of bags in which the baseline is fitted."""
+"""Folds of bags, by which the process of instances is weighed in the stack."""
 
 
 def bag_hash(rows: FloatArray, offsets: IntArray) -> NDArray[np.uint64]:
@@ -170,11 +170,6 @@ def fold_of_bags(rows: FloatArray, offsets: IntArray, folds: int = FOLDS) -> Int
     own = bag_hash(rows, offsets) >> np.uint64(11)
     fold: IntArray = (own % np.uint64(folds)).astype(np.int64)
     return fold
-
-
-def folds_of(rows: FloatArray, offsets: IntArray) -> IntArray:
-    """Return the fold of each row [n, D]: that of its bag; see `fold_of_bags`."""
-    return np.repeat(fold_of_bags(rows, offsets), np.diff(offsets))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The direct fit of MIL-GP-Probit: modes, the kernel value by evidence, the mode there, then q(w).
+"""The direct fit of MIL-GP-Probit: modes, the kernel value by evidence, then q(w).
 
 `DirectGP` climbs the collapsed bound of `gp_probit` by L-BFGS in the coordinates L'mu,
 L L' = I + G, takes Gauss-Newton's curvature at the end, and with it the evidence
@@ -6,32 +6,24 @@ L L' = I + G, takes Gauss-Newton's curvature at the end, and with it the evidenc
     log p(Y) ~ log p(Y | mu) - |mu|^2/2 - log det(Sigma^-1)/2,
 
 by which the kernel value is chosen from the grid, for each class: the bound's I + G counts
-every instance as if it were observed. At the chosen value Newton's steps go on to the mode itself:
-where the curvature is small L-BFGS ends some way before it, which way the last digits of its sums
-decide, and with them the partitions. Then, from that of Gauss-Newton, q(w) becomes the nearest
-Gaussian (`gp_gaussian`): the mode lies .1 to .9 standard deviations off the mean, and
-Gauss-Newton's are too narrow.
-
-With the baseline's score as a feature the kernel value is chosen without it, and the search goes
-on with it at that value. The score repeats what the other features say, smoothly; with it in the
-choice, the evidence takes kernel values at which they have little left to say.
+every instance as if it were observed. Then, from Gauss-Newton's, q(w) becomes the nearest Gaussian
+(`gp_gaussian`), whose fixed point does not depend on where L-BFGS ended: the mode lies .1 to .9
+standard deviations off the mean, and Gauss-Newton's are too narrow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from vbmodels.bags.gp_baseline import FoldSums, fold_sums, regressions
-from vbmodels.bags.gp_data import FOLDS, Batch, Observed
-from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, at_points, averages, objective
-from vbmodels.bags.gp_probit import CollapsedGP, Search, lower, of_classes
+from vbmodels.bags.gp_data import Batch
+from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, averages, objective
+from vbmodels.bags.gp_probit import CollapsedGP, Search, lower
 from vbmodels.core.ascent import search
 from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import cholesky, log_det, unpack
-from vbmodels.core.newton import Newton
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import BoolArray, FloatArray
 
@@ -41,15 +33,6 @@ class DirectCursor(Cursor):
     """Position of the direct fit: the searches, in the coordinates L'mu."""
 
     ascent: Ascent
-    at_mode: bool = False
-
-
-@dataclass(frozen=True)
-class ModeCursor(Cursor):
-    """Position of Newton's steps, which begin where the searches ended."""
-
-    ended: DirectCursor
-    newton: Newton
 
 
 @dataclass(frozen=True)
@@ -68,46 +51,27 @@ class DirectGP(CollapsedGP):
     tolerance
         Rise of the bound still promised, in nats, at which a search ends.
     posterior_form
-        What q(w) is at the chosen kernel value: "gaussian" the nearest Gaussian, which "auto"
-        takes too, "laplace" the mode with Gauss-Newton's curvature.
+        What q(w) is at the chosen kernel value: "gaussian" the nearest Gaussian, "laplace" the
+        mode with Gauss-Newton's curvature.
     rise
         Rise of the nearest Gaussian's objective, in nats, at which it ends.
     """
 
     tolerance: float = 1e-6
-    posterior_form: Literal["auto", "laplace", "gaussian"] = "auto"
+    posterior_form: Literal["laplace", "gaussian"] = "gaussian"
     rise: float = 1e-3
-    folds: ClassVar[int] = FOLDS
-
-    def init(self, observed: Observed, rng: np.random.Generator) -> Search:
-        """Choose the features and start at mu = 0; the baseline, where asked for, comes first."""
-        q = super().init(observed, rng)
-        return replace(q, wanted="baseline") if len(q.features.baseline) else q
 
     def suff_stats(self, q: Search, batch: Batch, local: None) -> Any:
         """Evaluate a partition at the points of ``q``, or return what its stage wants."""
-        if q.wanted == "baseline":
-            return fold_sums(q.features, batch)
         if q.wanted == "averages":
             return averages(
                 q.features, q.kernel, _mean(q), q.precision, batch,
                 keep=self.keep_columns, active=q.active,
             )  # fmt: skip
-        if q.wanted == "hessian":
-            return at_points(
-                q.features, q.kernel, _mean(q), batch, keep=self.keep_columns, active=q.active
-            )
         return super().suff_stats(q, batch, local)
 
     def elbo(self, q: Search, stats: Any) -> float:
-        """Return the bound, or the objective of the nearest Gaussian, summed over classes.
-
-        Before the baseline is known there is none: 0, which no step shows.
-        """
-        if isinstance(stats, FoldSums):
-            return 0.0
-        if q.wanted == "hessian":
-            return float((_value(q, stats) - 0.5 * _log_det(q)).sum())
+        """Return the bound, or the objective of the nearest Gaussian, summed over classes."""
         if isinstance(stats, GaussianSums):
             return float(objective(_mean(q), q.precision, stats).sum())
         return super().elbo(q, stats)
@@ -115,9 +79,8 @@ class DirectGP(CollapsedGP):
     steps = search
 
     def begin(self, cursor: Cursor) -> Cursor:
-        """Begin the searches, unless the baseline comes first."""
-        known = isinstance(cursor, DirectCursor | ModeCursor | GaussianCursor)
-        if known or isinstance(cursor.stats, FoldSums):
+        """Begin the searches."""
+        if isinstance(cursor, DirectCursor | GaussianCursor):
             return cursor
         if isinstance(cursor.stats, GaussianSums):
             return _nearest(cursor.q, cursor.stats, cursor.number)
@@ -125,26 +88,16 @@ class DirectGP(CollapsedGP):
 
     def shown(self, at: Any) -> Step | None:
         """Show the best points so far at every evaluation."""
-        return None if isinstance(at.stats, FoldSums) else Step.at(at, self._ended(at))
+        return Step.at(at, self._ended(at))
 
     def ask(self, at: Any) -> Search:
         """Ask for what the present stage wants."""
         q: Search = at.q
-        if isinstance(at.stats, FoldSums):
-            features = replace(q.features, baseline=regressions(q.features, at.stats))
-            return replace(q, features=features, wanted="gram")
         if isinstance(at, GaussianCursor):
             ahead, mean, factor = at.gaussian.trial()
             return replace(_placed(q, mean, factor), active=~ahead.done)
-        if isinstance(at, ModeCursor):
-            if at.newton.done.all():
-                return replace(q, wanted="curvature", active=_chosen_pairs(q))
-            return replace(_moved(q, at.newton.trial), active=~at.newton.done)
         if q.precision.size:
-            if q.features.baseline_waits:
-                return self._joined(q)
-            wanted = "averages" if at.at_mode else "hessian"
-            return replace(q, wanted=wanted, active=np.full(q.kernel.size, True))
+            return replace(q, wanted="averages", active=np.full(q.kernel.size, True))
         if at.ascent.done.all():
             return replace(q, wanted="curvature", active=np.full(q.active.shape, True))
         active = ~at.ascent.done.reshape(q.points.shape[:2])
@@ -154,10 +107,6 @@ class DirectGP(CollapsedGP):
 
     def take(self, at: Any, asked: Search, stats: Any) -> Cursor:
         """Take in what was found, by what was wanted."""
-        if asked.wanted == "gram":
-            return self._searching(asked, stats, at.number + 1)
-        if asked.wanted == "hessian":
-            return self._climbed(at, asked, stats)
         if asked.wanted == "curvature":
             return self._chosen(at, asked, stats)
         if asked.wanted == "gradient":
@@ -166,30 +115,13 @@ class DirectGP(CollapsedGP):
             return self._nearer(at, stats)
         return _nearest(asked, stats, at.number + 1)
 
-    def _ended(self, at: DirectCursor | ModeCursor | GaussianCursor) -> bool:
+    def _ended(self, at: DirectCursor | GaussianCursor) -> bool:
         if isinstance(at, GaussianCursor):
             return bool(at.gaussian.done.all())
-        if isinstance(at, ModeCursor):
-            return False
-        return at.at_mode and self.posterior_form == "laplace"
-
-    def _joined(self, q: Search) -> Search:
-        """Give the baseline weight, to search on from the chosen kernel values."""
-        values, kernel = np.unique(q.kernel, return_inverse=True)
-        return replace(
-            q,
-            features=q.features.with_baseline(values, self.options.baseline_variance),
-            points=q.points[values],
-            wanted="gram",
-            factor=np.empty(0),
-            active=np.ones((values.size, kernel.size), dtype=bool),
-            kernel=kernel,
-            precision=np.empty(0),
-            evidence=np.empty(0),
-        )
+        return at.q.precision.size > 0 and self.posterior_form == "laplace"
 
     def _searching(self, q: Search, stats: Any, number: int) -> DirectCursor:
-        """Begin the searches where they were evaluated, with I + G; all, or those chosen."""
+        """Begin the searches where they were evaluated, with I + G."""
         elbo = self.elbo(q, stats)
         factor = self.factor(q, stats)
         bounds = self.bounds(q, stats)
@@ -197,15 +129,14 @@ class DirectGP(CollapsedGP):
         stats = replace(stats, matrix=np.empty(0))
         gradient = lower(factor, self.slope(q, stats))
         at = np.einsum(
-            "kcqp,kcq->kcp", np.broadcast_to(factor, (*bounds.shape, *factor.shape[2:])), q.points
+            "kcqp,kcq->kcp",
+            np.broadcast_to(factor[:, None], (*bounds.shape, *factor.shape[1:])),
+            q.points,
         )
         size = q.points.shape[-1]
         ascent = Ascent.start(
             at.reshape(-1, size), bounds.ravel(), gradient.reshape(-1, size), self.tolerance
         )
-        if q.kernel.size:
-            other = np.arange(len(bounds))[:, None] != q.kernel
-            ascent = replace(ascent, done=ascent.done | other.ravel())
         return DirectCursor(q, stats, number, elbo, ascent)
 
     def _advanced(self, at: DirectCursor, asked: Search, found: Any) -> DirectCursor:
@@ -223,41 +154,17 @@ class DirectGP(CollapsedGP):
         )
         return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent)
 
-    def _chosen(self, at: DirectCursor | ModeCursor, q: Search, stats: Any) -> DirectCursor:
-        """Take the curvature at the end; choose kernel values by evidence, if they are open.
-
-        At the mode itself it is known for the chosen values alone.
-        """
-        at_mode = isinstance(at, ModeCursor)
+    def _chosen(self, at: DirectCursor, q: Search, stats: Any) -> DirectCursor:
+        """Take the curvature at the end, and choose kernel values by evidence."""
         matrix = unpack(stats.matrix)
         factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
         square = 0.5 * (q.points**2).sum(axis=-1)
         evidence = stats.value - square - 0.5 * log_det(factor)
-        if at_mode:
-            evidence = np.where(q.active, evidence, q.evidence)
-        kernel = q.kernel if q.kernel.size else evidence.argmax(axis=0)
+        kernel = evidence.argmax(axis=0)
         chosen = factor[kernel, np.arange(kernel.size)]
         q = replace(q, kernel=kernel, precision=chosen, evidence=evidence)
         stats = replace(stats, matrix=np.empty(0))
-        ascent = at.ended.ascent if isinstance(at, ModeCursor) else at.ascent
-        return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent, at_mode)
-
-    def _climbed(self, at: DirectCursor | ModeCursor, q: Search, stats: GaussianSums) -> ModeCursor:
-        """Begin Newton's steps at the chosen kernel values, or judge one."""
-        mean, size = _mean(q), q.points.shape[-1]
-        told = (
-            _value(q, stats),
-            stats.gradient - mean,
-            unpack(stats.curvature) + np.eye(size),
-        )
-        if isinstance(at, ModeCursor):
-            ended, newton = at.ended, at.newton.updated(*told)
-        else:
-            metric = q.precision @ np.swapaxes(q.precision, -1, -2)
-            ended, newton = at, Newton.start(mean, *told, metric)
-        q = _moved(q, newton.at)
-        elbo = float((newton.value - 0.5 * _log_det(q)).sum())
-        return ModeCursor(q, stats, at.number + 1, elbo, ended, newton)
+        return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), at.ascent)
 
     def _nearer(self, at: GaussianCursor, stats: GaussianSums) -> GaussianCursor:
         """Judge one step towards the nearest Gaussian."""
@@ -290,29 +197,8 @@ def _mean(q: Search) -> FloatArray:
     return result
 
 
-def _moved(q: Search, mean: FloatArray) -> Search:
-    """Put mu of every class at its kernel value, [C, P]."""
+def _placed(q: Search, mean: FloatArray, factor: FloatArray) -> Search:
+    """Put mu of every class, [C, P], at its kernel value, with the factor of its precision."""
     points = q.points.copy()
     points[q.kernel, np.arange(q.kernel.size)] = mean
-    return replace(q, points=points)
-
-
-def _placed(q: Search, mean: FloatArray, factor: FloatArray) -> Search:
-    return replace(_moved(q, mean), precision=factor)
-
-
-def _chosen_pairs(q: Search) -> BoolArray:
-    """Say which kernel value of each class was chosen, [K, C]."""
-    pairs: BoolArray = np.arange(len(q.points))[:, None] == q.kernel
-    return pairs
-
-
-def _value(q: Search, stats: GaussianSums) -> FloatArray:
-    """Return log p(Y | mu) - |mu|^2/2 of every class, [C]."""
-    result: FloatArray = stats.value - 0.5 * (_mean(q) ** 2).sum(axis=1)
-    return result
-
-
-def _log_det(q: Search) -> FloatArray:
-    """Return log det(I + G) of every class at its kernel value, [C]."""
-    return np.asarray(log_det(of_classes(q.factor, q.kernel)))
+    return replace(q, points=points, precision=factor)

@@ -1,10 +1,10 @@
 """The features of a sparse Gaussian process: kernels, inducing points, scaling.
 
-A kernel is a sum of a linear one and of stationary ones k_j (each with R shared inducing
-points z, FITC: Snelson and Ghahramani 2005). With L_j L_j' = k_j(z, z), w ~ N(0, I) and
+A kernel is a linear one, k(a, b) = exp(-|a - b|^2/(2 l^2)) with R inducing points z (FITC:
+Snelson and Ghahramani 2005), or the sum of both. With L L' = k(z, z), w ~ N(0, I) and
 
-    phi(x) = [sqrt(v_lin) x, sqrt(v_k) L_j^-1 k_j(z, x) for each j, sqrt(v_c)]
-    f(x) = c0 + phi(x)'w + r(x),    r(x) ~ N(0, v_k sum_j (1 - |L_j^-1 k_j(z, x)|^2)),
+    phi(x) = [sqrt(v_lin) x, sqrt(v_k) L^-1 k(z, x), sqrt(v_c)]
+    f(x) = c0 + phi(x)'w + r(x),    r(x) ~ N(0, v_k (1 - |L^-1 k(z, x)|^2)),
 
 independent over instances. x is scaled: z-scores, clipped, over sqrt(D) (so that a length
 scale of 1 suits any D), or as it is for rows of unit length. Mean and sd are rounded to single
@@ -28,9 +28,6 @@ variance, which is noise, independent over instances, as r is (`wordings`).
 A leak is one more instance in every bag, with f = u, u ~ N(-3.5, .5^2) the same in all (a column
 of phi that is 1 for leaks and 0 elsewhere): by it a bag may be positive though no instance of its
 own is, and a bag without instances has a chance. Leaks have no other column and no r.
-
-One more column for each class may hold the score of `gp_baseline` times sqrt(v_b). Where there is
-a grid of kernel values it waits, with weight 0, until one is chosen (`with_baseline`).
 """
 
 from __future__ import annotations
@@ -42,16 +39,14 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from vbmodels.bags.gp_data import Observed
-from vbmodels.bags.gp_kernel import JITTER, KernelOptions, correlation, inducing_points
+from vbmodels.bags.gp_kernel import KernelOptions, inducing_points
 from vbmodels.bags.gp_words import words
-from vbmodels.bags.landmarks import single
-from vbmodels.core.linalg import cholesky, solve_lower
+from vbmodels.bags.landmarks import factor_of, rbf, single
+from vbmodels.core.linalg import solve_lower
 from vbmodels.core.state import FloatArray, IntArray, State
 
 LEAK = (-3.5, 0.5)
 """Mean and standard deviation of u."""
-CLIP = 3.0
-"""Largest |z-score| of the baseline."""
 
 
 @dataclass(frozen=True)
@@ -68,24 +63,20 @@ class FeatureMap(State):
         Whether there is a linear part.
     turn
         L, lower triangular, [D, D], or T, [D, rank]; [0, 0] where R is I.
-    baseline
-        The baseline's regressions on scaled features and 1, [folds, C, D + 1]; [0, C, D + 1]
-        where there is none.
-    kinds
-        The stationary kernels.
+    rbf
+        Whether there is an RBF part.
     points
         Inducing points z, scaled, [R, D].
     lengths
         Distinct length scales, [M].
     factors
-        L_j for each length scale and kind, [M, J, R, R].
+        L for each length scale, [M, R, R].
     which
         Length scale of each kernel value, [K].
     amplitude
         v_k of each kernel value, [K]; v_lin where the linear part is T.
     weights
-        sqrt of the variances that multiply the columns of phi, [K, C', P]; C' is 1 where classes
-        have the same, C where each has its own column of the baseline, the others being 0.
+        sqrt of the variances that multiply the columns of phi, [K, P].
     leak
         Whether bags have a leak.
     label_noise
@@ -99,8 +90,7 @@ class FeatureMap(State):
     offset: float
     linear: bool
     turn: FloatArray
-    baseline: FloatArray
-    kinds: tuple[str, ...]
+    rbf: bool
     points: FloatArray
     lengths: FloatArray
     factors: FloatArray
@@ -114,12 +104,6 @@ class FeatureMap(State):
     def n_kernels(self) -> int:
         """Kernel values, K."""
         return int(self.which.size)
-
-    @property
-    def baseline_waits(self) -> bool:
-        """Whether there is a baseline whose columns have no weight yet."""
-        n_classes = self.baseline.shape[1]
-        return bool(len(self.baseline)) and not self.weights[..., -1 - n_classes : -1].any()
 
     @property
     def n_linear(self) -> int:
@@ -143,26 +127,16 @@ class FeatureMap(State):
 
     @property
     def leak_column(self) -> int:
-        """Place of the leak's column, before the baseline's and the constant."""
-        own = self.baseline.shape[1] if len(self.baseline) else 0
-        return self.n_columns - 2 - own
-
-    def of_class(self, k: int, c: int) -> FloatArray:
-        """Return the weights of kernel value k for class c, [P]."""
-        each = self.weights.shape[1] > 1
-        result: FloatArray = self.weights[k, c if each else 0]
-        return result
+        """Place of the leak's column, before the constant."""
+        return self.n_columns - 2
 
     @property
     def key(self) -> bytes:
         """Digest of all that columns depend on, for caches."""
         digest = hashlib.blake2b(
-            repr(
-                (self.clip, self.divisor, self.linear, self.kinds, self.leak, self.offset)
-            ).encode()
+            repr((self.clip, self.divisor, self.linear, self.rbf, self.leak, self.offset)).encode()
         )
-        for array in (self.mean, self.scale, self.turn, self.baseline, self.points,
-                      self.lengths, self.factors):  # fmt: skip
+        for array in (self.mean, self.scale, self.turn, self.points, self.lengths, self.factors):
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
 
@@ -180,7 +154,7 @@ class FeatureMap(State):
 
     def same_values(self, other: FeatureMap, kernels: IntArray) -> IntArray:
         """Return the kernel values that are among ``kernels`` of another map."""
-        if self.kinds != other.kinds or self.linear != other.linear:
+        if self.rbf != other.rbf or self.linear != other.linear:
             return np.empty(0, np.int64)
         length, amplitude = other.lengths[other.which[kernels]], other.amplitude[kernels]
         own = self.lengths[self.which][:, None]
@@ -194,14 +168,6 @@ class FeatureMap(State):
         place = np.column_stack([length, amplitude])
         away = np.abs(place[:, None] - place[kernels]).max(axis=-1)
         return np.flatnonzero((away <= 1).any(axis=1))
-
-    def with_baseline(self, kernels: IntArray, variance: float) -> FeatureMap:
-        """Return some kernel values, [K'], with the baseline's columns at prior variance v_b."""
-        n_classes = self.baseline.shape[1]
-        weights = np.repeat(self.weights[kernels, :1], n_classes, axis=1)
-        weights[..., -1 - n_classes : -1] = np.sqrt(variance) * np.eye(n_classes)
-        which, amplitude = self.which[kernels], self.amplitude[kernels]
-        return replace(self, which=which, amplitude=amplitude, weights=weights)
 
     def scaled(self, rows: FloatArray) -> FloatArray:
         """Return scaled features of rows [n, D].
@@ -220,27 +186,20 @@ class FeatureMap(State):
         result: FloatArray = np.clip(z, -self.clip, self.clip) / self.divisor
         return result
 
-    def base(
-        self, rows: FloatArray, folds: IntArray | None = None
-    ) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
-        """Return columns before weights [n, P] and 1 - |L^-1 k|^2 summed [n], a length scale.
-
-        ``folds`` are those of the rows' bags, [n], which the baseline needs.
-        """
+    def base(self, rows: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
+        """Return columns before weights [n, P] and 1 - |L^-1 k|^2 [n], for each length scale."""
         x = self.scaled(rows)
         last = [np.ones((len(x), 1))]
-        if len(self.baseline):
-            last.insert(0, scores(self.baseline, x, np.zeros(len(x)) if folds is None else folds))
         if self.leak:
             last.insert(0, np.zeros((len(x), 1)))
-        distance = cdist(x, self.points) if self.kinds else np.empty((len(x), 0))
+        distance = cdist(x, self.points) if self.rbf else np.empty((len(x), 0))
         turned = x @ self.turn if self.turn.size else x
         columns, residuals, alone = [], [], self.alone
-        for length, factors in zip(self.lengths, self.factors, strict=True):
+        for length, factor in zip(self.lengths, self.factors, strict=True):
             parts = [turned] if self.linear else []
             residual = x**2 @ alone if alone.size else np.zeros(len(x))
-            for kind, factor in zip(self.kinds, factors, strict=True):
-                part = solve_lower(factor, correlation(kind, distance / length).T).T
+            if self.rbf:
+                part = solve_lower(factor, rbf(distance, length).T).T
                 residual += np.maximum(1.0 - np.einsum("np,np->n", part, part), 0.0)
                 parts.append(part)
             columns.append(np.hstack([*parts, *last]))
@@ -248,39 +207,18 @@ class FeatureMap(State):
         return tuple(columns), tuple(residuals)
 
 
-def scores(baseline: FloatArray, x: FloatArray, folds: FloatArray | IntArray) -> FloatArray:
-    """Return the baseline's score of scaled rows [n, D], by the regression of their fold, [n, C].
-
-    Scores are clipped at 3: they are z-scores.
-    """
-    out = np.empty((len(x), baseline.shape[1]))
-    for j, one in enumerate(baseline):
-        rows = folds == j
-        out[rows] = x[rows] @ one[:, :-1].T + one[:, -1]
-    result: FloatArray = np.clip(out, -CLIP, CLIP)
-    return result
-
-
-def feature_map(
-    options: KernelOptions, observed: Observed, rng: np.random.Generator, *, folds: int = 0
-) -> FeatureMap:
+def feature_map(options: KernelOptions, observed: Observed, rng: np.random.Generator) -> FeatureMap:
     """Choose scaling, inducing points and kernel values from what the partitions summed up.
-
-    ``folds`` are those of the baseline, which is 0 until it is fitted; a model that cannot fit
-    it has none.
 
     Raises
     ------
     ValueError
-        If there is no instance; if the baseline is asked of a model without it, or correlated
-        words where the rows are not text.
+        If there is no instance, or if words are to be correlated where the rows are not text.
     """
     spread = observed.spread
     if spread.count == 0.0:
         raise ValueError("expected instances, got none in any bag")
     names, standardise = options.resolved(observed)
-    if options.baseline_variance and not folds:
-        raise ValueError("the baseline's score is a feature of inference 'direct' only")
     size, n_classes = spread.mean.size, observed.positive.size
     mean, scale, clip, divisor = np.zeros(size), np.ones(size), np.inf, 1.0
     if standardise:
@@ -288,7 +226,6 @@ def feature_map(
         varies = sd > 1e-12 * np.maximum(np.abs(spread.mean), 1e-300)
         mean, scale = single(spread.mean), single(np.where(varies, sd, 1.0))
         clip, divisor = options.clip, float(np.sqrt(size))
-    kinds = tuple(name for name in names if name != "linear")
     blank = FeatureMap(
         mean=mean,
         scale=scale,
@@ -297,63 +234,46 @@ def feature_map(
         offset=options.offset,
         linear="linear" in names,
         turn=words(options, observed, names, standardise),
-        baseline=np.zeros((folds if options.baseline_variance else 0, n_classes, size + 1)),
-        kinds=kinds,
+        rbf="rbf" in names,
         points=np.empty((0, size)),
         lengths=np.ones(1),
-        factors=np.empty((1, 0, 0, 0)),
+        factors=np.empty((1, 0, 0)),
         which=np.zeros(1, dtype=np.int64),
         amplitude=np.zeros(1),
-        weights=np.empty((1, 1, 0)),
+        weights=np.empty((1, 0)),
         leak=options.leak,
         label_noise=options.label_noise,
     )
     samples = [blank.scaled(s.rows) for s in observed.samples if len(s.rows)]
     count = options.n_inducing or min(40 + 10 * n_classes, 200)
-    points = inducing_points(samples, count, rng) if kinds else blank.points
+    points = inducing_points(samples, count, rng) if blank.rbf else blank.points
     return _with_grid(blank, points, options)
 
 
 def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) -> FeatureMap:
-    lengths = np.array(options.length_scales if blank.kinds else (1.0,))
-    amplitudes = np.array(options.amplitudes if blank.kinds else (1.0,))
-    between = cdist(points, points)
-    factors = np.array(
-        [
-            [
-                cholesky(
-                    correlation(kind, between / length) + JITTER * np.eye(len(points)),
-                    "the kernel matrix of the inducing points",
-                )
-                for kind in blank.kinds
-            ]
-            for length in lengths
-        ]
-    ).reshape(len(lengths), len(blank.kinds), len(points), len(points))
+    lengths = np.array(options.length_scales if blank.rbf else (1.0,))
+    amplitudes = np.array(options.amplitudes if blank.rbf else (1.0,))
+    factors = np.empty((len(lengths), 0, 0))
+    if blank.rbf:
+        between = cdist(points, points)
+        factors = np.array([factor_of(rbf(between, length)) for length in lengths])
     which = np.repeat(np.arange(len(lengths)), len(amplitudes))
     if blank.alone.size:
         amplitudes = np.array([options.linear_variance])
-    amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.kinds or blank.alone.size))
+    amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.rbf or blank.alone.size))
     linear = np.full(blank.n_linear, np.sqrt(options.linear_variance))
     constant = [np.sqrt(options.constant_variance)]
     leak = [LEAK[1]] if blank.leak else []
-    waiting = np.zeros(blank.baseline.shape[1] if len(blank.baseline) else 0)
-    columns = len(points) * len(blank.kinds)
-    weights = np.array(
-        [
-            [np.concatenate([linear, np.full(columns, np.sqrt(v)), leak, waiting, constant])]
-            for v in amplitude
-        ]
-    )
-    features = replace(
+    columns = len(points) * blank.rbf
+    weights = [
+        np.concatenate([linear, np.full(columns, np.sqrt(v)), leak, constant]) for v in amplitude
+    ]
+    return replace(
         blank,
         points=points,
         lengths=lengths,
         factors=factors,
         which=which,
         amplitude=amplitude,
-        weights=weights,
+        weights=np.array(weights),
     )
-    if len(amplitude) == 1 and features.baseline_waits:
-        return features.with_baseline(np.zeros(1, np.int64), options.baseline_variance)
-    return features

@@ -21,7 +21,6 @@ halved. It starts at the mode with Gauss-Newton's curvature.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -68,43 +67,13 @@ def averages(
     half = sobol_normals((FEW if size <= WIDE else MANY) // 2, size, 0)
     normals = np.concatenate([half, -half]).T
 
-    def draws(c: int) -> FloatArray:
-        moved: FloatArray = mean[c] + solve_lower(factor[c], normals, transposed=True).T
-        return moved
-
-    return _averaged(features, kernel, mean.shape, draws, batch, keep, active)
-
-
-def at_points(
-    features: FeatureMap,
-    kernel: IntArray,
-    points: FloatArray,
-    batch: Batch,
-    *,
-    keep: bool,
-    active: BoolArray,
-) -> GaussianSums:
-    """Return the same at one point of each class, [C, P]: value, gradient and minus the Hessian."""
-    return _averaged(features, kernel, points.shape, lambda c: points[[c]], batch, keep, active)
-
-
-def _averaged(
-    features: FeatureMap,
-    kernel: IntArray,
-    shape: tuple[int, ...],
-    draws: Callable[[int], FloatArray],
-    batch: Batch,
-    keep: bool,
-    active: BoolArray,
-) -> GaussianSums:
-    """Average over each class's draws, [M, P]."""
-    n_classes, size = shape
+    n_classes = len(mean)
     value, gradient = np.zeros(n_classes), np.zeros((n_classes, size))
     curvature = np.zeros((n_classes, size, size))
     for c in np.flatnonzero(active).tolist():
         k = int(kernel[c])
-        weights = features.of_class(k, c)
-        drawn = draws(c) * weights
+        weights = features.weights[k]
+        drawn = (mean[c] + solve_lower(factor[c], normals, transposed=True).T) * weights
         for block in CACHE.blocks(batch, features, keep):
             found = _block(block, features, k, c, drawn)
             value[c] += found[0]

@@ -14,8 +14,7 @@ import numpy as np
 from vbmodels.bags.gp_data import Observed
 from vbmodels.core.state import FloatArray
 
-STATIONARY = ("rbf", "exponential", "matern32", "matern52")
-KERNELS = ("linear", *STATIONARY)
+KERNELS = ("auto", "linear", "rbf", "linear+rbf")
 JITTER = 1e-6
 """Added to the diagonal of k(z, z), whose entries are 1."""
 TEXT_SHARE = 0.99
@@ -32,10 +31,9 @@ class KernelOptions:
     Parameters
     ----------
     kernel
-        A name of `KERNELS` or a sum of them ("linear+rbf"); "auto" is linear for rows of
-        unit length and RBF elsewhere.
+        One of `KERNELS`; "auto" is linear for rows of unit length and RBF elsewhere.
     length_scales, amplitudes
-        The grid of stationary kernels, in scaled units; the evidence picks.
+        The grid of the RBF kernel, in scaled units; the evidence picks.
     linear_variance, constant_variance
         v_lin and v_c. Of 2, 4 and 8, 4 predicts the labels of held-out bags best on text
         (`benchmarks/milgp.md`); the evidence of so few bags would take it too small.
@@ -46,9 +44,6 @@ class KernelOptions:
     linear_rank
         Most columns of the linear part of text; with more words it is cut to so many directions
         (`gp_words`). Quality and time: `benchmarks/bag_stack.md`.
-    baseline_variance
-        v_b, the prior variance of the weight of one more feature, the trivial baseline's score
-        out of its fold (`gp_baseline`); 0 leaves it out.
     offset
         c0, the mean of f before the constant is fitted.
     n_inducing
@@ -76,7 +71,6 @@ class KernelOptions:
     constant_variance: float = 4.0
     linear_prior: Literal["auto", "independent", "correlated"] = "auto"
     linear_rank: int = LINEAR_RANK
-    baseline_variance: float = 0.0
     offset: float = -1.0
     n_inducing: int | None = None
     standardise: bool | None = None
@@ -87,17 +81,11 @@ class KernelOptions:
     sample_seed: int = 0
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.names if name not in KERNELS]
-        if unknown and self.kernel != "auto":
-            raise ValueError(
-                f"expected a kernel out of {', '.join(KERNELS)}, a sum of them such as "
-                f"linear+rbf, or auto; got {self.kernel!r}"
-            )
+        if self.kernel not in KERNELS:
+            raise ValueError(f"expected a kernel out of {', '.join(KERNELS)}; got {self.kernel!r}")
         positive = (*self.length_scales, *self.amplitudes, self.linear_variance, self.clip)
         if min(positive, default=0.0) <= 0.0 or not self.length_scales or not self.amplitudes:
             raise ValueError("length scales, amplitudes, variances and the clip must be positive")
-        if self.baseline_variance < 0.0:
-            raise ValueError("expected a variance of the baseline's weight of 0 or more")
         if not 0.0 <= self.label_noise < 0.5:
             raise ValueError(
                 f"expected a label noise of 0 or more and below 1/2, got {self.label_noise}"
@@ -108,7 +96,7 @@ class KernelOptions:
     @property
     def names(self) -> tuple[str, ...]:
         """The summands."""
-        return tuple(part.strip() for part in self.kernel.split("+"))
+        return tuple(self.kernel.split("+"))
 
     @property
     def wants_products(self) -> bool:
@@ -125,25 +113,6 @@ class KernelOptions:
         text = self.is_text(observed)
         names = (("linear",) if text else ("rbf",)) if self.kernel == "auto" else self.names
         return names, (not text) if self.standardise is None else self.standardise
-
-
-def correlation(kind: str, r: FloatArray) -> FloatArray:
-    """Return the stationary kernel of amplitude 1 at distances r over the length scale.
-
-    Rasmussen and Williams (2006), eqs 4.9 and 4.17: exp(-r^2/2); exp(-r);
-    (1 + a) exp(-a), a = sqrt(3) r; (1 + a + a^2/3) exp(-a), a = sqrt(5) r.
-    """
-    if kind == "rbf":
-        result: FloatArray = np.exp(-0.5 * r**2)
-    elif kind == "exponential":
-        result = np.exp(-r)
-    elif kind == "matern32":
-        a = np.sqrt(3.0) * r
-        result = (1.0 + a) * np.exp(-a)
-    else:
-        a = np.sqrt(5.0) * r
-        result = (1.0 + a + a**2 / 3.0) * np.exp(-a)
-    return result
 
 
 def inducing_points(samples: list[FloatArray], count: int, rng: np.random.Generator) -> FloatArray:

@@ -1,7 +1,7 @@
 """The likelihood of bags under the probit GP given w, and the sums a partition returns.
 
 With the letters of `gp_features` and s_i^2 = 1 + r_i (the variance of m_i given w, f integrated
-out; 1 in the text's form), for each class
+out), for each class
 
     t_i = (c0 + phi_i'w) / s_i,   l_b = sum_i log Phi(-t_i) = log p(Y_b = 0 | w)
     log p(Y | w) = sum_b [ Y log(-expm1 l_b) + (1 - Y) l_b ]
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from vbmodels.bags.gp_data import Batch, blocks_of, folds_of, instances_of, labels_of, rows_of
+from vbmodels.bags.gp_data import Batch, blocks_of, instances_of, labels_of, rows_of
 from vbmodels.bags.gp_features import LEAK, FeatureMap
 from vbmodels.bags.gp_likelihood_kernels import log_cdf_and_mills
 from vbmodels.bags.memory import Memory
@@ -79,8 +79,7 @@ class Block:
         rows = rows_of(batch, bags)
         offsets = instances_of(batch).offsets[bags.start : bags.stop + 1]
         offsets = offsets - offsets[0]
-        folds = folds_of(rows, offsets) if len(features.baseline) else None
-        columns, residual = features.base(rows, folds)
+        columns, residual = features.base(rows)
         mean = np.full(len(rows), features.offset)
         if features.leak:
             ends = offsets[1:]
@@ -225,28 +224,22 @@ class Sums(Stats):
         log p(Y | w), [K, C].
     gradient
         [K, C, P].
-    residual
-        sum of the variances of r, [K], over bags with a label in some class; 0 where f is
-        integrated out, which has no use for it.
     matrix
-        phi'phi/s^2 over the same instances ("gram"), [K, C', P (P + 1)/2]; Gauss-Newton's matrix
-        ("curvature"), [K, C, P (P + 1)/2]; else [0].
+        phi'phi/s^2 over the instances of bags with a label in some class ("gram"),
+        [K, P (P + 1)/2]; Gauss-Newton's matrix ("curvature"), [K, C, P (P + 1)/2]; else [0].
     """
 
     value: FloatArray
     gradient: FloatArray
-    residual: FloatArray
     matrix: FloatArray
 
     @classmethod
-    def zeros(cls, features: FeatureMap, points: FloatArray, wanted: str) -> Sums:
+    def zeros(cls, points: FloatArray, wanted: str) -> Sums:
         """Return sums over no bags."""
         k, c, p = points.shape
         size = p * (p + 1) // 2
-        shape = {"gram": (*features.weights.shape[:2], size), "curvature": (k, c, size)}.get(
-            wanted, (0,)
-        )
-        return cls(np.zeros((k, c)), np.zeros((k, c, p)), np.zeros(k), np.zeros(shape))
+        shape = {"gram": (k, size), "curvature": (k, c, size)}.get(wanted, (0,))
+        return cls(np.zeros((k, c)), np.zeros((k, c, p)), np.zeros(shape))
 
 
 def evaluate(
@@ -255,7 +248,6 @@ def evaluate(
     batch: Batch,
     *,
     wanted: str,
-    collapsed: bool,
     keep: bool,
     active: NDArray[np.bool_] | None = None,
 ) -> Sums:
@@ -271,15 +263,13 @@ def evaluate(
         The partition.
     wanted
         "gradient", and with it "gram" or "curvature".
-    collapsed
-        Whether s^2 = 1 + r; else 1.
     keep
         Whether columns are kept in memory for the next call.
     active
         Kernel values, or kernel values and classes, that are asked for, [K] or [K, C]; the others
         stay 0.
     """
-    sums = Sums.zeros(features, points, wanted)
+    sums = Sums.zeros(points, wanted)
     asked = np.ones(points.shape[:2], dtype=bool)
     if active is not None:
         asked &= active.reshape(len(points), -1)
@@ -290,25 +280,22 @@ def evaluate(
             own = np.flatnonzero(features.which[kernel] == length)
             for first in range(0, own.size, AT_ONCE):
                 some = own[first : first + AT_ONCE]
-                _add_block(sums, block, features, points, kernel[some], of[some], collapsed)
+                _add_block(sums, block, features, points, kernel[some], of[some])
         for k in np.flatnonzero(asked.any(axis=1)).tolist():
             if wanted != "gradient":
-                _add_matrix(sums, block, features, points, k, wanted, collapsed)
-            if not collapsed:
-                sums.residual[k] += block.noise(features, k)[_known(block)].sum()
+                _add_matrix(sums, block, features, points, k, wanted)
     return sums
 
 
-def _known(block: Block) -> BoolArray:
+def known_rows(block: Block) -> BoolArray:
     """Say which rows are of bags with a label in some class, [n]."""
     known: BoolArray = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
     return known
 
 
-def _deviation(block: Block, features: FeatureMap, k: int, collapsed: bool) -> FloatArray:
+def _deviation(block: Block, features: FeatureMap, k: int) -> FloatArray:
     """Return s at kernel value k, [n]."""
-    noise = block.noise(features, k)
-    return np.sqrt(1.0 + noise) if collapsed else np.ones(noise.size)
+    return np.sqrt(1.0 + block.noise(features, k))
 
 
 def _add_block(
@@ -318,7 +305,6 @@ def _add_block(
     points: FloatArray,
     kernel: IntArray,
     of: IntArray,
-    collapsed: bool,
 ) -> None:
     """Add a block's contribution to some searches: kernel values of one length, [S], classes, [S].
 
@@ -326,8 +312,8 @@ def _add_block(
     """
     columns = block.columns[features.which[kernel[0]]]
     values, which = np.unique(kernel, return_inverse=True)
-    s = np.column_stack([_deviation(block, features, k, collapsed) for k in values])[:, which]
-    weights = features.weights[kernel, of if features.weights.shape[1] > 1 else 0]
+    s = np.column_stack([_deviation(block, features, k) for k in values])[:, which]
+    weights = features.weights[kernel]
     t = columns @ (points[kernel, of] * weights).T
     t += block.mean[:, None]
     t /= s
@@ -343,21 +329,19 @@ def _add_matrix(
     points: FloatArray,
     k: int,
     wanted: str,
-    collapsed: bool,
 ) -> None:
     """Add a block's contribution to the matrices of kernel value k, in place."""
     columns, weights = block.columns[features.which[k]], features.weights[k]
-    s = _deviation(block, features, k, collapsed)
-    outer = weights[:, :, None] * weights[:, None]
+    s = _deviation(block, features, k)
+    outer = weights[:, None] * weights
     if wanted == "gram":
-        half = (columns / s[:, None])[_known(block)]
+        half = (columns / s[:, None])[known_rows(block)]
         sums.matrix[k] += pack((half.T @ half) * outer)
         return
     t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
     terms = BagTerms.at(t, block.offsets, block.labels, features.label_noise)
     for c in range(points.shape[1]):
-        own = outer[c if len(outer) > 1 else 0]
-        sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * own)
+        sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * outer)
 
 
 def _curvature(

@@ -98,7 +98,7 @@ def blocks(features: FeatureMap, batch: Batch) -> Iterator[Block]:
 def latent(posterior: Posterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return mean c0 + phi'mu, variance phi'Sigma phi and s of each instance, [n]."""
     features, k = posterior.features, int(posterior.kernel[c])
-    columns, weights = block.columns[features.which[k]], features.of_class(k, c)
+    columns, weights = block.columns[features.which[k]], features.weights[k]
     mean = block.mean + columns @ (weights * posterior.mean[c])
     half = solve_lower(posterior.factor[c], (columns * weights).T)
     variance = np.einsum("pn,pn->n", half, half)
@@ -141,7 +141,7 @@ def negative_bags(
     Rows are taken a few at a time, so that memory stays at some 8 MiB beside the draws and what
     is returned.
     """
-    columns, weights = block.columns[features.which[k]], features.of_class(k, c)
+    columns, weights = block.columns[features.which[k]], features.weights[k]
     s = np.sqrt(1.0 + block.noise(features, k))
     bag = np.repeat(np.arange(block.offsets.size - 1), np.diff(block.offsets))
     out = np.zeros((block.offsets.size - 1, len(draws)))

@@ -5,10 +5,10 @@ The model, with the letters of `gp_features` and `gp_likelihood`, for every clas
     w ~ N(0, I),  m_i | w ~ N(c0 + phi_i'w, s_i^2),  Y_b = 1[some m_i > 0]
 
 With q(w) q(m), q(w) = N(mu, Sigma), Sigma = (I + G)^-1, G = sum phi phi'/s^2, and q(m) at its
-optimum, the bound is a function of mu alone (derived from eqs 13-23; the text keeps f and has
-s = 1, which costs sum r_i / 2 more: ``collapsed=False``):
+optimum, the bound is a function of mu alone (derived from eqs 13-23; the paper keeps f and has
+s = 1, which costs sum r_i / 2 more: `reproduce.milgp_as_printed`):
 
-    J = log p(Y | w = mu) - |mu|^2/2 - log det(I + G)/2  [- sum r_i/2]
+    J = log p(Y | w = mu) - |mu|^2/2 - log det(I + G)/2
 
 Its maximum is the mode of the exact posterior of w. Coordinate ascent is the step
 mu + (I + G)^-1 grad J; `gp_direct` climbs faster.
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,9 +25,7 @@ from vbmodels.bags.gp_data import Batch, Observed
 from vbmodels.bags.gp_features import FeatureMap, feature_map
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import Sums, evaluate
-from vbmodels.core.cavi import cavi
 from vbmodels.core.linalg import cholesky, log_det, solve_lower, unpack
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
 PRINTED = KernelOptions(
@@ -40,7 +37,7 @@ PRINTED = KernelOptions(
     standardise=True,
     leak=False,
 )
-"""The text's kernel (section 4): amplitude 1, length scale sqrt(D), mean 0."""
+"""The paper's kernel (section 4): amplitude 1, length scale sqrt(D), mean 0."""
 
 
 class OneSided(UserWarning):
@@ -61,15 +58,12 @@ class Posterior(State):
         [C, P].
     factor
         Lower Cholesky factor of the precision, [C, P, P].
-    collapsed
-        Whether r_i is part of the noise; False in the text's form (predictions are the same).
     """
 
     features: FeatureMap
     kernel: IntArray
     mean: FloatArray
     factor: FloatArray
-    collapsed: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ class Search(State):
     wanted
         What partitions return at the points beside value and gradient; see `evaluate`.
     factor
-        L of I + G, [K, C', P, P], C' as in `FeatureMap`; [0] before the first evaluation.
+        L of I + G, [K, P, P]; [0] before the first evaluation.
     active
         Kernel values and classes that still move, [K, C]; classes, [C], where averages are wanted.
     kernel
@@ -122,23 +116,19 @@ class Search(State):
 
 @dataclass(frozen=True)
 class CollapsedGP:
-    """The bound J by coordinate ascent, accelerated; the base of the other forms.
+    """The bound J and its step of coordinate ascent, from which `gp_direct` is made.
 
     Parameters
     ----------
     options
         Kernel, scaling, inducing points.
-    collapsed
-        Whether f is integrated out; False is the text's form.
     keep_columns
         Whether phi is kept in memory between evaluations (8 N P bytes a length scale), or
         computed again each time.
     """
 
     options: KernelOptions = field(default_factory=KernelOptions)
-    collapsed: bool = True
     keep_columns: bool = True
-    folds: ClassVar[int] = 0
 
     def observe(self, batch: Batch) -> Observed:
         """Return scaling, label counts and a sample for the inducing points."""
@@ -148,7 +138,7 @@ class CollapsedGP:
     def init(self, observed: Observed, rng: np.random.Generator) -> Search:
         """Choose the features and start at mu = 0."""
         warn_of_one_side(observed)
-        features = feature_map(self.options, observed, rng, folds=self.folds)
+        features = feature_map(self.options, observed, rng)
         return Search.start(features, observed.positive.size)
 
     def local_step(self, q: Search, batch: Batch, local: None) -> None:
@@ -161,7 +151,6 @@ class CollapsedGP:
             q.points,
             batch,
             wanted=q.wanted,
-            collapsed=self.collapsed,
             keep=self.keep_columns,
             active=q.active,
         )
@@ -181,9 +170,8 @@ class CollapsedGP:
 
     def bounds(self, q: Search, stats: Sums) -> FloatArray:
         """Return J for every kernel value and class, [K, C]."""
-        text = 0.0 if self.collapsed else 0.5 * stats.residual[:, None]
         square = 0.5 * (q.points**2).sum(axis=-1)
-        result: FloatArray = stats.value - square - 0.5 * log_det(self.factor(q, stats)) - text
+        result: FloatArray = stats.value - square - 0.5 * log_det(self.factor(q, stats))[:, None]
         return result
 
     def slope(self, q: Search, stats: Sums) -> FloatArray:
@@ -206,63 +194,19 @@ class CollapsedGP:
         if q.precision.size:
             factor = q.precision
         else:
-            unit = np.broadcast_to(np.eye(size), (q.features.n_kernels, 1, size, size))
-            factor = of_classes(q.factor if q.factor.size else unit, kernel)
-        return Posterior(q.features, kernel, q.points[kernel, classes], factor, self.collapsed)
-
-    def to_vector(self, q: Search) -> FloatArray:
-        """Return mu as a vector."""
-        return q.points.ravel()
-
-    def from_vector(self, q: Search, vector: FloatArray) -> Search:
-        """Return ``q`` with another mu."""
-        return replace(q, points=vector.reshape(q.points.shape))
-
-
-@dataclass(frozen=True)
-class PrintedGP(CollapsedGP):
-    """The text's coordinate ascent: f kept in the bound, s = 1, stopped after 25 sweeps.
-
-    Parameters
-    ----------
-    sweeps
-        Sweeps after which the fit counts as done, converged or not (section 4); None: until
-        the bound has converged.
-    """
-
-    options: KernelOptions = PRINTED
-    collapsed: bool = False
-    sweeps: int | None = 25
-
-    steps = cavi  # the text's plain sweeps
-
-    def shown(self, at: Cursor) -> Step:
-        """Call the last sweep converged, as the text has it."""
-        return Step.at(at, None if self.sweeps is None else at.number >= self.sweeps)
+            unit = np.broadcast_to(np.eye(size), (q.features.n_kernels, size, size))
+            factor = (q.factor if q.factor.size else unit)[kernel]
+        return Posterior(q.features, kernel, q.points[kernel, classes], factor)
 
 
 def lower(factor: FloatArray, vectors: FloatArray, transposed: bool = False) -> FloatArray:
-    """Return L^-1 v or L'^-1 v for every kernel value and class; [K, C', P, P], [K, C, P]."""
-    if factor.shape[1] > 1:
-        each = [
-            solve_lower(one, v[:, None], transposed)[:, 0]
-            for own, vs in zip(factor, vectors, strict=True)
-            for one, v in zip(own, vs, strict=True)
-        ]
-        return np.array(each).reshape(vectors.shape)
+    """Return L^-1 v or L'^-1 v for every kernel value and class; [K, P, P], [K, C, P]."""
     right = np.swapaxes(vectors, -1, -2)
     if len(factor) == 1:
-        solved = solve_lower(factor[0, 0], right[0], transposed)[None]
+        solved = solve_lower(factor[0], right[0], transposed)[None]
     else:
-        solved = solve_lower(factor[:, 0], right, transposed)
+        solved = solve_lower(factor, right, transposed)
     result: FloatArray = np.ascontiguousarray(np.swapaxes(solved, -1, -2))
-    return result
-
-
-def of_classes(factor: FloatArray, kernel: IntArray) -> FloatArray:
-    """Return the factor of each class at its kernel value, [C, P, P], from [K, C', P, P]."""
-    classes = np.arange(kernel.size) if factor.shape[1] > 1 else np.zeros(kernel.size, np.int64)
-    result: FloatArray = factor[kernel, classes]
     return result
 
 

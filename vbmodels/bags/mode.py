@@ -133,15 +133,6 @@ class ModeSearch(State):
         precision = self.information + np.diag(priors.precision(self.scaling.layout, self.tau))
         return Posterior(self.scaling, (Gaussian(self.at, precision),), self.tau[None])
 
-    def log_evidence(self, priors: Priors) -> float:
-        """Return Laplace's log p(y) at the best point: log p(y, t) - log det(H + L)/2 + c.
-
-        With the prior's normaliser the powers of 2 pi cancel; H is the Fisher information.
-        """
-        prior = priors.precision(self.scaling.layout, self.tau)
-        factor = self.posterior(priors).components[0].factor
-        return self.value + float(0.5 * np.log(prior).sum() - np.log(np.diag(factor)).sum())
-
 
 def log_posterior(q: ModeSearch, tau: FloatArray, stats: Sums, priors: Priors) -> float:
     """Return log p(y | t) + log p(t | tau) at the trial, without the prior's normaliser."""

@@ -7,9 +7,6 @@ from typing import Literal
 
 from vbmodels.core.options import option, share
 
-LENGTHS = (0.125, 0.5, 2.0, 8.0, 32.0)
-"""Squared lengths of slopes to choose from."""
-
 
 @dataclass(eq=False, repr=False)
 class BagOptions:
@@ -30,11 +27,10 @@ class VMMICOptions(BagOptions):
     intercept_variance: float = option(16.0, "Prior variance of intercepts.", gt=0.0)
     slope_mean: float = option(0.0, "Prior mean of slopes.")
     slope_variance: float = option(4.0, "Prior variance of slopes where it is not learned.", gt=0.0)
-    prior_scale: Literal["learned", "evidence", "cross_validation", "fixed"] = option(
+    prior_scale: Literal["learned", "fixed"] = option(
         "learned",
         "collapsed: where the prior scale of slopes comes from. learned: each block's own, with "
-        "the fit; evidence, cross_validation: one for all, the best of slope_lengths; fixed: "
-        "slope_variance. The other forms take slope_variance.",
+        "the fit; fixed: slope_variance, which the other forms always take.",
     )
     slope_length: float = option(
         10.0, "learned: squared length of a block of slopes that is expected beforehand.", gt=0.0
@@ -45,11 +41,6 @@ class VMMICOptions(BagOptions):
         "squared length of its slopes; 0: intercept_variance, as the text has it.",
         ge=0.0,
     )
-    slope_lengths: tuple[float, ...] = option(
-        LENGTHS,
-        "evidence, cross_validation: squared lengths to choose from; a block of D slopes has the "
-        "prior variance length / D.",
-    )
     kept_variance: float = option(
         0.97,
         "collapsed: where a modality has 500 features and as many as there are bags, or more, they "
@@ -58,58 +49,28 @@ class VMMICOptions(BagOptions):
         gt=0.0,
         le=1.0,
     )
-    folds: int = option(5, "cross_validation: folds of the labelled bags.", ge=2, le=100)
-    nystroem: int = option(
-        0,
-        "collapsed: landmarks of a Gaussian kernel, by whose features instances are told in place "
-        "of their own (50 is a good number), so that nothing need be linear; 0: their own. "
-        "Coefficients are then those of landmarks.",
-        ge=0,
-        le=2000,
-    )
-    pooled: bool = option(
-        False,
-        "collapsed: whether bags have the mean, largest and smallest value and standard deviation "
-        "of every feature over their instances as features of their own.",
-    )
 
 
 @dataclass(eq=False, repr=False)
 class GPOptions(BagOptions):
     """Options of the Gaussian process of instances."""
 
-    kernel: str = option(
+    kernel: Literal["auto", "linear", "rbf", "linear+rbf"] = option(
         "auto",
-        "gp_probit, gp_logistic: linear, rbf, exponential, matern32, matern52, or a sum such as "
-        "linear+rbf; auto: linear for rows of length 1 (TF-IDF), else rbf.",
-    )
-    kernel_params: Literal["heuristic", "optimise"] = option(
-        "optimise",
-        "gp_probit with direct: whether length scale and amplitude are chosen from a grid by "
-        "evidence; the other forms take the heuristic values.",
+        "gp_probit, gp_logistic: linear, rbf or their sum; auto: linear for rows of length 1 "
+        "(TF-IDF), else rbf.",
     )
     n_inducing: int | None = option(
         None, "gp_probit, gp_logistic: inducing points; by default 50.", ge=1, le=5000
     )
-    linear_prior: Literal["auto", "independent", "correlated"] = option(
-        "auto",
-        "gp_probit, gp_logistic: prior of the linear kernel's weights. correlated: words that "
-        "stand in the same rows have similar weights; auto: correlated for rows of length 1 (TF-"
-        "IDF), else independent.",
-    )
-    posterior: Literal["auto", "laplace", "gaussian"] = option(
-        "auto",
-        "auto, gp_probit with direct. laplace: the mode and its curvature; gaussian, which auto "
-        "takes: the nearest Gaussian, averaged over draws.",
-    )
     leak: bool = option(
         True,
-        "auto, gp_probit unless as_printed: whether every bag has one more instance, by which it "
+        "auto, gp_probit: whether every bag has one more instance, by which it "
         "may be positive though none of its own is. A bag without instances has its chance.",
     )
     label_noise: float = option(
         0.0,
-        "auto, embedding, gp_probit unless as_printed: chance that a bag's label is told wrong.",
+        "auto, embedding, gp_probit: rate of wrong labels of bags.",
         ge=0.0,
         lt=0.5,
     )

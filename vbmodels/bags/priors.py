@@ -20,9 +20,7 @@ class Priors:
     data. ``rate`` is about the squared length of a block of slopes that is expected. A gate's
     intercept has its slopes' scale then, a_k | tau ~ N(intercept_mean, gate dim b / tau): with
     N(0, 16) and short slopes a modality whose instances are all primary, or none, would be likely
-    beforehand, Phi(a/sqrt(1 + |b|^2)) being the share of primary ones. With
-    ``length`` that squared length is given: every slope of a block has the variance
-    length / dim w.
+    beforehand, Phi(a/sqrt(1 + |b|^2)) being the share of primary ones.
 
     Parameters
     ----------
@@ -36,8 +34,6 @@ class Priors:
         Of their prior.
     gate
         Prior variance of a_k, as a share of the squared length of b_k; 0: ``intercept_variance``.
-    length
-        Squared length of a block of slopes, in place of ``slope_variance``; not with ``learn``.
     """
 
     intercept_mean: float = 0.0
@@ -48,7 +44,6 @@ class Priors:
     shape: float = 2.0
     rate: float = 10.0
     gate: float = 0.3
-    length: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("intercept_variance", "slope_variance", "shape", "rate"):
@@ -56,8 +51,6 @@ class Priors:
                 raise ValueError(f"expected {name} > 0, got {getattr(self, name)}")
         if not self.gate >= 0.0:
             raise ValueError(f"expected gate >= 0, got {self.gate}")
-        if self.length is not None and (self.learn or not self.length > 0.0):
-            raise ValueError(f"expected length > 0 and learn=False, got {self.length}")
 
     def mean(self, layout: Layout) -> FloatArray:
         """Return the prior mean of t, [dim]."""
@@ -77,9 +70,7 @@ class Priors:
 
     def fixed(self, layout: Layout) -> FloatArray:
         """Return every block's precision where it is not learned, and where learning starts."""
-        if self.length is None:
-            return np.full(len(layout.slope_blocks), 1.0 / self.slope_variance)
-        return layout.block_widths / self.length
+        return np.full(len(layout.slope_blocks), 1.0 / self.slope_variance)
 
     def tau(
         self,

@@ -26,7 +26,6 @@ MOVED = {
     "vbmodels.keywords.coordinate": "vbmodels.keywords.published.coordinate",
     "vbmodels.keywords.vbss": "vbmodels.keywords.published.vbss",
     "vbmodels.mil.batch": "vbmodels.bags.batch",
-    "vbmodels.mil.choice": "vbmodels.bags.choice",
     "vbmodels.mil.collapsed": "vbmodels.bags.collapsed",
     "vbmodels.mil.gibbs": "vbmodels.bags.published.gibbs",
     "vbmodels.mil.gp_baseline": "vbmodels.bags.gp_baseline",

@@ -12,13 +12,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from vbmodels.bags.choice import ChosenVMMIC
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict as predict_gp
-from vbmodels.bags.gp_probit import CollapsedGP
-from vbmodels.bags.mapped import Mapped, MappedVMMIC
 from vbmodels.bags.options import GPOptions, VMMICOptions
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
@@ -28,8 +25,6 @@ from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier
 from vbmodels.estimators.base import Draws
 from vbmodels.estimators.weights import without_weights
-
-HEURISTIC_AMPLITUDE = 3.0
 
 
 @dataclass(eq=False, repr=False)
@@ -41,8 +36,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     inference
         "collapsed": all local variables integrated out; "mean_field": coordinate ascent.
     prior_scale
-        collapsed: "learned": each block's prior scale with the fit; "evidence",
-        "cross_validation": one for all, the best of ``slope_lengths``; "fixed":
+        collapsed: "learned": each block's prior scale with the fit; "fixed":
         ``slope_variance``, as mean_field always takes.
     intercept_mean, intercept_variance, slope_mean, slope_variance
         Of the normal priors.
@@ -51,15 +45,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     gate_variance
         learned: prior variance of a modality's intercept of being primary, as a share of the
         squared length of its slopes; 0: ``intercept_variance``.
-    slope_lengths, folds
-        The grid, and the folds of cross_validation.
     kept_variance
         collapsed: share of the variance whose directions are kept of a modality with 500 features,
         and as many as bags, or more.
-    nystroem
-        collapsed: landmarks of a Gaussian kernel whose features instances are told by; 0: none.
-    pooled
-        collapsed: whether bags have pooled features of their instances as their own.
     standardise
         Whether features are brought to mean 0 and standard deviation 1.
     columns
@@ -73,8 +61,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     classes_
         The two labels.
     coef_means_, coef_sds_
-        Posterior means and standard deviations of all coefficients, on scaled features; with
-        ``nystroem`` those of landmarks.
+        Posterior means and standard deviations of all coefficients, on scaled features.
 
     Examples
     --------
@@ -99,10 +86,6 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
 
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"
-        if not collapsed and self.prior_scale in ("evidence", "cross_validation"):
-            raise ValueError(f"expected inference collapsed with prior_scale {self.prior_scale}")
-        if not collapsed and (self.nystroem or self.pooled):
-            raise ValueError("expected inference collapsed with nystroem or pooled")
         priors = Priors(
             intercept_mean=self.intercept_mean,
             intercept_variance=self.intercept_variance,
@@ -114,16 +97,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         )
         if not collapsed:
             return MeanFieldVMMIC(priors, self.standardise)
-        model: Any = CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
-        if self.prior_scale in ("evidence", "cross_validation"):
-            folds = self.folds if self.prior_scale == "cross_validation" else 0
-            model = ChosenVMMIC(model, tuple(self.slope_lengths), folds)
-        if not (self.nystroem or self.pooled):
-            return model
-        return MappedVMMIC(model, self.nystroem, self.pooled, self._seed())
+        return CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-        data = self.q_.mapped(data) if isinstance(self.q_, Mapped) else data
         found = predict(self.posterior_.draws(), self.posterior_.scaling, data)
         return found.bag, found.instances
 
@@ -133,25 +109,47 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class MILGPClassifier(GPOptions, BagClassifier):
+class ProcessOptions(GPOptions):
+    """Options of the Gaussian process of instances that the Python models have."""
+
+    kernel_params: Literal["heuristic", "optimise"] = option(
+        "optimise",
+        "Whether length scale and amplitude are chosen from a grid by evidence, or heuristic.",
+    )
+    linear_prior: Literal["auto", "independent", "correlated"] = option(
+        "auto",
+        "Prior of the linear kernel's weights. correlated: words of the same rows have similar "
+        "weights; auto: correlated for rows of length 1 (TF-IDF), else independent.",
+    )
+
+    def _kernel(self, standardise: bool | None, seed: int) -> KernelOptions:
+        one_value: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (3.0,)}
+        return KernelOptions(
+            kernel=self.kernel,
+            n_inducing=self.n_inducing,
+            standardise=standardise,
+            sample_seed=seed,
+            linear_prior=self.linear_prior,
+            leak=self.leak,
+            label_noise=self.label_noise,
+            **(one_value if self.kernel_params == "heuristic" else {}),
+        )
+
+
+@dataclass(eq=False, repr=False)
+class MILGPClassifier(ProcessOptions, BagClassifier):
     """A probit Gaussian process of instances; a bag is positive when one of them is (MIL-GP).
 
     Parameters
     ----------
-    inference
-        "direct": a search for the mode of the collapsed bound, then a Gaussian; "collapsed":
-        coordinate ascent, with heuristic kernel parameters.
     kernel
-        "linear", "rbf", "exponential", "matern32", "matern52", a sum such as "linear+rbf", or
-        "auto": linear for rows of length 1 (TF-IDF), else rbf.
+        "linear", "rbf", "linear+rbf", or "auto": linear for rows of length 1 (TF-IDF), else rbf.
     kernel_params
-        "optimise": length scale and amplitude from a grid by evidence (direct); "heuristic".
+        "optimise": length scale and amplitude from a grid by evidence; "heuristic".
     n_inducing
         Inducing points; None: 50.
     linear_prior
         "auto", "independent" or "correlated": prior of the linear kernel's weights.
-    posterior
-        "gaussian", which "auto" takes, or "laplace" (direct).
     leak
         Whether every bag has one more instance, by which it may be positive.
     label_noise
@@ -181,7 +179,6 @@ class MILGPClassifier(GPOptions, BagClassifier):
     True
     """
 
-    inference: Literal["direct", "collapsed"] = option("direct", "How it is fitted.")
     standardise: bool | None = option(None, "Whether features become z-scores.")
 
     @without_weights(OF_BAGS)
@@ -195,21 +192,7 @@ class MILGPClassifier(GPOptions, BagClassifier):
         return self
 
     def _model(self) -> Any:
-        given: dict[str, Any] = {
-            "kernel": self.kernel,
-            "n_inducing": self.n_inducing,
-            "standardise": self.standardise,
-            "sample_seed": self._seed(),
-            "linear_prior": self.linear_prior,
-            "leak": self.leak,
-            "label_noise": self.label_noise,
-        }
-        one_value: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (HEURISTIC_AMPLITUDE,)}
-        if self.inference == "collapsed":
-            return CollapsedGP(KernelOptions(**given, **one_value))
-        grid: dict[str, Any] = {} if self.kernel_params == "optimise" else one_value
-        form: Any = self.posterior
-        return DirectGP(KernelOptions(**given, **grid), posterior_form=form)
+        return DirectGP(self._kernel(self.standardise, self._seed()))
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         (found,) = predict_gp(self.posterior_, data)

@@ -54,21 +54,19 @@ from vbmodels.experts.encoding import (
 )
 from vbmodels.experts.forms import landmarks_for, make, make_several
 from vbmodels.experts.knots import RowSample, coded
-from vbmodels.experts.options import ExpertOptions, refusal
-from vbmodels.experts.posterior import METHODS
+from vbmodels.experts.options import ExpertTuning, refusal
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.several import ClassRows, SeveralPosterior
 
 
 @dataclass(eq=False, repr=False)
-class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
+class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     """A mixture of logistic experts with softmax gates, for two classes or more.
 
     The models are those of the pipeline ``experts``: `vbmodels.experts.additive` (the default),
-    `vbmodels.experts.marginal`, `vbmodels.experts.published.cavi` and
-    `vbmodels.experts.published.metropolis`. With more than two classes each has
-    a fit against the rest, side by side, and they share a row in proportion
-    (`vbmodels.experts.several`; "additive" and "marginal"). Columns are brought to mean 0 and
+    `vbmodels.experts.published.cavi` and `vbmodels.experts.published.metropolis`. With more than
+    two classes each has a fit against the rest, side by side, and they share a row in proportion
+    (`vbmodels.experts.several`; "additive"). Columns are brought to mean 0 and
     standard deviation 1 here, but for those of 0 and 1; columns with one value are left out, in
     new rows too; tables of few nonzero cells are kept sparse. "additive" holds cells at six
     standard deviations.
@@ -82,35 +80,26 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     Parameters
     ----------
     n_experts
-        K; 1 is Bayesian logistic regression. "marginal" falls back to it where no mixture
-        predicts held-out rows better by more than one standard error. "additive": the most
+        K; 1 is Bayesian logistic regression. "additive": the most
         experts, of which half are tried too; 1 is the additive part alone, which stands where no
         mixture beside it is better. None: 10 (additive) or 5.
     inference
         "additive": a line and steps for each column, with experts beside them where they predict
-        held-out rows better; "marginal": the responsible expert summed out, several starts
-        averaged; "cavi": coordinate ascent on bounds; "mh": Metropolis-Hastings, for few columns.
+        held-out rows better; "cavi": coordinate ascent on bounds; "mh": Metropolis-Hastings, for
+        few columns.
     prior
-        "gaussian", or the mutual angular priors "mabn1" (mh) and "mabn2", which keep experts
-        apart.
-    select
-        "cv": the number of experts is chosen up to ``n_experts`` by held-out rows (additive,
-        marginal).
+        "gaussian", or the mutual angular priors "mabn1" (mh) and "mabn2" (cavi, mh), which keep
+        experts apart.
     gaussian_process
         Whether a Gaussian process of all columns together may be stacked with lines, steps and
         experts, with the weight that held-out rows give it ("additive" with more than one expert,
         up to 50,000 rows).
-    gate_bound
-        Bound on the gates' softmax, "bohning" or "bouchard" (cavi).
     tau
-        Precision of the weights' prior; None: chosen by held-out rows (additive, marginal)
-        or 1.
-    shared
-        Whether the experts' prior has a common mean; None: chosen by held-out rows (marginal).
+        Precision of the weights' prior; None: chosen by held-out rows (additive) or 1.
     kappa
         Concentration of the angular priors.
     omega
-        Weight of the angular regulariser Omega (additive, marginal; cavi with the Gaussian prior).
+        Weight of the angular regulariser Omega (cavi with the Gaussian prior).
     alpha1, alpha2
         Shape and rate of the lengths' Gamma under an angular prior (cavi, mh).
     learn_lengths
@@ -119,12 +108,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         Of mh: chains, first evaluations thrown away, draws kept of each chain, and evaluations
         from one to the next; None takes as many as move every gate in every way.
     restarts
-        Starts that are averaged (additive, marginal).
-    predict_by
-        "plug_in", "mackay" or "monte_carlo": how the posterior enters predictions; mh averages
-        over its draws.
+        Starts that are averaged (additive).
     class_weight
-        "balanced", weights by class, or None (additive, marginal, cavi).
+        "balanced", weights by class, or None (additive, cavi).
     rare_below
         Levels of a category with fewer cells are joined to the reference, where a column has
         several; from so many missing cells on a column says where they are.
@@ -133,7 +119,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     standardise
         Whether columns are brought to mean 0 and standard deviation 1.
     tol
-        additive, marginal: rise of the objective, in nats a row, that ends a search; cavi: relative
+        additive: rise of the objective, in nats a row, that ends a search; cavi: relative
         tolerance on the rise of the bound to come.
     max_iter
         Most evaluations of all rows.
@@ -177,12 +163,11 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     True
     """
 
-    predict_by: str = parameter("plug_in", [StrOptions(set(METHODS))])
     class_weight: Any = parameter(None, [StrOptions({"balanced"}), dict, None])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.inference in ("additive", "marginal")
+        tags.classifier_tags.multi_class = self.inference == "additive"
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
@@ -201,7 +186,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         y
             Two classes or more, [rows].
         sample_weight
-            How many rows each stands for in the likelihood, [rows] (additive, marginal, cavi);
+            How many rows each stands for in the likelihood, [rows] (additive, cavi);
             None: one. Scales, folds, knots and starts go by rows all the same, so that only under
             cavi a weight of two is two rows to the last digit. Rows of weight 0 are left out.
 
@@ -217,11 +202,11 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             raise ValueError(wrong)
         raw, y = self._raw(X, y)
         if sample_weight is not None and self.inference == "mh":
-            raise ValueError("sample_weight goes with inference additive, marginal or cavi, not mh")
+            raise ValueError("sample_weight is for inference additive or cavi, not mh")
         raw, y, share = weighted(raw, y, sample_weight)
         self.classes_, code = self._coded(y)
         several = len(self.classes_) > 2
-        model = make_several(self, False) if several else make(self, baseline_beside=False)
+        model = make_several(self) if several else make(self)
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
         keys = cell_keys(raw)
         raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
@@ -233,6 +218,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         self._sparse = sums.density(self.centre_) < SPARSE
         self._basis, copies = None, 1.0
         if self.inference == "additive":
+            if not self.standardise:
+                self._scaled(X)  # before knots and their moments overflow
             gaps = np.isnan(encoded(raw, self.columns_, filled=False))
             cells = np.where(gaps, np.nan, X) if gaps.any() else X
             sample = RowSample.of(cells, keys, code, len(self.classes_))
@@ -287,7 +274,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         """Return the probabilities of the classes, [rows, classes]."""
         check_is_fitted(self)
         if isinstance(self.posterior_, SeveralPosterior):
-            return self.posterior_.probabilities(self._unlabelled(X), self.predict_by)
+            return self.posterior_.probabilities(self._unlabelled(X))
         one = self._predicted(X).probability
         return np.column_stack([1.0 - one, one])
 
@@ -295,8 +282,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         """Return the log odds of the second class, [rows]; of several, log p, [rows, classes]."""
         batch = self._unlabelled(X)
         if isinstance(self.posterior_, SeveralPosterior):
-            return np.asarray(np.log(self.posterior_.probabilities(batch, self.predict_by)))
-        odds: FloatArray = self.posterior_.log_odds(batch, self.predict_by)
+            return np.asarray(np.log(self.posterior_.probabilities(batch)))
+        odds: FloatArray = self.posterior_.log_odds(batch)
         return odds
 
     def predict(self, X: Any) -> Any:
@@ -316,7 +303,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             batch = self._unlabelled(X)
             named = {}
             for c, one in enumerate(self.posterior_.parts):
-                for k, column in enumerate(one.predict(batch, self.predict_by).responsibility):
+                for k, column in enumerate(one.predict(batch).responsibility):
                     named[f"class_{c + 1}_expert_{k + 1}"] = column
             return like(X, named)
         share = self._predicted(X).responsibility
@@ -325,7 +312,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     def _predicted(self, X: Any) -> Any:
         check_is_fitted(self)
         posterior: Any = self.posterior_
-        return posterior.predict(self._unlabelled(X), self.predict_by)
+        return posterior.predict(self._unlabelled(X))
 
     def _unlabelled(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -428,6 +415,15 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     def _rows(
         self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray, group: IntArray
     ) -> Rows | CodedRows:
+        x = self._scaled(X)
+        if self._basis is None:
+            return Rows.of(x, t, key, weight, self._sparse, group)
+        x = np.clip(x, -self._basis.limit, self._basis.limit)
+        rows = Rows.of(x, t, key, weight, self._sparse, group)
+        return CodedRows(rows, coded(X, self._basis.knots), self._basis)
+
+    def _scaled(self, X: FloatArray) -> FloatArray:
+        """Return rows on the scale of the fit, and refuse cells that would overflow there."""
         x = scaled(X, self.centre_, self.scale_)
         found = too_large(x)
         if found:
@@ -436,11 +432,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
                 f"expected cells within {LARGEST:g} after scaling, got {X[row, column]:g} in "
                 f"column {column}: give the column in another unit, or leave it out"
             )
-        if self._basis is None:
-            return Rows.of(x, t, key, weight, self._sparse, group)
-        x = np.clip(x, -self._basis.limit, self._basis.limit)
-        rows = Rows.of(x, t, key, weight, self._sparse, group)
-        return CodedRows(rows, coded(X, self._basis.knots), self._basis)
+        return x
 
     def _class_weights(self, y: Any) -> FloatArray:
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)

@@ -14,20 +14,17 @@ from vbmodels.bags.bag_contributions import contributions
 from vbmodels.bags.embed_predict import BagScores, predict_bags
 from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.options import GPOptions
 from vbmodels.bags.united import parted
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier
 from vbmodels.estimators.bag_data import read_bags
+from vbmodels.estimators.bags import ProcessOptions
 from vbmodels.estimators.weights import without_weights
-
-HEURISTIC_AMPLITUDE = 3.0
 
 
 @dataclass(eq=False, repr=False)
-class StackedBagClassifier(GPOptions, BagClassifier):
+class StackedBagClassifier(ProcessOptions, BagClassifier):
     """The embedding, a Gaussian process of instances and the base rate, stacked.
 
     Bags' probabilities are the weighted mean of the three; those of instances are the Gaussian
@@ -37,7 +34,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
     ----------
     model
         "auto": all three; "embedding": that alone, which has no probabilities of instances.
-    kernel, kernel_params, n_inducing, linear_prior, posterior, leak
+    kernel, kernel_params, n_inducing, linear_prior, leak
         Of the Gaussian process; see `MILGPClassifier`.
     label_noise
         Chance that a bag's label is told wrong, by both.
@@ -135,21 +132,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
         embedding = EmbeddingModel(eps=self.label_noise, sample_seed=self._seed())
         if self.model == "embedding":
             return embedding
-        heuristic = self.kernel_params == "heuristic"
-        grid: dict[str, Any] = (
-            {"length_scales": (1.0,), "amplitudes": (HEURISTIC_AMPLITUDE,)} if heuristic else {}
-        )
-        options = KernelOptions(
-            kernel=self.kernel,
-            n_inducing=self.n_inducing,
-            standardise=self.standardise,
-            sample_seed=self._seed(),
-            linear_prior=self.linear_prior,
-            leak=self.leak,
-            label_noise=self.label_noise,
-            **grid,
-        )
-        witness = DirectGP(options, posterior_form=self.posterior)
+        witness = DirectGP(self._kernel(self.standardise, self._seed()))
         return AutoModel(embedding, witness, int(self.witness_memory * 2**30))
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:

@@ -80,12 +80,8 @@ class AdditiveExperts:
         Largest number of experts; half of it is tried too. 1 is the additive part alone.
     tau
         Precision of all priors; None to choose.
-    counts
-        Numbers of experts to choose from; by default ``n_experts`` and half of it.
     taus
         Values tried for the mixture.
-    kappas, omegas
-        Weights of the mutual angular prior and of Omega to choose from.
     n_restarts
         Starts whose predictions are averaged.
     evaluations
@@ -100,10 +96,7 @@ class AdditiveExperts:
 
     n_experts: int = 10
     tau: float | None = None
-    counts: tuple[int, ...] = ()
     taus: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0)
-    kappas: tuple[float, ...] = (0.0,)
-    omegas: tuple[float, ...] = (0.0,)
     n_restarts: int = 5
     evaluations: int = 50
     tolerance: float = 3e-6
@@ -121,7 +114,7 @@ class AdditiveExperts:
         if lines > MOST_COLUMNS + 1:
             raise ValueError(
                 f"expected at most {MOST_COLUMNS} columns for inference additive, got {lines - 1}: "
-                "take inference marginal"
+                "give fewer"
             )
         seed = int(rng.integers(2**62))
         taus = TAUS if self.tau is None else (self.tau,)
@@ -139,10 +132,8 @@ class AdditiveExperts:
     def candidates(self) -> list[Candidate]:
         """Return the mixtures to choose from."""
         taus = self.taus if self.tau is None else (self.tau,)
-        tried = self.counts or (self.n_experts, (self.n_experts + 1) // 2)
-        counts = sorted({k for k in tried if k > 1})
-        grid = itertools.product(counts, taus, (False,), self.kappas, self.omegas)
-        return [Candidate(*one) for one in grid]
+        counts = sorted({k for k in (self.n_experts, (self.n_experts + 1) // 2) if k > 1})
+        return [Candidate(*one) for one in itertools.product(counts, taus)]
 
     def local_step(self, q: Progress, batch: CodedRows, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
@@ -261,7 +252,7 @@ class AdditiveExperts:
             return self._settle(weighted(q, at.stats.weighed))
         values = [p.objective(v, g)[0] for p, v, g in evaluated(q, at.stats)]
         first = int(np.argmax(values))
-        wide = q.points[first].widened(of_mixture(q.observed), True)
+        wide = q.points[first].widened(of_mixture(q.observed))
         rest = tuple(p for i, p in enumerate(q.points) if i != first)
         return replace(q, phase="gaussian", points=(wide, *rest))
 
@@ -385,7 +376,7 @@ class AdditiveExperts:
             better = sorted(held, key=lambda c: -held[c])[:count]
             points = tuple(p for p in own if whole(p.candidate) in better)
             return replace(q, phase="rung", rung=q.rung + 1, points=points)
-        chosen = choose(q.points, sums, any_number=True)
+        chosen = choose(q.points, sums)
         kept = [chosen.candidates[i] for i in chosen.kept]
         points = tuple(p for p in own if whole(p.candidate) in kept)
         q = replace(q, chosen=chosen, points=points)

@@ -10,18 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.newton import Climb, Counted
 from vbmodels.experts.posterior import (
     Component,
     Predicted,
-    Sums,
     drawn_shares,
     log_odds_of,
     mixed,
-    sums_of,
 )
 
 
@@ -67,13 +64,6 @@ class Part(State):
         nothing = None if self.covariance is None else np.zeros_like(self.covariance)
         return Part(coefficients, self.stepped, self.tau, self.fold, nothing)
 
-    def linear(self, batch: CodedRows, spread: bool) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of every row's sum, the variance 0 unless asked; [N] each."""
-        mean = batch.project(self.coefficients, self.joint)
-        if not spread or self.covariance is None:
-            return mean, np.zeros_like(mean)
-        return mean, batch.quadratic(unpack(self.covariance), self.stepped, self.joint)
-
     @property
     def sd(self) -> FloatArray:
         """Posterior standard deviations; [P + 1]."""
@@ -114,21 +104,21 @@ class AdditivePosterior(State):
         mean[1, 0], sd[1, 0] = self.part.coefficients, self.part.sd
         return (Component(mean, sd),)
 
-    def predict(self, batch: CodedRows, method: str = "plug_in", draws: int = 64) -> Predicted:
+    def predict(self, batch: CodedRows) -> Predicted:
         """Predict every row; see `vbmodels.experts.posterior.Posterior.predict`."""
-        found = [mixed(at, batch.t) for at in self._sums(batch, method, draws)]
+        found = [mixed(at, batch.t) for at in self._sums(batch)]
         probability = np.mean([p for p, _ in found], axis=0)
         if self.process is not None:
-            other, _ = mixed(_alone(self.process, batch, method, draws), batch.t)
+            other, _ = mixed(_alone(self.process, batch), batch.t)
             probability = (1.0 - self.weight) * probability + self.weight * other
         return Predicted(probability, found[0][1])
 
-    def log_odds(self, batch: CodedRows, method: str = "plug_in", draws: int = 64) -> FloatArray:
+    def log_odds(self, batch: CodedRows) -> FloatArray:
         """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
-        odds = log_odds_of(self._sums(batch, method, draws))
+        odds = log_odds_of(self._sums(batch))
         if self.process is None:
             return odds
-        other = log_odds_of([_alone(self.process, batch, method, draws)])
+        other = log_odds_of([_alone(self.process, batch)])
         shares = np.log([1.0 - self.weight, self.weight])[:, None]
         both = np.stack([odds, other])
         one, rest = (logsumexp(shares + log_expit(sign * both), axis=0) for sign in (1.0, -1.0))
@@ -141,22 +131,21 @@ class AdditivePosterior(State):
         offset = batch.project(self.part.coefficients)
         return drawn_shares(self.mixtures[0], batch.mixing, offset, draws, seed)
 
-    def _sums(self, batch: CodedRows, method: str, draws: int) -> list[FloatArray]:
-        """Return gate and expert sums of every row for each mixture, [draws or 1, 2, K, N]."""
+    def _sums(self, batch: CodedRows) -> list[FloatArray]:
+        """Return gate and expert sums of every row for each mixture, [1, 2, K, N]."""
         if not self.mixtures:
-            return [_alone(self.part, batch, method, draws)]
-        base, spread = self.part.linear(batch, method != "plug_in")
+            return [_alone(self.part, batch)]
+        base = batch.project(self.part.coefficients, self.part.joint)
         result = []
         for component in self.mixtures:
-            mean, variance = component.linear(batch.mixing)
-            mean[1] += base
-            variance[1] += spread
-            result.append(sums_of(Sums(mean, variance), batch.rows, method, draws))
+            at = component.linear(batch.mixing)
+            at[1] += base
+            result.append(at[None])
         return result
 
 
-def _alone(part: Part, batch: CodedRows, method: str, draws: int) -> FloatArray:
-    """Return the sums of every row by one part, as those of one expert; [draws or 1, 2, 1, N]."""
-    mean, variance = np.zeros((2, 2, 1, batch.size))
-    mean[1, 0], variance[1, 0] = part.linear(batch, method != "plug_in")
-    return sums_of(Sums(mean, variance), batch.rows, method, draws)
+def _alone(part: Part, batch: CodedRows) -> FloatArray:
+    """Return the sums of every row by one part, as those of one expert; [1, 2, 1, N]."""
+    at = np.zeros((1, 2, 1, batch.size))
+    at[0, 1, 0] = batch.project(part.coefficients, part.joint)
+    return at

@@ -1,8 +1,7 @@
 """One prior to try, and a point of its posterior: the objective that a search climbs.
 
-Gates eta_k ~ N(0, 1/tau), experts beta_k ~ N(b0, 1/tau); b0 is 0, or ("shared") has the prior
-N(0, 1) and is fitted as a number: as tau grows, that is logistic regression. All intercepts
-are N(0, 10). A point is the mode, or q = N(m, diag s^2) over gates and experts.
+Gates eta_k ~ N(0, 1/tau), experts beta_k ~ N(0, 1/tau); all intercepts are N(0, 10). A point is
+the mode, or q = N(m, diag s^2) over gates and experts, of which s is fitted and m stays.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from scipy.special import logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.batch import Observed, Rows
-from vbmodels.experts.diversity import log_angles, omega
 from vbmodels.experts.likelihood import at_point, under_gaussian
 
 INTERCEPT_PRECISION = 0.1
@@ -36,24 +34,15 @@ class Candidate(State):
     Attributes
     ----------
     n_experts
-        K; 1 is Bayesian logistic regression.
+        K; 1 is the additive part alone.
     tau
         Precision of gates and experts.
-    shared
-        Whether the experts have a common mean b0.
-    kappa
-        Weight of the mutual angular prior of type II on the experts' directions; 0 is none.
-    omega
-        Weight of the angular regulariser Omega on them; 0 is none.
     fold
         The part of the rows that is held out; -1 for none.
     """
 
     n_experts: int
     tau: float
-    shared: bool
-    kappa: float = 0.0
-    omega: float = 0.0
     fold: int = -1
 
     def precision(self, columns: int) -> FloatArray:
@@ -65,23 +54,19 @@ class Candidate(State):
 
 @dataclass(frozen=True)
 class Point(State):
-    """Coordinates of one candidate: mean [2, K, p] (gates, experts), b0 [p - 1], log s.
+    """Coordinates of one candidate: mean [2, K, p] (gates, experts), and log s.
 
-    ``log_sd`` is None at a mode; it has the shape of ``mean``. ``only_widths``: the rest stays.
+    ``log_sd`` is None at a mode; it has the shape of ``mean``, which stays then.
     """
 
     candidate: Candidate
     mean: FloatArray
-    common: FloatArray
     log_sd: FloatArray | None = None
-    only_widths: bool = False
 
     @property
     def vector(self) -> FloatArray:
         """All coordinates in a row, as `at` takes them."""
         parts = [self.mean.ravel()]
-        if self.candidate.shared:
-            parts.append(self.common)
         if self.log_sd is not None:
             parts.append(self.log_sd.ravel())
         return np.concatenate(parts)
@@ -90,36 +75,32 @@ class Point(State):
         """Return the point with other coordinates."""
         size = self.mean.size
         mean = vector[:size].reshape(self.mean.shape)
-        end = size + self.common.size if self.candidate.shared else size
-        common = vector[size:end] if self.candidate.shared else self.common
         log_sd = None
         if self.log_sd is not None:
-            log_sd = np.minimum(vector[end:].reshape(self.mean.shape), WIDEST)
-        return replace(self, mean=mean, common=common, log_sd=log_sd)
+            log_sd = np.minimum(vector[size:].reshape(self.mean.shape), WIDEST)
+        return replace(self, mean=mean, log_sd=log_sd)
 
     @classmethod
     def random(cls, candidate: Candidate, columns: int, rng: np.random.Generator) -> Point:
         """Start near nothing, the experts slightly apart."""
         mean = 0.1 * rng.standard_normal((2, candidate.n_experts, columns))
-        if candidate.n_experts == 1:
-            mean[:] = 0.0
-        return cls(candidate, mean, np.zeros(columns - 1))
+        return cls(candidate, mean)
 
     def narrowed(self, observed: Observed) -> Point:
         """Shrink the weights of columns larger than standardised ones, as they saturate rows."""
         size = np.sqrt(observed.squares / observed.squares[-1])
         return replace(self, mean=self.mean / np.maximum(size, 1.0))
 
-    def widened(self, observed: Observed, only_widths: bool) -> Point:
+    def widened(self, observed: Observed) -> Point:
         """Begin a Gaussian here, with widths guessed from the columns' sums of squares."""
         log_sd = -0.5 * np.log(self._curvature(observed))
-        return replace(self, log_sd=log_sd, only_widths=only_widths)
+        return replace(self, log_sd=log_sd)
 
     def stretch(self, observed: Observed) -> FloatArray:
         """Return factors of `vector` that leave no coordinate far more curved than the others.
 
-        That of a standardised column is 1, whatever the rows' weights, and so are those of b0
-        and log s, whose curvatures do not hang on the columns' units. Small columns keep 1: on
+        That of a standardised column is 1, whatever the rows' weights, and so are those of
+        log s, whose curvatures do not depend on the columns' units. Small columns keep 1: on
         a9a, where they are rare zeros and ones, smaller factors cost up to a third more sweeps.
         """
         curvature = self._curvature(observed)
@@ -137,8 +118,6 @@ class Point(State):
     def _curvature(self, observed: Observed) -> FloatArray:
         """Guess the posterior precision of gates and experts; [2, K, p]."""
         guess = np.full(self.mean.shape, self._share) * observed.squares
-        if self.candidate.n_experts == 1:
-            guess[0] = 0.0
         return self.candidate.precision(observed.squares.size) + guess
 
     def likelihood(
@@ -150,7 +129,7 @@ class Point(State):
     ) -> tuple[FloatArray, FloatArray]:
         """Return E log p(y | x) of every row, and the gradient of its sum over the rows fitted.
 
-        The gradient is in the means, then in the log s; the rest are not in the likelihood.
+        The gradient is in the means, then in the log s.
         ``offset`` [N] is added to every expert's sums.
         """
         weight = batch.used
@@ -172,38 +151,25 @@ class Point(State):
         -------
         value
             The log posterior at a mode, plus the entropy of a spike N(m, SPIKE^2); else the
-            bound E log p(y, eta, beta, b0) - E log q.
+            bound E log p(y, eta, beta) - E log q.
         gradient
             In the coordinates of `vector`.
         """
         c, size = self.candidate, self.mean.size
         columns = self.mean.shape[2]
         precision = c.precision(columns)
-        centre = np.zeros_like(self.mean)
-        centre[1, :, :-1] = self.common
-        away = self.mean - centre
-        pull = precision * away
-        value += -0.5 * float(np.sum(pull * away) - 2 * c.n_experts * np.sum(np.log(precision)))
+        pull = precision * self.mean
+        log_det = 2 * c.n_experts * np.sum(np.log(precision))
+        value += -0.5 * float(np.sum(pull * self.mean) - log_det)
         value -= 0.5 * size * log(2.0 * pi)
         in_mean = slopes[:size].reshape(self.mean.shape) - pull
-        for weight, measure in ((c.kappa, log_angles), (c.omega, omega)):
-            if weight > 0.0 and c.n_experts > 1:
-                found, slope = measure(self.mean[1, :, :-1], weight)
-                value += found
-                in_mean[1, :, :-1] += slope
-        parts = [in_mean.ravel()]
-        if c.shared:
-            value -= 0.5 * float(self.common @ self.common + self.common.size * log(2.0 * pi))
-            parts.append(pull[1, :, :-1].sum(0) - self.common)
         if self.log_sd is None:
-            return value + size * (log(SPIKE) + 0.5 * log(2.0 * pi) + 0.5), np.concatenate(parts)
+            return value + size * (log(SPIKE) + 0.5 * log(2.0 * pi) + 0.5), in_mean.ravel()
         variance = np.exp(2.0 * self.log_sd)
         value += float(np.sum(self.log_sd) + 0.5 * size * (log(2.0 * pi) + 1.0))
         value -= 0.5 * float(np.sum(precision * variance))
-        if self.only_widths:
-            parts = [np.zeros_like(part) for part in parts]
-        parts.append(slopes[size:] + (1.0 - precision * variance).ravel())
-        return value, np.concatenate(parts)
+        in_log_sd = slopes[size:] + (1.0 - precision * variance).ravel()
+        return value, np.concatenate([np.zeros(size), in_log_sd])
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Which prior stands: the held-out log-likelihood of the candidates, compared row by row.
 
-Logistic regression (K = 1) is among them, and a mixture must beat it by one standard error of
-the paired difference. Priors with as many experts that are within two standard errors of the
-best share its starts.
+The additive part alone (K = 1) is among them, and a mixture must beat it by one standard error of
+the paired difference. Mixtures within two standard errors of the best share its starts.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Choice(State):
     kept
         Indices of the priors that the starts are shared among; the best one first.
     gain, error
-        How much better than logistic regression the best mixture was, and the standard error
+        How much better than the additive part alone the best mixture was, and the standard error
         of that; a row.
     """
 
@@ -42,18 +41,9 @@ class Choice(State):
     gain: float
     error: float
 
-    @property
-    def logistic_tau(self) -> float:
-        """The best precision for logistic regression."""
-        pairs = zip(self.held_out, self.candidates, strict=True)
-        return max((float(v), c.tau) for v, c in pairs if c.n_experts == 1)[1]
 
-
-def choose(points: Sequence[Point], stats: Sums, any_number: bool = False) -> Choice:
-    """Return the candidate with the best held-out log-likelihood; see the module's text.
-
-    ``any_number``: priors with another number of experts may share the best one's starts too.
-    """
+def choose(points: Sequence[Point], stats: Sums) -> Choice:
+    """Return the candidate with the best held-out log-likelihood; see the module's text."""
     candidates = list(dict.fromkeys(replace(p.candidate, fold=-1) for p in points))
     parts = dict.fromkeys(p.candidate for p in points)
     index = np.array([candidates.index(replace(c, fold=-1)) for c in parts])
@@ -75,9 +65,7 @@ def choose(points: Sequence[Point], stats: Sums, any_number: bool = False) -> Ch
     alike = [
         i
         for i, c in enumerate(candidates)
-        if (c.n_experts == candidates[best].n_experts or (any_number and c.n_experts > 1))
-        and gap[i] <= 2.0 * error[i]
-        and i != best
+        if c.n_experts > 1 and gap[i] <= 2.0 * error[i] and i != best
     ]
     kept = (best, *sorted(alike, key=lambda i: gap[i])) if best == mixed else (best,)
     return Choice(tuple(candidates), mean, best, kept, float(gap[plain]), float(error[plain]))

@@ -182,13 +182,6 @@ class CodedRows(State):
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def quadratic(self, matrix: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
-        """Return x' M x of every row; [N]."""
-        if self._plain(stepped, joint):
-            return np.asarray(self.rows.quadratic(matrix[None])[0])
-        parts = [part.quadratic(matrix[None])[0] for _, part in self._parts(joint)]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
     def _plain(self, stepped: bool, joint: bool) -> bool:
         """Whether lines are all that is seen."""
         return not joint and not (stepped and self._of_step[0].size)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm, mean_length
 from vbmodels.core.state import FloatArray
 
 _LEAST = 1e-12
@@ -56,23 +55,3 @@ def omega(
     pairs = np.zeros((len(vectors), len(vectors)))
     pairs[i, j] = pairs[j, i] = weight * in_cosine
     return weight * float(value), _through(vectors, pairs @ a)
-
-
-def log_angles(vectors: FloatArray, kappa: float) -> tuple[float, FloatArray]:
-    """Return log p(a_1, ..., a_K) of type II (a_1 uniform), and its gradient in the vectors.
-
-    sum_{i>1} -kappa s_i'a_i - log Z(kappa |s_i|); d log Z(c)/dc = A_p(c).
-    """
-    a, _ = directions(vectors)
-    p = a.shape[1]
-    before = np.cumsum(a, axis=0)[:-1]  # s_2, ..., s_K
-    length = np.sqrt(np.einsum("kp,kp->k", before, before))
-    value = -kappa * np.einsum("kp,kp->", before, a[1:])
-    value -= float(np.sum(log_sphere_norm(p, kappa * length)))
-    value -= float(log_sphere_norm(p, np.zeros(())))
-    pull = kappa * mean_length(p, kappa * length) / np.maximum(length, _LEAST)
-    in_before = -kappa * a[1:] - pull[:, None] * before
-    slope = np.zeros_like(a)
-    slope[1:] -= kappa * before
-    slope[:-1] += np.cumsum(in_before[::-1], axis=0)[::-1]
-    return float(value), _through(vectors, slope)

@@ -5,23 +5,19 @@ from __future__ import annotations
 from math import sqrt
 
 from vbmodels.experts.additive import AdditiveExperts
-from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.options import ExpertOptions, experts_of
+from vbmodels.experts.options import ExpertOptions, ExpertTuning, experts_of
 from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.published.mabn import AngularPrior
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.several import OneVersusRest
 
-COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
-"""Numbers of experts tried by ``select="cv"``, up to n_experts."""
-
 MOST_ROWS, MOST_CELLS = 50_000, 20_000_000
 """Rows and cells up to which a Gaussian process is fitted: of more rows few landmarks say less than
 experts do, and every evaluation would cost as much as all else."""
 FEWEST_LANDMARKS, MOST_LANDMARKS, MOST_PRODUCTS = 200, 600, 2e9
 
-AnyExperts = AdditiveExperts | MarginalExperts | BoundedExperts | SampledExperts
+AnyExperts = AdditiveExperts | BoundedExperts | SampledExperts
 
 
 def landmarks_for(options: ExpertOptions, rows: int, columns: int, copies: float) -> int:
@@ -38,7 +34,7 @@ def landmarks_for(options: ExpertOptions, rows: int, columns: int, copies: float
     return max(FEWEST_LANDMARKS, int(most))
 
 
-def make_several(options: ExpertOptions, baseline_beside: bool = True) -> OneVersusRest:
+def make_several(options: ExpertTuning) -> OneVersusRest:
     """Return the model to fit to labels of more than two classes; see `make`.
 
     Raises
@@ -46,25 +42,17 @@ def make_several(options: ExpertOptions, baseline_beside: bool = True) -> OneVer
     ValueError
         If the inference takes two labels alone.
     """
-    model = make(options, baseline_beside)
-    if not isinstance(model, AdditiveExperts | MarginalExperts):
+    model = make(options)
+    if not isinstance(model, AdditiveExperts):
         raise ValueError(
             f"Only binary classification is supported by inference {options.inference}: labels of "
-            f"more than two classes go with inference additive or marginal, not {options.inference}"
+            "more than two classes go with inference additive"
         )
     return OneVersusRest(model)
 
 
-def make(options: ExpertOptions, baseline_beside: bool = True) -> AnyExperts:
-    """Return the model to fit.
-
-    Parameters
-    ----------
-    options
-        What was asked for.
-    baseline_beside
-        Whether "marginal" fits a logistic regression beside the mixture.
-    """
+def make(options: ExpertTuning) -> AnyExperts:
+    """Return the model to fit."""
     most = experts_of(options)
     if options.inference == "mh":
         return SampledExperts(
@@ -82,34 +70,10 @@ def make(options: ExpertOptions, baseline_beside: bool = True) -> AnyExperts:
         return BoundedExperts(
             most,
             "mabn2" if options.prior == "mabn2" else "gaussian",
-            options.gate_bound,
             options.tau or 1.0,
             AngularPrior(options.kappa, options.alpha1, options.alpha2),
             options.omega,
         )
-    counts = tuple(k for k in {*COUNTS, most} if k <= most)
-    kappa = options.kappa if options.prior == "mabn2" else 0.0
-    tried = tuple(sorted(counts)) if options.select == "cv" else ()
-    kappas = (0.0, kappa) if kappa else (0.0,)
-    omegas = (0.0, options.omega) if options.omega else (0.0,)
-    if options.inference == "additive":
-        return AdditiveExperts(
-            most,
-            tau=options.tau,
-            counts=tried,
-            kappas=kappas,
-            omegas=omegas,
-            n_restarts=options.restarts,
-            tolerance=options.tol,
-        )
-    return MarginalExperts(
-        most,
-        tau=options.tau,
-        shared=options.shared,
-        counts=tried,
-        kappas=kappas,
-        omegas=omegas,
-        n_restarts=options.restarts,
-        tolerance=options.tol,
-        baseline_beside=baseline_beside,
+    return AdditiveExperts(
+        most, tau=options.tau, n_restarts=options.restarts, tolerance=options.tol
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from vbmodels.core.options import option, share
+
+RARE_BELOW = 10
 
 
 @dataclass(eq=False, repr=False)
@@ -20,22 +22,16 @@ class ExpertOptions:
         le=100,
         positional=True,
     )
-    inference: Literal["additive", "marginal", "cavi", "mh"] = option(
+    inference: Literal["additive", "cavi", "mh"] = option(
         "additive",
-        "additive: a line and steps for each column, with experts beside them where they predict "
-        "held-out rows better; marginal: the responsible expert summed out, several starts "
-        "averaged; cavi: coordinate ascent on bounds of sigmoid and softmax; mh: "
+        "additive: a line and steps for each column, plus experts where they predict held-out rows "
+        "better; cavi: coordinate ascent on bounds of sigmoid and softmax; mh: "
         "Metropolis-Hastings, for few columns, with diagnostics.",
     )
     prior: Literal["gaussian", "mabn1", "mabn2"] = option(
         "gaussian",
-        "mabn1 (mh) and mabn2: the mutual angular priors of type I and II, which keep experts "
-        "apart (additive and marginal try mabn2 against none by held-out rows).",
-    )
-    select: Literal["fixed", "cv"] = option(
-        "fixed",
-        "cv: the number of experts is chosen among 1, 2, 5, 10, ... up to n_experts by the log-"
-        "likelihood of held-out rows (additive, marginal).",
+        "mabn1 (mh) and mabn2 (cavi, mh): the mutual angular priors of type I and II, which keep "
+        "experts apart.",
     )
     gaussian_process: bool = option(
         True,
@@ -43,56 +39,25 @@ class ExpertOptions:
         "experts, with the weight that held-out rows give it (additive with more than one expert, "
         "up to 50,000 rows).",
     )
-    gate_bound: Literal["bohning", "bouchard"] = option(
-        "bohning", "Bound on the gates' softmax (cavi)."
-    )
     tau: float | None = option(
         None,
-        "Precision of the prior of weights; by default chosen by held-out rows (additive, "
-        "marginal) or 1 (cavi, mh).",
+        "Precision of the prior of weights; by default chosen by held-out rows (additive) or 1 "
+        "(cavi, mh).",
         gt=0.0,
-    )
-    shared: bool | None = option(
-        None,
-        "Whether the experts' prior has a common mean; by default chosen by held-out rows "
-        "(marginal).",
-    )
-    kappa: float = option(10.0, "Concentration of the angular priors.", ge=0.0)
-    alpha1: float = option(
-        2.0, "Shape of the lengths' Gamma under an angular prior (cavi, mh).", gt=0.0
-    )
-    alpha2: float = option(0.5, "Rate of the same.", gt=0.0)
-    learn_lengths: bool = option(
-        True,
-        "Whether alpha1 (at most 50) and alpha2 are learned by EM during warmup, apart for gates "
-        "and experts (mh with an angular prior).",
     )
     omega: float = option(
         0.0,
-        "Weight of the angular regulariser Omega: tried against none by held-out rows (additive, "
-        "marginal), or added to the bound (cavi with the Gaussian prior).",
+        "Weight of the angular regulariser Omega, which is added to the bound (cavi with the "
+        "Gaussian prior).",
         ge=0.0,
     )
     chains: int = option(4, "Chains (mh).", ge=2, le=100)
     warmup: int = option(900, "First evaluations of each chain that are thrown away (mh).", ge=0)
     draws: int = option(400, "Draws kept of each chain (mh).", ge=4)
-    thin: int | None = option(
-        None,
-        "Evaluations from one kept draw to the next; by default as many as move every gate in "
-        "every way: n_experts, and twice that with an angular prior (mh).",
-        ge=1,
-    )
-    restarts: int = option(5, "Starts that are averaged (additive, marginal).", ge=1, le=100)
     standardise: bool = option(
         True,
         "Whether columns are brought to mean 0 and standard deviation 1; columns of 0 and 1 stay "
         "as they are.",
-    )
-    rare_below: int = option(
-        10,
-        "Levels of a category with fewer cells are joined to the reference, where a column has "
-        "several of them; from so many missing cells on a column says where they are.",
-        ge=1,
     )
     max_levels: int = option(
         100,
@@ -103,10 +68,44 @@ class ExpertOptions:
     )
     tol: float = share(
         3e-06,
-        "additive, marginal: rise of the objective, in nats a row, that ends a search; cavi: "
+        "additive: rise of the objective, in nats a row, that ends a search; cavi: "
         "relative tolerance on the rise of the bound to come.",
     )
     max_iter: int = option(5000, "Most evaluations of all rows.", ge=1)
+
+
+@dataclass(eq=False, repr=False)
+class ExpertTuning(ExpertOptions):
+    """Options that the Python models have beyond those of the pipeline."""
+
+    kappa: float = option(10.0, "Concentration of the angular priors.", ge=0.0)
+    alpha1: float = option(
+        2.0, "Shape of the lengths' Gamma under an angular prior (cavi, mh).", gt=0.0
+    )
+    alpha2: float = option(0.5, "Rate of the same.", gt=0.0)
+    learn_lengths: bool = option(
+        True,
+        "Whether alpha1 (at most 50) and alpha2 are learned by EM during warmup, apart for gates "
+        "and experts (mh with an angular prior).",
+    )
+    thin: int | None = option(
+        None,
+        "Evaluations from one kept draw to the next; by default as many as move every gate in "
+        "every way: n_experts, and twice that with an angular prior (mh).",
+        ge=1,
+    )
+    restarts: int = option(5, "Starts that are averaged (additive).", ge=1, le=100)
+    rare_below: int = option(
+        RARE_BELOW,
+        "Levels of a category with fewer cells are joined to the reference, where a column has "
+        "several of them; from so many missing cells on a column says where they are.",
+        ge=1,
+    )
+
+    @classmethod
+    def of(cls, options: ExpertOptions) -> ExpertTuning:
+        """Return these options with the defaults of the others."""
+        return cls(**{one.name: getattr(options, one.name) for one in fields(ExpertOptions)})
 
 
 def experts_of(options: Any) -> int:
@@ -122,17 +121,12 @@ def experts_of(options: Any) -> int:
 
 def refusal(options: Any) -> str | None:
     """Say which options do not go together; None where all do."""
-    searched = options.inference in ("additive", "marginal")
-    if not searched and options.select == "cv":
-        return f"select cv goes with inference additive or marginal, not {options.inference}"
-    if options.prior == "mabn1" and options.inference != "mh":
-        return f"prior mabn1 goes with inference mh, not {options.inference}; mabn2 goes with all"
-    angular_ascent = options.inference == "cavi" and options.prior == "mabn2"
-    if options.omega > 0.0 and (options.inference == "mh" or angular_ascent):
-        return "omega goes with inference additive or marginal, or with cavi and the Gaussian prior"
+    if options.prior != "gaussian" and options.inference == "additive":
+        return f"prior {options.prior} is for inference cavi or mh, not additive"
+    if options.prior == "mabn1" and options.inference == "cavi":
+        return "prior mabn1 is for inference mh, not cavi; mabn2 is for both"
+    if options.omega > 0.0 and (options.inference != "cavi" or options.prior != "gaussian"):
+        return "omega is for inference cavi with the Gaussian prior"
     if options.inference == "mh" and options.class_weight not in (None, "none"):
-        return (
-            f"class_weight {options.class_weight} goes with inference additive, marginal or cavi, "
-            "not mh"
-        )
+        return f"class_weight {options.class_weight} is for inference additive or cavi, not mh"
     return None

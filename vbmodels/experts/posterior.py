@@ -11,8 +11,6 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.batch import Rows
 
-METHODS = ("plug_in", "mackay", "monte_carlo")
-
 
 @dataclass(frozen=True)
 class Component(State):
@@ -25,15 +23,10 @@ class Component(State):
     sd: FloatArray
     covariance: FloatArray | None = None
 
-    def linear(self, batch: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of gate and expert sums of every row; [2, K, N] each."""
+    def linear(self, batch: Rows) -> FloatArray:
+        """Return gate and expert sums of every row at their means; [2, K, N]."""
         _, k, p = self.mean.shape
-        mean = batch.project(self.mean.reshape(2 * k, p))
-        if self.covariance is None:
-            variance = batch.project_squares(self.sd.reshape(2 * k, p) ** 2)
-        else:
-            variance = batch.quadratic(self.covariance.reshape(2 * k, p, p))
-        return mean.reshape(2, k, -1), variance.reshape(2, k, -1)
+        return batch.project(self.mean.reshape(2 * k, p)).reshape(2, k, -1)
 
 
 @dataclass(frozen=True)
@@ -53,36 +46,15 @@ class Posterior(State):
 
     components: tuple[Component, ...]
 
-    def predict(self, batch: Rows, method: str = "plug_in", draws: int = 64) -> Predicted:
-        """Predict every row.
-
-        Parameters
-        ----------
-        batch
-            The rows, with or without labels.
-        method
-            "plug_in": at the means. "mackay": every sum divided by sqrt(1 + pi v / 8)
-            (MacKay 1992, eq. 5), for the sigmoid and, by the same rule, the softmax.
-            "monte_carlo": over ``draws`` draws that belong to the row, so that the answer
-            does not depend on its partition.
-        draws
-            Draws; even.
-
-        Raises
-        ------
-        ValueError
-            For another method.
-        """
-        found = [mixed(_sums(c, batch, method, draws), batch.t) for c in self.components]
+    def predict(self, batch: Rows) -> Predicted:
+        """Predict every row, with or without a label, at the means of each component."""
+        found = [mixed(c.linear(batch)[None], batch.t) for c in self.components]
         probability = np.mean([p for p, _ in found], axis=0)
         return Predicted(probability, found[0][1])
 
-    def log_odds(self, batch: Rows, method: str = "plug_in", draws: int = 64) -> FloatArray:
-        """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1.
-
-        The parameters, and what is raised, are those of `predict`.
-        """
-        return log_odds_of(_sums(c, batch, method, draws) for c in self.components)
+    def log_odds(self, batch: Rows) -> FloatArray:
+        """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
+        return log_odds_of(c.linear(batch)[None] for c in self.components)
 
     def drawn_shares(self, batch: Rows, draws: int, seed: int) -> FloatArray:
         """Return each expert's sum of shares under draws of the best start; [draws, K]."""
@@ -100,11 +72,8 @@ class DrawnPosterior(State):
         """Means and standard deviations over the draws."""
         return (Component(self.draws.mean(0), self.draws.std(0)),)
 
-    def predict(self, batch: Rows, method: str = "monte_carlo", most: int = 400) -> Predicted:
-        """Predict every row by the mean over at most ``most`` draws, evenly spaced.
-
-        ``method`` is that of other posteriors; draws need none.
-        """
+    def predict(self, batch: Rows, most: int = 400) -> Predicted:
+        """Predict every row by the mean over at most ``most`` draws, evenly spaced."""
         k = self.draws.shape[2]
         probability, share = np.zeros(batch.size), np.zeros((k, batch.size))
         count = len(self._spaced(most))
@@ -114,7 +83,7 @@ class DrawnPosterior(State):
             share += r / count
         return Predicted(probability, share)
 
-    def log_odds(self, batch: Rows, method: str = "monte_carlo", most: int = 400) -> FloatArray:
+    def log_odds(self, batch: Rows, most: int = 400) -> FloatArray:
         """Return log p / (1 - p) of every row; see `Posterior.log_odds`."""
         return log_odds_of(self._linear(batch, most))
 
@@ -130,40 +99,6 @@ class DrawnPosterior(State):
         k = self.draws.shape[2]
         for one in self._spaced(most):
             yield batch.project(one.reshape(2 * k, -1)).reshape(1, 2, k, -1)
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Mean and variance of gate and expert sums of every row; [2, K, N] each."""
-
-    mean: FloatArray
-    variance: FloatArray
-
-
-def _sums(component: Component, batch: Rows, method: str, draws: int) -> FloatArray:
-    """Return gate and expert sums of every row, [draws or 1, 2, K, N]."""
-    return sums_of(Sums(*component.linear(batch)), batch, method, draws)
-
-
-def sums_of(of: Sums, batch: Rows, method: str, draws: int) -> FloatArray:
-    """Return sums of every row at their means, shrunk or drawn; [draws or 1, 2, K, N].
-
-    Raises
-    ------
-    ValueError
-        For another method than those of `METHODS`.
-    """
-    if method not in METHODS:
-        raise ValueError(f"expected one of {', '.join(METHODS)}, got {method!r}")
-    mean, variance = of.mean, of.variance
-    k = mean.shape[1]
-    if method == "monte_carlo":
-        noise = batch.noise(draws, 2 * k).reshape(-1, 2, k, batch.size)
-        drawn: FloatArray = mean + np.sqrt(variance) * noise
-        return drawn
-    shrink = 1.0 / np.sqrt(1.0 + np.pi * variance / 8.0) if method == "mackay" else 1.0
-    result: FloatArray = (mean * shrink)[None]
-    return result
 
 
 def drawn_shares(

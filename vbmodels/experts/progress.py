@@ -148,10 +148,7 @@ def whole(candidate: Candidate) -> Candidate:
 def alone(q: Progress) -> tuple[Point, ...]:
     """Return the additive part as a mixture of one, for each part that is held out."""
     nothing = np.zeros((2, 1, q.observed.mixing.size))
-    common = np.zeros(q.observed.mixing.size - 1)
-    return tuple(
-        Point(Candidate(1, 1.0, False, fold=f), nothing, common) for f in held_parts(q.observed)
-    )
+    return tuple(Point(Candidate(1, 1.0, fold=f), nothing) for f in held_parts(q.observed))
 
 
 def asks_of(q: Progress) -> list[Ask]:

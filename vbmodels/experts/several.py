@@ -32,7 +32,6 @@ from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows
-from vbmodels.experts.marginal import MarginalExperts
 
 _LEAST = 1e-300
 
@@ -106,7 +105,7 @@ class OneVersusRest:
         The model of two labels.
     """
 
-    model: AdditiveExperts | MarginalExperts
+    model: AdditiveExperts
 
     def observe(self, batch: ClassRows) -> SeveralSums:
         """Return what every class's model sums up first."""
@@ -144,10 +143,9 @@ class OneVersusRest:
         """Return the posteriors of all classes."""
         return SeveralPosterior(tuple(self.model.posterior(p) for p in q.parts))
 
-    def baseline(self, q: Several) -> SeveralPosterior | None:
-        """Return the logistic regressions of all classes; None where there are none."""
-        found = [self.model.baseline(p) for p in q.parts]
-        return None if any(one is None for one in found) else SeveralPosterior(tuple(found))
+    def baseline(self, q: Several) -> SeveralPosterior:
+        """Return the logistic regressions of all classes."""
+        return SeveralPosterior(tuple(self.model.baseline(p) for p in q.parts))
 
     steps = search
 
@@ -197,13 +195,11 @@ class SeveralPosterior(State):
 
     parts: tuple[Any, ...]
 
-    def probabilities(
-        self, batch: ClassRows | Rows | CodedRows, method: str = "plug_in"
-    ) -> FloatArray:
+    def probabilities(self, batch: ClassRows | CodedRows) -> FloatArray:
         """Return the probability of every class in every row; [N, K]."""
         rows = batch.rows if isinstance(batch, ClassRows) else batch
         unlabelled = rows.relabelled(np.zeros(rows.size))
-        found = [one.predict(unlabelled, method).probability for one in self.parts]
+        found = [one.predict(unlabelled).probability for one in self.parts]
         return shared(np.column_stack(found))
 
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flows.bags.settings import BagSettings
 from flows.data import storage
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, instances, quietly, run, table_of, written
@@ -104,12 +103,10 @@ def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys
     "options",
     [
         ("inference=mean_field", "tol=0.001"),
-        ("inference=as_printed",),
         ("inference=gibbs", "chains=2", "warmup=10", "draws=20"),
-        ("precision=float32", "prior_scale=fixed", "standardise=false"),
-        ("nystroem=8", "pooled=true"),
+        ("precision=float32", "standardise=false"),
     ],
-    ids=["mean_field", "as_printed", "gibbs", "single", "mapped"],
+    ids=["mean_field", "gibbs", "single"],
 )
 def test_every_form_runs(simulated, tmp_path, capsys, options):
     settings = [part for option in options for part in ("--set", option)]
@@ -155,18 +152,7 @@ def test_parameters_are_named_after_their_modality(fitted, simulated):
 
 def test_modalities_without_a_name_have_plain_indices(tmp_path, capsys):
     source = written(tmp_path, instances())
-    options = (
-        *VMMIC,
-        "--set",
-        "prior_scale=evidence",
-        "--set",
-        "slope_lengths=[0.5, 2, 8]",
-        *PLAIN,
-    )
-    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *options)
-    assert code == 0
-    scale = json.loads(out)["results"]["prior_scale"]
-    assert (scale["by"], set(scale["judged"])) == ("evidence", {"0.5", "2", "8"})
+    assert run(capsys, "bags", source, tmp_path / "t", *VMMIC, *PLAIN)[0] == 0
     place, _ = open_run(str(tmp_path / "t"))
     url = storage.join(place.root, "posterior", "parameters.parquet")
     rows = [(r["name"], r["index"]) for r in storage.read_table(url).to_pylist()]
@@ -219,19 +205,9 @@ def test_constant_features_and_few_bags_are_warned_of(tmp_path, capsys):
     rng = np.random.default_rng(0)
     features = np.concatenate([rng.normal(size=(120, 30)), np.full((120, 1), 5.0)], axis=1)
     source = written(tmp_path, instances(features=features.tolist()))
-    by_folds = (*VMMIC, "--set", "prior_scale=cross_validation")
-    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *by_folds, *PLAIN)
+    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *VMMIC, *PLAIN)
     assert code == 0
-    told = json.loads(out)
-    scale = told["results"]["prior_scale"]
-    assert scale["by"] == "cross_validation"
-    assert scale["slope_length"] == float(max(scale["judged"], key=scale["judged"].get))
-    place, record = open_run(str(tmp_path / "t"))
-    assert record.results["prior_scale"] == scale
-    page = storage.read_bytes(place.file("report.html")).decode()
-    assert "log probability of held-out folds" in page
-    assert all(f"{value:.3g}" in page for value in scale["judged"].values())
-    assert told["warnings"] == [
+    assert json.loads(out)["warnings"] == [
         "40 labelled bags for 31 features: the fit rests on its prior; compare it with a simple "
         "regression on each bag's mean.",
         "Feature 31 is constant and tells nothing.",
@@ -363,40 +339,11 @@ def test_too_few_sweeps_for_the_sampler_are_refused(tmp_path, capsys):
     assert "warmup + draws * thin = 2300" in err
 
 
-def test_mapped_features_go_with_the_collapsed_form_alone():
-    for given in ({"nystroem": 5}, {"model": "vmmic", "inference": "gibbs", "pooled": True}):
-        with pytest.raises(ValueError, match="nystroem and pooled go with inference collapsed"):
-            BagSettings(**given)
-
-
-def test_burn_in_is_the_old_name_of_warmup(caplog):
-    assert BagSettings.model_validate({"burn_in": 7}).warmup == 7
-    assert "the setting burn_in is called warmup now" in caplog.text
-    with pytest.raises(ValueError, match="burn_in"):
-        BagSettings.model_validate({"burn_in": 7, "warmup": 8})
-
-
 def test_real_bags_are_read(tmp_path, capsys, shared_data):
     source = shared_data / "bags" / "musk1.parquet"
     code, out, _ = run(capsys, "check", "bags", source)
     assert code == 0
     assert "476" in out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", ["learned", "evidence", "cross_validation"])
-def test_workers_give_the_same_bits(simulated, tmp_path, capsys, scale):
-    tables, results = [], []
-    for name, workers in (("one", ()), ("two", ("--workers", "2"))):
-        scaled = ("--partitions", "4", "--set", f"prior_scale={scale}")
-        options = (*VMMIC, *scaled, *workers, *PLAIN)
-        code, out, _ = run(capsys, "bags", simulated, tmp_path / name, *options)
-        assert code == 0
-        results.append(json.loads(out)["results"])
-        tables.append(table_of(tmp_path / name, "bags"))
-    assert tables[0].equals(tables[1])
-    assert results[0] == results[1]
-    assert ("prior_scale" in results[0]) == (scale != "learned")
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from flows.bags.settings import BagSettings
 from flows.cli import main
 from flows.data import partition, storage
 
-FAST = ("--set", "model=gp_probit", "--set", "n_inducing=8", "--set", "kernel_params=heuristic")
+FAST = ("--set", "model=gp_probit", "--set", "n_inducing=8")
 
 
 @pytest.fixture(scope="module")

@@ -232,8 +232,7 @@ def test_it_takes_several_modalities(tmp_path, capsys, model):
     ("options", "said"),
     [
         (("model=auto", "inference=gibbs"), "that is one of model vmmic or gp_probit"),
-        (("model=embedding", "prior_scale=evidence"), "goes with inference collapsed"),
-        (("model=auto", "kernel=cubic"), "expected a kernel out of linear"),
+        (("model=auto", "kernel=cubic"), "linear+rbf"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(tmp_path, capsys, options, said):

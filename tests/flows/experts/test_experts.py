@@ -14,8 +14,7 @@ from flows.data.names import digests_of
 from flows.experts.design import fitted_rows
 from tests.flows.experts.runs import latest, rows_of, run
 
-QUICK = ["--set", "n_experts=3", "--set", "restarts=1", "--set", "tau=0.3"]
-QUICK += ["--set", "shared=false", "--set", "inference=marginal"]
+QUICK = ["--set", "n_experts=3", "--set", "inference=cavi", "--set", "tau=0.3"]
 
 
 def written(tmp_path, columns, name="in.parquet"):
@@ -79,7 +78,7 @@ def test_tables_and_report_of_a_run(simulated, fitted):
 def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tmp_path, capsys):
     """Its report opens with them; a score, of columns in another order, gives the same."""
     out = tmp_path / "out"
-    more = ["--set", "n_experts=3", "--set", "restarts=2", "--set", "test_share=0.3"]
+    more = ["--set", "n_experts=3", "--set", "test_share=0.3"]
     code, said = run(capsys, "experts", simulated, out, "--partitions", "3", *more)
     assert code == 0, said
     folder, record = latest(out)
@@ -126,7 +125,7 @@ def test_more_columns_than_the_default_takes_are_refused(tmp_path, capsys):
     assert code == 2, said
     expected = "expected at most 3000 columns for inference=additive, found 3002"
     assert expected in " ".join(said.split())
-    assert "take inference=marginal" in " ".join(said.split())
+    assert "give fewer columns" in " ".join(said.split())
 
 
 def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path, capsys):
@@ -207,17 +206,6 @@ def test_every_inference_is_compared_with_logistic_regression(tmp_path, capsys):
     assert "logistic_log_loss" in results
 
 
-def test_hold_out_chooses_the_number_of_experts(tmp_path, capsys):
-    path = written(tmp_path, plain(n=120))
-    more = ["--set", "select=cv", "--set", "n_experts=3", "--set", "tau=1", "--set", "shared=false"]
-    more += ["--set", "inference=marginal"]
-    code, said = run(capsys, "experts", path, tmp_path / "out", *more)
-    assert code == 0, said
-    folder, record = latest(tmp_path / "out")
-    assert record["results"]["chosen"]["n_experts"] in (1, 2, 3)
-    assert "How the prior was chosen" in (folder / "report.html").read_text()
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -267,7 +255,7 @@ def test_odd_columns_are_warned_of(tmp_path, capsys):
 @pytest.mark.parametrize("standardise", ["true", "false"])
 def test_new_values_of_a_column_with_one_value_count_for_nothing(tmp_path, capsys, standardise):
     path = written(tmp_path, plain(day=np.full(60, 20231101.0)))
-    more = ["--set", f"standardise={standardise}", "--set", "predict=mackay"]
+    more = ["--set", f"standardise={standardise}"]
     code, said = run(capsys, "experts", path, tmp_path / "out", *QUICK, *more)
     assert code == 0, said
     assert "left out, in new rows too: day." in latest(tmp_path / "out")[1]["warnings"][0]
@@ -308,10 +296,10 @@ def test_score_names_columns_that_are_missing(fitted, tmp_path, capsys):
 
 def test_settings_that_do_not_go_together_are_refused(tmp_path, capsys):
     path = written(tmp_path, plain())
-    more = ["--set", "inference=cavi", "--set", "select=cv"]
+    more = ["--set", "inference=additive", "--set", "prior=mabn2"]
     code, said = run(capsys, "experts", path, tmp_path / "out", *more)
     assert code == 2
-    assert "marginal" in said
+    assert "prior mabn2 is for inference cavi or mh" in " ".join(said.split())
 
 
 MH = ["--set", "inference=mh", "--set", "n_experts=2", "--set", "warmup=150"]
@@ -342,14 +330,10 @@ def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, capsys, prior
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (["inference=mh", "select=cv"], "select cv goes with inference additive or marginal"),
-        (["prior=mabn1"], "prior mabn1 goes with inference mh"),
-        (["inference=mh", "omega=1"], "omega goes with inference additive or marginal, or with"),
-        (["inference=cavi", "prior=mabn2", "omega=1"], "cavi and the Gaussian prior"),
-        (
-            ["inference=mh", "class_weight=balanced"],
-            "goes with inference additive, marginal or cavi, not mh",
-        ),
+        (["inference=cavi", "prior=mabn1"], "prior mabn1 is for inference mh, not cavi"),
+        (["inference=mh", "omega=1"], "omega is for inference cavi with the Gaussian prior"),
+        (["inference=cavi", "prior=mabn2", "omega=1"], "cavi with the Gaussian prior"),
+        (["inference=mh", "class_weight=balanced"], "is for inference additive or cavi, not mh"),
         (["inference=mh", "draws=4000"], "max_iter must be at least 20901"),
     ],
 )
@@ -359,26 +343,6 @@ def test_settings_of_sampling_that_do_not_go_together(tmp_path, capsys, more, ex
     code, said = run(capsys, "experts", path, tmp_path / "out", *told)
     assert code == 2
     assert expected in " ".join(said.split())
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize("inference", ["additive", "marginal", "cavi", "mh"])
-def test_workers_give_the_bits_of_one_process(simulated, tmp_path, capsys, inference):
-    more = ["--partitions", "3", "--set", f"inference={inference}", "--set", "tau=1"]
-    more += ["--set", "n_experts=2", "--set", "tol=1e-5"]
-    more += [] if inference == "additive" else ["--set", "shared=false"]
-    if inference == "mh":
-        more += ["--set", "warmup=20", "--set", "draws=10", "--set", "chains=2"]
-    tables = []
-    for place in ([], ["--workers", "2"]):
-        target = tmp_path / ("two" if place else "one")
-        code, said = run(capsys, "experts", simulated, target, *more, *place)
-        assert code == 0, said
-        folder, _ = latest(target)
-        tables.append((rows_of(folder), rows_of(folder, "experts")))
-    assert tables[0][0].equals(tables[1][0])
-    assert tables[0][1].equals(tables[1][1])
 
 
 def test_too_few_sweeps_for_a_posterior_are_said(simulated, tmp_path, capsys):

@@ -69,7 +69,7 @@ def test_the_run_says_what_the_check_said(tmp_path, capsys):
     assert "b (as a)" in said
     assert "the fit rests on its prior" in said
     code, out, err = run(capsys, "experts", path, tmp_path / "t", "--json",
-                       "--set", "n_experts=2", "--set", "restarts=1")  # fmt: skip
+                       "--set", "n_experts=2")  # fmt: skip
     assert code == 0, err
     assert set(told["warnings"]) <= set(json.loads(out)["warnings"])
     record = open_run(str(tmp_path / "t"))[1]

@@ -13,11 +13,11 @@ from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.gp_data import BLOCK, MultiLabelBags, Observed, Sample, Spread, blocks_of
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_features import feature_map
-from vbmodels.bags.gp_kernel import KERNELS, KernelOptions, correlation
+from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block, evaluate
 from vbmodels.bags.gp_points import sobol_normals
 from vbmodels.bags.gp_predict import negative_bags, predict
-from vbmodels.bags.gp_probit import CollapsedGP, PrintedGP
+from vbmodels.bags.gp_probit import CollapsedGP
 from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.core.fit import fit
@@ -79,22 +79,7 @@ def test_blocks_hold_whole_bags_and_cover_all():
 # Features.
 
 
-@pytest.mark.parametrize("kind", [k for k in KERNELS if k != "linear"])
-def test_kernels_are_those_of_the_literature(kind):
-    """By their spectral definition: Matern with nu = 1/2, 3/2, 5/2 through Bessel functions."""
-    from scipy.special import gamma, kv
-
-    r = np.linspace(1e-3, 4, 50)
-    nu = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}.get(kind)
-    if nu is None:
-        expected = np.exp(-(r**2) / 2)
-    else:
-        a = np.sqrt(2 * nu) * r
-        expected = 2 ** (1 - nu) / gamma(nu) * a**nu * kv(nu, a)
-    assert_allclose(correlation(kind, r), expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "linear+exponential+matern52"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "linear+rbf"])
 def test_features_give_the_kernel_back(kernel):
     data, _ = simulated()
     options = replace(ONE, kernel=kernel, n_inducing=10)
@@ -103,10 +88,10 @@ def test_features_give_the_kernel_back(kernel):
     (columns,), (residual,) = f.base(rows)
     phi = columns * f.weights[0]
     x = f.scaled(rows)
-    variance = options.constant_variance + 3.0 * len(f.kinds)
+    variance = options.constant_variance + 3.0 * f.rbf
     variance += 4.0 * (x**2).sum(1) if "linear" in kernel else 0.0
     assert_allclose((phi**2).sum(1) + 3.0 * residual, variance, rtol=1e-9)
-    if f.kinds:
+    if f.rbf:
         at_points = f.base(f.points * f.divisor * f.scale + f.mean)[1][0]
         assert at_points.max() < 1e-4
 
@@ -131,13 +116,13 @@ def test_text_is_seen_by_its_unit_rows():
     data = one_bag(rows, [0, 1] * 5, [4] * 10)
     f = feature_map(KernelOptions(), Observed.of(data, 100, 0), np.random.default_rng(0))
     assert f.linear
-    assert not f.kinds
+    assert not f.rbf
     assert f.clip == np.inf
-    assert_allclose(f.weights[0, 0], [2.0] * 6 + [0.5, 2.0])
+    assert_allclose(f.weights[0], [2.0] * 6 + [0.5, 2.0])
 
 
 def test_unknown_kernels_and_grids_are_refused():
-    with pytest.raises(ValueError, match="expected a kernel out of linear, rbf"):
+    with pytest.raises(ValueError, match="expected a kernel out of auto, linear, rbf"):
         KernelOptions(kernel="linear+cubic")
     with pytest.raises(ValueError, match="positive"):
         KernelOptions(amplitudes=(1.0, 0.0))
@@ -157,7 +142,7 @@ def test_gradient_is_the_derivative_and_curvature_that_of_negative_bags():
     w = rng.standard_normal((1, 1, f.n_columns))
 
     def at(w, d=data, wanted="gradient"):
-        return evaluate(f, w, d, wanted=wanted, collapsed=True, keep=False)
+        return evaluate(f, w, d, wanted=wanted, keep=False)
 
     step = rng.standard_normal(w.shape)
     rise = (at(w + 1e-5 * step).value - at(w - 1e-5 * step).value) / 2e-5
@@ -229,15 +214,6 @@ def test_direct_fit_and_coordinate_ascent_reach_one_point():
     assert direct.iterations < ascent.iterations
 
 
-def test_the_texts_25_sweeps_stop_short():
-    data, _ = simulated()
-    stopped = fit(PrintedGP(), [data])
-    assert stopped.iterations == 26
-    assert stopped.converged
-    further = fit(PrintedGP(sweeps=None), [data], max_iter=5000)
-    assert further.trace[-1] > stopped.trace[-1] + 1e-3
-
-
 def test_classes_fitted_together_are_those_fitted_alone():
     data, _ = simulated()
     other = (np.arange(40) % 4 == 0).astype(np.int8)
@@ -275,19 +251,13 @@ def test_evidence_by_curvature_is_near_the_truth():
     assert abs(q.evidence[0, 0] - exact) < 0.5
 
 
-def test_the_mode_is_one_to_the_last_digits_wherever_the_search_ended():
-    """Where L-BFGS stops hangs on rounding; the mode does not."""
+def test_the_gaussian_is_one_wherever_the_search_ended():
+    """Where L-BFGS stops depends on rounding; the nearest Gaussian does not."""
     data, _ = simulated()
     options = KernelOptions(n_inducing=10)
     ends = []
-    for tolerance in (1e-2, 1e-6):
-        model = DirectGP(options, posterior_form="laplace", tolerance=tolerance)
-        q = fit(model, [data]).q
-        k = int(q.kernel[0])
-        found = model.suff_stats(
-            replace(q, wanted="gradient", active=np.full((28, 1), True)), data, None
-        )
-        assert np.abs(model.slope(q, found)[k]).max() < 1e-10
-        ends.append((k, q.points[k]))
+    for tolerance in (1e-4, 1e-6):
+        q = fit(DirectGP(options, tolerance=tolerance, rise=1e-9), [data]).q
+        ends.append((int(q.kernel[0]), q.points[q.kernel[0], 0]))
     assert ends[0][0] == ends[1][0]
-    assert_allclose(ends[0][1], ends[1][1], rtol=1e-9, atol=1e-11)
+    assert_allclose(ends[0][1], ends[1][1], atol=1e-3)

@@ -14,7 +14,7 @@ from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import OneSided, PrintedGP
+from vbmodels.bags.gp_probit import OneSided
 from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.bags.published.gp_logistic import LogisticGP
@@ -36,7 +36,7 @@ def one_bag(rows, labels, sizes):
 
 
 @pytest.mark.parametrize("label", [0, 1])
-@pytest.mark.parametrize("model", [DirectGP(ONE), PrintedGP(), LogisticGP(), GibbsGP(ONE, draws=9)])
+@pytest.mark.parametrize("model", [DirectGP(ONE), LogisticGP(), GibbsGP(ONE, draws=9)])
 def test_bags_of_one_label_are_fitted_with_a_warning(model, label):
     data, _ = simulated()
     data = bags(data.modalities, np.full(40, label))
@@ -51,7 +51,7 @@ def test_two_thousand_negative_instances_far_from_zero():
     rng = np.random.default_rng(0)
     rows = np.vstack([rng.normal(0, 1e-3, (2000, 2)), rng.normal(1e4, 1, (3, 2))])
     data = one_bag(rows, [0, 1], [2000, 3])
-    for model in (DirectGP(ONE), PrintedGP(), LogisticGP()):
+    for model in (DirectGP(ONE), LogisticGP()):
         assert np.isfinite(fit(model, [data]).trace).all()
 
 

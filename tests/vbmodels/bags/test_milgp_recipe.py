@@ -1,4 +1,4 @@
-"""The recipe of the probit GP beyond its mode: words, the nearest Gaussian, the baseline."""
+"""The recipe of the probit GP beyond its mode: words and the nearest Gaussian."""
 
 from dataclasses import replace
 
@@ -8,18 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from vbmodels.bags.batch import Instances, bags, split
-from vbmodels.bags.gp_baseline import RIDGE, fold_sums, regressions
-from vbmodels.bags.gp_data import FOLDS, MultiLabelBags, Observed, folds_of
+from vbmodels.bags.gp_data import Observed, fold_of_bags
 from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_features import feature_map, scores
+from vbmodels.bags.gp_features import feature_map
 from vbmodels.bags.gp_gaussian import averages
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import evaluate
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import CollapsedGP
 from vbmodels.bags.gp_simulate import simulate_gp
-from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
-from vbmodels.bags.published.gp_logistic import LogisticGP
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 
@@ -128,7 +124,7 @@ def test_the_likelihood_of_leaks_and_wrong_labels_is_its_definition(options):
         data = data.take(np.arange(20))
     f = feature_map(options, observed_of(data, options), np.random.default_rng(0))
     w, step = np.random.default_rng(1).standard_normal((2, f.n_columns))
-    found = evaluate(f, w[None, None], data, wanted="gradient", collapsed=True, keep=False)
+    found = evaluate(f, w[None, None], data, wanted="gradient", keep=False)
     assert_allclose(found.value[0, 0], plain_log_likelihood(f, data, w), rtol=1e-10)
     up, down = (plain_log_likelihood(f, data, w + h * step) for h in (1e-5, -1e-5))
     assert_allclose(found.gradient[0, 0] @ step, (up - down) / 2e-5, rtol=1e-6)
@@ -163,7 +159,7 @@ def test_averaged_curvature_is_the_hessian_of_both_kinds_of_bags(options):
     found = averages(f, kernel, mean, narrow, data, keep=False, active=np.ones(1, bool))
 
     def gradient(w):
-        return evaluate(f, w[None], data, wanted="gradient", collapsed=True, keep=False).gradient
+        return evaluate(f, w[None], data, wanted="gradient", keep=False).gradient
 
     change = (gradient(mean - 1e-5 * step) - gradient(mean + 1e-5 * step))[0, 0] / 2e-5
     assert_allclose(unpack(found.curvature)[0] @ step[0], change, rtol=1e-5, atol=1e-6)
@@ -212,133 +208,9 @@ def test_the_nearest_gaussian_is_stationary_under_its_own_draws():
         assert bound(q.mean[0], factor * cov) < best
 
 
-@pytest.mark.slow
-def test_the_nearest_gaussian_is_near_long_chains():
-    data, true, model, done = gaussian_fit()
-    found = predict(model.posterior(done.q), data)[0]
-    chains = GibbsGP(KernelOptions(length_scales=(1.0,), amplitudes=(3.0,)), warmup=300, draws=700)
-    q = fit(chains, [data], max_iter=5000).q
-    exact = predict_from_draws(q, data)[0]
-    assert np.abs(found.probability - exact.probability).mean() < 0.02
-    assert np.abs(found.bag_probability - exact.bag_probability).mean() < 0.03
-    assert found.score[true].mean() > found.score[~true].mean() + 1.0
-
-
-# The baseline.
-
-
-def test_regressions_are_ridge_regressions_of_the_other_folds():
-    data = simulated()
-    other = (np.arange(40) % 3 == 0).astype(np.int8)
-    labels = np.stack([data.label, other], 1)
-    labels[3, 1] = -1
-    both = MultiLabelBags(data, labels)
-    options = replace(ONE, baseline_variance=4.0)
-    f = feature_map(options, observed_of(both, options), np.random.default_rng(0), folds=FOLDS)
-    found = regressions(f, fold_sums(f, both))
-    x, offsets = f.scaled(data.modalities[0].features), data.modalities[0].offsets
-    folds = folds_of(data.modalities[0].features, offsets)
-    bag = np.repeat(np.arange(40), np.diff(offsets))
-    known = bag != 3
-    plain = np.empty((len(x), 2))
-    for j in range(FOLDS):
-        rows = known & (folds != j)
-        for c in range(2):
-            y, penalty = labels[bag[rows], c].astype(float), np.sqrt(RIDGE) / f.divisor
-            z = np.hstack([x[rows], np.ones((rows.sum(), 1))])
-            ridge = np.hstack([penalty * np.eye(3), np.zeros((3, 1))])
-            beta = np.linalg.lstsq(np.vstack([z, ridge]), np.append(y, np.zeros(3)))[0]
-            own = folds == j
-            plain[own, c] = x[own] @ beta[:3] + beta[3]
-    plain = (plain - plain[known].mean(0)) / plain[known].std(0)
-    assert_allclose(scores(found, x, folds), np.clip(plain, -3, 3), atol=1e-5)
-
-
 def test_folds_follow_the_bag_wherever_it_stands():
     rows = np.random.default_rng(0).standard_normal((12, 2))
-    offsets = np.array([0, 5, 5, 12])
-    whole = folds_of(rows, offsets)
-    assert len(set(whole[:5])) == len(set(whole[5:])) == 1
-    assert_array_equal(folds_of(rows[5:][::-1], np.array([0, 7])), whole[5:])
-    many = folds_of(np.arange(4000.0)[:, None], np.arange(4001))
+    whole = fold_of_bags(rows, np.array([0, 5, 5, 12]))
+    assert_array_equal(fold_of_bags(rows[5:][::-1], np.array([0, 7])), whole[2:])
+    many = fold_of_bags(np.arange(4000.0)[:, None], np.arange(4001))
     assert stats.chisquare(np.bincount(many)).pvalue > 1e-3
-
-
-def test_classes_with_their_baselines_are_those_fitted_alone():
-    data = simulated(1)
-    labels = np.stack([data.label, (np.arange(40) % 4 == 0).astype(np.int8)], 1)
-    options = replace(ONE, baseline_variance=4.0, sample=10_000, amplitudes=(1.0, 3.0))
-    model = DirectGP(options, tolerance=1e-12, posterior_form="laplace")
-    together = fit(model, split_labels(data, labels, 3)).q
-    for c in range(2):
-
-        class Same(DirectGP):
-            def init(self, observed, rng):
-                q = super().init(observed, rng)
-                points = together.features.points
-                f = replace(q.features, points=points, factors=together.features.factors)
-                return replace(q, features=f)
-
-        mode = Same(options, tolerance=1e-12, posterior_form="laplace")
-        alone = fit(mode, [bags(data.modalities, labels[:, c])]).q
-        one, many = DirectGP(options).posterior(alone), DirectGP(options).posterior(together)
-        size = one.mean.shape[1] - 2
-        assert_allclose(one.mean[0, :size], many.mean[c, :size], atol=1e-4)
-        assert_allclose(one.mean[0, size], many.mean[c, size + c], atol=1e-4)
-    one = predict(model.posterior(together), MultiLabelBags(data, labels))
-    assert len(one) == 2
-
-
-def split_labels(data, labels, parts):
-    at, out = 0, []
-    for part in split(data, parts):
-        out.append(MultiLabelBags(part, labels[at : at + part.n_bags]))
-        at += part.n_bags
-    return out
-
-
-def test_the_baseline_helps_where_the_instances_of_a_bag_are_alike():
-    rng = np.random.default_rng(3)
-    label = (np.arange(80) % 2).astype(np.int8)
-    rows = rng.standard_normal((400, 6)) + 0.8 * np.repeat(label, 5)[:, None]
-    data = bags([Instances.from_rows(np.repeat(np.arange(80), 5), rows, 80)], label)
-    model = DirectGP(replace(ONE, baseline_variance=4.0))
-    q = fit(model, [data]).q
-    weight = model.posterior(q).mean[0, -2]
-    assert weight > 0.2
-
-
-def test_the_kernel_is_chosen_without_the_baseline():
-    """As without it, class by class; then the fit is that of the chosen value alone."""
-    data = simulated(1)
-    steep = np.maximum.reduceat(data.modalities[0].features[:, 0], data.modalities[0].offsets[:-1])
-    labels = np.stack([steep > 1.2, np.arange(40) % 4 == 0], 1).astype(np.int8)
-    both = split_labels(data, labels, 2)
-    grid = replace(ONE, length_scales=(0.5, 3.0), amplitudes=(0.1, 30.0))
-    with_it = replace(grid, baseline_variance=4.0)
-    plain = fit(DirectGP(grid, tolerance=1e-12), both).q
-    done = fit(DirectGP(with_it, tolerance=1e-12), both)
-    q = DirectGP(with_it).posterior(done.q)
-    chosen = plain.kernel.tolist()
-    assert len(set(chosen)) == 2
-    lengths = q.features.lengths[q.features.which[q.kernel]]
-    assert_allclose(lengths, plain.features.lengths[plain.features.which[plain.kernel]])
-    for c in range(2):
-        value = replace(
-            with_it,
-            length_scales=(float(lengths[c]),),
-            amplitudes=(float(q.features.amplitude[q.kernel[c]]),),
-        )
-        alone = DirectGP(value, tolerance=1e-12)
-        found = alone.posterior(fit(alone, both).q)
-        assert_allclose(q.mean[c], found.mean[c], atol=1e-4)
-        assert_allclose(q.factor[c], found.factor[c], rtol=1e-3, atol=1e-3)
-        assert abs(found.mean[c, -3 + c]) > 1e-3
-
-
-@pytest.mark.parametrize("model", [CollapsedGP, GibbsGP, LogisticGP])
-def test_other_forms_refuse_the_baseline(model):
-    with pytest.raises(ValueError, match="'direct' only"):
-        fit(model(replace(ONE, baseline_variance=4.0, leak=False)), [simulated()])
-    with pytest.raises(ValueError, match="variance of the baseline"):
-        replace(ONE, baseline_variance=-1.0)

@@ -70,7 +70,7 @@ def posterior_of(scaling: Scaling, data, priors: Priors):
 def test_the_prior_of_turned_slopes_is_that_of_the_slopes():
     """Mean and covariance of all coefficients, the directions left out at their prior."""
     data, scaling = wide(), turned(wide())
-    priors = Priors(learn=False, length=3.0)
+    priors = Priors(learn=False, slope_variance=0.1)
     whole = posterior_of(replace(scaling, turns=()), data, priors)
     found = posterior_of(scaling, data, priors)
     for a, b in zip(found.moments(), whole.moments(), strict=True):

@@ -184,8 +184,6 @@ def test_experts_stand_where_no_additive_form_does():
     halves = [QUICK.posterior(done.q).drawn_shares(b, 8, 0) for b in cut_coded(x, t, 2, new=new)]
     assert_allclose(halves[0] + halves[1], drawn)
     assert drawn.std(0).max() > 0.0
-    by_draws = QUICK.posterior(done.q).predict(batch, "monte_carlo").probability
-    assert 0.0 < np.abs(by_draws - p).max() < 1.0
 
 
 def test_a_mixture_of_nothing_is_the_additive_part():
@@ -193,7 +191,7 @@ def test_a_mixture_of_nothing_is_the_additive_part():
     (batch,) = cut_coded(x, t)
     offset = np.random.default_rng(0).standard_normal(120)
     mean = np.zeros((2, 3, batch.mixing.n_columns))
-    point = Point(Candidate(3, 1.0, False), mean, np.zeros(batch.mixing.n_columns - 1))
+    point = Point(Candidate(3, 1.0), mean)
     value, _ = point.likelihood(batch.mixing, None, 4, offset)
     assert_allclose(value, log_expit(t * offset), atol=1e-12)
 

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from tests.vbmodels.experts.test_experts import held_out, log_loss, small
+from tests.vbmodels.experts.test_experts import small
 from vbmodels.core.cavi import cavi, start
 from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm
 from vbmodels.core.fit import fit
@@ -21,17 +21,16 @@ from vbmodels.experts.batch import Rows
 from vbmodels.experts.diversity import angles, omega
 from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.published.mabn import Angular, AngularPrior
-from vbmodels.experts.published.row_step import _bouchard, local_state, row_sums
+from vbmodels.experts.published.row_step import local_state, row_sums
 from vbmodels.experts.published.sphere import sphere_maximum
 from vbmodels.experts.simulate import simulate
 
 
-@pytest.mark.parametrize("gate_bound", ["bohning", "bouchard"])
-def test_flipping_labels_changes_the_bound(gate_bound):
+def test_flipping_labels_changes_the_bound():
     """The supplement's (17) drops 2 y - 1: there the bound would not change at fixed q."""
     batch = small(rows=80)
     flipped = Rows.of(batch.dense[:, :-1], -batch.t, batch.key)
-    model = BoundedExperts(2, gate_bound=gate_bound)
+    model = BoundedExperts(2)
     q = fit(model, [batch], max_iter=40, tol=1e-3).q
 
     def bound(rows):
@@ -40,15 +39,14 @@ def test_flipping_labels_changes_the_bound(gate_bound):
     assert bound(flipped) < bound(batch) - 5.0
 
 
-@pytest.mark.parametrize("gate_bound", ["bohning", "bouchard"])
-def test_weights_are_repeats(gate_bound):
+def test_weights_are_repeats():
     """The bound of prod p(y | x)^w: q(z) of a row is that of each of its copies."""
     batch = small(rows=80)
     x, t, key = batch.dense[:, :-1], batch.t, batch.key
     again = np.concatenate([np.arange(80), np.arange(20)])
     weighted = Rows.of(x, t, key, np.where(np.arange(80) < 20, 2.0, 1.0))
     repeated = Rows.of(x[again], t[again], key[again])
-    model = BoundedExperts(2, gate_bound=gate_bound)
+    model = BoundedExperts(2)
     one, two = (fit(model, [rows], max_iter=400, tol=1e-4) for rows in (weighted, repeated))
     assert_allclose(one.trace, two.trace, rtol=1e-9)
 
@@ -121,33 +119,23 @@ def test_sphere_maximum_in_the_hard_case():
     assert_allclose(abs(sphere_maximum(np.zeros(3), q)), [1.0, 0.0, 0.0])
 
 
-@pytest.mark.parametrize("r", [True, False])
-def test_gate_bounds_lie_below_the_softmax(r):
+def test_gate_bound_lies_below_the_softmax():
     """The bound of one row at random Gaussians against E lse by draws."""
     rng = np.random.default_rng(2)
     mean, sd = rng.standard_normal((2, 4, 6))
-    sd = np.abs(sd)
-    draws = mean + sd * rng.standard_normal((200_000, 4, 6))
+    draws = mean + np.abs(sd) * rng.standard_normal((200_000, 4, 6))
     exact = logsumexp(draws, axis=1).mean(0)
     zero = np.zeros((4, 6))
-    local = local_state(np.ones(6), (zero, zero), (mean, mean**2 + sd**2 if r else None), None)
+    local = local_state(np.ones(6), (zero, zero), mean)
     for n in range(6):
         one = Rows.of(np.zeros((1, 0)), np.ones(1), np.arange(1))
-        cut = type(local)(
-            local.phi[:, n : n + 1],
-            local.e[:, n : n + 1],
-            local.gate[:, n : n + 1],
-            None if local.c is None else local.c[n : n + 1],
-        )
+        cut = type(local)(local.phi[:, n : n + 1], local.e[:, n : n + 1], local.gate[:, n : n + 1])
         sums = row_sums(one, cut)
         phi, m, second = local.phi[:, n], mean[:, n], (mean**2 + sd**2)[:, n]
-        t = sums.gate_quadratic[:, 0] if r else np.full(4, 0.25)
-        gates = sums.gate_linear[:, 0] @ m - t @ second
         # What is left of the constant after the sigmoid's log(1/2) and the entropy of z.
         rest = sums.constant - (log(0.5) - phi @ np.log(phi))
-        bound = gates + rest
-        assert bound <= phi @ m - exact[n] + 0.01
-        assert bound >= phi @ m - exact[n] - (2.5 if r else 2.0)
+        bound = sums.gate_linear[:, 0] @ m - 0.25 * second.sum() + rest
+        assert phi @ m - exact[n] - 2.0 <= bound <= phi @ m - exact[n] + 0.01
 
 
 def test_one_expert_is_bayesian_logistic_regression():
@@ -174,15 +162,13 @@ def test_one_expert_is_bayesian_logistic_regression():
 def test_sparse_rows_give_the_dense_fit():
     sparse = small(sparse=True)
     dense = Rows.of(np.asarray(sparse._rows.todense())[:, :-1], sparse.t, sparse.key)
-    for gate_bound in ("bohning", "bouchard"):
-        model = BoundedExperts(3, gate_bound=gate_bound)
-        found = []
-        for batch in (sparse, dense):
-            reduce = InProcess(model, [batch])
-            q = model.init(reduce.observe(), np.random.default_rng(0))
-            steps = cavi(model, reduce, start(model, q, reduce))
-            found.append([next(steps).elbo for _ in range(15)])
-        assert_allclose(found[0], found[1], rtol=1e-10)
+    model, found = BoundedExperts(3), []
+    for batch in (sparse, dense):
+        reduce = InProcess(model, [batch])
+        q = model.init(reduce.observe(), np.random.default_rng(0))
+        steps = cavi(model, reduce, start(model, q, reduce))
+        found.append([next(steps).elbo for _ in range(15)])
+    assert_allclose(found[0], found[1], rtol=1e-10)
 
 
 def test_angular_prior_keeps_directions_apart():
@@ -238,18 +224,6 @@ def test_learned_concentrations_differ_and_beat_a_common_one():
     assert model.elbo(type(q)(q.gates, common), sums) < best
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::vbmodels.core.fit.NotConverged")
-def test_breast_cancer_beside_the_note(shared_data):
-    """Boehning's bound with one and five experts: .0786 and .0934 in the note."""
-    batch, new, truth = held_out(shared_data, "breast_cancer")
-    for k, most in ((1, 0.085), (5, 0.105)):
-        model = BoundedExperts(k)
-        q = fit(model, [batch], max_iter=1000, tol=1e-6).q
-        p = model.posterior(q).predict(new, "monte_carlo").probability
-        assert log_loss(truth, p) <= most
-
-
 def test_sphere_maximum_where_one_term_is_all():
     """The root is the bracket's end, where rounding gives both ends one sign."""
     rng = np.random.default_rng(0)
@@ -259,14 +233,3 @@ def test_sphere_maximum_where_one_term_is_all():
             linear = size * turn[:, 0]
             u = sphere_maximum(linear, 1e-3 * np.eye(3))
             assert_allclose(u, turn[:, 0], atol=1e-12)
-
-
-def test_bouchards_centre_settles_far_from_zero():
-    """Newton's last step is below the spacing of numbers there: it is the end, not a way out."""
-    g = np.array([[-34543.71089718], [-34593.78609855]])
-    r = np.array([[1.19326798e9], [1.19673005e9]])
-    _, best = _bouchard(g, r, None)
-    for away in np.linspace(-1e-10, 1e-10, 41):
-        d, c = _bouchard(g, r, best + away)
-        assert_allclose(c, best, atol=1e-8)
-        assert np.isfinite(d).all()

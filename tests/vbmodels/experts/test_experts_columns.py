@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vbmodels.core.cavi import start
-from vbmodels.core.fit import fit
-from vbmodels.core.in_process import InProcess
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import ColumnSums, scaled, too_large
-from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.searches import Climbing
 
@@ -63,50 +59,6 @@ def test_cells_that_overflow_are_found():
 # Searches.
 
 
-def unlike(scale, rows=300, keep=slice(None)):
-    """Return rows whose second column has another unit; no prior to speak of on its weight."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((rows, 2))
-    t = np.where(x[:, 0] + 0.5 * x[:, 1] + 0.5 * rng.standard_normal(rows) > 0, 1.0, -1.0)
-    return Rows.of((x * [1.0, scale])[keep], t[keep], np.arange(rows)[keep])
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4, 1e8])
-def test_a_search_ends_at_the_mode_whatever_the_units(scale):
-    model = MarginalExperts(1, taus=(1e-3,), gaussian="none", tolerance=3e-6)
-    done = fit(model, [unlike(scale)], max_iter=500)
-    assert done.converged
-    assert len(done.trace) < 40
-    tight = fit(replace(model, tolerance=1e-12), [unlike(1.0)], max_iter=500)
-    weights = done.q.points[0].mean[1, 0] * [1.0, scale, 1.0]
-    assert_allclose(weights, tight.q.points[0].mean[1, 0], atol=0.05)
-
-
-def test_a_mixture_is_found_whatever_the_units():
-    rng = np.random.default_rng(1)
-    x = rng.standard_normal((300, 3))
-    t = np.where(np.where(x[:, 0] > 0, x[:, 1] > 0, x[:, 2] < 0), 1.0, -1.0)
-    batch = Rows.of(x * [1.0, 1e4, 1.0], t, np.arange(300))
-    model = MarginalExperts(2, tau=0.1, shared=False, gaussian="none")
-    done = fit(model, [batch], max_iter=3000)
-    p = model.posterior(done.q).predict(replace(batch, t=np.zeros(300))).probability
-    assert done.converged
-    assert -np.mean(np.log(np.where(t > 0, p, 1.0 - p))) < 0.2
-
-
-@pytest.mark.parametrize("gaussian", ["full", "widths"])
-def test_searches_in_other_units_are_resumed_to_the_same_bits(gaussian):
-    parts = [unlike(1e4, keep=slice(a, b)) for a, b in ((0, 120), (120, 300))]
-    model = MarginalExperts(2, tau=1.0, shared=True, n_restarts=2, draws=4, gaussian=gaussian)
-    reduce = InProcess(model, parts)
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    steps = list(model.steps(reduce, start(model, q, reduce)))
-    assert steps[-1].converged
-    for step in steps[:: max(1, len(steps) // 5)]:
-        again = list(model.steps(InProcess(model, parts), step.cursor))
-        assert again[-1].elbo == steps[-1].elbo
-
-
 @pytest.mark.parametrize(
     ("away", "rises", "over"), [(1e3, 1, False), (1e-2, 1, True), (1e3, 19, True)]
 )
@@ -127,7 +79,9 @@ def test_small_rises_far_from_the_top_do_not_end_a_search(away, rises, over):
 
 def test_covariances_are_those_of_the_factors():
     model, rng = BoundedExperts(2), np.random.default_rng(0)
-    batch = unlike(1.0)
+    batch = Rows.of(
+        rng.standard_normal((300, 2)), np.sign(rng.standard_normal(300)), np.arange(300)
+    )
     q = model.init(model.observe(batch), rng)
     far = replace(q, experts=replace(q.experts, mean=q.experts.mean + 1e9))
     (found,) = model.posterior(far).components

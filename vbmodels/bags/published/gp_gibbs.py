@@ -152,7 +152,7 @@ class GibbsGP:
         flat = q.w.reshape(-1, size)
         total, log_likelihood = np.zeros_like(flat), np.zeros(len(flat))
         gram = np.zeros((size, size))
-        weights = features.weights[0, 0]
+        weights = features.weights[0]
         for block in CACHE.blocks(batch, features, self.keep_columns):
             columns, s = block.columns[0], np.sqrt(1.0 + block.noise(features, 0))
             labels = np.tile(block.labels, (1, self.chains))
@@ -266,7 +266,7 @@ def predict_from_draws(q: Chains, batch: Batch, most: int = 1000) -> list[Predic
 
 
 def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictions:
-    weights = features.weights[0, 0]
+    weights = features.weights[0]
     s = np.sqrt(1.0 + block.noise(features, 0))
     score = block.mean + block.columns[0] @ (draws.mean(axis=0) * weights)
     probability, conditional = np.zeros(len(s)), np.zeros(len(s))

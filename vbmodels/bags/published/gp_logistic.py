@@ -144,7 +144,7 @@ class LogisticGP:
 
 def latent(q: LogisticPosterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return phi [n, P] and mean and variance of f, [n]."""
-    phi = block.columns[0] * q.features.weights[0, 0]
+    phi = block.columns[0] * q.features.weights[0]
     half = solve_lower(q.factor[c], phi.T)
     variance = np.einsum("pn,pn->n", half, half) + block.noise(q.features, 0)
     return phi, q.features.offset + phi @ q.mean[c], variance

@@ -9,10 +9,8 @@ features in theta's coordinates, r_i = e_alpha + f_i + sum_j p_ij phi_ij, eta = 
     U | delta = 1 ~ TN+(eta, 1),  U | delta = 0 ~ TN-(eta, 1)
 
 The instances of a bag are updated one after another, which makes every update exact.
-B.1.9 and B.1.10 of the text count Phi(eta) twice and carry the log odds of every earlier
-iteration on; ``carried`` does that for the mode ``as_printed``.
-
-This is the NumPy form, which `fused` is tested against.
+B.1.9 and B.1.10 of the paper count Phi(eta) twice and carry the log odds of every earlier
+iteration on; `reproduce.vmmic_as_printed` shows what that does.
 """
 
 from __future__ import annotations
@@ -44,10 +42,6 @@ class SweepSums(Stats):
         sum E[y*] r, [T].
     latent
         sum E[U] (1, x), [1 + D_k].
-    printed
-        The same by the text's E[U]; [0] where it is not asked for.
-    moved
-        sum |change of Phi(m*)| over bags.
     """
 
     total: float
@@ -55,8 +49,6 @@ class SweepSums(Stats):
     weighted: tuple[FloatArray, ...]
     label: FloatArray
     latent: tuple[FloatArray, ...]
-    printed: tuple[FloatArray, ...]
-    moved: float
 
 
 @dataclass(frozen=True)
@@ -72,20 +64,11 @@ class Local(State):
     gates
         (a, b) that q(U | delta) was made with, [1 + D_k] for each modality: its parameter is
         e* = a + x b.
-    carried
-        Log odds of the iteration before, [N_k], in the mode ``as_printed``; else [0].
-    moved
-        Sum of |change of Phi(m*)| over bags: the text's measure of convergence.
-    sums
-        What these factors add up to, where the pass that made them has found it already.
     """
 
     primary: tuple[FloatArray, ...]
     centre: FloatArray
     gates: tuple[FloatArray, ...]
-    carried: tuple[FloatArray, ...]
-    moved: float
-    sums: SweepSums | None = None
 
 
 @dataclass(frozen=True)
@@ -130,31 +113,40 @@ def log_odds(eta: FloatArray) -> FloatArray:
     return odds
 
 
-def start(rows: Rows, at: Globals, carry: bool) -> Local:
+def sweep(rows: Rows, at: Globals, before: Local | None) -> Local:
+    """Update q(y*), then q(U, delta) instance by instance, then q(y*) again."""
+    primary = start(rows, at) if before is None else before.primary
+    primary, centre, _ = swept(rows, at, primary)
+    return Local(primary, centre, at.gates)
+
+
+def start(rows: Rows, at: Globals) -> tuple[FloatArray, ...]:
     """Return p = Phi(a + x b), before the first sweep."""
-    primary = tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(at.gates))
-    carried = tuple(np.zeros(p.size if carry else 0) for p in primary)
-    return Local(primary, np.zeros(rows.data.n_bags), at.gates, carried, 0.0)
+    return tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(at.gates))
 
 
-def sweep(rows: Rows, at: Globals, before: Local | None, carry: bool = False) -> Local:
-    """Update q(y*), then q(U, delta) instance by instance, then q(y*) again.
+def swept(
+    rows: Rows,
+    at: Globals,
+    primary: tuple[FloatArray, ...],
+    carried: tuple[FloatArray, ...] | None = None,
+) -> tuple[tuple[FloatArray, ...], FloatArray, tuple[FloatArray, ...]]:
+    """Return p, m* and the log odds of p after a sweep; ``carried`` is added to the log odds.
 
     Bags are independent, so this goes one position of all bags at a time.
     """
-    before = start(rows, at, carry) if before is None else before
-    primary = tuple(p.copy() for p in before.primary)
+    primary = tuple(p.copy() for p in primary)
     r = rows.design(primary)
     mu, sign = r @ at.mean, rows.data.sign
     residual = sign * inverse_mills(sign * mu)
     left, through = residual.copy(), at.covariance
-    carried = []
+    odds = []
     for k, (part, gate, p) in enumerate(zip(rows.data.modalities, at.gates, primary, strict=True)):
         block, x = rows.scaling.layout.slopes(k), rows.features(k)
         tails = Tails.of(gate[0] + x @ gate[1:])
         logit = tails.log_up - tails.log_down
-        if before.carried[k].size:
-            logit = logit + before.carried[k]
+        if carried is not None:
+            logit = logit + carried[k]
         score, ahead = x @ at.mean[block], x @ through[block, block]
         own = score**2 + np.einsum("nd,nd->n", ahead, x)
         spread = r @ through[:, block]
@@ -168,13 +160,11 @@ def sweep(rows: Rows, at: Globals, before: Local | None, carry: bool = False) ->
             left[bags] -= change * score[j]
             spread[bags] += change[:, None] * ahead[j]
             r[bags, block] += change[:, None] * x[j]
-        carried.append(logit if carry else np.zeros(0))
-    centre = mu + residual - left
-    moved = np.abs(ndtr(centre) - ndtr(before.centre)).sum()
-    return Local(primary, centre, at.gates, tuple(carried), float(moved))
+        odds.append(logit)
+    return primary, mu + residual - left, tuple(odds)
 
 
-def sums(rows: Rows, local: Local, printed: bool = False) -> SweepSums:
+def sums(rows: Rows, local: Local) -> SweepSums:
     """Sum what the global step and the bound need.
 
     With E[U] = e* + p phi/Phi(e*) - (1 - p) phi/Phi(-e*), ``total`` has the bound's terms in p
@@ -182,12 +172,11 @@ def sums(rows: Rows, local: Local, printed: bool = False) -> SweepSums:
 
         sum e*^2/2 - E[U] e* + p log Phi(e*) + (1-p) log Phi(-e*) - p log p - (1-p) log(1-p),
 
-    and those of q(y*). ``printed`` asks for the text's (B.1.9) sum E[U] (1, x) too, in which p
-    meets Phi(e*) a second time: E[U] = e* + (2 p - 1) phi(e*) / (p Phi(e*) + (1 - p) Phi(-e*)).
+    and those of q(y*).
     """
     r = rows.design(local.primary)
     total, label = label_sums(rows.data.sign, local.centre)
-    weighted, latent, text = [], [], []
+    weighted, latent = [], []
     for k, (p, gate) in enumerate(zip(local.primary, local.gates, strict=True)):
         x = rows.features(k)
         e = gate[0] + x @ gate[1:]
@@ -197,25 +186,13 @@ def sums(rows: Rows, local: Local, printed: bool = False) -> SweepSums:
         total -= float(np.sum(_x_log_x(p) + _x_log_x(rest)))
         latent.append(np.concatenate([[mean.sum()], mean @ x]))
         weighted.append(x.T @ ((p * rest)[:, None] * x))
-        other = as_printed(e, p, tails.up, tails.down) if printed else np.zeros(0)
-        text.append(np.concatenate([[other.sum()], other @ x]) if printed else other)
-    return SweepSums(
-        total, r.T @ r, tuple(weighted), r.T @ label, tuple(latent), tuple(text), local.moved
-    )
+    return SweepSums(total, r.T @ r, tuple(weighted), r.T @ label, tuple(latent))
 
 
 def label_sums(sign: FloatArray, star: FloatArray) -> tuple[float, FloatArray]:
     """Return the bound's terms of q(y*) = TN(m*, 1) on the label's side, and E[y*], [B]."""
     label = star + sign * inverse_mills(sign * star)
     return float((log_ndtr(sign * star) + 0.5 * star**2 - label * star).sum()), label
-
-
-def as_printed(e: FloatArray, p: FloatArray, up: FloatArray, down: FloatArray) -> FloatArray:
-    """Return the text's E[U]; ``up`` and ``down`` are phi/Phi(e) and phi/Phi(-e)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        below = np.where(p > 0.0, p / up, 0.0) + np.where(p < 1.0, (1.0 - p) / down, 0.0)
-    mean: FloatArray = e + (2.0 * p - 1.0) / below
-    return mean
 
 
 def _x_log_x(x: FloatArray) -> FloatArray:

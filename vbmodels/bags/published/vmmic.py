@@ -1,4 +1,4 @@
-"""Mean-field vMMIC: coordinate ascent with a joint factor q(U, delta), and the text's update.
+"""Mean-field vMMIC (Hu 2024): coordinate ascent with a joint factor q(U, delta).
 
 q = prod_i q(y*_i) prod_ij q(delta_ij) q(U_ij | delta_ij) q(theta) prod_k q(a_k, b_k), with the
 local factors of `local`. A sweep is one reduce: P = sum r r' + sum p (1 - p) phi phi',
@@ -33,7 +33,6 @@ from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
 from vbmodels.bags.posterior import Gaussian, Posterior
 from vbmodels.bags.priors import Priors
-from vbmodels.bags.published.fused import fused_sweep
 from vbmodels.bags.published.local import Globals, Local, SweepSums, sums, sweep
 from vbmodels.bags.published.rows import Rows
 from vbmodels.core.protocol import Cursor, Step
@@ -135,14 +134,16 @@ class MeanFieldVMMIC:
         """Update the local factors once, instance by instance."""
         if q.search is not None:
             return None
-        return self._swept(q, batch, local)
+        return sweep(self._rows(q, batch), globals_of(q), local)
 
     def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
         """Return the sums of a sweep; while the start is sought, the likelihood there."""
         if q.search is not None:
             likelihood = Likelihood(q.scaling, self.use_compiled)
             return Sums.at(q.search.points, likelihood, batch, True)
-        return self._sweep_sums(q, batch, local)
+        if local is None:
+            raise ValueError("the sums of a sweep need the partition's local factors")
+        return sums(self._rows(q, batch), local)
 
     def global_step(self, q: MeanField, stats: Any) -> MeanField:
         """Update q(theta) and every q(a_k, b_k); they do not meet given the local factors."""
@@ -243,25 +244,19 @@ class MeanFieldVMMIC:
     def _gate_covariance(self, gram: FloatArray, prior: FloatArray) -> FloatArray:
         return inverse(gram + np.diag(prior))
 
-    def _swept(self, q: MeanField, batch: Bags, local: Local | None, carry: bool = False) -> Local:
-        rows = Rows.of(batch, q.scaling, self.use_compiled)
-        at = Globals(q.mean, q.covariance, q.gate_means)
-        if rows.kernels is None:
-            return sweep(rows, at, local, carry)
-        return fused_sweep(rows.kernels, rows, at, local, carry)
-
-    def _sweep_sums(
-        self, q: MeanField, batch: Bags, local: Local | None, printed: bool = False
-    ) -> SweepSums:
-        if local is None:
-            raise ValueError("the sums of a sweep need the partition's local factors")
-        return local.sums or sums(Rows.of(batch, q.scaling, self.use_compiled), local, printed)
+    def _rows(self, q: MeanField, batch: Bags) -> Rows:
+        return Rows.of(batch, q.scaling, self.use_compiled)
 
     def _theta_curvature(self, layout: Layout, stats: SweepSums) -> FloatArray:
         curvature = stats.outer.copy()
         for k, weighted in enumerate(stats.weighted):
             curvature[layout.slopes(k), layout.slopes(k)] += weighted
         return curvature
+
+
+def globals_of(q: MeanField) -> Globals:
+    """Return what a sweep needs of the global factors."""
+    return Globals(q.mean, q.covariance, q.gate_means)
 
 
 def inverse(precision: FloatArray) -> FloatArray:

@@ -15,8 +15,7 @@ With weights the likelihood is prod_n p(y_n | x_n)^w_n. Each row's bound holds w
 and is multiplied by w_n, its entropy with it: q(z_n) stays the unweighted one, its sums get w_n.
 
 This bound is no judge of the number of experts: its slack grows with K and with the spread
-of the gates, by more than the data say (Bouchard's leaves one expert nearly all rows). K is
-chosen by held-out log-likelihood (`marginal`).
+of the gates, by more than the data say. Choose K by held-out log-likelihood.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from vbmodels.experts.published.coordinates import flat, moved
 from vbmodels.experts.published.mabn import Angular, AngularPrior
 from vbmodels.experts.published.normals import NormalPrior, Normals
 from vbmodels.experts.published.row_step import (
-    GateBound,
     Local,
     RowSums,
+    RowTerms,
     local_state,
     row_sums,
 )
@@ -62,8 +61,6 @@ class BoundedExperts:
         K; with 1 it is Bayesian logistic regression, and the gates are left out.
     prior
         "gaussian" or "mabn2".
-    gate_bound
-        "bohning" or "bouchard".
     tau
         Precision of the Gaussian prior.
     angular
@@ -74,7 +71,6 @@ class BoundedExperts:
 
     n_experts: int = 5
     prior: Prior = "gaussian"
-    gate_bound: GateBound = "bohning"
     tau: float = 1.0
     angular: AngularPrior = field(default_factory=AngularPrior)
     omega: float = 0.0
@@ -106,15 +102,11 @@ class BoundedExperts:
 
     def local_step(self, q: Mixture, batch: Rows, local: Local | None) -> Local:
         """Return the best local parameters at ``q``."""
-        if self.gate_bound == "bohning" or self.n_experts == 1:
-            gate = (batch.project(q.gates.mean), None)
-            found = local_state(batch.t, q.experts.along(batch), gate, local)
-            if self.n_experts == 1:
-                return found
-            flat = 0.25 * batch.gram(batch.used[None]) if local is None else local.flat
-            return replace(found, flat=flat)
-        gate_moments, expert_moments = _along(q.gates, q.experts, batch)
-        return local_state(batch.t, expert_moments, gate_moments, local)
+        found = local_state(batch.t, q.experts.along(batch), batch.project(q.gates.mean))
+        if self.n_experts == 1:
+            return found
+        flat = 0.25 * batch.gram(batch.used[None]) if local is None else local.flat
+        return replace(found, flat=flat)
 
     def suff_stats(self, q: Mixture, batch: Rows, local: Local) -> RowSums:
         """Return the sums at the local parameters."""
@@ -154,6 +146,15 @@ class BoundedExperts:
         return Posterior((Component(mean, sd, covariance),))
 
 
+def bounds_of(q: Mixture, batch: Rows, terms: RowTerms, curve: FloatArray) -> FloatArray:
+    """Return what every row brings to the bound; ``curve`` multiplies -R of the gates."""
+    (g, r), (f, square) = along_both(q.gates, q.experts, batch)
+    bound: FloatArray = terms.constant + np.einsum("kn,kn->n", terms.pull, f)
+    bound += np.einsum("kn,kn->n", terms.slope, g)
+    bound -= np.einsum("kn,kn->n", terms.weight, square)
+    return bound - (curve * r).sum(0) if len(g) > 1 else bound
+
+
 def _curvature(stats: RowSums) -> FloatArray:
     """T of every gate; [K or 1, p, p]: none of one expert, whose gates are left out."""
     if stats.gate_quadratic is None:
@@ -161,7 +162,7 @@ def _curvature(stats: RowSums) -> FloatArray:
     return unpack(stats.gate_quadratic)
 
 
-def _along(
+def along_both(
     gates: Normals | Angular, experts: Normals | Angular, batch: Rows
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Return E v'x and E (v'x)^2 of gates and of experts; Gaussians in one pass of the rows."""

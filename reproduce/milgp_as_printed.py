@@ -1,0 +1,73 @@
+"""MIL-GP-Probit's variational fit as Wang and Pinar (2021) print it, with its errata.
+
+- q(w) q(f) q(m) keeps f: m_i has variance 1 given f_i, and the bound is sum r_i / 2 below the one
+  with f integrated out (`vbmodels.bags.gp_probit`), with the letters there.
+- 25 sweeps of coordinate ascent (section 4), which stop short of the bound's maximum.
+- Erratum: an instance is predicted by Phi(mu / (Sigma + 1)); E Phi(f), f ~ N(mu, Sigma), is
+  Phi(mu / sqrt(Sigma + 1)).
+- Erratum: the sampler's m_i given w has variance 1 (eqs 26-28); with f integrated out it is
+  1 + r_i (`vbmodels.bags.published.gp_gibbs`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr
+
+from vbmodels.bags.gp_data import Batch
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_likelihood import CACHE, Sums, known_rows
+from vbmodels.bags.gp_probit import PRINTED, CollapsedGP, Search
+from vbmodels.core.cavi import cavi
+from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.state import FloatArray
+
+
+@dataclass(frozen=True)
+class PrintedSums(Sums):
+    """Sums with ``residual``, the sum of r over the bags with a label, [K]."""
+
+    residual: FloatArray
+
+
+@dataclass(frozen=True)
+class PrintedGP(CollapsedGP):
+    """Coordinate ascent with f kept in the bound, s = 1, stopped after 25 sweeps.
+
+    Parameters
+    ----------
+    sweeps
+        Sweeps after which the fit counts as converged; None: until the bound has converged.
+    """
+
+    options: KernelOptions = PRINTED
+    sweeps: int | None = 25
+
+    steps = cavi  # the paper's plain sweeps
+
+    def suff_stats(self, q: Search, batch: Batch, local: None) -> PrintedSums:
+        """Evaluate a partition with s = 1, and sum r."""
+        residual = np.zeros(q.features.n_kernels)
+        for block in CACHE.blocks(batch, q.features, self.keep_columns):
+            for k in range(residual.size):
+                residual[k] += block.noise(q.features, k)[known_rows(block)].sum()
+        flat = replace(q.features, amplitude=np.zeros_like(q.features.amplitude))
+        found = super().suff_stats(replace(q, features=flat), batch, local)
+        return PrintedSums(**vars(found), residual=residual)
+
+    def bounds(self, q: Search, stats: Sums) -> FloatArray:
+        """Return the bound for every kernel value and class, [K, C]."""
+        assert isinstance(stats, PrintedSums)
+        return super().bounds(q, stats) - 0.5 * stats.residual[:, None]
+
+    def shown(self, at: Cursor) -> Step:
+        """Call the last sweep converged, as the paper has it."""
+        return Step.at(at, None if self.sweeps is None else at.number >= self.sweeps)
+
+
+def printed_probability(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the chance that an instance is positive as printed, without the square root."""
+    result: FloatArray = ndtr(mean / (variance + 1.0))
+    return result

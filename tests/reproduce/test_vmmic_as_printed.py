@@ -1,0 +1,44 @@
+"""What vMMIC as printed does: its indicators freeze, as its erratum says."""
+
+import itertools
+
+import numpy as np
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from reproduce.vmmic_as_printed import PrintedVMMIC, printed_mean
+from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.bags.simulate import simulate
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
+
+
+def test_the_log_odds_add_up_and_freeze_the_indicators():
+    """After 100 iterations of B.1.10 nearly every p is within 1e-6 of 0 or 1."""
+    data, _ = simulate(np.random.default_rng(0), 200)
+    frozen = {}
+    for model in (PrintedVMMIC(start="mode", tolerance=0.0), MeanFieldVMMIC()):
+        reduce = InProcess(model, [data])
+        q = model.init(reduce.observe(), np.random.default_rng(0))
+        *_, last = itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), 100)
+        p = np.concatenate(reduce.local_states(last.cursor.number)[0].primary)
+        frozen[type(model)] = np.mean(np.minimum(p, 1.0 - p) < 1e-6)
+    assert frozen[PrintedVMMIC] > 0.97
+    assert frozen[MeanFieldVMMIC] < 0.6
+
+
+def test_the_mean_of_b_1_9_is_not_that_of_its_factor():
+    e, p = np.array([-1.5, 0.0, 0.7]), np.array([0.3, 0.8, 0.5])
+    above, below = stats.norm.cdf(e), stats.norm.cdf(-e)
+    printed = e + (2 * p - 1) * stats.norm.pdf(e) / (p * above + (1 - p) * below)
+    right = e + stats.norm.pdf(e) * (p / above - (1 - p) / below)
+    assert_allclose(printed_mean(e, p), printed, rtol=1e-12)
+    assert np.abs(printed - right).max() > 0.1
+
+
+def test_it_ends_by_the_rule_of_the_paper():
+    data, _ = simulate(np.random.default_rng(1), 100)
+    done = fit(PrintedVMMIC(tolerance=1e-2), [data], max_iter=500)
+    assert done.converged
+    assert len(done.trace) < 500
