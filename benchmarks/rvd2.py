@@ -4,8 +4,6 @@
     python -m benchmarks.rvd2 summary OUT.jsonl                 # tables from these lines
     python -m benchmarks.rvd2 data                              # HIVmix, TP53 normals
     python -m benchmarks.rvd2 bams                              # simulated BAMs, beside rivals
-    python -m benchmarks.rvd2 speed                             # microseconds by part
-    python -m benchmarks.rvd2 large [--locations 100000]        # microseconds, sweeps, bytes
 
 The simulation is the paper's: 14 variants in 400 locations. The published table stands in
 `PUBLISHED` (He, Zhang, Flaherty 2015; Zhang, He, Flaherty 2017; N = 6, real synthetic DNA).
@@ -23,12 +21,11 @@ import numpy as np
 
 from benchmarks.rvd2_calls import papers, two_groups
 from benchmarks.rvd2_data import run_bams, run_data
-from benchmarks.rvd2_speed import large, run_speed
 from vbmodels.variants import posterior
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, q_values
 from vbmodels.variants.simulate import Truth, simulate
-from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
+from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 LOCATIONS = 400
 VAFS = (0.0, 0.001, 0.003, 0.01, 0.1, 1.0)
@@ -61,7 +58,7 @@ def one_run(
         n_replicates=replicates,
         dispersion=dispersion,
     )
-    found = two_groups(counts, tested(null, MIXTURE))
+    found = two_groups(counts, tested(null))
     of, strict = found["units"], e_bh(found["log_bf"], 0.05)
     true = keys(truth.location, truth.alt)
     row = {
@@ -69,9 +66,6 @@ def one_run(
         "sweeps": found["sweeps"], "seconds": round(found["seconds"], 3),
     }  # fmt: skip
     sets = [("two_groups", found["called"]), ("strict", strict)]
-    # The other tests cost more than the rest, so they run on the first seed only.
-    if others and seed == 0:
-        sets.append(("broad", two_groups(counts, tested(null, (BROAD,)))["called"]))
     for name, chosen in sets:
         got = keys(of.location[chosen], of.alt[chosen])
         row[name] = [len(got & true), len(got - true)]
@@ -83,11 +77,11 @@ def one_run(
     return row
 
 
-def tested(null: str, alternatives: tuple) -> TwoGroups:
-    """Return the model of the pipeline by its null, with noise=constant as its default is."""
+def tested(null: str) -> TwoGroups:
+    """Return the model of the null."""
     if null == "batch":
-        return BatchNull(alternatives=alternatives, growing=False)
-    return TwoGroups(alternatives=alternatives)
+        return BatchNull(alternatives=MIXTURE)
+    return TwoGroups(alternatives=MIXTURE)
 
 
 def doubtful(found: dict, true: set[tuple[int, int]]) -> list[list[float]]:
@@ -140,7 +134,7 @@ def run_simulation(
 def summary(path: str) -> str:
     rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
     lines = [f"{len(rows)} runs, seeds 0 to {max(r['seed'] for r in rows)}.", ""]
-    methods = ("two_groups", "broad", "strict", "papers_0", "papers_0.0005")
+    methods = ("two_groups", "strict", "papers_0", "papers_0.0005")
     lines += [
         "| N | M | test | mean sensitivity | specificity | realised FDR | worst cell FDR | "
         "runs without variants with a call |",
@@ -229,7 +223,7 @@ def _cell(rows: list[dict]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["simulate", "summary", "data", "bams", "speed", "large"])
+    parser.add_argument("what", choices=["simulate", "summary", "data", "bams"])
     parser.add_argument("path", nargs="?")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -243,7 +237,6 @@ def main() -> None:
         "--dispersion", type=float, nargs="+", default=[1e4, 1e3], choices=[1e4, 1e3],
         help="of the grid, those with this M",
     )  # fmt: skip
-    parser.add_argument("--locations", type=int, default=100_000)
     chosen = parser.parse_args()
     if chosen.what == "simulate":
         seeds = range(chosen.first, chosen.first + chosen.seeds)
@@ -254,8 +247,6 @@ def main() -> None:
         "summary": lambda: summary(chosen.path),
         "data": run_data,
         "bams": run_bams,
-        "speed": run_speed,
-        "large": lambda: large(chosen.locations),
     }[chosen.what]()
     sys.stdout.write(text + "\n")
 

@@ -105,7 +105,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for depth in (1000, 4000):
-        for model in (BatchNull("gain", MIXTURE, growing=False), TwoGroups(alternatives=MIXTURE)):
+        for model in (BatchNull("gain", MIXTURE), TwoGroups(alternatives=MIXTURE)):
             print(measured(model, depth, locations), flush=True)
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.variants_filters [--alleles 20000] [--level 1e-3]
 
-For every kind of location of `vbmodels.variants.read_kinds` (none is an artefact), numbers of the
+For every kind of location of `benchmarks.read_kinds` (none is an artefact), numbers of the
 allele's reads from 4 to 1000 and of the reference's from 20 to 3000. One line a filter: the share
 over all settings, the largest share of a setting, and where that was.
 """
@@ -14,8 +14,8 @@ from collections import defaultdict
 
 import numpy as np
 
+from benchmarks.read_kinds import KINDS, draw_reads, summed
 from vbmodels.variants.read_filters import judge, on_one_strand
-from vbmodels.variants.read_kinds import KINDS, draw_reads, summed
 
 OWN, REFERENCE = (4, 8, 20, 100, 1000), (20, 300, 3000)
 STRANDED = 1000  # alleles that Fisher's test is made for, one by one

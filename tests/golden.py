@@ -55,12 +55,9 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"model": "gp_logistic"},
     ],
     "variants": [
-        {"null": "exchangeable"},
-        {"alternative": "broad"},
-        {"test": "posterior_difference"},
-        {"test": "posterior_difference", "inference": "mean_field"},
-        {"test": "posterior_difference", "inference": "gibbs", "rows": 40},
-        {"test": "posterior_difference", "dispersion": "per_location"},
+        {"control": ""},
+        {"test": "posterior_difference", "inference": "mean_field", "dispersion": "per_location"},
+        {"max_iter": 300},
     ],
     "features": [
         {"bound": "text", "max_iter": 200},

@@ -84,7 +84,7 @@ class CaseFound:
 def model_of(model: Any, q: Any) -> Any:
     """Return the model that ``q`` is of: posteriors of older runs are of the exchangeable null."""
     if isinstance(model, BatchNull) and not isinstance(q, BatchGlobal):
-        return TwoGroups(model.sense, model.alternatives, model.compiled)
+        return TwoGroups(model.sense, model.alternatives)
     return model
 
 

@@ -61,7 +61,7 @@ def weighed(
     """
     loci = read_loci(paths, index)
     counts = read_counts(paths, index, "counts")
-    context = contexts_of(loci, counts, settings)
+    context = contexts_of(loci, settings)
     counts = replace(counts, member=members_of(columns, settings), context=context)
     least = float(probability.min())
     if least == 1.0:

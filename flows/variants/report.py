@@ -104,7 +104,7 @@ def report(
     if batch is not None:
         sections.append(batch_section(batch, settings.case, settings.compared_with))
         if batch.of_context is not None:
-            sections.append(context_section(batch, settings.types))
+            sections.append(context_section(batch))
         if settings.members:
             sections.append(panel_section(batch, settings))
     indels = [p.indels for p in parts if p.indels is not None]
@@ -147,7 +147,7 @@ def warnings_of(
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.compared_with)
-        warnings += context_warnings(batch, settings.types, settings.case, settings.compared_with)
+        warnings += context_warnings(batch, settings.case, settings.compared_with)
     not_run = filters_not_run(parts, settings)
     lacking = [n for n, why in not_run.items() if why.startswith((NO_STRANDS, NO_READS))]
     if lacking:

@@ -135,14 +135,13 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         "5e-4 controls that. Without a control: least rate, above 0 (the papers take 0.05).",
     )
     types: Annotated[
-        Literal["12", "6", "1", "trinucleotide", "strand"],
+        Literal["12", "trinucleotide"],
         BeforeValidator(lambda value: str(value) if type(value) is int else value),
     ] = Field(
         "12",
-        description="null batch: by what the difference varies: each of 12 substitutions, 6 pairs "
-        "with the complement on the other strand (G>T with C>A), 1 for all, trinucleotide: each "
-        "substitution by the bases beside it too, around the substitution's own (needs the FASTA), "
-        "or strand: by whether a location's reads are forward, reverse (four in five) or both.",
+        description="By what the error rates of case and control may differ: each of 12 "
+        "substitutions, or trinucleotide: each substitution by the bases before and behind it too "
+        "(needs the FASTA).",
     )
     alpha: Probability = Field(
         0.05, description="posterior_difference: a call needs P(difference > tau) > 1 - alpha."
@@ -229,11 +228,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
                 "several cases in one run share a control or a panel, and none is named; without "
                 "one give each case a run of its own"
             )
-        if self.test != "two_groups" or self.null != "batch":
-            asked = self.test if self.test != "two_groups" else "null exchangeable"
-            raise ValueError(
-                f"several cases in one run go with test two_groups and null batch, not with {asked}"
-            )
+        if self.test != "two_groups":
+            raise ValueError(f"several cases in one run need test two_groups, not {self.test}")
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if twice:
             raise ValueError(f"cases names {twice[0]!r} twice; name each case once")
@@ -285,12 +281,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
                 f"sample {twice[0]!r} is named twice among case, control and panel; each sample "
                 "has one role"
             )
-        if self.members and (self.test != "two_groups" or self.null != "batch"):
-            asked = self.test if self.test != "two_groups" else "null exchangeable"
-            raise ValueError(
-                "a panel goes with test two_groups and null batch, by which samples differ, not "
-                f"with {asked}"
-            )
+        if self.members and self.test != "two_groups":
+            raise ValueError(f"a panel needs test two_groups, not {self.test}")
         return self
 
     @model_validator(mode="after")
@@ -306,17 +298,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     def _a_fasta_for_contexts(self) -> VariantSettings:
         if self.types == "trinucleotide" and self.fasta is None:
             raise ValueError(
-                "types trinucleotide asks for the bases beside each location, and no FASTA is "
+                "types trinucleotide needs the bases beside each location, and no FASTA is "
                 "named: give --set fasta=FILE, or types=12"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _both_strands(self) -> VariantSettings:
-        if self.types == "strand" and self.strand != "both":
-            raise ValueError(
-                f"types strand asks for the reads of both strands, and strand is {self.strand}: "
-                "leave it at both, or give types=12"
             )
         return self
 

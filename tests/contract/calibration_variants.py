@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -19,7 +20,7 @@ from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.published.gibbs import gibbs
 from vbmodels.variants.published.rvd2 import RVD2, Errors, Global
-from vbmodels.variants.two_groups import BROAD, MIXTURE
+from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 LOCATIONS, REPLICATES, DEPTH = 80, 3, 2000
 Between = Callable[[np.random.Generator, np.ndarray], tuple[FloatArray, FloatArray]]
@@ -89,10 +90,10 @@ def two_groups_data(
     return Counts(counts, ref, of_case), changed, case
 
 
-def tested(rng: np.random.Generator, settings: VariantSettings, between: Between) -> Readings:
+def tested(rng: np.random.Generator, model: Any, between: Between) -> Readings:
     """Local fdr of every allele, calls at the default level, and the called rates' intervals."""
     counts, changed, mu = two_groups_data(rng, between)
-    model = FAMILY.model(settings)
+    settings = VariantSettings()
     q = fit(model, [counts], tol=settings.tol, max_iter=settings.max_iter).q
     at = model.anchored(q)
     table = model.table(at, units(counts))
@@ -109,12 +110,12 @@ def tested(rng: np.random.Generator, settings: VariantSettings, between: Between
 
 def two_groups(rng: np.random.Generator) -> Readings:
     """Samples that are exchangeable, by the null that says so."""
-    return tested(rng, VariantSettings(null="exchangeable"), no_batch)
+    return tested(rng, TwoGroups(alternatives=MIXTURE), no_batch)
 
 
 def batch_null(rng: np.random.Generator) -> Readings:
     """Samples that differ as batches do, by the default null."""
-    return tested(rng, VariantSettings(), batch)
+    return tested(rng, FAMILY.model(VariantSettings()), batch)
 
 
 def errors(

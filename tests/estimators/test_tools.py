@@ -112,7 +112,7 @@ def variants(data):
     tester = VariantTester(case="test", columns={"pos": "POS"}, tol=1e-4)
     folds = {"groups": rows["POS"].to_numpy(), "cv": GroupKFold(2)}
     return Case(
-        make_pipeline(tester), rows, None, {"varianttester__null": ["batch", "exchangeable"]}, folds
+        make_pipeline(tester), rows, None, {"varianttester__two_sided": [False, True]}, folds
     )
 
 

@@ -375,7 +375,7 @@ def test_partitions_do_not_matter_to_a_sample_either(capsys, counts, tmp_path):
 def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path):
     for i, extra in enumerate(
         (["test=posterior_difference", "tau=0.0005"], ["control="], ["two_sided=true"],
-         ["strict=true"], ["alternative=mixture"])
+         ["strict=true"])
     ):  # fmt: skip
         options = [x for e in extra for x in ("--set", e)]
         code, out, _ = run(capsys, "variants", counts, tmp_path / str(i), *FAST, *options, "--json")

@@ -40,7 +40,7 @@ def fitted():
 
 def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
     model, q, counts = fitted
-    settings = VariantSettings(null="exchangeable")
+    settings = VariantSettings()
     decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
     q = replace(q, pi=decision.pi)
     limit = detection.limits(model, q, counts, decision, settings)

@@ -11,7 +11,7 @@ a normal prior whose mean is global, or one M is shared, and M0 has a cap.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -20,8 +20,8 @@ from scipy.special import betaln
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.variants.hyperparameters import CAP, beta_maximum
 from vbmodels.variants.published import rvd2_kernels as kernels
-from vbmodels.variants.published.reference import LIMITS_LOG_M, newton_reference, sums_reference
 
+LIMITS_LOG_M = (0.0, float(np.log(1e7)))
 REACH = 1.0
 
 
@@ -121,15 +121,14 @@ class RVD2:
         sd of that prior.
     n_nodes
         Nodes of the quadrature over q(mu).
-    compiled
-        Whether to run the Numba kernel.
     """
 
+    passes: ClassVar[Any] = kernels
+    """The loops over locations."""
     inference: Literal["collapsed", "mean_field"] = "collapsed"
     dispersion: Literal["per_location", "shared"] = "shared"
     log_m_sd: float = 0.5
     n_nodes: int = 32
-    compiled: bool = True
 
     def __post_init__(self) -> None:
         if self.inference not in ("collapsed", "mean_field"):
@@ -167,8 +166,7 @@ class RVD2:
             local = _first_local(q, batch)
         log_m = np.full_like(local.log_m, q.log_m) if self.shared else local.log_m
         start = np.stack([np.log(local.delta), np.log(local.gamma), log_m], axis=1)
-        form = kernels.newton if self.compiled else newton_reference
-        found = form(
+        found = self.passes.newton(
             batch.r,
             batch.n,
             start,
@@ -182,8 +180,7 @@ class RVD2:
     def suff_stats(self, q: Global, batch: Errors, local: Local) -> Sums:
         """Return the sums over the locations, and their bound at ``q`` and ``local``."""
         log_m = np.full_like(local.log_m, q.log_m) if self.shared else local.log_m
-        form = kernels.sums if self.compiled else sums_reference
-        found: FloatArray = form(
+        found: FloatArray = self.passes.sums(
             batch.r,
             batch.n,
             np.stack([np.log(local.delta), np.log(local.gamma), log_m], axis=1),
