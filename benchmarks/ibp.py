@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from vbmodels.core.fit import fit
 from vbmodels.features.batch import feature_batch
-from vbmodels.features.gibbs import GibbsIBP
+from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.simulate import matched_f1, simulate_images

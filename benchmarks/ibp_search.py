@@ -61,7 +61,7 @@ def yardstick(q: Any, batch: FeatureBatch, nu: Any) -> float:
 
 def from_truth(batch: FeatureBatch, z: Any, sweeps: int = 200) -> tuple[Any, Any]:
     """Return coordinate ascent from the true features: parameters and nu."""
-    model = PolyaGammaIBP(z.shape[1], anneal=0)
+    model = PolyaGammaIBP(z.shape[1])
     shares = np.zeros((len(batch.count), z.shape[1]))
     np.add.at(shares, batch.row_of, z)
     nu = np.clip(shares / batch.count[:, None], 0.02, 0.98)

@@ -60,11 +60,9 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"max_iter": 300},
     ],
     "features": [
-        {"bound": "text", "max_iter": 200},
-        {"bound": "both", "starts": 2, "max_iter": 200},
-        {"gauge": "free"},
         {"variances": "each"},
-        {"inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
+        {"n_features": 6, "max_iter": 400},
+        {"inference": "multinomial", "max_iter": 300},
         {"inference": "laplace", "draws": 10, "warmup": 2, "max_iter": 60},
     ],
     "experts": [
