@@ -1,6 +1,6 @@
 """The IBP with categorical observations beside its rivals, and its speed.
 
-    python benchmarks/ibp.py images | collapsed | grouping | sweep [--seeds N] [--first SEED]
+    python -m benchmarks.ibp collapsed | grouping
 
 Real data are read from ../shared/data/features beside the repository. Times are CPU seconds of
 one thread. The rivals on held-out cells are in ibp_heldout.py.
@@ -18,9 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from vbmodels.core.fit import fit
 from vbmodels.features.batch import feature_batch
-from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.simulate import matched_f1, simulate_images
@@ -61,30 +59,6 @@ def table(name: str, rows: int | None = None) -> tuple[Codes, Codes]:
     if rows is not None:
         stacked = stacked[np.random.default_rng(99).permutation(len(stacked))[:rows]]
     return stacked, np.array(levels)
-
-
-def images(seeds: range) -> None:
-    """Section 5.1: exactly four features and their F1 from a cold start."""
-    for k in (6, 8, 10):
-        good, scores, seconds = 0, [], []
-        for seed in seeds:
-            codes, z = simulate_images(np.random.default_rng(seed))
-            batch = feature_batch(codes, np.full(36, 2))
-            begun = time.process_time()
-            done = fit(PolyaGammaIBP(k, alpha=0.5), [batch], seed=seed, tol=1e-6, max_iter=2000)
-            seconds.append(time.process_time() - begun)
-            (local,) = done.reduce.local_states(done.iterations - 1)
-            on = local.nu[batch.row_of] > 0.5
-            share = on.mean(0)
-            used = (share > 0.02) & (share < 0.98)
-            f1 = matched_f1(on[:, used], z) if used.sum() == 4 else 0.0
-            scores.append(f1)
-            good += f1 >= 0.85
-        say(
-            f"| K={k} | {good} of {len(seeds)} with exactly four features and F1 >= .85 | "
-            f"F1 {min(scores):.2f}-{max(scores):.2f} | "
-            f"{np.mean(seconds):.2f} s mean, {max(seconds):.2f} s most |"
-        )
 
 
 def collapsed(iterations: int = 40) -> None:
@@ -130,52 +104,13 @@ def grouping() -> None:
             f"{cost[0] / cost[1]:.1f} |")  # fmt: skip
 
 
-def sweep() -> None:
-    """One sweep of 43,093 x 52 synthetic rows at K = 25, its floor, and what grouping saves."""
-    codes, levels = table("SYNTHETIC_nesarc_like52")
-    model = PolyaGammaIBP(25)
-    for grouped in (False, True):
-        batch = feature_batch(codes, levels, grouped=grouped)
-        q, local = model.init(model.observe(batch), np.random.default_rng(0)), None
-        times = []
-        for _ in range(4):
-            begun = time.process_time()
-            local = model.local_step(q, batch, local)
-            q = model.global_step(q, model.suff_stats(q, batch, local))
-            times.append(time.process_time() - begun)
-        say(f"| sweep, K=25, grouped={grouped} | {len(batch.count)} distinct rows | "
-            f"{min(times):.2f} s |")  # fmt: skip
-    size = 26 * 26
-    a, b = np.ones((43_093, size)), np.ones((size, 52))
-    begun = time.process_time()
-    for _ in range(4):
-        a @ b
-    say(f"| floor: the four matrix products of a sweep | | {time.process_time() - begun:.2f} s |")
-    sampler = GibbsIBP(25, chains=1)
-    codes, levels = table("SYNTHETIC_nesarc_like52")
-    batch = feature_batch(codes, levels, grouped=False)
-    state, kept = sampler.init(sampler.observe(batch), np.random.default_rng(0)), None
-    times = []
-    for _ in range(4):
-        begun = time.process_time()
-        kept = sampler.local_step(state, batch, kept)
-        state = sampler.global_step(state, sampler.suff_stats(state, batch, kept))
-        times.append(time.process_time() - begun)
-    say(f"| one Gibbs iteration, K=25, one chain | | {min(times[1:]):.2f} s |")
-
-
 def main() -> None:
     """Run what was asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["images", "collapsed", "grouping", "sweep"])
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("what", choices=["collapsed", "grouping"])
     asked = parser.parse_args()
     with threadpool_limits(1):
-        if asked.what == "images":
-            images(range(asked.first, asked.first + asked.seeds))
-        else:
-            {"collapsed": collapsed, "grouping": grouping, "sweep": sweep}[asked.what]()
+        {"collapsed": collapsed, "grouping": grouping}[asked.what]()
 
 
 if __name__ == "__main__":

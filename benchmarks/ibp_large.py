@@ -20,9 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.ibp_search import LEVELS, MATCHED, USED, accuracies, searched
 from vbmodels.features.batch import MISSING, feature_batch
-from vbmodels.features.predict import missing_cells
 from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.predict import impute_sampled
+from vbmodels.features.predict import impute_sampled, missing_cells
 from vbmodels.features.simulate import simulate_table
 
 FEATURES, NEW, HIDDEN = 8, 10_000, 0.1

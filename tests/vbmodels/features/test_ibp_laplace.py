@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
-from vbmodels.features.published.held import HeldGlobal
 
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit, loop_of
@@ -16,6 +15,7 @@ from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 from vbmodels.features.batch import split_rows
 from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.published.held import HeldGlobal
 from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP, log_buffet
 from vbmodels.features.published.laplace_gibbs import LaplaceDraw, LaplaceGibbs, laplace
 from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
