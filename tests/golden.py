@@ -56,7 +56,8 @@ FORMS: dict[str, list[dict[str, object]]] = {
     ],
     "variants": [
         {"control": ""},
-        {"test": "posterior_difference", "inference": "mean_field", "dispersion": "per_location"},
+        {"test": "posterior_difference"},
+        {"test": "sampled_difference", "rows": 40},
         {"max_iter": 300},
     ],
     "features": [

@@ -224,7 +224,7 @@ class Variants:
         kept = [one.index for one in found if one.locations]
         if not kept:
             raise InputError([_nothing(source, found)])
-        urls = each(finish_partition, kept, settings, paths, chosen(found, settings), columns)
+        urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
         json_files.write(
             work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns)
         )
@@ -245,12 +245,10 @@ class Variants:
                 return TwoGroups(sense, MIXTURE)
             if settings.members:
                 return PanelNull(
-                    sense, MIXTURE, types=settings.types,
-                    contamination=settings.contamination, matched=bool(settings.control),
+                    sense, MIXTURE, types=settings.types, matched=bool(settings.control)
                 )  # fmt: skip
             return BatchNull(sense, MIXTURE, types=settings.types)
-        form = "collapsed" if settings.inference == "gibbs" else settings.inference
-        return Pair(RVD2(inference=form, dispersion=settings.dispersion))
+        return Pair(RVD2())
 
     def score(
         self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
@@ -266,7 +264,7 @@ class Variants:
         model = model_of(model, q)
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, batch)
-        elif settings.inference == "gibbs":
+        elif settings.test == "sampled_difference":
             evidence = variant_calls.drawn_differences(model, q, batch, settings, index)
         else:
             evidence = variant_calls.differences(model, q, batch, local, settings)

@@ -1,4 +1,4 @@
-"""Calibration of variants: the two-groups test, RVD2's intervals, and its sampler."""
+"""Calibration of variants: the two-groups test and the sampler of RVD2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vbmodels.variants.batch_null import SB_PSEUDO, SB_SD, TAU_CENTRE, TAU_RANGE
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.published.gibbs import gibbs
-from vbmodels.variants.published.rvd2 import RVD2, Errors, Global
+from vbmodels.variants.published.rvd2 import Errors, Global
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 LOCATIONS, REPLICATES, DEPTH = 80, 3, 2000
@@ -126,19 +126,6 @@ def errors(
     return Errors(rng.binomial(n, theta), n)
 
 
-def rvd2(rng: np.random.Generator) -> Readings:
-    """The 95 % interval of mu_j; the hyperparameters, drawn wide, are estimated by the fit."""
-    mu0, m0, m = np.exp(rng.uniform(np.log([5e-4, 30.0, 500.0]), np.log([2e-2, 3000.0, 2e4])))
-    mu = rng.beta(mu0 * m0, (1.0 - mu0) * m0, 60)
-    data = errors(rng, mu, np.full(60, m), DEPTH, REPLICATES)
-    settings = VariantSettings()
-    model = RVD2(settings.inference, settings.dispersion)
-    done = fit(model, [data], tol=settings.tol, max_iter=settings.max_iter)
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    q = stats.beta(local.delta, local.gamma)
-    return {"rate": inside(q.ppf(0.025), q.isf(0.025), mu)}
-
-
 def rvd2_ranks(rng: np.random.Generator) -> Readings:
     """Ranks of logit mu and log M at given hyperparameters, at 40 independent locations."""
     q = Global(a0=2.0, b0=200.0, log_m=7.0)
@@ -194,17 +181,4 @@ BATCH_NULL = (
         few=5,
     ),
 )
-RVD2_SHARED = (
-    Calibration(
-        form="variants, posterior_difference collapsed",
-        run=rvd2,
-        # The hyperparameters are points, so what they leave open is missing in the interval.
-        bounds={
-            "rate": Bounds(
-                large=(-0.015, 0.0), **SHARE, measured="1,000 runs: .9412 covered, +- .0016"
-            )
-        },
-        few=20,
-    ),
-    Calibration(form="variants, posterior_difference gibbs", run=rvd2_ranks, few=2),
-)
+RVD2_SAMPLED = (Calibration(form="variants, posterior_difference gibbs", run=rvd2_ranks, few=2),)

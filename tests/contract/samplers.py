@@ -93,7 +93,7 @@ CORPUS = (Draws(name="pooled gibbs", run=of_corpus),)
 
 def of_rates(warmup: int, draws: int, thin: int) -> Chains:
     data = Errors(np.array([[2, 3], [0, 1], [40, 55]]), np.full((3, 2), 500))
-    model = RVD2(dispersion="per_location")
+    model = RVD2()
     q = model.init(model.observe(data), np.random.default_rng(0))
     sizes = {"chains": CHAINS, "warmup": warmup, "draws": draws, "thin": thin}
     found = rvd2.gibbs(data, q, np.random.default_rng(0), log_m_sd=0.5, **sizes)

@@ -57,6 +57,7 @@ from vbmodels.variants.table import log_binomials, tabulate
 from vbmodels.variants.two_groups import Observed, of_fit, weighted
 
 MEMBER_SD = 0.5
+CONTAMINATION = 0.01
 OWN_CONTAMINATION = 1e-7  # of a control of the case's own person: a mix-up, no person's allele
 N_NODES = 28  # of a member's own grid
 SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -193,7 +194,7 @@ class PanelNull(BatchNull):
     parts: ClassVar[tuple[float, ...]] = (0.4, 0.1)
     members: ClassVar[Any] = kernels
     """The loops over members."""
-    contamination: float = 0.01
+    contamination: float = CONTAMINATION
     matched: bool = False
 
     def __post_init__(self) -> None:

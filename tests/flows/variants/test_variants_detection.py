@@ -108,14 +108,16 @@ def test_regions_histogram_and_quantiles():
     assert detection.quantile(counts, 0.95) is None
 
 
-def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, tmp_path):
+def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(detection, "CALLABLE_SHARE", 0.6)
+
     def carries(contig, reads, ref):
         reads[7, 0, ref[7]] -= 15
         reads[7, 0, (ref[7] + 1) % 4] += 15
 
     source = write_counts(tmp_path / "counts.parquet", contigs=("chr1",), change=carries)
     target = tmp_path / "out"
-    code, _, err = run(capsys, "variants", source, target, *QUICK, *options(callable_share=0.6))
+    code, _, err = run(capsys, "variants", source, target, *QUICK)
     assert code == 0, err
     place, record = open_run(str(target))
     limits = pq.read_table(place.table("detection"))

@@ -177,7 +177,7 @@ def test_roles_that_make_no_sense_are_refused(capsys, tmp_path, roles, message):
         ({"panel": "a,case"}, "'case' is named twice"),
         ({"panel": "a,control"}, "'control' is named twice"),
         ({"panel": "a", "test": "posterior_difference"}, "a panel needs test two_groups"),
-        ({"panel": "a", "test": "posterior_difference"}, "not with posterior_difference"),
+        ({"panel": "a", "test": "sampled_difference"}, "not sampled_difference"),
         ({"panel": "nobody"}, "a sample named 'nobody'"),
     ],
 )

@@ -18,7 +18,6 @@ from scipy.special import (
     polygamma,
 )
 
-from vbmodels.core.special import log_rising
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants import quadrature
 from vbmodels.variants.batch import N_TYPES
@@ -744,31 +743,6 @@ class Derivatives:
     hessian: FloatArray
 
 
-def _rising(a: FloatArray, r: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return (
-        log_rising(a, r),
-        digamma(a + r) - digamma(a),
-        polygamma(1, a + r) - polygamma(1, a),
-    )
-
-
-def collapsed_integrand(
-    r: IntArray, n: IntArray, m: FloatArray, l1: FloatArray, l2: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return F and its first two derivatives in log M, without binomials; [J, K] each."""
-    mu, nu, m = np.exp(l1), np.exp(l2), m[:, None]
-    value, first, second = (np.zeros_like(mu) for _ in range(3))
-    for i in range(r.shape[1]):
-        ri, ni = r[:, i, None], n[:, i, None]
-        a0, a1, a2 = _rising(m * mu, ri)
-        b0, b1, b2 = _rising(m * nu, ni - ri)
-        c0, c1, c2 = _rising(m, ni)
-        value += a0 + b0 - c0
-        first += mu * a1 + nu * b1 - c1
-        second += mu * mu * a2 + nu * nu * b2 - c2
-    return value, m * first, m * first + m * m * second
-
-
 def mean_field_integrand(
     n_used: FloatArray, m: FloatArray, l1: FloatArray, l2: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -836,7 +810,6 @@ def derivatives(
     gamma: FloatArray,
     log_m: FloatArray,
     prior: tuple[float, float, float, float],
-    mean_field: bool,
     size: int,
 ) -> Derivatives:
     """Return the bound of every location, without binomials, and its derivatives.
@@ -849,18 +822,13 @@ def derivatives(
         [J] the location's parameters.
     prior
         A0, B0, and mean and precision of the normal prior on log M (precision 0: none).
-    mean_field
-        Whether theta has its own factor, rather than being integrated out.
     size
         Nodes of the quadrature.
     """
     a0, b0, mean_log_m, precision = prior
     m, s = np.exp(log_m), delta + gamma
     l1, l2, w = beta_nodes(delta, gamma, size)
-    if mean_field:
-        f, f1, f2 = mean_field_integrand((n > 0).sum(axis=1).astype(float), m, l1, l2)
-    else:
-        f, f1, f2 = collapsed_integrand(r, n, m, l1, l2)
+    f, f1, f2 = mean_field_integrand((n > 0).sum(axis=1).astype(float), m, l1, l2)
     mean_f = (w * f).sum(axis=1)
     c1 = l1 - (digamma(delta) - digamma(s))[:, None]
     c2 = l2 - (digamma(gamma) - digamma(s))[:, None]
@@ -876,17 +844,16 @@ def derivatives(
             hessian[:, i, k] += (wf * ci * ck).sum(axis=1)
     gradient[:, 2] += (w * f1).sum(axis=1)
     hessian[:, 2, 2] += (w * f2).sum(axis=1)
-    if mean_field:
-        p, p_m, p_l, p_mm, p_ml, p_ll = _theta_terms(r, n, m, delta / s)
-        slope = np.stack([gamma, -delta], axis=1) / (s * s)[:, None]
-        bend = np.array([[-2.0 * gamma, delta - gamma], [delta - gamma, 2.0 * delta]]) / s**3
-        value += p
-        gradient[:, :2] += p_m[:, None] * slope
-        gradient[:, 2] += p_l
-        hessian[:, :2, :2] += p_mm[:, None, None] * slope[:, :, None] * slope[:, None, :]
-        hessian[:, :2, :2] += p_m[:, None, None] * np.moveaxis(bend, 2, 0)
-        hessian[:, :2, 2] += p_ml[:, None] * slope
-        hessian[:, 2, 2] += p_ll
+    p, p_m, p_l, p_mm, p_ml, p_ll = _theta_terms(r, n, m, delta / s)
+    slope = np.stack([gamma, -delta], axis=1) / (s * s)[:, None]
+    bend = np.array([[-2.0 * gamma, delta - gamma], [delta - gamma, 2.0 * delta]]) / s**3
+    value += p
+    gradient[:, :2] += p_m[:, None] * slope
+    gradient[:, 2] += p_l
+    hessian[:, :2, :2] += p_mm[:, None, None] * slope[:, :, None] * slope[:, None, :]
+    hessian[:, :2, :2] += p_m[:, None, None] * np.moveaxis(bend, 2, 0)
+    hessian[:, :2, 2] += p_ml[:, None] * slope
+    hessian[:, 2, 2] += p_ll
     scale = np.stack([delta, gamma, np.ones_like(s)], axis=1)
     gradient *= scale
     hessian[:, 2, :2] = hessian[:, :2, 2]
@@ -900,29 +867,15 @@ def derivatives(
 
 
 def rvd2_sums(
-    r: IntArray,
-    n: IntArray,
-    points: FloatArray,
-    prior: FloatArray,
-    mean_field: bool,
-    reach: float,
-    size: int,
+    r: IntArray, n: IntArray, points: FloatArray, prior: FloatArray, size: int
 ) -> FloatArray:
-    """Return [J, 4 or 8], see the kernel."""
+    """Return [J, 4], see the kernel."""
     given = (float(prior[0]), float(prior[1]), float(prior[2]), float(prior[3]))
     delta, gamma, log_m = np.exp(points[:, 0]), np.exp(points[:, 1]), points[:, 2]
-
-    def at(log_m: FloatArray) -> Derivatives:
-        return derivatives(r, n, delta, gamma, log_m, given, mean_field, size)
-
-    here = at(log_m)
+    here = derivatives(r, n, delta, gamma, log_m, given, size)
     total = digamma(delta + gamma)
     chosen = (gammaln(n + 1.0) - gammaln(r + 1.0) - gammaln(n - r + 1.0)).sum(axis=1)
-    columns = [here.value, digamma(delta) - total, digamma(gamma) - total, chosen]
-    if reach > 0.0:
-        columns += [here.gradient[:, 2], here.hessian[:, 2, 2]]
-        columns += [at(log_m + side).value - here.value for side in (-reach, reach)]
-    return np.stack(columns, axis=1)
+    return np.stack([here.value, digamma(delta) - total, digamma(gamma) - total, chosen], axis=1)
 
 
 def rvd2_newton(
@@ -930,23 +883,19 @@ def rvd2_newton(
     n: IntArray,
     start: FloatArray,
     prior: FloatArray,
-    mean_field: bool,
-    shared: bool,
     size: int,
     max_iter: int = 60,
 ) -> FloatArray:
     """Return [J, 3] (log delta, log gamma, log M).
 
     Newton with a Levenberg shift where minus the Hessian is not positive definite, steps of
-    at most 1.5, and halving until the bound does not fall. With a shared M it stands still.
+    at most 1.5, and halving until the bound does not fall.
     """
     point = start.copy()
     given = (float(prior[0]), float(prior[1]), float(prior[2]), float(prior[3]))
 
     def at(p: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        d = derivatives(
-            r[rows], n[rows], np.exp(p[:, 0]), np.exp(p[:, 1]), p[:, 2], given, mean_field, size
-        )
+        d = derivatives(r[rows], n[rows], np.exp(p[:, 0]), np.exp(p[:, 1]), p[:, 2], given, size)
         return d.value, d.gradient, d.hessian
 
     active = np.arange(len(point))
@@ -954,9 +903,6 @@ def rvd2_newton(
         if not active.size:
             break
         value, gradient, hessian = at(point[active], active)
-        if shared:
-            gradient[:, 2], hessian[:, 2, :], hessian[:, :, 2] = 0.0, 0.0, 0.0
-            hessian[:, 2, 2] = -1.0
         step = np.stack([_ascent(g, h) for g, h in zip(gradient, hessian, strict=True)])
         size_of = np.ones(len(active))
         far = np.abs(step).max(axis=1) >= 1e-4
