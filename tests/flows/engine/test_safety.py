@@ -266,11 +266,9 @@ def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capf
     common = (
         "--no-record",
         "--set",
-        "max_iter=3",
+        "max_iter=61",
         "--set",
         "n_features=2",
-        "--set",
-        "search=starts",
     )
     for arguments in (
         ("features", source, "s3://out", *common),
