@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -27,25 +26,23 @@ from ibp_rivals import (
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.fit import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch
 from vbmodels.features.forms import apply, make
-from vbmodels.features.gibbs import GibbsIBP, missing_cells
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.predict import impute
-from vbmodels.features.restarts import Restarts, leader, leading
+from vbmodels.features.predict import missing_cells
 
 Table = NDArray[np.float64]
 Draws = tuple[int, int, int]
 Method = Callable[[FeatureBatch, int], Table]
 SIZES = {
-    "npi40": {"factors": 7, "classes": 12, "sampler": 16, "variational": 8},
-    "youthdep26": {"factors": 3, "classes": 6, "sampler": 12, "variational": 6},
-    "mushroom23": {"factors": 10, "classes": 40, "sampler": 20, "variational": 16},
-    "krvskp": {"factors": 8, "classes": 40, "sampler": 12, "variational": 12},
-    "tmas": {"factors": 8, "classes": 12, "sampler": 12, "variational": 12},
-    "vote": {"factors": 4, "classes": 6, "sampler": 12, "variational": 12},
+    "npi40": {"factors": 7, "classes": 12, "sampler": 16},
+    "youthdep26": {"factors": 3, "classes": 6, "sampler": 12},
+    "mushroom23": {"factors": 10, "classes": 40, "sampler": 20},
+    "krvskp": {"factors": 8, "classes": 40, "sampler": 12},
+    "tmas": {"factors": 8, "classes": 12, "sampler": 12},
+    "vote": {"factors": 4, "classes": 6, "sampler": 12},
 }
 
 
@@ -57,23 +54,9 @@ def ibp_gibbs(batch: FeatureBatch, k: int, draws: Draws, seed: int) -> Table:
     return np.asarray(local.cells / local.cells.sum(1, keepdims=True))
 
 
-def ibp_vi(batch: FeatureBatch, k: int, seed: int) -> Table:
-    """Take the best of four variational starts, as the pipeline does."""
-    starts = (PolyaGammaIBP(k), PolyaGammaIBP(k, anneal=0))
-    model = Restarts(starts * 2, trial_sweeps=90)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        done = fit(model, [batch], seed=seed, tol=1e-6, max_iter=400)
-    at = leader(done.q)
-    local = leading(done.q, done.reduce.local_states(done.iterations - 1)[0])
-    rows, columns = missing_cells(batch)
-    nu = local.nu[batch.row_of][rows]
-    return impute(nu, at.mean, at.covariance, batch.levels, columns)
-
-
-def ibp_searched(batch: FeatureBatch, seed: int, prediction: str) -> Table:
-    """Take the pipeline's default search, its cells by sampled rows or by the mean."""
-    settings = FeatureOptions(prediction=prediction)
+def ibp_searched(batch: FeatureBatch, seed: int) -> Table:
+    """Take the pipeline's default."""
+    settings = FeatureOptions()
     model = make(settings)
     done = fit(model, [batch], seed=seed, tol=1e-6, max_iter=settings.max_iter)
     (local,) = done.reduce.local_states(done.iterations - 1)
@@ -83,7 +66,7 @@ def ibp_searched(batch: FeatureBatch, seed: int, prediction: str) -> Table:
 def methods(sizes: dict[str, int], draws: Draws) -> dict[str, Method]:
     """Return the methods by name."""
     factors, classes = sizes["factors"], sizes["classes"]
-    many, few = sizes["sampler"], sizes["variational"]
+    many = sizes["sampler"]
     one = (1, *draws[1:])
     return {
         "marginal frequencies": lambda b, s: margins(b),
@@ -95,10 +78,7 @@ def methods(sizes: dict[str, int], draws: Draws) -> dict[str, Method]:
         f"multinomial mixture ({classes}) by Gibbs": lambda b, s: multinomial_mixture(
             b, classes, draws, s
         ),
-        f"IBP, variational (K={few})": lambda b, s: ibp_vi(b, few, s),
-        "IBP, searched, mean": lambda b, s: ibp_searched(b, s, "mean"),
-        "IBP, searched, sampled rows": lambda b, s: ibp_searched(b, s, "sampled"),
-        "IBP, searched, stacked (default)": lambda b, s: ibp_searched(b, s, "stacked"),
+        "IBP, searched (default)": ibp_searched,
         "one logistic regression a column": lambda b, s: logistic_columns(b),
         f"IBP, PG-Gibbs (K={many}), 1 chain": lambda b, s: ibp_gibbs(b, many, one, s),
         f"IBP, PG-Gibbs (K={many})": lambda b, s: ibp_gibbs(b, many, draws, s + 1),

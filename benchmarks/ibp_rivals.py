@@ -15,9 +15,8 @@ from sklearn.decomposition import FactorAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from vbmodels.features.batch import FeatureBatch, signs_of
-from vbmodels.features.gibbs import missing_cells
 from vbmodels.features.gibbs_kernels import draw_omega, row_keys
-from vbmodels.features.predict import category_probabilities
+from vbmodels.features.predict import category_probabilities, missing_cells
 from vbmodels.features.published.latent_classes import by_bic
 from vbmodels.features.published.latent_classes import latent_classes as one_fit
 

@@ -1,17 +1,12 @@
-"""The search for features on tables whose features are known, beside the race of starts.
+"""The search for features on tables whose features are known, beside fits from the truth.
 
-    python -m benchmarks.ibp_search --rows 200 --features 4 --first 100 --seeds 20 [--sampler]
+    python -m benchmarks.ibp_search --rows 200 --features 4 --first 100 --seeds 20
 
 Tables have 30 columns of 2 to 5 categories, weights of sd 2, and features that 15 to 50 % of the
 rows have. A feature is matched where more than nine rows of ten agree with it or its complement,
-each found feature being used once. Three fits of every table in one run: the default search, the
-race of annealed and plain starts (the default before), and coordinate ascent started at the truth.
-The yardstick is the true bound by Monte Carlo with the same 64 random numbers for all.
-
-``--ways`` names those of the three that run; the truth's always does.
-
-With ``--sampler`` the features that each of three Gibbs chains holds, and those that are reported
-once the chains are merged.
+each found feature being used once. Two fits of every table: the default search, and coordinate
+ascent started at the truth. The yardstick is the true bound by Monte Carlo with the same 64 random
+numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from vbmodels.core.fit import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch
-from vbmodels.features.forms import apply, best_of, make, merged_chains, rows_of
+from vbmodels.features.forms import best_of, make, rows_of
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.simulate import simulate_table
@@ -61,7 +56,7 @@ def yardstick(q: Any, batch: FeatureBatch, nu: Any) -> float:
 
 def from_truth(batch: FeatureBatch, z: Any, sweeps: int = 200) -> tuple[Any, Any]:
     """Return coordinate ascent from the true features: parameters and nu."""
-    model = PolyaGammaIBP(z.shape[1], anneal=0)
+    model = PolyaGammaIBP(z.shape[1])
     shares = np.zeros((len(batch.count), z.shape[1]))
     np.add.at(shares, batch.row_of, z)
     nu = np.clip(shares / batch.count[:, None], 0.02, 0.98)
@@ -74,27 +69,24 @@ def from_truth(batch: FeatureBatch, z: Any, sweeps: int = 200) -> tuple[Any, Any
     return q, model.local_step(q, batch, FeatureLocal(nu)).nu
 
 
-def searched(batch: FeatureBatch, seed: int, **options: Any) -> tuple[Any, Any, int]:
-    """Return the fit of a form: parameters, nu, passes over the rows."""
-    settings = FeatureOptions(**options)
+def searched(batch: FeatureBatch, seed: int) -> tuple[Any, Any, int]:
+    """Return the default fit: parameters, nu, passes over the rows."""
+    settings = FeatureOptions()
     done = fit(make(settings), [batch], seed=seed, tol=settings.tol, max_iter=settings.max_iter)
     (local,) = done.reduce.local_states(done.iterations - 1)
     return best_of(done.q), rows_of(done.q, local).nu, done.iterations
 
 
-def one(
-    seed: int, rows: int, features: int, missing: float, asked: list[str], say: Any
-) -> dict[str, Any]:
-    """Fit one table in the ways that are asked for; return for each what was found."""
+def one(seed: int, rows: int, features: int, missing: float, say: Any) -> dict[str, Any]:
+    """Fit one table in both ways; return for each what was found."""
     codes, z = table(seed, rows, features, missing)
     batch = feature_batch(codes, LEVELS)
     ways = {
         "search": lambda: searched(batch, seed),
-        "starts": lambda: searched(batch, seed, search="starts"),
         "truth": lambda: (*from_truth(batch, z), 204),
     }
     found = {}
-    for name, run in ((n, r) for n, r in ways.items() if n in asked or n == "truth"):
+    for name, run in ways.items():
         begun = time.process_time()
         q, nu, passes = run()
         cpu = time.process_time() - begun
@@ -116,23 +108,6 @@ def one(
     return found
 
 
-def sampled(seed: int, rows: int, features: int, missing: float) -> str:
-    """Sample one table; return how many features chains hold and how good the merged ones are."""
-    codes, z = table(seed, rows, features, missing)
-    batch = feature_batch(codes, LEVELS, grouped=False)
-    options = FeatureOptions(inference="gibbs")
-    model, begun = make(options), time.process_time()
-    done = fit(model, [batch], seed=seed, max_iter=model.last + 1)
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    found = merged_chains(model, done.q, options)
-    right = accuracies(apply(model, done.q, batch, local, options).features > 0.5, z)
-    return (
-        f"seed {seed}: chains hold {found.used.tolist()}, {found.member.shape[1]} different, "
-        f"{len(found.chosen.index)} reported, in {found.found_by.tolist()} chains, accuracy "
-        f"{right.mean():.3f}, least {right.min():.3f}, {time.process_time() - begun:.1f} s"
-    )
-
-
 def main() -> None:
     """Run what was asked and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -141,8 +116,6 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--missing", type=float, default=0.0)
-    parser.add_argument("--ways", nargs="+", default=["search", "starts"])
-    parser.add_argument("--sampler", action="store_true")
     asked = parser.parse_args()
 
     def say(text: str) -> None:
@@ -151,11 +124,7 @@ def main() -> None:
     with threadpool_limits(1):
         searched(feature_batch(table(0, 60, 2, 0.0)[0], LEVELS), 0)  # compiles
         seeds = range(asked.first, asked.first + asked.seeds)
-        if asked.sampler:
-            for s in seeds:
-                say(sampled(s, asked.rows, asked.features, asked.missing))
-            return
-        runs = [one(s, asked.rows, asked.features, asked.missing, asked.ways, say) for s in seeds]
+        runs = [one(s, asked.rows, asked.features, asked.missing, say) for s in seeds]
     say("| | exact | matched | accuracy | yardstick >= truth's - 5, >= truth's | passes | CPU s |")
     say("|---|---|---|---|---|---|---|")
     for name in runs[0]:

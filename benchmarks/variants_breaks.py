@@ -4,9 +4,9 @@
     python -m benchmarks.variants_breaks summary OUT.jsonl
 
 Every scenario of `vbmodels.variants.scenarios`, each method on the same counts: the batch-aware
-null (the default, with noise=multiplicative, and with types=trinucleotide or strand), the
-exchangeable null, Fisher's exact test on pooled reads and a beta-binomial likelihood ratio, both
-with Benjamini and Hochberg at .05. One JSON line a run.
+null (the default, and with types=trinucleotide), the exchangeable null, Fisher's exact test on
+pooled reads and a beta-binomial likelihood ratio, both with Benjamini and Hochberg at .05. One JSON
+line a run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from scipy import stats
@@ -33,15 +32,13 @@ from vbmodels.variants.calls import (
     local_fdr,
     prior_from_bayes_factors,
 )
-from vbmodels.variants.scenarios import FINDS, NULLS, SCENARIOS, simulate_scenario, strands
+from vbmodels.variants.scenarios import FINDS, NULLS, SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 LEVEL = 0.05
 BATCH = {
-    "batch": BatchNull(alternatives=MIXTURE, growing=False),
-    "multiplicative": BatchNull(alternatives=MIXTURE),
-    "contexts": BatchNull(alternatives=MIXTURE, growing=False, types="trinucleotide"),
-    "strands": BatchNull(alternatives=MIXTURE, growing=False, types="strand"),
+    "batch": BatchNull(alternatives=MIXTURE),
+    "contexts": BatchNull(alternatives=MIXTURE, types="trinucleotide"),
 }
 METHODS = (*BATCH, "exchangeable", "fisher", "beta_binomial")
 
@@ -125,9 +122,7 @@ def one_run(name: str, seed: int) -> dict:
     counts, of, true, row = drawn(name, seed)
     for method in METHODS:
         if method in BATCH:
-            of_strands = method == "strands"
-            context = strands(SCENARIOS[name], len(counts)) if of_strands else counts.context
-            calls, about = two_groups(BATCH[method], replace(counts, context=context))
+            calls, about = two_groups(BATCH[method], counts)
         elif method == "exchangeable":
             calls, about = two_groups(TwoGroups(alternatives=MIXTURE), counts)
         else:

@@ -78,7 +78,7 @@ def counted(folder: Path, what: ReadScenario, length: int) -> tuple[Indels, Unit
 
 def by_two_groups(of: Units) -> np.ndarray:
     """Return which units are called, and are alleles that reads show."""
-    model = BatchNull("gain", MIXTURE, growing=False)
+    model = BatchNull("gain", MIXTURE)
     q = drive(model, sums_of(model, of), seed=0, tol=1e-4, max_iter=1000).q
     at = model.anchored(q)
     log_m0, log_m1, _ = model.reweigh(at, model.table(at, of))

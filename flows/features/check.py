@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from flows.data import partition
 from flows.data.checks import Checker
 from flows.data.levels import Levels, count_levels, merge_levels
 from flows.data.names import as_text
+from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import InputError
@@ -36,7 +36,7 @@ def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     checker = Checker(CATEGORIES_IN.of(settings), file.url)
     levels: list[dict[str, Levels]] = []
     try:
-        for table in checker.slabs(tables_of.read_slabs(file.url, settings.form)):
+        for table in checker.slabs(slabs(file.url)):
             cells = tables_of.in_columns(table)
             cells.pop(tables_of.ID, None)
             levels.append(tables_of.levels_of(cells, settings.missing))
@@ -50,7 +50,7 @@ def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """List the faults of a file's columns."""
     table = CATEGORIES_IN.of(settings)
     try:
-        checker, _ = partition.look(file.url, table, partial(tables_of.in_form, form=settings.form))
+        checker, _ = partition.look(file.url, table)
     except InputError as error:
         return CheckedTable(0, error.faults)
     columns = {name: Levels({}, 0) for name in table.others_in(list(checker.columns))}

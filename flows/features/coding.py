@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import bearable, feature_batch
 from vbmodels.features.completion.searched import CompletedIBP
-from vbmodels.features.search import ITERATIONS, SearchIBP
+from vbmodels.features.search import ITERATIONS
 
 _NAMED = 20
 
@@ -73,9 +72,9 @@ def read_cells(
     part: Part, settings: FeatureSettings
 ) -> tuple[pa.Array, dict[str, pa.Array], list[CheckedPiece]]:
     """Return the names of a partition's rows, its columns, and what its check found."""
-    table, form = CATEGORIES_IN.of(settings), partial(tables_of.in_form, form=settings.form)
+    table = CATEGORIES_IN.of(settings)
     ids, columns, pieces = [], [], []
-    for _, checker, rows in partition.checked(part, table, form):
+    for _, checker, rows in partition.checked(part, table):
         cells = tables_of.in_columns(rows)
         ids.append(cells.pop(tables_of.ID))
         columns.append({n: tables_of.without(c, settings.missing) for n, c in cells.items()})
@@ -175,7 +174,7 @@ def _settle(
 def _refuse_few_sweeps(settings: FeatureSettings) -> None:
     """Refuse a search that would be stopped while its chains draw: it would leave no fit."""
     model = make(settings)
-    searches = isinstance(model, SearchIBP | CompletedIBP)
+    searches = isinstance(model, CompletedIBP)
     if not searches or settings.max_iter > ITERATIONS:
         return
     raise InputError(
@@ -185,7 +184,7 @@ def _refuse_few_sweeps(settings: FeatureSettings) -> None:
                 column="max_iter",
                 expected=f"more than the {ITERATIONS} sweeps of the search's chains",
                 found=str(settings.max_iter),
-                remedy="raise max_iter, or take search=starts",
+                remedy="raise max_iter",
             )
         ]
     )
@@ -246,7 +245,7 @@ def _build(
         codes,
         levels,
         np.arange(first, first + len(codes)),
-        grouped=settings.group and settings.inference == "variational",
+        grouped=settings.group and settings.inference != "laplace",
     )
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))

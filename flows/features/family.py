@@ -22,14 +22,14 @@ from flows.features import coding as feature_coding
 from flows.features import ingest as tables_of
 from flows.features import models as feature_models
 from flows.features.check import CheckedTable, checked_file
-from flows.features.models import Hyperparameters
+from flows.features.naming import meaning_sums
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.naming import meaning_sums
 from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
+from vbmodels.features.polya_gamma import FeatureGlobal
 
 _NAMED = 20
 
@@ -150,8 +150,7 @@ class FeaturesFamily:
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
-        found = feature_models.hyperparameters(model, q)
-        return [row for at in found for row in _global_rows(at)]
+        return _global_rows(feature_models.best_of(q))
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[FeatureSummary],
@@ -182,20 +181,20 @@ def _refuse_many_rows(rows: int) -> None:
                 column="inference",
                 expected=f"at most {LARGEST_LAPLACE:,} rows for the collapsed sampler (laplace)",
                 found=f"{rows:,}",
-                remedy="set inference to gibbs or variational",
+                remedy="set inference to variational",
             )
         ]
     )
 
 
-def _global_rows(at: Hyperparameters) -> list[Parameter]:
-    sigma2, each = at.sigma2.tolist(), f"{at.prefix}fitted feature"
-    rows = [Parameter("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
-    if sigma2 and np.all(at.sigma2 == sigma2[0]):
-        rows.append(Parameter("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
+def _global_rows(at: FeatureGlobal) -> list[Parameter]:
+    sigma2 = (0.5 * np.atleast_1d(at.variance)).tolist()
+    rows = [Parameter("alpha", "alpha", at.alpha)]
+    if sigma2 and len(set(sigma2)) == 1:
+        rows.append(Parameter("sigma2", "sigma2", sigma2[0]))
     else:
-        rows += [Parameter("sigma2", f"{each} {k}", v) for k, v in enumerate(sigma2)]
-    rows += [Parameter("share", f"{each} {k}", float(s)) for k, s in enumerate(at.share)]
+        rows += [Parameter("sigma2", f"fitted feature {k}", v) for k, v in enumerate(sigma2)]
+    rows += [Parameter("share", f"fitted feature {k}", float(s)) for k, s in enumerate(at.share)]
     return rows
 
 

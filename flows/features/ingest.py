@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data.levels import Levels, count_levels
-from flows.data.slabs import slabs
-from flows.features.nesarc import Form, read_nesarc
 from vbmodels.core.levels import rare_levels
 from vbmodels.core.state import IntArray
 
@@ -32,17 +30,6 @@ class Column:
     counts: tuple[int, ...]
     missing: int
     joined: tuple[str, ...] = ()
-
-
-def read_slabs(url: str, form: Form = "table") -> Iterator[tuple[int, pa.Table]]:
-    """Yield (first row, rows) of a file piece by piece."""
-    for first, table in slabs(url):
-        yield first, in_form(table, url, form)
-
-
-def in_form(rows: pa.Table, url: str, form: Form = "table") -> pa.Table:
-    """Return a file's rows as those of a table."""
-    return rows if form == "table" else read_nesarc(rows.combine_chunks(), form, url)
 
 
 def in_columns(table: pa.Table) -> dict[str, pa.Array]:

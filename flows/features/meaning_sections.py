@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from flows.features.models import Stability
+from flows.features.naming import NAMED, ColumnContrast, Meaning
 from flows.report import plots
 from flows.report.page import Grid, Section
-from vbmodels.features.naming import NAMED, ColumnContrast, Meaning
 
 MOST_COLUMNS = 12  # of the input, in the table of a feature
 MOST_CATEGORIES = 60  # in the heat map
@@ -37,7 +37,6 @@ def meaning_results(
 ) -> list[dict[str, Any]]:
     """Return what the features are, for run.json."""
     told = stable.found_by
-    of = "chains" if stable.chains else "other_starts"
     return [
         {
             "feature": k + 1,
@@ -46,7 +45,7 @@ def meaning_results(
             "prevalence_sd": meaning.prevalence_sd,
             "sure_rows": meaning.sure,
             "covariance": meaning.covariance,
-            of: stable.of if told is not None else None,
+            "other_starts": stable.of if told is not None else None,
             "found_by": int(told[k]) if told is not None else None,
             "columns": [
                 {
@@ -100,8 +99,7 @@ def meaning_sections(
         )
         for k, meaning in enumerate(found)
     ]
-    who = "chains with it" if stable.chains else "other starts with it"
-    heads = ("feature", "name", "rows", "sure rows", "of the covariance", who)
+    heads = ("feature", "name", "rows", "sure rows", "of the covariance", "other starts with it")
     note = (
         "A name has the columns that the feature changes most, doubt counted against them. Rows: "
         "share with the feature, and what the doubt about rows adds to it; sure rows: "
@@ -118,8 +116,6 @@ def meaning_sections(
 
 def _found_by(found: int, stable: Stability) -> str:
     """Say so where a feature is not in every chain, or in no other start."""
-    if stable.chains:
-        return "" if found == stable.of else f" {found} of {stable.of} chains have it."
     return "" if found else " No other start has it: take it with care."
 
 

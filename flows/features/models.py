@@ -11,26 +11,23 @@ from flows.features.settings import FeatureSettings
 from vbmodels.features import forms
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.forms import (
-    Hyperparameters,
     Reported,
     RowFindings,
     Stability,
+    best_of,
     judged_cells,
     make,
-    merged_chains,
     stability,
 )
 
 __all__ = [
-    "Hyperparameters",
     "Reported",
     "RowFindings",
     "Stability",
     "apply",
-    "hyperparameters",
+    "best_of",
     "judged_cells",
     "make",
-    "merged_chains",
     "read",
     "stability",
 ]
@@ -40,12 +37,6 @@ def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
     """Return a fit as it is reported; see `vbmodels.features.forms.read`."""
     with _told():
         return forms.read(model, q, settings)
-
-
-def hyperparameters(model: Any, q: Any) -> list[Hyperparameters]:
-    """Return the hyperparameters; see `vbmodels.features.forms.hyperparameters`."""
-    with _told():
-        return forms.hyperparameters(model, q)
 
 
 def apply(

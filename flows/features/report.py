@@ -12,13 +12,13 @@ from flows.features.fit_sections import fit_section
 from flows.features.ingest import Column
 from flows.features.meaning_sections import feature_name, meaning_results, meaning_sections
 from flows.features.models import Reported, stability
+from flows.features.naming import MeaningSums, meanings
 from flows.features.sections import column_section, occurrence_sections, profile_sections
 from flows.features.settings import FeatureSettings
 from flows.report.page import Findings
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import IntArray
 from vbmodels.features.completion.judged import Judged, together
-from vbmodels.features.naming import MeaningSums, meanings
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
 
 MOST_PATTERNS = 20
@@ -128,7 +128,7 @@ def report(
         ):
             beside = compare(hidden, levels)
             results[f"filling_beside_{name}"] = None if beside is None else asdict(beside)
-    fitted, told = fit_section(model, q, results, settings)
+    fitted, told = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
     warnings += told
     width = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
@@ -179,7 +179,7 @@ def _none_kept(rows: int, settings: FeatureSettings) -> str:
     return (
         f"{text} That is what the search found, not a proof that there is none: it can miss "
         f"features that the same bound would prefer. Try another n_features than "
-        f"{settings.n_features} or another seed, or inference=gibbs."
+        f"{settings.n_features} or another seed."
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
 from vbmodels.features.options import FeatureOptions
 
-_AFTER_DRAWS = {"gibbs": 1, "laplace": 9}
-"""Sweeps after the last draw: one that writes it down, or those that set the weights."""
+AFTER_DRAWS = 9
+"""Sweeps after the last draw of laplace: those that set the weights."""
+LEAST_MULTINOMIAL = 24
+"""Fewest sweeps of multinomial, of which all but one may be halved steps and set weights."""
 
 
 class FeatureSettings(declared(FeatureOptions)):  # type: ignore[misc]
@@ -26,17 +28,12 @@ class FeatureSettings(declared(FeatureOptions)):  # type: ignore[misc]
     page = "docs/pipelines/features.md"
     first = ("n_features", "missing", "inference", "starts", "least_rows")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("form", "max_levels", "group"),
+        "data": ("max_levels", "group"),
         "output": ("flip_above",),
-        "expert": ("gauge", "alpha", "sigma2", "anneal", "chains", "warmup", "draws"),
+        "expert": ("alpha", "sigma2", "warmup", "draws"),
     }
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
-    form: Literal["table", "nesarc_criteria", "nesarc_diagnoses"] = Field(
-        "table",
-        description="table: id and columns of categories; nesarc_criteria, nesarc_diagnoses: the "
-        "public file of NESARC wave 1, read as 52 criteria or 20 diagnoses.",
-    )
     max_levels: int = Field(
         100,
         ge=2,
@@ -50,12 +47,14 @@ class FeatureSettings(declared(FeatureOptions)):  # type: ignore[misc]
 
     @model_validator(mode="after")
     def _enough_sweeps(self) -> FeatureSettings:
-        if self.inference == "variational":
-            return self
-        least = self.warmup + self.draws + _AFTER_DRAWS[self.inference]
+        least = {
+            "variational": 1,
+            "multinomial": LEAST_MULTINOMIAL,
+            "laplace": self.warmup + self.draws + AFTER_DRAWS,
+        }[self.inference]
         if self.max_iter < least:
             raise ValueError(
-                f"max_iter must be at least {least}, for warmup and draws with inference "
-                f"{self.inference}, not {self.max_iter}"
+                f"max_iter must be at least {least} with inference {self.inference}, not "
+                f"{self.max_iter}"
             )
         return self

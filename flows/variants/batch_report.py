@@ -24,8 +24,7 @@ def null_of(model: Any, q: Any) -> str:
         f"{name} x{np.exp(b):.2f}" for name, b in zip(names_of_types(), q.shift, strict=True)
     )
     if q.of_context is not None:
-        by = "the strand of the reads" if model.types == "strand" else "the bases beside it"
-        factors += f"; by {by} too, in the posterior's context_shift"
+        factors += "; by the bases beside it too, in the posterior's context_shift"
     against = "panel's" if isinstance(model, PanelNull) else "control's"
     return (
         f"batch: without a variant the case's error rates are the {against} times a factor by "

@@ -26,8 +26,11 @@ from vbmodels.variants.published.difference_gibbs import LEVELS as QUANTILES
 from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.published.pair import Pair, samples
 from vbmodels.variants.published.posterior_difference import compare, germline
+from vbmodels.variants.published.rvd2 import RVD2
 from vbmodels.variants.two_groups import TwoGroups
 
+ALPHA = 0.05  # a call of RVD2 needs P(difference > tau) > 1 - ALPHA
+SAMPLER = Sampler(log_m_sd=RVD2().log_m_sd)
 CHUNK = 200  # locations whose tables are held at once: 8 MiB, near the processor
 LOW = -30.0
 BINS = 600
@@ -139,30 +142,25 @@ def drawn_differences(
     Some locations at a time, each lot by a stream of its own, from the seed, the partition and
     the lot: where partitions are cut anew, other numbers are drawn.
     """
-    sampler = Sampler(
-        settings.chains, settings.warmup, settings.draws, settings.thin,
-        0.0 if model.model.shared else model.model.log_m_sd,
-    )  # fmt: skip
     lots = []
     for start in range(0, len(batch), CHUNK):
         rng = np.random.default_rng([settings.seed, index, start])
         lot = batch.take(slice(start, start + CHUNK))
-        lots.append(_drawn_lot(model, q, lot, settings, sampler, rng))
+        lots.append(_drawn_lot(model, q, lot, settings, rng))
     return Evidence(*(np.concatenate(column) for column in zip(*lots, strict=True)))
 
 
 def _drawn_lot(
-    model: Pair, q: Any, lot: Counts, settings: VariantSettings, sampler: Sampler,
-    rng: np.random.Generator,
+    model: Pair, q: Any, lot: Counts, settings: VariantSettings, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
     of_case, of_control = samples(lot)
-    case = sample_rates(of_case, q.case, rng, sampler)
+    case = sample_rates(of_case, q.case, rng, SAMPLER)
     mixing = np.stack([case.r_hat, case.ess], axis=1)
     if not settings.control:
         p = (case.draws > settings.tau).mean(axis=0)
         control_rate = _beta_rate(model.local_step(q, lot, None).control)
         return log_odds(p, len(case.draws)), case.moments, control_rate, mixing
-    control = sample_rates(of_control, q.control, rng, sampler)
+    control = sample_rates(of_control, q.control, rng, SAMPLER)
     p = exceedance(case.draws, control.draws, settings.tau)
     if settings.two_sided:
         p = np.maximum(p, exceedance(control.draws, case.draws, settings.tau))
@@ -223,7 +221,7 @@ def decide(
     # A bin counts by its lower edge: what is called from there on is then all of it.
     score = np.concatenate([edges[used], high])
     weight = np.concatenate([low[used], np.ones(len(high))]).astype(float)
-    if settings.test == "posterior_difference":
+    if settings.test != "two_groups":
         return _papers_decision(score, weight, settings)
     if refit:
         centre = np.where(np.arange(len(score)) < used.sum(), 0.5 * -LOW / BINS, 0.0)
@@ -259,6 +257,6 @@ def _papers_decision(score: FloatArray, weight: FloatArray, settings: VariantSet
     p = np.repeat(np.minimum(tail, 1.0), weight.astype(int))
     first = np.concatenate([[0], np.cumsum(weight.astype(int))[:-1]])
     q = benjamini_hochberg(p)[first] if p.size else np.zeros(0)
-    limit = np.log1p(-settings.alpha) - np.log(settings.alpha)
+    limit = np.log1p(-ALPHA) - np.log(ALPHA)
     least = float(np.nextafter(limit, np.inf))  # P must exceed 1 - alpha
     return Decision(0.5, *_thinned(score, q), least, int(weight[score >= least].sum()))

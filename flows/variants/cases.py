@@ -151,7 +151,7 @@ def to_fit(cases: Cases, settings: VariantSettings) -> list[ToFit]:
             of_cases.setdefault(case, []).append(one)
     found = []
     for case, own in of_cases.items():
-        probability = chosen(own, settings)
+        probability = chosen(own)
         found += [ToFit(one.index, case, part, probability) for part, one in enumerate(own)]
     return sorted(found, key=lambda one: one.index)
 

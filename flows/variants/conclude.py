@@ -84,7 +84,7 @@ class CaseFound:
 def model_of(model: Any, q: Any) -> Any:
     """Return the model that ``q`` is of: posteriors of older runs are of the exchangeable null."""
     if isinstance(model, BatchNull) and not isinstance(q, BatchGlobal):
-        return TwoGroups(model.sense, model.alternatives, model.compiled)
+        return TwoGroups(model.sense, model.alternatives)
     return model
 
 
@@ -187,7 +187,7 @@ def _write_loci(
     limit = detection.limits(model, q, counts, decision, settings)
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)
-    regions = detection.bed(detection.callable_regions(limit, loci, settings.callable_share))
+    regions = detection.bed(detection.callable_regions(limit, loci, detection.CALLABLE_SHARE))
     return replace(found, limits=detection.histogram(limit), callable=regions)
 
 

@@ -1,4 +1,4 @@
-"""What is said of differences between case and control by context: bases beside it, or strand."""
+"""What is said of differences between case and control by the bases before and behind it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ from flows.report.page import Grid, Section
 from flows.variants.batch_report import LEAST_SHIFT
 from vbmodels.core.state import IntArray
 from vbmodels.variants.batch_null import BatchGlobal, names_of_types
-from vbmodels.variants.contexts import STRANDS, names_of_contexts
+from vbmodels.variants.contexts import names_of_contexts
 
 MOST_TOLD, MOST_SHOWN = 3, 12
 LEAST_Z = 5.0  # of 192, whose errors are given b_t and some 1.3 times too small
-WHAT = {"trinucleotide": "the bases beside them", "strand": "the strand of the reads"}
-WHERE = {
-    "trinucleotide": "by the bases beside a location",
-    "strand": "by the strand that a location's reads lie on",
-}
 
 
 def marked(q: BatchGlobal) -> IntArray:
@@ -31,11 +26,11 @@ def marked(q: BatchGlobal) -> IntArray:
     return order[sure.ravel()[order]]
 
 
-def context_warnings(q: BatchGlobal, types: str, case: str, control: str) -> list[str]:
+def context_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     """Say in which contexts errors differ from those of their substitution elsewhere."""
     if q.of_context is None:
         return []
-    names, found = names_of_contexts(types), marked(q)
+    names, found = names_of_contexts(), marked(q)
     if not len(found):
         return []
     some = ", ".join(
@@ -43,25 +38,22 @@ def context_warnings(q: BatchGlobal, types: str, case: str, control: str) -> lis
     )
     more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
     return [
-        f"Errors of {case} against {control} differ by {WHAT[types]} ({some}{more}): this "
+        f"Errors of {case} against {control} differ by the bases beside them ({some}{more}): this "
         "was taken as the null; oxidation or deamination is likely."
     ]
 
 
-def context_section(q: BatchGlobal, types: str) -> Section:
+def context_section(q: BatchGlobal) -> Section:
     """Return the differences by substitution and context, as a picture and a table."""
     assert q.of_context is not None
     assert q.context_se is not None
-    names = names_of_contexts(types)
+    names = names_of_contexts()
     size = q.of_context.shape[1]
-    by_strand = types == "strand"
-    columns = STRANDS if by_strand else [f"{name[0]}_{name[-1]}" for name in names[:size]]
     picture = plots.heat_map(
         names_of_types(),
-        columns[:-1],
+        [f"{name[0]}_{name[-1]}" for name in names[: size - 1]],
         (q.of_context[:, :-1] / np.log(2.0)).tolist(),
-        "log2 of the factor, by substitution and the "
-        + ("strand of a location's reads" if by_strand else "bases before and behind it"),
+        "log2 of the factor, by substitution and the bases before and behind it",
     )
     off = np.abs(q.of_context - q.shift[:, None])
     off[:, -1] = 0.0
@@ -74,14 +66,15 @@ def context_section(q: BatchGlobal, types: str) -> Section:
         for i in order
     ]  # fmt: skip
     text = (
-        f"By how much the case's error rates are those of the control, {WHERE[types]}: blue where "
-        "it has more. A context that few locations have takes the factor of its substitution. "
+        "By how much the case's error rates are those of the control, by the bases beside a "
+        "location: blue where it has more. A context that few locations have takes the factor of "
+        "its substitution. "
         f"{len(marked(q))} of {off[:, :-1].size} surely differ from that. The table has the "
         "furthest."
     )
     header = ("context", "factor", "factor of the substitution", "standard error of its log")
     return Section(
-        "Differences by strand" if by_strand else "Differences by context",
+        "Differences by context",
         text,
         (picture,),
         (Grid(header, rows),),

@@ -1,4 +1,4 @@
-"""What shifts by context differ by: the bases beside locations, by the FASTA, or strands."""
+"""The bases before and behind locations, by the FASTA."""
 
 from __future__ import annotations
 
@@ -6,28 +6,17 @@ import numpy as np
 import pysam
 
 from flows.data import storage
-from flows.faults import InputError
 from flows.variants.against_fasta import bases_at
 from flows.variants.alignments import described, local_fasta, quiet
-from flows.variants.count_checks import no_strands
 from flows.variants.counts import Loci
 from flows.variants.regions import fasta_contigs, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray
 from vbmodels.variants import contexts
-from vbmodels.variants.batch import Counts
 
 
-def contexts_of(loci: Loci, counts: Counts, settings: VariantSettings) -> IntArray | None:
-    """Return the context of each location, [J]; None where no shift differs by them.
-
-    Raises
-    ------
-    InputError
-        If the strands of reads are asked for and not known.
-    """
-    if settings.types == "strand":
-        return _strands(loci, counts)
+def contexts_of(loci: Loci, settings: VariantSettings) -> IntArray | None:
+    """Return the context of each location, [J]; None where no shift differs by them."""
     if settings.types != "trinucleotide":
         return None
     try:
@@ -37,15 +26,6 @@ def contexts_of(loci: Loci, counts: Counts, settings: VariantSettings) -> IntArr
             f"the bases beside locations cannot be read from {settings.fasta}: "
             f"{described(error)}; run: samtools faidx {settings.fasta}"
         ) from error
-
-
-def _strands(loci: Loci, counts: Counts) -> IntArray:
-    """Return which strand the reads of all replicates together lie on, by location."""
-    if loci.forward is None:
-        first = f"{loci.chrom[0]}:{loci.pos[0]}" if len(loci.pos) else "any location"
-        raise InputError([no_strands(f"locations from {first} on", "rows without them")])
-    forward = loci.forward.sum(axis=(1, 2), dtype=np.int64)
-    return contexts.strands(forward, counts.counts.sum(axis=(1, 2), dtype=np.int64))
 
 
 def _beside(loci: Loci, settings: VariantSettings) -> IntArray:

@@ -109,23 +109,6 @@ def look(url: str) -> tuple[int, set[str], list[Fault]]:
     return checker.rows, named, checker.found.faults()
 
 
-def check_strands(url: str, settings: VariantSettings) -> list[Fault]:
-    """List that a file does not tell strands where shifts are to differ by them."""
-    if settings.types != "strand":
-        return []
-    known = read_columns.FORWARD in storage.parquet_file(url).schema_arrow.names
-    return [] if known else [no_strands(url, "no such column")]
-
-
-def no_strands(where: str, found: str) -> Fault:
-    """Return the fault of counts whose strands are not known, but asked for."""
-    return Fault(
-        where, "reads on the forward strand by base, for types strand", found,
-        column=read_columns.FORWARD,
-        remedy="count the reads again with vbflows count, or give --set types=12",
-    )  # fmt: skip
-
-
 def _contigs(chroms: pa.ChunkedArray, found: Found, used: Container[str] | None) -> None:
     names = [c for c in chroms.unique().drop_null().to_pylist() if used is None or c in used]
     rows = {chroms.index(c).as_py(): c for c in names if not names_a_contig(c)}

@@ -23,6 +23,9 @@ EDGES = np.geomspace(1e-5, 1.0, 61)  # of the histogram of limits
 _PARTS = 2  # steps of a doubling, to which depths and errors are rounded
 Interval = tuple[str, int, int]
 
+CALLABLE_SHARE = 0.05
+"""Share of an allele that must be called with a probability of .95 where a location is callable."""
+
 
 def threshold(decision: Decision, settings: VariantSettings) -> float:
     """Return the log Bayes factor from which one more allele would be called.

@@ -31,7 +31,7 @@ from flows.variants.conclude import (
     conclude_several,
     model_of,
 )
-from flows.variants.count_checks import Rules, check_counts, check_strands, look
+from flows.variants.count_checks import Rules, check_counts, look
 from flows.variants.count_files import missing_files
 from flows.variants.fitted_on import chosen, finish_partition
 from flows.variants.hyperparameters import hyperparameters
@@ -64,7 +64,7 @@ from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.published.pair import Pair
 from vbmodels.variants.published.rvd2 import RVD2
 from vbmodels.variants.several import OfCase, Several
-from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
+from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,6 @@ class Variants:
         except InputError as error:
             wrong = error.faults
         rows, samples, faults = counts(file.url, rules)
-        faults += check_strands(file.url, settings)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
     def _check_reads(self, url: str, settings: VariantSettings) -> Checked:
@@ -225,7 +224,7 @@ class Variants:
         kept = [one.index for one in found if one.locations]
         if not kept:
             raise InputError([_nothing(source, found)])
-        urls = each(finish_partition, kept, settings, paths, chosen(found, settings), columns)
+        urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
         json_files.write(
             work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns)
         )
@@ -241,19 +240,15 @@ class Variants:
             of_one = self.model(settings.of_case(names[0]))
             return Several(of_one, names, settings.tol, settings.max_iter)
         if settings.test == "two_groups":
-            shares = MIXTURE if settings.alternative == "mixture" else (BROAD,)
             sense = _sense(settings)
-            if settings.null == "exchangeable" or sense == "germline":
-                return TwoGroups(sense=sense, alternatives=shares)
-            growing = settings.noise == "multiplicative"
+            if sense == "germline":
+                return TwoGroups(sense, MIXTURE)
             if settings.members:
                 return PanelNull(
-                    sense, shares, types=settings.types, growing=growing,
-                    contamination=settings.contamination, matched=bool(settings.control),
+                    sense, MIXTURE, types=settings.types, matched=bool(settings.control)
                 )  # fmt: skip
-            return BatchNull(sense, shares, types=settings.types, growing=growing)
-        form = "collapsed" if settings.inference == "gibbs" else settings.inference
-        return Pair(RVD2(inference=form, dispersion=settings.dispersion))
+            return BatchNull(sense, MIXTURE, types=settings.types)
+        return Pair(RVD2())
 
     def score(
         self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
@@ -269,7 +264,7 @@ class Variants:
         model = model_of(model, q)
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, batch)
-        elif settings.inference == "gibbs":
+        elif settings.test == "sampled_difference":
             evidence = variant_calls.drawn_differences(model, q, batch, settings, index)
         else:
             evidence = variant_calls.differences(model, q, batch, local, settings)

@@ -19,11 +19,14 @@ from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.sampling import differing, probabilities
 
+FIT_UNITS = 6000
+"""About how many units, three a location, the hyperparameters of two_groups are fitted on."""
 
-def chosen(found: Sequence[Assembled], settings: VariantSettings) -> FloatArray:
+
+def chosen(found: Sequence[Assembled]) -> FloatArray:
     """Return with which probability a location of each level is taken, over all partitions."""
     number = np.array([one.levels for one in found if one.locations], np.int64)
-    return probabilities(number.sum(axis=0), settings.fit_units / 3.0)
+    return probabilities(number.sum(axis=0), FIT_UNITS / 3.0)
 
 
 def even(loci: Loci, seed: int) -> FloatArray:
@@ -61,7 +64,7 @@ def weighed(
     """
     loci = read_loci(paths, index)
     counts = read_counts(paths, index, "counts")
-    context = contexts_of(loci, counts, settings)
+    context = contexts_of(loci, settings)
     counts = replace(counts, member=members_of(columns, settings), context=context)
     least = float(probability.min())
     if least == 1.0:

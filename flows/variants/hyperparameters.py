@@ -45,7 +45,7 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
         rows += [
             Parameter("context_shift", name, float(b), float(se))
             for name, b, se in zip(
-                names_of_contexts(model.types), q.of_context.flat, q.context_se.flat, strict=True
+                names_of_contexts(), q.of_context.flat, q.context_se.flat, strict=True
             )
         ]
     if isinstance(model, PanelNull):

@@ -154,7 +154,7 @@ def _filters(
         if name not in settings.skipped_filters:
             for i in at[taken]:
                 found[i].append(name)
-    if at.size and settings.test == "posterior_difference" and settings.control:
+    if at.size and settings.test != "two_groups" and settings.control:
         errors = units(batch).alt_reads.reshape(-1, 3, batch.counts.shape[1]).swapaxes(1, 2)
         spectrum = control_spectrum(errors[:, ~batch.case])
         p = spectrum_p_value(errors[:, batch.case], spectrum)

@@ -9,6 +9,7 @@ import numpy as np
 from flows.report.page import Grid, Section
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.batch_null import names_of_types
+from vbmodels.variants.panel import CONTAMINATION
 
 
 def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:
@@ -40,7 +41,7 @@ def panel_section(q: Any, settings: VariantSettings) -> Section:
         "Error rates of every sample that the case is compared with, as factors of the rates in "
         "their middle, by substitution. At single sites samples, the case among them, differ by a "
         f"standard deviation of tau = {q.tau:.3f} in logit. A sample of the panel may carry an "
-        f"allele itself with a probability of {settings.contamination:g}, and then hides no "
+        f"allele itself with a probability of {CONTAMINATION:g}, and then hides no "
         f"variant of the case.{single}"
     )
     return Section("The panel", text, (), (Grid(("sample", *names), rows),))

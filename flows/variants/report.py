@@ -13,7 +13,10 @@ from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import detection, indel_report
 from flows.variants.batch_report import batch_results, batch_section, batch_warnings
+from flows.variants.calls import ALPHA, SAMPLER
 from flows.variants.context_report import context_section, context_warnings
+from flows.variants.detection import CALLABLE_SHARE
+from flows.variants.fitted_on import FIT_UNITS
 from flows.variants.panel_report import of_panel, panel_section
 from flows.variants.roles import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
@@ -104,7 +107,7 @@ def report(
     if batch is not None:
         sections.append(batch_section(batch, settings.case, settings.compared_with))
         if batch.of_context is not None:
-            sections.append(context_section(batch, settings.types))
+            sections.append(context_section(batch))
         if settings.members:
             sections.append(panel_section(batch, settings))
     indels = [p.indels for p in parts if p.indels is not None]
@@ -147,7 +150,7 @@ def warnings_of(
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.compared_with)
-        warnings += context_warnings(batch, settings.types, settings.case, settings.compared_with)
+        warnings += context_warnings(batch, settings.case, settings.compared_with)
     not_run = filters_not_run(parts, settings)
     lacking = [n for n, why in not_run.items() if why.startswith((NO_STRANDS, NO_READS))]
     if lacking:
@@ -202,11 +205,11 @@ def results_of(parts: Sequence[PartCalls], batch: Any) -> dict[str, Any]:
 
 def of_settings(settings: VariantSettings) -> list[str]:
     """Return what settings alone ask to be warned of."""
-    if settings.test != "posterior_difference" or settings.tau > 0.0 or not settings.control:
+    if settings.test == "two_groups" or settings.tau > 0.0 or not settings.control:
         return []
     return [
         "At tau = 0 the papers' rule has no point null: its specificity is only "
-        f"{1 - settings.alpha:g}, so among few variants many calls are false; set tau=5e-4, "
+        f"{1 - ALPHA:g}, so among few variants many calls are false; set tau=5e-4, "
         "or go by q_value."
     ]
 
@@ -216,7 +219,7 @@ def level_of(settings: VariantSettings) -> str:
     if settings.test == "two_groups":
         return f"at a false discovery rate of {settings.fdr:g}"
     what = "difference" if settings.control else "rate"
-    return f"by P({what} > {settings.tau:g}) > {1 - settings.alpha:g}"
+    return f"by P({what} > {settings.tau:g}) > {1 - ALPHA:g}"
 
 
 def _question(settings: VariantSettings) -> str:
@@ -340,7 +343,7 @@ def _detection(counts: IntArray, parts: Sequence[PartCalls], settings: VariantSe
     text = (
         "The share of an allele that would be called with a probability of .95, at the depths, "
         "the errors and the level of this run, for that of three alleles with most errors. "
-        f"A share of {settings.callable_share:g} would be called at {_callable(parts):,} of "
+        f"A share of {CALLABLE_SHARE:g} would be called at {_callable(parts):,} of "
         f"{total:,} locations, which callable.bed lists; each location's limit is in detection/."
     )
     below = np.cumsum(counts[:-1]) / max(total, 1)
@@ -378,10 +381,10 @@ def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSet
     shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
     grid = Grid(("what", "of", "value", "name in parameters/"), shown)
     text = "Estimated from the data of both samples."
-    if settings.test == "two_groups" and units > settings.fit_units:
+    if settings.test == "two_groups" and units > FIT_UNITS:
         text = (
-            f"Estimated from both samples' data at about {settings.fit_units:,} of {units:,} units "
-            "(location and allele), drawn by their positions and the seed (fit_units), those of "
+            f"Estimated from both samples' data at about {FIT_UNITS:,} of {units:,} units "
+            "(location and allele), drawn by their positions and the seed, those of "
             "locations that differ between the samples sooner than others, each for as many as it "
             "stands for; pi again from all units."
         )
@@ -398,14 +401,14 @@ def _trust(mixing: Sequence[Mixing]) -> dict[str, float]:
 def _sampler(mixing: Sequence[Mixing], locations: int, settings: VariantSettings) -> Section:
     worst = _trust(mixing)
     rows = [
-        ("draws of a location", settings.chains * settings.draws),
+        ("draws of a location", SAMPLER.chains * SAMPLER.draws),
         ("largest R-hat", round(worst["largest_r_hat"], 3)),
         (f"locations with R-hat above {GOOD_R_HAT}", sum(m.above for m in mixing)),
         ("smallest effective number of draws", round(worst["smallest_effective_draws"])),
     ]
     text = (
-        f"Slice sampling: {settings.chains} chains of {settings.draws:,} kept draws after "
-        f"{settings.warmup:,} sweeps, at every one of {locations:,} locations, at the "
+        f"Slice sampling: {SAMPLER.chains} chains of {SAMPLER.draws:,} kept draws after "
+        f"{SAMPLER.warmup:,} sweeps, at every one of {locations:,} locations, at the "
         "hyperparameters below. P, QUAL and q-values are no finer than so many draws can tell."
     )
     return Section("Sampler", text, (), (Grid(("what", "value"), rows),))

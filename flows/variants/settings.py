@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Annotated, ClassVar, Literal
 
@@ -17,7 +16,6 @@ READ_FILTERS = (
 )  # fmt: skip
 NO_FOLDER = re.compile(r"[/\\\x00-\x1f]|^\.{1,2}$")  # what no folder's name can be or have
 MOST_NAME = 200  # bytes of the name of one of several cases
-_LEAST_TAIL_DRAWS = 10  # draws below the level that a call must not reach
 
 
 class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
@@ -35,16 +33,13 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "cases", "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality",
-            "max_mismatch", "overlaps", "orphans", "max_depth", "strand", "indels",
+            "overlaps", "orphans", "max_depth", "strand", "indels",
         ),
-        "output": ("strict", "two_sided", "filter_level", "skip_filters", "callable_share"),
-        "expert": (
-            "contamination", "tau", "alpha", "inference", "dispersion", "chains", "warmup", "draws",
-            "thin", "fit_units",
-        ),
+        "output": ("strict", "two_sided", "filter_level", "skip_filters"),
+        "expert": ("tau",),
     }  # fmt: skip
     told_by_parts: ClassVar[frozenset[str]] = frozenset({"cases"})
-    old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup", "strand_bias": "filter_level"}
+    old_names: ClassVar[dict[str, str]] = {"strand_bias": "filter_level"}
 
     case: str = Field(
         "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."
@@ -68,9 +63,6 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         description="Names of samples of other people, with commas between them, that the case is "
         "compared with too: a panel of controls. A sample sheet says it by role=panel. With "
         "control empty: tumour-only.",
-    )
-    contamination: Probability = Field(
-        0.01, description="panel: probability that one of it carries an allele itself."
     )
     fasta: str | None = Field(
         None,
@@ -98,11 +90,6 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         "does not count has 0.",
     )
     min_mapping_quality: int = Field(20, ge=0, le=255, description="Least mapping quality.")
-    max_mismatch: Probability = Field(
-        0.25,
-        description="Largest share of a file's confident bases that may differ from the FASTA; "
-        "above it, its reads are of another sequence and are refused. A sample is compared.",
-    )
     overlaps: Literal["once", "both"] = Field(
         "once", description="Whether overlapping mates count once or twice."
     )
@@ -125,53 +112,28 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         description="Whether insertions and deletions of up to 50 bases are called too: from "
         "reads, by test two_groups, without max_depth.",
     )
-    test: Literal["two_groups", "posterior_difference"] = Field(
+    test: Literal["two_groups", "posterior_difference", "sampled_difference"] = Field(
         "two_groups",
         description="two_groups: empirical Bayes with a point null per allele; "
-        "posterior_difference: the papers' RVD2, per location.",
+        "posterior_difference: the papers' RVD2, per location, by its mean field; "
+        "sampled_difference: the same by draws, some hundred times slower.",
     )
     tau: float = Field(
         0.0,
         ge=0.0,
         lt=1.0,
-        description="posterior_difference: least difference of the rates. At 0 the rule has no "
+        description="RVD2: least difference of the rates. At 0 the rule has no "
         "point null and about half its calls are false with 14 variants in 400 locations; "
         "5e-4 controls that. Without a control: least rate, above 0 (the papers take 0.05).",
     )
     types: Annotated[
-        Literal["12", "6", "1", "trinucleotide", "strand"],
+        Literal["12", "trinucleotide"],
         BeforeValidator(lambda value: str(value) if type(value) is int else value),
     ] = Field(
         "12",
-        description="null batch: by what the difference varies: each of 12 substitutions, 6 pairs "
-        "with the complement on the other strand (G>T with C>A), 1 for all, trinucleotide: each "
-        "substitution by the bases beside it too, around the substitution's own (needs the FASTA), "
-        "or strand: by whether a location's reads are forward, reverse (four in five) or both.",
-    )
-    alpha: Probability = Field(
-        0.05, description="posterior_difference: a call needs P(difference > tau) > 1 - alpha."
-    )
-    inference: Literal["collapsed", "mean_field", "gibbs"] = Field(
-        "collapsed",
-        description="posterior_difference: collapsed integrates theta out; mean_field is the "
-        "text's, whose sd is too small by about sqrt(1 + M/n); gibbs draws the rates of every "
-        "location at collapsed's hyperparameters, some hundred times slower.",
-    )
-    dispersion: Literal["shared", "per_location"] = Field(
-        "shared",
-        description="posterior_difference: one M for all locations, or log M_j with a normal "
-        "prior, which strong variants can drive into a useless optimum.",
-    )
-    chains: int = Field(4, ge=2, le=100, description="gibbs: independent chains of a location.")
-    warmup: int = Field(200, ge=0, description="gibbs: sweeps left out at first.")
-    draws: int = Field(1000, ge=10, description="gibbs: draws kept of each chain.")
-    thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
-    fit_units: int = Field(
-        6000,
-        ge=300,
-        description="two_groups: most units (three a location) that the hyperparameters are "
-        "fitted on. Of more locations a sample is drawn in which those that differ between the "
-        "samples come sooner; each counts for as many as it stands for.",
+        description="By what the error rates of case and control may differ: each of 12 "
+        "substitutions, or trinucleotide: each substitution by the bases before and behind it too "
+        "(needs the FASTA).",
     )
     filter_level: Probability = Field(
         1e-3,
@@ -182,12 +144,6 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         "",
         description="Filters of reads that are not run, with commas between them: many_mismatches "
         "where variants come linked, as in mixed populations of a virus.",
-    )
-
-    callable_share: Probability = Field(
-        0.05,
-        description="Share of an allele that must be called with a probability of .95 where a "
-        "location counts as callable, in callable.bed and the report.",
     )
 
     @model_validator(mode="after")
@@ -233,11 +189,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
                 "several cases in one run share a control or a panel, and none is named; without "
                 "one give each case a run of its own"
             )
-        if self.test != "two_groups" or self.null != "batch":
-            asked = self.test if self.test != "two_groups" else "null exchangeable"
-            raise ValueError(
-                f"several cases in one run go with test two_groups and null batch, not with {asked}"
-            )
+        if self.test != "two_groups":
+            raise ValueError(f"several cases in one run need test two_groups, not {self.test}")
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if twice:
             raise ValueError(f"cases names {twice[0]!r} twice; name each case once")
@@ -289,19 +242,15 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
                 f"sample {twice[0]!r} is named twice among case, control and panel; each sample "
                 "has one role"
             )
-        if self.members and (self.test != "two_groups" or self.null != "batch"):
-            asked = self.test if self.test != "two_groups" else "null exchangeable"
-            raise ValueError(
-                "a panel goes with test two_groups and null batch, by which samples differ, not "
-                f"with {asked}"
-            )
+        if self.members and self.test != "two_groups":
+            raise ValueError(f"a panel needs test two_groups, not {self.test}")
         return self
 
     @model_validator(mode="after")
     def _a_rate_to_exceed(self) -> VariantSettings:
-        if self.test == "posterior_difference" and not self.control and self.tau == 0.0:
+        if self.test != "two_groups" and not self.control and self.tau == 0.0:
             raise ValueError(
-                "test posterior_difference without a control asks for tau above 0, the least rate "
+                f"test {self.test} without a control needs tau above 0, the least rate "
                 "of a variant: every rate exceeds 0; the papers take 0.05"
             )
         return self
@@ -310,32 +259,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     def _a_fasta_for_contexts(self) -> VariantSettings:
         if self.types == "trinucleotide" and self.fasta is None:
             raise ValueError(
-                "types trinucleotide asks for the bases beside each location, and no FASTA is "
+                "types trinucleotide needs the bases beside each location, and no FASTA is "
                 "named: give --set fasta=FILE, or types=12"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _both_strands(self) -> VariantSettings:
-        if self.types == "strand" and self.strand != "both":
-            raise ValueError(
-                f"types strand asks for the reads of both strands, and strand is {self.strand}: "
-                "leave it at both, or give types=12"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _draws_that_can_call(self) -> VariantSettings:
-        if self.inference != "gibbs":
-            return self
-        if self.test != "posterior_difference":
-            raise ValueError(
-                f"inference gibbs goes with test posterior_difference, not {self.test}"
-            )
-        least = math.ceil(_LEAST_TAIL_DRAWS / self.alpha)
-        if self.chains * self.draws < least:
-            raise ValueError(
-                f"chains * draws must be at least {least} with alpha = {self.alpha:g}, not "
-                f"{self.chains * self.draws}: fewer draws cannot tell P above {1 - self.alpha:g}"
             )
         return self

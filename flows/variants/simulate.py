@@ -11,7 +11,7 @@ from flows.data import storage
 from flows.variants.counts import to_table
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts
-from vbmodels.variants.scenarios import SCENARIOS, forward_reads, simulate_scenario
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.simulate import Truth, simulate
 
 CONTIG = "simulated"
@@ -40,11 +40,10 @@ def write_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str
     n_variants = min(rows, round(what.n_variants * rows / 300))
     rng = np.random.default_rng(seed)
     counts, truth = simulate_scenario(rng, replace(what, n_variants=n_variants), rows)
-    forward = forward_reads(rng, what, counts, truth) if what.amplicons else None
     letters = "".join(np.array(list(BASES))[counts.ref].tolist())
     fasta = storage.join(target, "reference.fa")
     storage.write_bytes(fasta, f">{CONTIG}\n{letters}\n".encode())
-    return [*_write(target, counts, truth, forward), fasta]
+    return [*_write(target, counts, truth), fasta]
 
 
 def _columns(counts: Counts) -> list[tuple[str, str]]:
@@ -55,11 +54,9 @@ def _columns(counts: Counts) -> list[tuple[str, str]]:
     return [(name, str(names[: i + 1].count(name))) for i, name in enumerate(names)]
 
 
-def _write(
-    target: str, counts: Counts, truth: Truth, forward: np.ndarray | None = None
-) -> list[str]:
+def _write(target: str, counts: Counts, truth: Truth) -> list[str]:
     n_variants = len(truth.location)
-    table = to_table(counts.counts, counts.ref, CONTIG, 0, _columns(counts), forward)
+    table = to_table(counts.counts, counts.ref, CONTIG, 0, _columns(counts))
     letters = np.array(list(BASES))
     known = pa.table(
         {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import expit
 
 from flows.features import models as feature_models
 from flows.features.settings import FeatureSettings
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.batch import feature_batch, signs_of
-from vbmodels.features.gibbs import GibbsIBP
-from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
+from vbmodels.features.batch import feature_batch
+from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told
 
 BIAS = 10.0
 LEVELS = np.array([2, 2, 2, 2, 3, 3])
@@ -53,21 +52,6 @@ def variational(rng: np.random.Generator) -> Readings:
     return {"hidden cells": Told(found.cells[asked], right[asked])}
 
 
-def gibbs_ranks(rng: np.random.Generator) -> Readings:
-    """Ranks of what no relabelling of features touches: log likelihood, alpha, log variance."""
-    levels = np.array([2, 2, 3, 2])
-    codes, alpha, variance, psi = table(rng, 20, levels, 2)
-    sign = signs_of(codes, levels)
-    truth = [(log_expit(sign * psi) * np.abs(sign)).sum(), alpha, np.log(variance)]
-    thin, kept = 60, 19  # by 12 from sweep 100 on, 1,000 runs told that features switch too slowly
-    sampler = GibbsIBP(2, chains=1, warmup=500, draws=thin * kept, keep=1)
-    batch = feature_batch(codes, levels, grouped=False)
-    q = fit(sampler, [batch], seed=int(rng.integers(2**31)), max_iter=10_000).q
-    draws = q.trace[0, sampler.warmup :: thin, :3].copy()
-    draws[:, 2] = np.log(draws[:, 2])
-    return {"log likelihood, alpha, variance": ranked(np.array(truth), draws, rng)}
-
-
 VARIATIONAL = (
     Calibration(
         form="features, variational",
@@ -83,4 +67,3 @@ VARIATIONAL = (
         few=3,
     ),
 )
-GIBBS = (Calibration(form="features, gibbs", run=gibbs_ranks, few=3),)

@@ -1,8 +1,9 @@
-"""Calibration of variants: the two-groups test, RVD2's intervals, and its sampler."""
+"""Calibration of variants: the two-groups test and the sampler of RVD2."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -18,8 +19,8 @@ from vbmodels.variants.batch_null import SB_PSEUDO, SB_SD, TAU_CENTRE, TAU_RANGE
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.published.gibbs import gibbs
-from vbmodels.variants.published.rvd2 import RVD2, Errors, Global
-from vbmodels.variants.two_groups import BROAD, MIXTURE
+from vbmodels.variants.published.rvd2 import Errors, Global
+from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 LOCATIONS, REPLICATES, DEPTH = 80, 3, 2000
 Between = Callable[[np.random.Generator, np.ndarray], tuple[FloatArray, FloatArray]]
@@ -89,10 +90,10 @@ def two_groups_data(
     return Counts(counts, ref, of_case), changed, case
 
 
-def tested(rng: np.random.Generator, settings: VariantSettings, between: Between) -> Readings:
+def tested(rng: np.random.Generator, model: Any, between: Between) -> Readings:
     """Local fdr of every allele, calls at the default level, and the called rates' intervals."""
     counts, changed, mu = two_groups_data(rng, between)
-    model = FAMILY.model(settings)
+    settings = VariantSettings()
     q = fit(model, [counts], tol=settings.tol, max_iter=settings.max_iter).q
     at = model.anchored(q)
     table = model.table(at, units(counts))
@@ -109,12 +110,12 @@ def tested(rng: np.random.Generator, settings: VariantSettings, between: Between
 
 def two_groups(rng: np.random.Generator) -> Readings:
     """Samples that are exchangeable, by the null that says so."""
-    return tested(rng, VariantSettings(null="exchangeable"), no_batch)
+    return tested(rng, TwoGroups(alternatives=MIXTURE), no_batch)
 
 
 def batch_null(rng: np.random.Generator) -> Readings:
     """Samples that differ as batches do, by the default null."""
-    return tested(rng, VariantSettings(), batch)
+    return tested(rng, FAMILY.model(VariantSettings()), batch)
 
 
 def errors(
@@ -123,19 +124,6 @@ def errors(
     n = rng.poisson(depth, (mu.size, replicates))
     theta = rng.beta((m * mu)[:, None], (m * (1.0 - mu))[:, None], n.shape)
     return Errors(rng.binomial(n, theta), n)
-
-
-def rvd2(rng: np.random.Generator) -> Readings:
-    """The 95 % interval of mu_j; the hyperparameters, drawn wide, are estimated by the fit."""
-    mu0, m0, m = np.exp(rng.uniform(np.log([5e-4, 30.0, 500.0]), np.log([2e-2, 3000.0, 2e4])))
-    mu = rng.beta(mu0 * m0, (1.0 - mu0) * m0, 60)
-    data = errors(rng, mu, np.full(60, m), DEPTH, REPLICATES)
-    settings = VariantSettings()
-    model = RVD2(settings.inference, settings.dispersion)
-    done = fit(model, [data], tol=settings.tol, max_iter=settings.max_iter)
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    q = stats.beta(local.delta, local.gamma)
-    return {"rate": inside(q.ppf(0.025), q.isf(0.025), mu)}
 
 
 def rvd2_ranks(rng: np.random.Generator) -> Readings:
@@ -193,17 +181,4 @@ BATCH_NULL = (
         few=5,
     ),
 )
-RVD2_SHARED = (
-    Calibration(
-        form="variants, posterior_difference collapsed",
-        run=rvd2,
-        # The hyperparameters are points, so what they leave open is missing in the interval.
-        bounds={
-            "rate": Bounds(
-                large=(-0.015, 0.0), **SHARE, measured="1,000 runs: .9412 covered, +- .0016"
-            )
-        },
-        few=20,
-    ),
-    Calibration(form="variants, posterior_difference gibbs", run=rvd2_ranks, few=2),
-)
+RVD2_SAMPLED = (Calibration(form="variants, posterior_difference gibbs", run=rvd2_ranks, few=2),)

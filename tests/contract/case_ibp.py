@@ -1,4 +1,4 @@
-"""The rows of the IBP by Polya-Gamma: plain, and with annealing, learning and several starts."""
+"""The rows of the IBP by Polya-Gamma: plain, learned, and the search with and without filling."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.contract.ibp_definition import (
     tiny,
 )
 from tests.contract.ibp_sampler import first_of_sticks, gibbs_draws, quantities
+from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
@@ -31,11 +32,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.completion.members import Members
 from vbmodels.features.completion.searched import CompletedIBP
-from vbmodels.features.gibbs import GibbsIBP
-from vbmodels.features.polish import Polished
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.published.text_bound import TextIBP
-from vbmodels.features.restarts import Restarts
 from vbmodels.features.search import SearchIBP, best_fit
 from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
 from vbmodels.testing.agreement import Agreement
@@ -55,9 +52,7 @@ from vbmodels.testing.extremes import Extremes
 
 
 def plain() -> PolyaGammaIBP:
-    return PolyaGammaIBP(
-        K, alpha=ALPHA, weight_variance=WEIGHT, bias_variance=BIAS, learn=False, anneal=0
-    )
+    return PolyaGammaIBP(K, alpha=ALPHA, weight_variance=WEIGHT, bias_variance=BIAS, learn=False)
 
 
 def learned() -> PolyaGammaIBP:
@@ -139,45 +134,24 @@ def recovery_error(seed: int) -> float:
     """1 - F1 of the text's images (section 5.1), with exactly four features or 1."""
     codes, z = simulate_images(np.random.default_rng(seed))
     batch = feature_batch(codes, np.full(36, 2))
-    done = fit(PolyaGammaIBP(6, alpha=0.5), [batch], seed=seed, tol=1e-6, max_iter=1000)
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    on = local.nu[batch.row_of] > 0.5
+    model = SearchIBP(PolyaGammaIBP(6, alpha=0.5))
+    done = fit(model, [batch], seed=seed, tol=1e-6, max_iter=1500)
+    on = model.fit.features(best_fit(done.q), batch).nu[batch.row_of] > 0.5
     share = on.mean(0)
     used = (share > 0.02) & (share < 0.98)
     return 1.0 - matched_f1(on[:, used], z) if used.sum() == 4 else 1.0
 
 
-def raced() -> Restarts:
-    """One annealed start, and one by the text's bound that is polished."""
-    single = PolyaGammaIBP(3, bias_variance=BIAS, anneal=6, learn=True)
-    text = Polished(TextIBP(3), replace(single, anneal=0), text_sweeps=5, held=2)
-    return Restarts((single, text), trial_sweeps=12, draws=8)
-
-
-def best_bound(q: Any, batches: Sequence[FeatureBatch]) -> float:
-    """Return the bound proper at q after local steps at beta = 1; at first of one start only."""
-    model = PolyaGammaIBP(3, bias_variance=BIAS, anneal=0, learn=True)
-    values = []
-    for member in q.members:
-        if isinstance(member, FeatureGlobal):
-            reduce = InProcess(model, batches)
-            stats_ = reduce(member, number=0, warm=None)
-            for i in range(30):
-                stats_ = reduce(member, number=i + 1, warm=i)
-            values.append(model.elbo(member, stats_))
-    return max(values)
-
-
 def searched() -> SearchIBP:
     """The default: its chains take 100 sweeps, then come fits and moves."""
-    return SearchIBP(PolyaGammaIBP(3, bias_variance=BIAS, anneal=0, learn=True), draws=8)
+    return SearchIBP(PolyaGammaIBP(3, bias_variance=BIAS, learn=True), draws=8)
 
 
 def searched_value(q: Any, batches: Sequence[FeatureBatch]) -> float:
     """Return what a search has climbed to: nothing while chains draw, then the bound proper."""
     if not q.lanes:
         return -1e6
-    at, model = best_fit(q), PolyaGammaIBP(3, bias_variance=BIAS, anneal=0, learn=True)
+    at, model = best_fit(q), PolyaGammaIBP(3, bias_variance=BIAS, learn=True)
     reduce = InProcess(model, batches)
     stats_ = reduce(at, number=0, warm=None)
     for i in range(30):
@@ -209,7 +183,7 @@ def of_images(model: Callable[[], PolyaGammaIBP]) -> Agreement:
         return split_rows(codes, np.full(36, 2), 3)
 
     return Agreement(
-        model=lambda: replace(model(), n_features=6, anneal=20),
+        model=lambda: replace(model(), n_features=6),
         batches=batches,
         published=lambda model, q, batch, local: local.nu[batch.row_of],
         scored=lambda model, q, batch: model.features(q, batch).nu[batch.row_of],
@@ -231,7 +205,7 @@ SEARCH = Case(
     model=searched,
     batches=batches,
     tiny=tiny,
-    draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
+    draws="its sampler has a row of its own: ibp laplace gibbs",
     extremes=AT_THE_ENDS,
     agreement="A row may have several optima at one q; a score finds that beside a cold start. "
     "tests/flows/run/test_scores_of_the_fit.py asks how many rows that are.",
@@ -240,7 +214,7 @@ SEARCH = Case(
     monte_carlo=SAME,
     evidence=SAME,
     sampler=SAME,
-    recovery=SAME,
+    recovery=Recovery(error=recovery_error, tolerance=0.15),
     objective=Objective(value=searched_value, every=170, rtol=1e-9),
     best=Best(phase=lambda q: q.stage, max_iter=600),
     sweeps=180,
@@ -255,7 +229,7 @@ CASES = [
         model=plain,
         batches=batches,
         tiny=tiny,
-        draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
+        draws="its sampler has a row of its own: ibp laplace gibbs",
         extremes=AT_THE_ENDS,
         agreement=of_images(plain),
         global_step=GlobalStep(
@@ -273,7 +247,7 @@ CASES = [
             sd_ratio=(0.5, 1.2),
             seed=1,
         ),
-        recovery=Recovery(error=recovery_error, tolerance=0.15),
+        recovery="The default searches with it: the row of the search asks for the features.",
     ),
     Case(
         name="ibp, learned variances",
@@ -281,7 +255,7 @@ CASES = [
         model=learned,
         batches=batches,
         tiny=tiny,
-        draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
+        draws="its sampler has a row of its own: ibp laplace gibbs",
         extremes=AT_THE_ENDS,
         agreement=of_images(learned),
         global_step=GlobalStep(
@@ -301,6 +275,7 @@ CASES = [
     replace(
         SEARCH,
         name="ibp, search with filling of cells",
+        recovery="The features are those of the search: its row asks.",
         calibration="The features are those of the search: its row asks.",
         model=filling,
         draws="what the members draw is asked of them alone: tests/vbmodels/features/completion",
@@ -308,25 +283,6 @@ CASES = [
             value=lambda q, batches: searched_value(q.search, batches), every=170, rtol=1e-9
         ),
         best=Best(phase=lambda q: q.search.stage, max_iter=600),
-        resume_sweeps=16,
-    ),
-    Case(
-        name="ibp, starts of both kinds",
-        calibration="The default is the search: its row asks the pipeline's own model.",
-        model=raced,
-        batches=batches,
-        tiny=tiny,
-        draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
-        extremes=AT_THE_ENDS,
-        agreement="A row may have several optima at one q; a score finds that beside a cold start. "
-        "tests/flows/run/test_scores_of_the_fit.py asks how many rows that are.",
-        global_step=SAME,
-        local_step=SAME,
-        monte_carlo=SAME,
-        evidence=SAME,
-        sampler=SAME,
-        recovery=SAME,
-        objective=Objective(value=best_bound, every=20, rtol=1e-9),
         resume_sweeps=16,
     ),
 ]

@@ -21,7 +21,7 @@ LEVELS = np.array([2] * 10 + [3] * 2)
 
 
 def model() -> LaplaceIBP:
-    return LaplaceIBP(PolyaGammaIBP(4, anneal=0), warmup=20, draws=20, held=3)
+    return LaplaceIBP(PolyaGammaIBP(4), warmup=20, draws=20, held=3)
 
 
 def batches(seed: int, parts: int = 1) -> list[FeatureBatch]:
@@ -48,7 +48,7 @@ def recovery_error(seed: int) -> float:
     """
     codes, z = simulate_images(np.random.default_rng(seed), n_rows=50)
     batch = feature_batch(codes, np.full(36, 2), grouped=False)
-    chain = LaplaceIBP(PolyaGammaIBP(8, anneal=0), warmup=15, draws=10)
+    chain = LaplaceIBP(PolyaGammaIBP(8), warmup=15, draws=10)
     done = fit(chain, [batch], seed=seed, max_iter=100)
     (local,) = done.reduce.local_states(done.iterations - 1)
     on = local.nu > 0.5

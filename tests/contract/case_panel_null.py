@@ -13,6 +13,7 @@ from scipy.special import betaln, expit, logsumexp
 from tests.contract import case_batch_null, ends
 from tests.contract.case_batch_null import wrong_calls
 from tests.contract.case_two_groups import cut
+from tests.vbmodels.variants.reference import in_numpy
 from vbmodels.core.fit import fit
 from vbmodels.testing.case import Coordinates, Evidence, Recovery
 from vbmodels.testing.extremes import Extremes
@@ -21,7 +22,7 @@ from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
-MODEL = PanelNull(growing=False)
+MODEL = PanelNull()
 SMALL = replace(SCENARIOS["simpanel"], depth=1000, replicates=2, members=3, member_replicates=1)
 
 
@@ -55,12 +56,12 @@ def brute_force(model: PanelNull, q: Any, of: Units, u: int) -> tuple[float, flo
     null = (1.0 - q.v) * stats.norm.pdf(d, q.shift[kind], q.tau)
     null += q.v * stats.norm.pdf(d, q.shift[kind], 1.2)
     near_of = [stats.norm.pdf(d, shift[kind], q.tau) * step for shift in q.member_shift]
-    nodes = model.noise.nodes
+    nodes = np.exp(model.log_m)
     log_p = stats.norm.logpdf(np.log(nodes), q.log_m_mean, q.log_m_sd)
     log_p -= logsumexp(log_p)
     m0, m1 = [], []
     for node in nodes:
-        m = node * np.maximum(1.0, 0.002 / mu) if model.growing else np.full_like(mu, node)
+        m = np.full_like(mu, node)
 
         def sample(own: Any, m: Any = m) -> Any:
             pairs = zip(of.alt_reads[u, own], of.depth[u, own], strict=True)
@@ -145,9 +146,7 @@ CASE = replace(
     model=lambda: MODEL,
     batches=batches,
     tiny=tiny,
-    extremes=Extremes(
-        tables=tables, empty=ends.no_counts, plain=lambda: replace(MODEL, compiled=False)
-    ),
+    extremes=Extremes(tables=tables, empty=ends.no_counts, plain=lambda: in_numpy(MODEL)),
     global_step=replace(
         case_batch_null.CASE.global_step,
         coordinates=Coordinates(

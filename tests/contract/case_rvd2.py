@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy import integrate, stats
 from scipy.special import digamma, expit, polygamma
 
 from tests.contract import calibration_variants, ends, samplers
+from tests.vbmodels.variants.reference import in_numpy
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.agreement import Agreement
@@ -52,23 +52,19 @@ def tiny(seed: int) -> list[Errors]:
 
 
 def case_of(model: RVD2, name: str, **items) -> Case:
-    shared, field = model.shared, model.inference == "mean_field"
-
     def local_vector(local: Local) -> FloatArray:
-        free = [np.log(local.delta), np.log(local.gamma)]
-        return np.concatenate(free if shared else [*free, local.log_m])
+        return np.concatenate([np.log(local.delta), np.log(local.gamma), local.log_m])
 
     def local_from_vector(local: Local, vector: FloatArray) -> Local:
-        blocks = np.split(vector, 2 if shared else 3)
-        log_m = local.log_m if shared else blocks[2]
-        return Local(np.exp(blocks[0]), np.exp(blocks[1]), log_m)
+        delta, gamma, log_m = np.split(vector, 3)
+        return Local(np.exp(delta), np.exp(gamma), log_m)
 
     def joined(parts: Sequence[Errors], states: Sequence[Local], q: Global):
         r, n = (np.concatenate([getattr(b, k) for b in parts]) for k in "rn")
         delta, gamma, log_m = (
             np.concatenate([getattr(s, k) for s in states]) for k in ("delta", "gamma", "log_m")
         )
-        return r, n, delta, gamma, np.full_like(log_m, q.log_m) if shared else log_m
+        return r, n, delta, gamma, log_m
 
     def theta_factor(r, n, delta, gamma, log_m):
         m, mean = np.exp(log_m)[:, None], (delta / (delta + gamma))[:, None]
@@ -77,9 +73,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
     def sample(q, parts, states, rng, size):
         r, n, delta, gamma, log_m = joined(parts, states, q)
         mu = rng.beta(delta, gamma, (size, len(delta)))
-        theta = None
-        if field:
-            theta = theta_factor(r, n, delta, gamma, log_m).rvs((size, *r.shape), random_state=rng)
+        theta = theta_factor(r, n, delta, gamma, log_m).rvs((size, *r.shape), random_state=rng)
         return mu, theta, q, log_m
 
     def log_joint(draws, parts):
@@ -88,20 +82,15 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         m = np.exp(log_m)
         value = stats.beta.logpdf(mu, q.a0, q.b0).sum(axis=1)
         a, b = (m * mu)[:, :, None], (m * (1.0 - mu))[:, :, None]
-        if field:
-            value += stats.beta.logpdf(theta, a, b).sum(axis=(1, 2))
-            value += stats.binom.logpmf(r, n, theta).sum(axis=(1, 2))
-        else:
-            value += stats.betabinom.logpmf(r, n, a, b).sum(axis=(1, 2))
-        return value if shared else value + stats.norm.logpdf(log_m, q.log_m, 0.5).sum()
+        value += stats.beta.logpdf(theta, a, b).sum(axis=(1, 2))
+        value += stats.binom.logpmf(r, n, theta).sum(axis=(1, 2))
+        return value + stats.norm.logpdf(log_m, q.log_m, 0.5).sum()
 
     def log_q(draws, q, parts, states):
         mu, theta, _, _ = draws
         r, n, delta, gamma, log_m = joined(parts, states, q)
         value = stats.beta.logpdf(mu, delta, gamma).sum(axis=1)
-        if field:
-            value += theta_factor(r, n, delta, gamma, log_m).logpdf(theta).sum(axis=(1, 2))
-        return value
+        return value + theta_factor(r, n, delta, gamma, log_m).logpdf(theta).sum(axis=(1, 2))
 
     def log_evidence(parts: Sequence[Errors]) -> float:
         """Simpson's rule in logit mu, at the hyperparameters and M_j that the fit ends at."""
@@ -119,7 +108,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
             )
             total += np.log(integrate.simpson(np.exp(log_f - log_f.max()) * prior, x=x))
             total += log_f.max()
-        return total if shared else total + stats.norm.logpdf(log_m, done.q.log_m, 0.5).sum()
+        return total + stats.norm.logpdf(log_m, done.q.log_m, 0.5).sum()
 
     @cache
     def converged(seed: int) -> Global:
@@ -127,8 +116,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
 
     def draws(parts: Sequence[Errors], rng: np.random.Generator) -> FloatArray:
         few = Errors(parts[0].r[:10], parts[0].n[:10])
-        sd = 0.0 if shared else 0.5
-        found = gibbs(few, converged(0), rng, log_m_sd=sd, chains=2, warmup=200, draws=2000)
+        found = gibbs(few, converged(0), rng, log_m_sd=0.5, chains=2, warmup=200, draws=2000)
         return np.log(expit(found.logit_mu))
 
     def moments(q: Global, states: Sequence[Local]) -> tuple[FloatArray, FloatArray]:
@@ -144,18 +132,14 @@ def case_of(model: RVD2, name: str, **items) -> Case:
     return Case(
         name=name,
         model=lambda: model,
-        calibration=calibration_variants.RVD2_SHARED
-        if model == RVD2()
-        else "Not the default of the papers' test; RVD2 collapsed with one M answers.",
+        calibration=calibration_variants.RVD2_SAMPLED,
         batches=batches,
         tiny=tiny,
-        draws=samplers.RATES
-        if name == "rvd2-collapsed"
-        else "asked of rvd2-collapsed: all forms have the same sampler",
+        draws=samplers.RATES,
         extremes=Extremes(
             tables=ends.tables_of_errors,
             empty=ends.no_errors,
-            plain=lambda: replace(model, compiled=False),
+            plain=lambda: in_numpy(model),
         ),
         agreement=Agreement(
             published=lambda model, q, batch, local: np.stack(
@@ -164,9 +148,8 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         ),
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=model.to_vector, from_vector=model.from_vector),
-            # A shared M takes guarded Newton steps: only the end of a fit is stationary.
-            at="fixed_point" if shared else "step",
-            tolerance=1e-5 if shared else 1e-6,
+            at="step",
+            tolerance=1e-6,
             fit_tol=1e-12,
         ),
         local_step=LocalStep(
@@ -188,29 +171,11 @@ def case_of(model: RVD2, name: str, **items) -> Case:
     )
 
 
-CASES = [
-    case_of(
-        RVD2(dispersion="per_location"),
-        "rvd2-collapsed",
-        gap=0.02,
-        mean_tolerance=0.1,
-        sd_ratio=(0.85, 1.1),
-        recovery=1.0,
-    ),
-    case_of(
-        RVD2(dispersion="shared"),
-        "rvd2-collapsed-shared",
-        gap=0.02,
-        mean_tolerance=0.1,
-        sd_ratio=(0.9, 1.1),
-        recovery=1.0,
-    ),
-    case_of(
-        RVD2(inference="mean_field", dispersion="per_location"),
-        "rvd2-mean-field",
-        gap=5.0,
-        mean_tolerance=1.0,
-        sd_ratio=(0.2, 1.05),
-        recovery=6.0,
-    ),
-]
+CASE = case_of(
+    RVD2(),
+    "rvd2",
+    gap=5.0,
+    mean_tolerance=1.0,
+    sd_ratio=(0.2, 1.05),
+    recovery=6.0,
+)

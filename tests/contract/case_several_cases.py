@@ -31,7 +31,7 @@ CASE = Case(
     name="several_cases",
     calibration=OF_ONE,
     best=Best(max_iter=80),
-    model=lambda: Several(case_batch_null.MODEL, NAMES, side_by_side=1),
+    model=lambda: Several(case_batch_null.MODEL, NAMES),
     batches=batches,
     tiny=tiny,
     draws="it has no sampler: every posterior is quadrature",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
 from tests.contract import calibration_variants, ends
+from tests.vbmodels.variants import reference
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.agreement import Agreement
@@ -119,7 +119,7 @@ def both_forms_of_rates() -> Iterator[tuple[str, Any, Any]]:
             model = TwoGroups(alternatives=alternatives)
             q = model.init(model.observe(batches[0]), np.random.default_rng(0))
             table = tabulate(units(batches[0]), q.anchor)
-            pairs = (rates(replace(model, compiled=c), q, table) for c in (True, False))
+            pairs = (form(model, q, table) for form in (rates, reference.rates))
             for of, (one, other) in zip(("case", "control"), zip(*pairs, strict=True), strict=True):
                 for leaf in ("mean", "sd", "quantiles"):
                     where = f"{name}, {len(alternatives)} alternatives, {leaf} of the {of}"
@@ -142,7 +142,7 @@ CASE = Case(
     extremes=Extremes(
         tables=ends.tables_of_counts,
         empty=ends.no_counts,
-        plain=lambda: replace(MODEL, compiled=False),
+        plain=lambda: reference.in_numpy(MODEL),
         kernels=both_forms_of_rates,
     ),
     agreement=Agreement(

@@ -13,12 +13,12 @@ from itertools import combinations
 import numpy as np
 from scipy.special import expit, softmax
 
+from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch, feature_batch
-from vbmodels.features.gibbs import GibbsIBP
 
 Probabilities = Callable[[FloatArray, IntArray], FloatArray]
 """(psi [..., units], levels) -> P(a column's first category), [..., columns]."""

@@ -18,8 +18,7 @@ from vbmodels.experts.batch import Rows
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate as simulate_experts
-from vbmodels.features.batch import feature_batch, split_rows
-from vbmodels.features.gibbs import TRACED, GibbsIBP, drawn_hyperparameters
+from vbmodels.features.batch import feature_batch
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP
 from vbmodels.features.simulate import simulate_table
@@ -94,7 +93,7 @@ CORPUS = (Draws(name="pooled gibbs", run=of_corpus),)
 
 def of_rates(warmup: int, draws: int, thin: int) -> Chains:
     data = Errors(np.array([[2, 3], [0, 1], [40, 55]]), np.full((3, 2), 500))
-    model = RVD2(dispersion="per_location")
+    model = RVD2()
     q = model.init(model.observe(data), np.random.default_rng(0))
     sizes = {"chains": CHAINS, "warmup": warmup, "draws": draws, "thin": thin}
     found = rvd2.gibbs(data, q, np.random.default_rng(0), log_m_sd=0.5, **sizes)
@@ -160,51 +159,12 @@ PROCESS = (Draws(name="gp gibbs", run=of_process),)
 # Features.
 
 
-def of_features(warmup: int, draws: int, thin: int) -> Chains:
-    """Thinning is by how many of the draws are kept: the last of each of so many stretches."""
-    levels = np.array([2] * 6)
-    codes, _, _ = simulate_table(np.random.default_rng(0), 30, levels, np.array([0.4, 0.3]))
-    model = GibbsIBP(2, chains=CHAINS, warmup=warmup, draws=draws * thin, keep=draws)
-    steps = course(model, split_rows(codes, levels, 2, grouped=False))
-    q = steps[-1][0].q
-
-    def chains(of: Callable[[Any], Any]) -> Any:
-        # An iteration counts with the weights that it began with: the last one's are not drawn on.
-        seen = visits(steps, lambda q: np.stack([np.asarray(of(c)) for c in q.chains]))
-        return np.concatenate([seen[:, :1], seen[:, :-1]], axis=1)
-
-    counted = slice(warmup + 1, None)
-    alpha, variance = chains(lambda c: c.alpha), chains(lambda c: c.variance)
-    told = drawn_hyperparameters(model, q)
-    bound = np.stack([step.elbo for step, _ in steps[:-1]])
-    shares = []
-    for c in range(CHAINS):
-        on = [np.concatenate([x.chains[c].z for x in states]) for _, states in steps[warmup:-1]]
-        shares.append(np.mean(on, axis=(0, 1)))
-    return Chains(
-        kept={"weights": q.kept_weights, "log odds": q.kept_log_odds},
-        visited={
-            "weights": chains(lambda c: c.weights),
-            "log odds": chains(lambda c: c.log_odds),
-        },
-        summaries={
-            "alpha": (told[..., 0], alpha[:, counted]),
-            "variance": (told[..., 1], variance[:, counted]),
-            "log likelihood": (q.trace[..., TRACED.index("log_likelihood")].mean(0), bound),
-            "share": (q.share, np.array(shares)),
-        },
-    )
-
-
-FEATURES = (Draws(name="features gibbs", run=of_features),)
-
-
 def of_buffet(warmup: int, draws: int, thin: int) -> Chains:
     """Its draws have features of other names every time: what is published are their shares."""
     levels = np.array([2] * 6)
     codes, _, _ = simulate_table(np.random.default_rng(0), 15, levels, np.array([0.5, 0.4]))
     batch = feature_batch(codes, levels, grouped=False)
-    model = LaplaceIBP(PolyaGammaIBP(3, anneal=0), warmup=warmup, draws=draws, held=2)
+    model = LaplaceIBP(PolyaGammaIBP(3), warmup=warmup, draws=draws, held=2)
     steps = course(model, [batch])
     seen = [states[0] for _, states in steps if isinstance(states[0], ChainRows)]
     assert len(seen) == warmup + draws, f"{len(seen)} iterations"

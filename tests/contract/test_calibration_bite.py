@@ -92,7 +92,7 @@ def test_a_sampler_whose_last_block_stands_still_is_caught(monkeypatch):
         return move(rng, log_density, at, which, level, width)
 
     monkeypatch.setattr(rvd2_gibbs, "_slice", frozen)
-    item = calibration_variants.RVD2_SHARED[1]
+    item = calibration_variants.RVD2_SAMPLED[0]
     fails(item, "ranks", item.few)
 
 

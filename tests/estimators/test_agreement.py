@@ -64,9 +64,9 @@ def test_features(tmp_path):
     x, _ = data.categories()
     columns = {"id": [f"r{i}" for i in range(len(x))]}
     columns |= {f"c{d}": x[:, d].tolist() for d in range(x.shape[1])}
-    settings = ("n_features=3", "anneal=10", "starts=1")
+    settings = ("n_features=3", "starts=1")
     run = piped("features", columns, tmp_path, *settings)
-    found = LatentFeatures(3, anneal=10, starts=1, n_partitions=2, random_state=0).fit(x)
+    found = LatentFeatures(3, starts=1, n_partitions=2, random_state=0).fit(x)
     rows = table(run, "rows")
     probabilities = np.column_stack([rows[n] for n in rows.column_names if n != "id"])
     assert found.n_features_ == probabilities.shape[1] == 1

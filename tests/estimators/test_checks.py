@@ -23,7 +23,7 @@ from vbmodels.estimators import (
 QUICK = [
     MixtureOfExperts(2, tau=1.0, restarts=1),
     MixtureOfExperts(1, inference="cavi", tau=1.0, standardise=False),
-    LatentFeatures(2, anneal=0, starts=1, tol=1e-3),
+    LatentFeatures(2, inference="multinomial", tol=1e-3),
 ]
 DEFAULTS = [MixtureOfExperts(), LatentFeatures()]
 OTHERS = [

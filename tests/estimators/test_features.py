@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from tests.estimators import data
 from vbmodels.estimators import LatentFeatures
 
-ASKED = {"anneal": 5, "starts": 1, "tol": 1e-4, "random_state": 0}
+ASKED = {"starts": 1, "tol": 1e-4, "random_state": 0}
 
 
 def features():
@@ -100,11 +100,11 @@ def test_rare_categories_are_joined_and_filled_with_the_most_frequent():
     rng = np.random.default_rng(0)
     first = np.array(["a"] * 30 + ["b"] * 20 + ["c"] * 3 + ["d"] * 2 + ["e"], dtype=object)
     table = np.column_stack([first, rng.choice(["no", "yes"], len(first))]).astype(object)
-    found = LatentFeatures(2, search="starts", random_state=0, tol=1e-4).fit(table)
+    found = LatentFeatures(2, random_state=0, tol=1e-4).fit(table)
     assert found.categories_[0] == ["a", "b", ("c", "d", "e")]
-    few = LatentFeatures(2, search="starts", random_state=0, tol=1e-4, max_categories=2).fit(table)
+    few = LatentFeatures(2, random_state=0, tol=1e-4, max_categories=2).fit(table)
     assert few.categories_[0] == ["a", ("b", "c", "d", "e")]
-    apart = LatentFeatures(2, search="starts", random_state=0, tol=1e-4, rare_below=0).fit(table)
+    apart = LatentFeatures(2, random_state=0, tol=1e-4, rare_below=0).fit(table)
     assert apart.categories_[0] == ["a", "b", "c", "d", "e"]
     filled = few.impute(np.array([[None, "no"], ["e", None]], dtype=object))
     assert filled[0, 0] in ("a", "b")

@@ -67,7 +67,7 @@ def experts(data):
 
 def features(data):
     rows = pq.read_table(data / "features" / "vote.parquet").to_pandas()[:120]
-    found = LatentFeatures(2, search="starts", starts=1, anneal=5, tol=1e-3, random_state=0)
+    found = LatentFeatures(2, starts=1, tol=1e-3, random_state=0)
     chain = make_pipeline(found, LogisticRegression())
     return Case(
         chain, rows.iloc[:, 1:9], rows["Class"].to_numpy(), {"latentfeatures__n_features": [1, 2]}
@@ -112,7 +112,7 @@ def variants(data):
     tester = VariantTester(case="test", columns={"pos": "POS"}, tol=1e-4)
     folds = {"groups": rows["POS"].to_numpy(), "cv": GroupKFold(2)}
     return Case(
-        make_pipeline(tester), rows, None, {"varianttester__null": ["batch", "exchangeable"]}, folds
+        make_pipeline(tester), rows, None, {"varianttester__two_sided": [False, True]}, folds
     )
 
 
@@ -180,7 +180,7 @@ def test_search(make, shared_data):
 def test_features_alone_are_searched_by_cells_that_are_hidden(shared_data):
     rows = pq.read_table(shared_data / "features" / "vote.parquet").to_pandas()
     X, new = rows.iloc[:200, 1:-1], rows.iloc[200:, 1:-1]
-    asked = LatentFeatures(2, search="starts", starts=1, anneal=5, tol=1e-3, random_state=0)
+    asked = LatentFeatures(2, starts=1, tol=1e-3, random_state=0)
     found = asked.fit(X)
     counts = new.apply(lambda column: column.value_counts(normalize=True))
     chance = counts.to_numpy()[~np.isnan(counts.to_numpy())]

@@ -27,7 +27,7 @@ from tests.faults.seam import Killed, Seam
 
 JOURNEYS = ("fit", "since", "resume", "score")
 # Enough to have checkpoints, few enough to be stopped at every write.
-_CHECKPOINTS = {"experts": 30, "bags": 20}
+_CHECKPOINTS = {"experts": 30, "bags": 20, "features": 30}
 _ROWS = {"keywords": 24, "bags": 40, "variants": 60, "features": 40, "experts": 60}
 
 

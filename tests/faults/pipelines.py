@@ -17,7 +17,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "keywords": {"max_iter": 6, "keyword_rate": 0.3, "unit": "word"},
     "bags": {"model": "vmmic", "max_iter": 6},
     "variants": {"max_iter": 4, "case": "case", "control": "control"},
-    "features": {"max_iter": 4, "n_features": 2, "search": "starts"},
+    "features": {"max_iter": 80, "n_features": 2},
     # Boosted trees use OpenMP, which does not survive the fork that commands are started by.
     "experts": {"n_experts": 2, "inference": "cavi", "baselines": False},
 }

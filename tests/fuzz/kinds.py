@@ -30,7 +30,7 @@ SETTINGS = {
     "keywords": {"max_iter": 60, "keyword_rate": 0.3},
     "bags": {"model": "vmmic", "max_iter": 3},
     "variants": {"max_iter": 2},
-    "features": {"max_iter": 2, "n_features": 2, "search": "starts"},
+    "features": {"max_iter": 61, "n_features": 2},
     "experts": {"n_experts": 2, "inference": "cavi", "max_iter": 3},
 }
 TABLES = {

@@ -22,7 +22,6 @@ MOVED = {
     "vbmodels.expfam.von_mises_fisher": "vbmodels.core.expfam.von_mises_fisher",
     "vbmodels.features.laplace_chain": "vbmodels.features.published.laplace_chain",
     "vbmodels.features.laplace_gibbs": "vbmodels.features.published.laplace_gibbs",
-    "vbmodels.features.text_bound": "vbmodels.features.published.text_bound",
     "vbmodels.keywords.coordinate": "vbmodels.keywords.published.coordinate",
     "vbmodels.keywords.vbss": "vbmodels.keywords.published.vbss",
     "vbmodels.mil.batch": "vbmodels.bags.batch",

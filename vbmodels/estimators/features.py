@@ -27,9 +27,7 @@ from vbmodels.estimators.tables import (
 )
 from vbmodels.estimators.weights import without_weights
 from vbmodels.features.batch import MISSING, feature_batch
-from vbmodels.features.forms import RowFindings, apply, make, merged_chains, read
-from vbmodels.features.gibbs import GibbsIBP
-from vbmodels.features.merging import merged_draws
+from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.options import FeatureOptions
 
 HIDDEN = 5
@@ -52,22 +50,10 @@ class LatentFeatures(
         Features that the search begins with; where all are in use it begins again with twice as
         many. In other forms, the most features. Fewer than rows are taken in any case.
     inference
-        "variational", or "gibbs": draws from the posterior, slower and better at missing cells.
-    search
-        "moves": short stochastic chains, then moves that a Monte-Carlo estimate of the true bound
-        judges; "starts": annealed and plain starts in turn (variational, bound "polya_gamma").
+        "variational": a search for features and their number; "multinomial": the variational form
+        of Ruiz et al.
     search_rows
         Rows that are searched, about, where there are more than twice as many. None: all rows.
-    bound
-        "polya_gamma", "text" (the bound of Ruiz et al. first) or "both" (variational).
-    gauge
-        "pinned" or "free": the text's bound with each column's most frequent category held at
-        0, or not.
-    prediction
-        "stacked": missing cells by a weighed mixture of models that learn beside the search;
-        "sampled": averages over draws of the weights and of the row's features; "mean": over
-        the weights alone; "auto": stacked where ``X`` has missing cells, sampled otherwise
-        (variational).
     alpha
         Concentration of the Indian buffet process (start, if learned).
     sigma2
@@ -77,12 +63,10 @@ class LatentFeatures(
     variances
         "shared": one ``sigma2`` for all features; "each": every feature learns its own
         (variational).
-    anneal
-        Sweeps of an annealed start (search "starts").
     starts
-        Chains of the search, or starts of each bound side by side (variational).
-    chains, warmup, draws
-        Of gibbs.
+        Chains of the search (variational).
+    warmup, draws
+        Of laplace, which the pipeline alone has.
     flip_above
         Features that more than this share of the rows have are given as their complements.
     least_rows
@@ -111,7 +95,7 @@ class LatentFeatures(
     used_columns_
         The columns with two categories or more, by number.
     alpha_, sigma2_
-        Concentration and variance of the fit; gibbs: the means over all chains' draws.
+        Concentration and variance of the fit.
 
     Examples
     --------
@@ -124,7 +108,7 @@ class LatentFeatures(
     (1, True)
     """
 
-    inference: Literal["variational", "gibbs"] = option("variational", "How it is fitted.")
+    inference: Literal["variational", "multinomial"] = option("variational", "How it is fitted.")
     max_categories: int = option(
         100,
         "Most categories of a column; beyond that the least frequent are joined.",
@@ -158,11 +142,6 @@ class LatentFeatures(
             If a parameter is out of its range, or no column has two categories.
         """
         self._validate_params()
-        least = self.warmup + self.draws + 1
-        if self.inference == "gibbs" and self.max_iter < least:
-            raise ValueError(
-                f"expected max_iter of at least warmup + draws + 1 = {least}, got {self.max_iter}"
-            )
         cells = self._cells(X, reset=True)
         self.categories_, self._places = self._dictionary(cells)
         self.used_columns_ = np.flatnonzero([len(c) > 1 for c in self.categories_])
@@ -170,7 +149,7 @@ class LatentFeatures(
             raise ValueError("expected at least one column with two categories, found none")
         codes, rows = self._codes(cells), np.arange(len(cells))
         batches = [
-            feature_batch(codes[part], self._levels, part, grouped=self.inference == "variational")
+            feature_batch(codes[part], self._levels, part)
             for part in np.array_split(rows, min(self.n_partitions, len(rows)))
         ]
         asked = {one.name: getattr(self, one.name) for one in fields(FeatureOptions)}
@@ -314,11 +293,6 @@ class LatentFeatures(
 
     def _draws(self, count: int, rng: np.random.Generator) -> Draws:
         dims = {"weight": ["unit", "feature"]}
-        if isinstance(self.model_, GibbsIBP):
-            found = merged_chains(self.model_, self.q_, self._options)
-            kept = merged_draws(self.q_.kept_weights, found)
-            # A chain without one of the features has no draws of its weights.
-            return {"weight": kept[found.complete] if len(found.complete) else kept}, dims
         jitter = 1e-12 * np.eye(self._covariance.shape[-1])
         factor = np.linalg.cholesky(self._covariance + jitter)
         noise = rng.standard_normal((count, *self.weight_means_.shape))

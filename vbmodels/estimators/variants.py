@@ -25,7 +25,7 @@ from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.options import CallOptions
 from vbmodels.variants.posterior import log_bayes_factors, rates
-from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
+from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 _CHUNK = 1000
 
@@ -45,17 +45,6 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         Whether to call by e-BH, valid under any dependence of the units.
     two_sided
         Whether an allele that is rarer in the case counts too.
-    alternative
-        "mixture" over the allele's share, or "broad": Beta(.1, .1) alone, which finds less.
-    null
-        "batch": case and control may differ in every substitution's error rate and a little at
-        every site; "exchangeable": at random only. The germline test knows no other.
-    types
-        null "batch": by what the difference varies: "12" substitutions, "6" pairs with the
-        complement, "1" for all.
-    noise
-        null "batch": "constant", one M at every rate, or "multiplicative": error rates of
-        replicates below .002 differ by a factor, as PCR makes them.
     columns
         Your names of a table's columns, by ours: ``{"chrom": "CHROM", "pos": "POS"}``.
     tol, max_iter, n_partitions, random_state, client
@@ -68,8 +57,7 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
     error_rates_
         Mean error rate by substitution type, [12]; the hyperparameters are point estimates.
     batch_factors_
-        By how much the case's error rates are those of the control, [12]; 1 where the null is
-        exchangeable.
+        By how much the case's error rates are those of the control, [12]; 1 without a control.
 
     Examples
     --------
@@ -119,15 +107,11 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         """
         self._validate_params()
         self._given = self._read(X, ref, case)
-        sense = "either" if self.two_sided else "gain"
-        alternatives = MIXTURE if self.alternative == "mixture" else (BROAD,)
-        named: Any = "germline" if self._given.counts.case.all() else sense
         model: TwoGroups
-        if self.null == "exchangeable" or named == "germline":
-            model = TwoGroups(sense=named, alternatives=alternatives)
+        if self._given.counts.case.all():
+            model = TwoGroups("germline", MIXTURE)
         else:
-            growing = self.noise == "multiplicative"
-            model = BatchNull(named, alternatives, types=self.types, growing=growing)
+            model = BatchNull("either" if self.two_sided else "gain", MIXTURE)
         counts = self._given.counts
         parts = np.array_split(np.arange(len(counts)), min(self.n_partitions, len(counts)))
         q = self._run(model, [counts.take(part) for part in parts])
@@ -194,7 +178,7 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
     def score(self, X: Any, y: Any = None, *, ref: Any = None, case: Any = None) -> float:
         """Return the mean log marginal likelihood of an allele's counts, given the fit.
 
-        It is what the fit raises, so on new locations it judges null, alternative and noise.
+        It is what the fit raises, so on new locations it compares models.
 
         Parameters
         ----------

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.features.batch import unit_offsets
-from vbmodels.features.predict import mean_sigmoid
 
 
 @dataclass(frozen=True)
@@ -196,4 +196,12 @@ def profile(
         p = go_on[first[d] : first[d + 1]]
         reach = np.concatenate([[1.0], np.cumprod(p)])
         result.append(reach * np.concatenate([1.0 - p, [1.0]]))
+    return result
+
+
+def mean_sigmoid(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return E[sigma(psi)] for psi ~ N(mean, variance) by 20-point Gauss-Hermite; [...]."""
+    x, w = np.polynomial.hermite_e.hermegauss(20)
+    at = mean[..., None] + np.sqrt(variance)[..., None] * x
+    result: FloatArray = expit(at) @ (w / w.sum())
     return result

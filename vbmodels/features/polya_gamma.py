@@ -12,21 +12,18 @@ tanh(c/2) / (2 c) at c^2 = E[psi^2],
     logit nu_nk = E[log pi_k] - bound of E[log(1 - pi_k)]
                   + sum_j (s_nj E[B_jk] - E[omega_nj] E[B_jk (psi_nj without k + B_jk / 2)]),
 
-z with a leading 1 for b0. One reduce a sweep, and the bound never falls. While the start is
-annealed (nu = sigma(beta A), beta from `coldest` to 1) the bound proper may fall; sigma_B^2 and
-alpha move only after that, as from the start they would shrink to nothing.
+z with a leading 1 for b0. One reduce a sweep, and the bound never falls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from vbmodels.core import linalg
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.row_moments import (
@@ -43,8 +40,6 @@ from vbmodels.features.weights import fit_weights, log_prior, weight_kl
 LARGEST_LOGIT = 35.0
 START_SHARE = 0.5
 """Share of rows that has each feature where the sticks start."""
-SETTLE = 4
-"""Sweeps after the annealing before the trace of bounds decides on convergence."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ class FeatureGlobal(State):
     n_rows
         N.
     sweep
-        Global steps so far: what the annealing goes by.
+        Global steps so far.
     """
 
     mean: FloatArray
@@ -132,15 +127,9 @@ class PolyaGammaIBP:
         Prior variance of the biases (v at first, as in the text); never learned, as a feature that
         is always on can take a bias's place.
     learn
-        Whether alpha and 1 / weight variance, under Gamma(1, 1) priors, move after the annealing.
+        Whether alpha and 1 / weight variance move, under Gamma(1, 1) priors.
     each
         Whether every feature's weights have a variance of their own; see `weights`.
-    anneal
-        Sweeps of the annealing; 0 starts plainly.
-    hold
-        Sweeps before alpha and the variances move, where the annealing is shorter.
-    coldest
-        beta at the first sweep of the annealing.
     """
 
     n_features: int
@@ -149,9 +138,6 @@ class PolyaGammaIBP:
     bias_variance: float = 2.0
     learn: bool = True
     each: bool = False
-    anneal: int = 60
-    hold: int = 0
-    coldest: float = 0.1
 
     def observe(self, batch: FeatureBatch) -> UnitCounts:
         """Count the answers to every unit."""
@@ -177,21 +163,6 @@ class PolyaGammaIBP:
             sweep=0,
         )
 
-    def beta(self, sweep: int) -> float:
-        """Return the inverse temperature of a sweep."""
-        if sweep >= self.anneal:
-            return 1.0
-        return self.coldest + (1.0 - self.coldest) * sweep / self.anneal
-
-    @property
-    def held(self) -> int:
-        """Sweeps before alpha and the variances move."""
-        return max(self.anneal, self.hold if self.learn else 0)
-
-    def warming(self, q: FeatureGlobal) -> bool:
-        """Whether the annealing is not over, or hardly: the bound says nothing yet."""
-        return self.held > 0 and q.sweep < self.held + SETTLE
-
     def local_step(
         self, q: FeatureGlobal, batch: FeatureBatch, local: FeatureLocal | None
     ) -> FeatureLocal:
@@ -206,13 +177,13 @@ class PolyaGammaIBP:
         """Set q(omega) at nu [U, K], then q(z_nk) for the given features in turn."""
         nu, visits, size = nu.copy(), tuple(features), q.mean.shape[1]
         prior = mean_log_on(q.tau) - bound_log_off(q.tau)
-        second, beta = second_moments(q), self.beta(q.sweep)
+        second = second_moments(q)
         for rows in blocks(len(nu)):
             sign = batch.sign[rows].astype(np.float64)
             omega = mean_omega(tilt_of(nu[rows], second), sign)
             pull = prior + 0.5 * (sign @ q.mean[:, 1:])
             gram = (omega @ second).reshape(-1, size, size)
-            _visit(nu[rows], pull, gram, beta, visits)
+            _visit(nu[rows], pull, gram, visits)
         return nu
 
     def suff_stats(
@@ -244,13 +215,12 @@ class PolyaGammaIBP:
         )
 
     def global_step(self, q: FeatureGlobal, stats: FeatureStats) -> FeatureGlobal:
-        """Set the weights, the sticks and, after the annealing, the hyperparameters."""
-        learn = self.learn and q.sweep >= self.held
+        """Set the weights, the sticks and the hyperparameters."""
         bias = self.bias_variance
         weights, variance = fit_weights(
-            stats.linear, stats.quadratic, bias, q.variance, learn=learn, each=self.each
+            stats.linear, stats.quadratic, bias, q.variance, learn=self.learn, each=self.each
         )
-        tau, alpha = fit_sticks(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=learn)
+        tau, alpha = fit_sticks(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=self.learn)
         return FeatureGlobal(
             mean=weights.mean,
             covariance=weights.covariance,
@@ -266,7 +236,6 @@ class PolyaGammaIBP:
         self, q: FeatureGlobal, batch: FeatureBatch, tol: float = 1e-8, most: int = 500
     ) -> FeatureLocal:
         """Return q(z) of new rows at fixed ``q``, from a cold start to convergence."""
-        q = replace(q, sweep=max(q.sweep, self.anneal))
         local = self.local_step(q, batch, None)
         for _ in range(most):
             before, local = local, self.local_step(q, batch, local)
@@ -281,10 +250,6 @@ class PolyaGammaIBP:
         kl = weight_kl(q.mean, q.covariance, self.bias_variance, q.variance)
         return stats.bound + sticks + spread - kl
 
-    def shown(self, at: Cursor) -> Step:
-        """Let the trace decide, but not while annealing: the bound rises slowly there."""
-        return Step.at(at, False if self.warming(at.q) else None)
-
 
 def second_moments(q: FeatureGlobal) -> FloatArray:
     """E[w w'] of every unit, row by row; [J, (K + 1)^2]."""
@@ -292,9 +257,7 @@ def second_moments(q: FeatureGlobal) -> FloatArray:
     return second.reshape(len(second), -1)
 
 
-def _visit(
-    nu: FloatArray, pull: FloatArray, gram: FloatArray, beta: float, features: Iterable[int]
-) -> None:
+def _visit(nu: FloatArray, pull: FloatArray, gram: FloatArray, features: Iterable[int]) -> None:
     """Update some columns of nu [B, K] in place, feature by feature.
 
     ``pull`` is what is linear in z [B, K]; ``gram`` is sum_j E[omega] E[w w'] [B, K + 1, K + 1].
@@ -303,4 +266,4 @@ def _visit(
         row = gram[:, k + 1]
         others = row[:, 0] + np.einsum("nl,nl->n", row[:, 1:], nu) - row[:, k + 1] * nu[:, k]
         logit = pull[:, k] - others - 0.5 * row[:, k + 1]
-        nu[:, k] = expit(np.clip(beta * logit, -LARGEST_LOGIT, LARGEST_LOGIT))
+        nu[:, k] = expit(np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT))

@@ -1,10 +1,10 @@
-"""Probabilities of categories: from a row's features, from none or one of them, of new rows."""
+"""Probabilities of the categories of missing cells."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
+from scipy.special import log_expit
 
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, IntArray
@@ -51,56 +51,6 @@ def break_probabilities(psi: FloatArray) -> FloatArray:
     return probability
 
 
-def mean_sigmoid(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return E[sigma(psi)] for psi ~ N(mean, variance) by 20-point Gauss-Hermite; [...]."""
-    x, w = np.polynomial.hermite_e.hermegauss(20)
-    at = mean[..., None] + np.sqrt(variance)[..., None] * x
-    result: FloatArray = expit(at) @ (w / w.sum())
-    return result
-
-
-def unit_moments(
-    nu: FloatArray, mean: FloatArray, covariance: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of psi under q(z) q(weights), rows by units; [M, J] each.
-
-    Parameters
-    ----------
-    nu
-        [M, K] probabilities of the features.
-    mean, covariance
-        [J, K + 1] and [J, K + 1, K + 1] of the weights, bias first.
-    """
-    z = np.concatenate([np.ones((len(nu), 1)), nu], axis=1)
-    centre = z @ mean.T
-    spread = np.einsum("nk,jkl,nl->nj", z, covariance, z, optimize=True)
-    diagonal = np.diagonal(covariance, axis1=1, axis2=2)[:, 1:] + mean[:, 1:] ** 2
-    return centre, spread + (nu * (1.0 - nu)) @ diagonal.T
-
-
-def impute(
-    nu: FloatArray,
-    mean: FloatArray,
-    covariance: FloatArray,
-    levels: IntArray,
-    columns: NDArray[np.intp],
-) -> FloatArray:
-    """Return P(category) of one cell for each row of ``nu``; [M, R], 0 beyond R_d.
-
-    psi is taken as normal with its mean and variance under q, so each E[sigma(psi)] is an
-    integral in one dimension; units of one column are independent under q given z.
-    """
-    result = np.zeros((len(nu), int(np.max(levels))))
-    first = unit_offsets(levels)
-    for d in np.unique(columns):
-        rows, units = np.flatnonzero(columns == d), slice(first[d], first[d + 1])
-        go_on = mean_sigmoid(*unit_moments(nu[rows], mean[units], covariance[units]))
-        reach = np.concatenate([np.ones((len(rows), 1)), np.cumprod(go_on, axis=1)], axis=1)
-        stop = np.concatenate([1.0 - go_on, np.ones((len(rows), 1))], axis=1)
-        result[rows, : levels[d]] = reach * stop
-    return result
-
-
 def impute_sampled(
     q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray, draws: int = 20, sweeps: int = 3
 ) -> FloatArray:
@@ -117,11 +67,11 @@ def impute_sampled(
         Global parameters.
     batch, nu
         The partition and q(z = 1) of its distinct rows [U, K]; cells are in the order of
-        `vbmodels.features.gibbs.missing_cells`.
+        `missing_cells`.
     draws, sweeps
         Draws of the weights, and of a row's features given each.
     """
-    rows, columns = np.nonzero(batch.codes[batch.row_of] == MISSING)
+    rows, columns = missing_cells(batch)
     asked, place = np.unique(batch.row_of[rows], return_inverse=True)
     total = np.zeros((len(rows), int(np.max(batch.levels))))
     if not len(rows):
@@ -139,3 +89,9 @@ def impute_sampled(
         psi = weights[:, 0] + z @ weights[:, 1:].T
         total += category_probabilities(psi[place], batch.levels, columns) / draws
     return total
+
+
+def missing_cells(batch: FeatureBatch) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return (row, column) of every missing cell, row by row."""
+    rows, columns = np.nonzero(batch.codes[batch.row_of] == MISSING)
+    return rows, columns

@@ -37,7 +37,6 @@ from vbmodels.features.moves import (
     wide_fit,
 )
 from vbmodels.features.passes import following, moved_lanes
-from vbmodels.features.polya_gamma import SETTLE as QUIET
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.residue import residual_moments, starts_along
 from vbmodels.features.row_moments import mean_omega
@@ -68,6 +67,7 @@ from vbmodels.features.search_state import (
 from vbmodels.features.sticks import best_sticks
 from vbmodels.features.yardstick import fingerprints, likelihood_draws
 
+QUIET = 4  # last sweeps before the trace of bounds decides on convergence
 VISITS = 6
 """Times that every feature of a row is set where rows that a sample left out come in."""
 LEAST_RISE = 1e-5
@@ -93,7 +93,7 @@ class SearchIBP:
     Parameters
     ----------
     fit
-        The variational form that is fitted, without annealing; its ``n_features`` are the slots
+        The variational form that is fitted; its ``n_features`` are the slots
         of the chains. Where all of them are in use after the first deletes, they double.
     starts
         Chains.

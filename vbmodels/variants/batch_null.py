@@ -3,7 +3,7 @@
 Two libraries differ in their error rates by substitution type (oxidation, a polymerase, a
 sequencer), and a little at every site. With x = logit mu, unit u of type t:
 
-    r_i | x, M ~ BetaBin(n_i, M mu, M (1-mu)),   M = M_q, or M_q max(1, .002 / mu)
+    r_i | x, M ~ BetaBin(n_i, M mu, M (1-mu))
     x_control ~ e_t
     H0: x_case = x_control + d,  d ~ (1-v) N(b_t, tau^2) + v N(b_t, 1.2^2)
     H1: x_case ~ sum_c rho_c g_c, each cut to x_case > x_control + b_t
@@ -13,12 +13,22 @@ with e_t, g_c, rho, pi and log M as in `two_groups`, and
     b_t ~ N(b_0, s_b^2), b_0 ~ N(0, 1), s_b with 4 pseudo-observations of .3,
     log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 1001).
 
-By trinucleotide or strand d is around b_tc instead, c the bases beside the location or the strand
-of its reads; see `contexts`.
+By trinucleotide d is around b_tc instead, c the bases before and behind the location; see
+`contexts`. As tau and v go to 0 at b = 0 this is the exchangeable null.
 
-Multiplicative noise of coefficient of variation c gives M mu = 1/c^2: where it is asked for, M
-grows as 1/mu below .002, and is constant above. As tau and v go to 0 at b = 0 this is the
-exchangeable null.
+The kernels compute, with A_k = w_k e_t(x_k) L_control(x_k) on the nodes,
+
+    m0 = sum_k A_k [(1-v) E L_case(x_k + b + tau u) + v E L_case(x_k + b + 1.2 u)],  u ~ N(0, 1)
+    m1 = sum_k A_k sum_c rho_c G_c(x_k + b) / S_c(x_k + b),
+
+where for the first expectation L_case is linear between its nodes and constant beyond them;
+the second, which is vague and depends on no parameter but b, is tabulated at the nodes, where
+L_case is constant in blocks of cells at least .4 wide, and its log is a cubic polynomial
+between them; and the integral G_c of g_c L_case above a place is linear within a node's cell.
+A cell ends at the midpoints between nodes. All moments of u between two places are closed, by
+m_i = (i-1) m_(i-2) + z^(i-1) phi(z), left minus right. So the objective is smooth in b and tau
+even where tau is far below the distance of two nodes, and tau -> 0 at b = 0 gives the sum over
+nodes of the exchangeable null.
 
 The fit climbs the penalised log marginal likelihood. EM moves what `two_groups` has. For b_t
 and log tau it would take hundreds of passes, as most units say nothing of them: these take
@@ -31,7 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import expit, logit
@@ -41,18 +51,10 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants import batch_null_kernels as kernels
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import N_TYPES, Units
-from vbmodels.variants.batch_null_reference import (
-    N_TAU,
-    Shifted,
-    Widened,
-    reweigh_reference,
-    size_of_sums,
-    widened,
-)
-from vbmodels.variants.contexts import CONTEXT_SD, SIZES, Nested, nested_step
+from vbmodels.variants.contexts import CONTEXT_SD, N_CONTEXTS, Nested, nested_step
 from vbmodels.variants.guarded import guarded
 from vbmodels.variants.hyperparameters import log_normal_step
-from vbmodels.variants.table import CONSTANT, GROWING, Noise, Table
+from vbmodels.variants.table import Grids, Hypotheses, Table
 from vbmodels.variants.two_groups import CENTRE_M, Global, Observed, Sums, TwoGroups
 
 WIDE = 1.2
@@ -64,7 +66,8 @@ LEAST_GAIN = 0.1  # nats by which another tau must be better than the present on
 SB_PSEUDO, SB_SD = 4.0, 0.3
 V_PRIOR = (0.5, 1000.0)
 LONGEST = 0.7
-Types = Literal["12", "6", "1", "trinucleotide", "strand"]
+N_TAU = 6
+Types = Literal["12", "trinucleotide"]
 
 
 def names_of_types() -> list[str]:
@@ -76,18 +79,53 @@ def names_of_types() -> list[str]:
     return [f"{ref}>{alt}" for ref in BASES for alt in BASES if alt != ref]
 
 
-def groups(types: Types) -> np.ndarray:
-    """Return to which shift each of the 12 substitutions belongs, [12].
+def size_of_sums(n_alt: int, n_tau: int, n_groups: int = N_TYPES) -> int:
+    """Return how many numbers a pass returns."""
+    return 5 + n_alt + 3 * N_TYPES + 4 * n_groups + N_TAU + n_tau
 
-    "12": each its own, and so by context, whose shifts are around it; "6": with its
-    complement on the other strand (G>T with C>A); "1": all.
 
-    >>> groups("6").tolist()
-    [0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0]
+class Shifted(NamedTuple):
+    """The global parameters of the batch-aware null as a pass over a table takes them.
+
+    Attributes
+    ----------
+    of
+        Those that both nulls have.
+    shift
+        [G] b: difference of case and control in x = logit mu, by `Widened.group`.
+    tau, wide
+        Sd of the differences between sites around b, and that of the wide component.
+    v
+        Weight of the wide component.
+    profile
+        Values of tau at which the log likelihood is evaluated side by side.
     """
-    if types == "12" or types in SIZES:
-        return np.arange(N_TYPES)
-    return np.array([0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0]) * (types == "6")
+
+    of: Hypotheses
+    shift: FloatArray
+    tau: float
+    wide: float
+    v: float
+    profile: FloatArray
+
+
+class Widened(NamedTuple):
+    """What a pass over units reads: their grids, and the wide component of the null.
+
+    Attributes
+    ----------
+    of
+        The grids.
+    log_far, far_slope
+        [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes and its slope in x.
+    group
+        [U] which of the shifts each unit has.
+    """
+
+    of: Grids
+    log_far: FloatArray
+    far_slope: FloatArray
+    group: IntArray
 
 
 @dataclass(frozen=True)
@@ -189,32 +227,25 @@ class BatchNull(TwoGroups):
 
     Parameters
     ----------
-    sense, alternatives, compiled
+    sense, alternatives
         See `TwoGroups`; "germline", which has no control, has no batch either.
     types
-        By what the shift b differs; see `groups`.
-    growing
-        Whether M grows as 1/mu below .002; else it is the same at every rate.
+        By what the shift b differs: "12" substitutions, or "trinucleotide", each of them by the
+        bases before and behind the location too.
     """
 
     parts: ClassVar[tuple[float, ...]] = ()
     """Shares of a bold step that are tried where it falls, before the careful one."""
 
+    passes: ClassVar[Any] = kernels
     types: Types = "12"
-    growing: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sense == "germline":
             raise ValueError("a case without a control has no batch: expected 'gain' or 'either'")
         if self.types not in get_args(Types):
-            *some, last = map(repr, get_args(Types))
-            raise ValueError(f"expected types {', '.join(some)} or {last}, got {self.types!r}")
-
-    @property
-    def noise(self) -> Noise:
-        """How far replicates differ, by rate."""
-        return GROWING if self.growing else CONSTANT
+            raise ValueError(f"expected types '12' or 'trinucleotide', got {self.types!r}")
 
     def init(self, observed: Observed, rng: np.random.Generator) -> BatchGlobal:
         """Return the start: that of `TwoGroups`, and no difference between the samples."""
@@ -242,11 +273,11 @@ class BatchNull(TwoGroups):
     @property
     def contextual(self) -> bool:
         """Whether shifts differ by context."""
-        return self.types in SIZES
+        return self.types == "trinucleotide"
 
     @property
     def _n_shifts(self) -> tuple[int, int]:
-        return N_TYPES, SIZES.get(self.types, 0)
+        return N_TYPES, N_CONTEXTS if self.contextual else 0
 
     def shifted(self, q: BatchGlobal, profile: FloatArray) -> Shifted:
         """Return what a pass over a table needs of ``q``."""
@@ -255,11 +286,8 @@ class BatchNull(TwoGroups):
     def table(self, q: Global, of: Units, n_nodes: int | None = None) -> BatchTable:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
         plain = super().table(q, of, n_nodes)
-        if self.compiled:
-            log_far, slope = np.empty_like(plain.x), np.empty_like(plain.x)
-            kernels.widen(plain.x, plain.log_case, WIDE, log_far, slope)
-        else:
-            log_far, slope = widened(plain.x, plain.log_case, WIDE)
+        log_far, slope = np.empty_like(plain.x), np.empty_like(plain.x)
+        self.passes.widen(plain.x, plain.log_case, WIDE, log_far, slope)
         return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
 
     def resolved(self, q: Any, table: Any) -> Any:
@@ -279,8 +307,7 @@ class BatchNull(TwoGroups):
         under = self.shifted(q, profile)
         n_groups = len(under.shift)
         sums = np.zeros(size_of_sums(n_alt, len(profile), n_groups))
-        form = kernels.reweigh if self.compiled else reweigh_reference
-        form(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
+        self.passes.reweigh(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
         errors, shift, spread, taus = np.split(
             sums[5 + n_alt :], np.cumsum([3 * N_TYPES, 4 * n_groups, N_TAU])
@@ -318,15 +345,13 @@ class BatchNull(TwoGroups):
                 (q.log_m_mean, q.log_m_sd), CENTRE_M,
             )  # fmt: skip
         b, se, nested = self._shifts(q, stats, careful)
-        group = np.unique(groups(self.types), return_index=True)[1]
-        own = b[group]
-        precision = len(own) / q.shift_sd**2
-        mean = float((own.sum() / q.shift_sd**2) / (precision + 1.0))
-        squares = ((own - mean) ** 2).sum() + SB_PSEUDO * SB_SD**2
+        precision = N_TYPES / q.shift_sd**2
+        mean = float((b.sum() / q.shift_sd**2) / (precision + 1.0))
+        squares = ((b - mean) ** 2).sum() + SB_PSEUDO * SB_SD**2
         near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
         return BatchGlobal(
             **of, shift=b, shift_se=se, shift_mean=mean,
-            shift_sd=float(np.sqrt(squares / (len(own) + SB_PSEUDO))),
+            shift_sd=float(np.sqrt(squares / (N_TYPES + SB_PSEUDO))),
             tau=self._tau(q, stats, careful), v=self._weight(q, stats, near, far, careful),
             looks=q.looks + 1, **nested,
         )  # fmt: skip
@@ -339,10 +364,7 @@ class BatchNull(TwoGroups):
             nested = self._nested(q, stats, careful)
             found = self._of_contexts(nested.of_context, nested.context_information**-0.5)
             return nested.shift, nested.information**-0.5, found
-        group = groups(self.types)
-        summed = np.zeros((N_TYPES, 4))
-        np.add.at(summed, group, stats.shift)
-        near, far, score, observed = summed[group].T
+        near, far, score, observed = stats.shift.T
         prior = 1.0 / q.shift_sd**2
         complete = near / q.tau**2 + far / WIDE**2 + prior
         # Louis' information may come out small or negative away from the maximum.
@@ -398,9 +420,9 @@ class BatchNull(TwoGroups):
 
     def elbo(self, q: Any, stats: Any) -> float:
         """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
-        own = q.shift[np.unique(groups(self.types), return_index=True)[1]]
-        penalty = -0.5 * (((own - q.shift_mean) / q.shift_sd) ** 2).sum() - 0.5 * q.shift_mean**2
-        penalty -= (len(own) + SB_PSEUDO) * np.log(q.shift_sd)
+        own = (q.shift - q.shift_mean) / q.shift_sd
+        penalty = -0.5 * (own**2).sum() - 0.5 * q.shift_mean**2
+        penalty -= (N_TYPES + SB_PSEUDO) * np.log(q.shift_sd)
         penalty -= 0.5 * SB_PSEUDO * (SB_SD / q.shift_sd) ** 2
         if q.of_context is not None:
             penalty -= 0.5 * (((q.of_context - q.shift[:, None]) / CONTEXT_SD) ** 2).sum()
@@ -414,26 +436,23 @@ class BatchNull(TwoGroups):
 
     def to_vector(self, q: Any) -> FloatArray:
         """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""
-        first = np.unique(groups(self.types), return_index=True)[1]
         own = [q.shift_mean, np.log(q.shift_sd), np.log(q.tau), logit(q.v)]
         nested = np.zeros(0) if q.of_context is None else q.of_context.ravel()
-        return np.concatenate([nested, super().to_vector(q), q.shift[first], own])
+        return np.concatenate([nested, super().to_vector(q), q.shift, own])
 
     def from_vector(self, q: Any, vector: FloatArray) -> BatchGlobal:
         """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
-        group = groups(self.types)
-        size = int(group.max()) + 1
         of_context = None
         if q.of_context is not None:
             of_context, vector = np.split(vector, [q.of_context.size])
             of_context = of_context.reshape(q.of_context.shape).copy()
         mean, log_sd, log_tau, at_v = vector[-4:]
         of = {
-            k: v for k, v in vars(super().from_vector(q, vector[: -4 - size])).items()
+            k: v for k, v in vars(super().from_vector(q, vector[: -4 - N_TYPES])).items()
             if k not in _OWN
         }  # fmt: skip
         return BatchGlobal(
-            **of, shift=vector[-4 - size : -4][group].copy(), shift_se=q.shift_se,
+            **of, shift=vector[-4 - N_TYPES : -4].copy(), shift_se=q.shift_se,
             shift_mean=float(mean), shift_sd=float(np.exp(np.clip(log_sd, -5.0, 3.0))),
             tau=float(np.exp(np.clip(log_tau, *np.log(TAU_RANGE)))),
             v=float(expit(np.clip(at_v, -30.0, 0.0))), looks=q.looks, of_context=of_context,

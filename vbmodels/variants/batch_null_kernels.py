@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Compiled form of the batch-aware pass; `batch_null_reference` holds the NumPy reference.
+"""Compiled passes over units for `batch_null`, whose docstring has the equations.
 
 Loops over cells have no branch, so that the compiler turns them into vector instructions.
 """
@@ -244,7 +244,7 @@ def far_masses(ends, centre, wide, work):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def widen(x, log_case, wide, log_far, far_slope):
-    """Fill log E[L_case(x + wide u)] and its slope in x; see `batch_null_reference.widened`."""
+    """Fill log E[L_case(x + wide u)], u ~ N(0, 1), and its slope in x, [U, Q, K]."""
     n_units, n_m, size = x.shape
     case, mass, height = np.empty(size), np.empty(size), np.empty(size)
     edges, ends = np.empty(size + 1), np.empty(size + 1)
@@ -393,7 +393,15 @@ def cut_slope(shape, floor, lmu, lnu, inverse, survive, slope):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def reweigh(table, under, log_m0, log_m1, sums, nodes):
-    """One pass over a table; see `batch_null_reference.reweigh_reference`."""
+    """One pass over a table: log m0 and log m1 of every unit, and the sums.
+
+    ``table`` is of `batch_null.Widened`, ``under`` of `batch_null.Shifted`. To ``sums``, of
+    `batch_null.size_of_sums`, are added: those of `two_groups`; by group (weight near, weight far,
+    score in b, observed information in b); score and information in log tau; information in
+    logit v; the units' variance of log M, its covariance with log^2 M and the variance of that;
+    then the log likelihood at each tau of the profile. ``nodes`` [U, Q, K] is filled with the
+    posterior probability of each node of M and of x; it may be empty.
+    """
     of_nodes = nodes.shape[0] > 0
     x, log_weight, log_case, log_control, kind = table.of
     of, shift, group = under.of, under.shift, table.group

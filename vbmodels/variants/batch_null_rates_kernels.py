@@ -59,7 +59,7 @@ def _add_null(here, edges, a, case, b, under, work, out):
 def posteriors(table, group, under, levels, result):
     """Fill [U, 2, 2 + L]: mean and sd of mu and quantiles of x, for mu_case and mu_control.
 
-    Parameters are those of `batch_null_reference.reweigh_reference`; ``group`` [U] is which of the
+    ``table`` is of `table.Grids`, ``under`` of `batch_null.Shifted`; ``group`` [U] is which of the
     shifts each unit has.
     """
     x, log_weight, log_case, log_control, kind = table

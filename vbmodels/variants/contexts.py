@@ -1,8 +1,7 @@
-"""Shifts of the error rates by substitution and by its context: bases beside it, or strand.
+"""Shifts of the error rates by substitution and by its context, the bases before and behind it.
 
-Oxidation and deamination strike in some trinucleotides more than in others, and an oxidised base
-is seen on the strand that was read. With t one of the 12 substitutions and c the two bases beside
-it, or the strand that the location's reads lie on, the difference between case and control is
+Oxidation and deamination strike in some trinucleotides more than in others. With t one of the 12
+substitutions and c the two bases around it, the difference between case and control is
 
     b_tc ~ N(b_t, s^2),   b_t ~ N(b_0, s_b^2),
 
@@ -22,11 +21,6 @@ from vbmodels.variants.bases import BASES
 
 UNKNOWN = 16  # a location of which one neighbour is not known, or is none of A, C, G, T
 N_CONTEXTS = 17
-STRANDS = ("forward", "both", "reverse", "unknown")
-ONE_STRAND = 0.8
-"""Share of a location's reads from which on they count as of one strand."""
-SIZES = {"trinucleotide": N_CONTEXTS, "strand": len(STRANDS)}
-"""Contexts by the name of what they are; the last is of locations of which it is not known."""
 CONTEXT_SD = 0.5
 
 
@@ -50,35 +44,12 @@ def along(ref: IntArray) -> IntArray:
     return contexts(padded[:-2], padded[2:])
 
 
-def strands(forward: IntArray, reads: IntArray) -> IntArray:
-    """Return which strand the reads of locations lie on, [J], as `STRANDS` has them.
-
-    Parameters
-    ----------
-    forward, reads
-        [J] reads on the forward strand, and on both.
-
-    >>> strands(np.array([80, 79, 20, 0]), np.array([100, 100, 100, 0])).tolist()
-    [0, 1, 2, 3]
-    """
-    found = np.ones(len(reads), np.int64)
-    found[forward >= ONE_STRAND * reads] = 0
-    found[reads - forward >= ONE_STRAND * reads] = 2
-    found[reads == 0] = 3
-    return found
-
-
-def names_of_contexts(types: str = "trinucleotide") -> list[str]:
+def names_of_contexts() -> list[str]:
     """Return their names, by substitution and then by context.
 
     >>> names_of_contexts()[:2], names_of_contexts()[16]
     (['A[A>C]A', 'A[A>C]C'], 'N[A>C]N')
-    >>> names_of_contexts("strand")[:4]
-    ['A>C forward', 'A>C both', 'A>C reverse', 'A>C unknown']
     """
-    if types == "strand":
-        kinds = [f"{ref}>{alt}" for ref in BASES for alt in BASES if alt != ref]
-        return [f"{kind} {strand}" for kind in kinds for strand in STRANDS]
     pairs = [(left, right) for left in BASES for right in BASES] + [("N", "N")]
     return [
         f"{left}[{ref}>{alt}]{right}"

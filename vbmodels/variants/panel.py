@@ -6,7 +6,7 @@ effect of their own at every site and a shift of their own by substitution, as t
     x_p = x + b_pt + d_p,   d_p ~ N(0, tau^2),   sum_p b_pt = 0,   b_pt ~ N(0, .5^2)
     x_case = x + b_t + d,   as in `batch_null`, x ~ e_t the site's rate in the samples' middle,
 
-so that L_panel of `panel_reference` stands for the control's likelihood. tau is learned from the
+with L_panel in place of the control's likelihood. tau is learned from the
 differences of all samples, by the profile of `batch_null`. Pooling the members as if they were
 replicates would put what differs between samples into M, which the case's replicates, that share
 one d, contradict: calls then look surer than they are.
@@ -16,19 +16,34 @@ are 0, and at eps = 0 this is `batch_null` to the bit. tau is then the sd of the
 samples, not of one from the middle.
 
 All sums over the members add over partitions: 36 numbers a member, beside those of `batch_null`.
+
+Sample p of a panel has the rate x_p = x + b_pt + d_p, d_p ~ N(0, tau^2), around the site's x. With
+a probability eps it carries the allele itself, and then its rate is drawn from g, whatever x is:
+
+    L_panel(x) = prod_p [(1 - eps) E L_p(x + b_pt + tau u) + eps int L_p g],   u ~ N(0, 1).
+
+A control of the case's own person has an eps of 1e-7: what it carries the case carries too. Beside
+one,
+there is a probability that the allele is one that people carry, a share f of them, f unknown, and
+then the members say nothing of x; else a large panel would outweigh a control of few reads:
+
+    L = L_control(x) [(1 - eps) prod_p [...] + eps E_f prod_p [f int L_p g + (1 - f) int L_p h]],
+
+h = Beta(.5, 2500) the rates of errors, wherever they are, f on nine values alike.
+
+Given x the members are independent, so the moments of a sum over them are closed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, logsumexp
 
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.variants import panel_kernels as kernels
-from vbmodels.variants import panel_reference as reference
 from vbmodels.variants.batch import N_TYPES, Counts, Units
 from vbmodels.variants.batch_null import (
     LONGEST,
@@ -37,16 +52,63 @@ from vbmodels.variants.batch_null import (
     BatchNull,
     BatchSums,
     BatchTable,
-    groups,
 )
-from vbmodels.variants.panel_reference import ERRORS, Panel, Under, people
 from vbmodels.variants.table import log_binomials, tabulate
 from vbmodels.variants.two_groups import Observed, of_fit, weighted
 
 MEMBER_SD = 0.5
+CONTAMINATION = 0.01
 OWN_CONTAMINATION = 1e-7  # of a control of the case's own person: a mix-up, no person's allele
 N_NODES = 28  # of a member's own grid
+SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+ERRORS = (0.5, 2500.0)  # of h
 _PSEUDO = 5.0  # reads by which the first guess of a member's shift is drawn to 0
+
+
+class Panel(NamedTuple):
+    """Likelihoods of a panel's members, each on nodes of its own.
+
+    Attributes
+    ----------
+    x, log_member
+        [U, P, Q, K'] nodes of x_p and log L_p there.
+    carried
+        [U, P, Q] log int L_p g.
+    seen
+        [U, P] whether the member has reads.
+    log_people
+        [U, Q] log likelihood of the panel where the allele is one that people carry.
+    """
+
+    x: FloatArray
+    log_member: FloatArray
+    carried: FloatArray
+    seen: BoolArray
+    log_people: FloatArray
+
+
+class Under(NamedTuple):
+    """The parameters that the members' rates have.
+
+    Attributes
+    ----------
+    shift
+        [P, 12] b_pt.
+    tau
+        Sd of the differences between sites.
+    eps
+        [P] probability that the member carries an allele.
+    common
+        Probability that the allele is one that people carry.
+    matched
+        How many members, the first ones, are of the case's own person.
+    """
+
+    shift: FloatArray
+    tau: float
+    eps: FloatArray
+    common: float
+    matched: int
 
 
 @dataclass(frozen=True)
@@ -120,7 +182,7 @@ class PanelNull(BatchNull):
 
     Parameters
     ----------
-    sense, alternatives, compiled, types, growing
+    sense, alternatives, types
         See `BatchNull`.
     contamination
         eps: probability that a member carries an allele itself.
@@ -130,7 +192,9 @@ class PanelNull(BatchNull):
 
     # Members' and the case's steps are taken side by side and may overshoot together.
     parts: ClassVar[tuple[float, ...]] = (0.4, 0.1)
-    contamination: float = 0.01
+    members: ClassVar[Any] = kernels
+    """The loops over members."""
+    contamination: float = CONTAMINATION
     matched: bool = False
 
     def __post_init__(self) -> None:
@@ -155,12 +219,6 @@ class PanelNull(BatchNull):
     def init(self, observed: Any, rng: np.random.Generator) -> PanelGlobal:
         """Return the start: that of `BatchNull`, and members' shifts from their pooled rates."""
         reads, depth = observed.member_reads, observed.member_depth
-        group = groups(self.types)
-        summed = np.zeros((2, len(reads), N_TYPES))
-        for p in range(len(reads)):
-            np.add.at(summed[0, p], group, reads[p])
-            np.add.at(summed[1, p], group, depth[p])
-        reads, depth = summed[:, :, group]
         rate = (reads.sum(axis=0) + _PSEUDO) / (depth.sum(axis=0) + 1e3 * _PSEUDO)
         guess = np.log((reads + _PSEUDO) / (depth * rate + _PSEUDO))
         if len(guess):
@@ -199,18 +257,17 @@ class PanelNull(BatchNull):
         member_x, log_member = (np.empty((len(of), count, n_m, N_NODES)) for _ in range(2))
         carried, erring = (np.zeros((len(of), count, n_m)) for _ in range(2))
         seen = np.zeros((len(of), count), bool)
-        form = kernels.carry if self.compiled else reference.carry
         a, b = np.array(self.alternatives).T
         # Fixed weights: what members carry is no matter of the case's variants.
         g = np.column_stack([a, b, betaln(a, b), np.full(len(a), -np.log(len(a)))])
         h = np.array([[*ERRORS, betaln(*ERRORS), 0.0]])
         for p in range(count):
             own = _twice(of, of.members == p)
-            one = tabulate(own, q.anchor, self.compiled, self.noise, N_NODES)
+            one = tabulate(own, q.anchor, N_NODES, self.fill)
             member_x[:, p], log_member[:, p] = one.x, _of_equal_masses(one.x, one.log_case)
             for density, into in ((g, carried), (h, erring)):
                 out = np.empty((len(of), n_m))
-                form(one.x, one.log_weight, one.log_case, density, out)
+                self.members.carry(one.x, one.log_weight, one.log_case, density, out)
                 into[:, p] = out
             seen[:, p] = own.depth.any(axis=1)
         others = slice(int(self.matched), None)
@@ -236,8 +293,7 @@ class PanelNull(BatchNull):
         if len(under.eps) == 1:
             return _single(table, float(under.eps[0]))
         log_panel = np.empty_like(table.x)
-        form = kernels.combine if self.compiled else reference.combine
-        form(table.x, table.kind, table.panel, under, log_panel)
+        self.members.combine(table.x, table.kind, table.panel, under, log_panel)
         return replace(table, log_control=log_panel)
 
     def reweigh(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, PanelSums]:
@@ -254,8 +310,9 @@ class PanelNull(BatchNull):
         nodes = np.empty_like(table.x)
         log_m0, log_m1, stats = self._weighed(q, at, TAUS[:0], nodes)
         spread = stats.spread.copy()
-        form = kernels.add_members if self.compiled else reference.add_members
-        form(table.x, table.kind, table.panel, self.under(q, q.tau), nodes, members, spread[:2])
+        self.members.add_members(
+            table.x, table.kind, table.panel, self.under(q, q.tau), nodes, members, spread[:2]
+        )
         profile = stats.profile
         if q.comparing:
             profile = np.array([self._bound_at(q, table, tau) for tau in TAUS])
@@ -276,11 +333,7 @@ class PanelNull(BatchNull):
         """Move b_pt by Newton's step under sum_p b_pt = 0: (g_p - l) / h_p, l so that it holds."""
         if len(q.member_shift) < 2:
             return np.asarray(q.member_shift)
-        group = groups(self.types)
-        summed = np.zeros_like(stats.members)
-        for p, own in enumerate(stats.members):
-            np.add.at(summed[p], group, own)
-        near, score, observed = np.moveaxis(summed[:, group], 2, 0)
+        near, score, observed = np.moveaxis(stats.members, 2, 0)
         prior = 1.0 / MEMBER_SD**2
         complete = near / q.tau**2 + prior
         h = complete if careful else np.maximum(observed + prior, 0.01 * complete)
@@ -295,21 +348,19 @@ class PanelNull(BatchNull):
 
     def elbo(self, q: Any, stats: Any) -> float:
         """Return the penalised log marginal likelihood."""
-        own = q.member_shift[:, np.unique(groups(self.types), return_index=True)[1]]
-        return float(super().elbo(q, stats) - 0.5 * ((own / MEMBER_SD) ** 2).sum())
+        penalty = 0.5 * ((q.member_shift / MEMBER_SD) ** 2).sum()
+        return float(super().elbo(q, stats) - penalty)
 
     def to_vector(self, q: Any) -> FloatArray:
         """Return unconstrained coordinates: those of `BatchNull`, and all members' but the last."""
-        first = np.unique(groups(self.types), return_index=True)[1]
-        return np.concatenate([super().to_vector(q), q.member_shift[:-1, first].ravel()])
+        return np.concatenate([super().to_vector(q), q.member_shift[:-1].ravel()])
 
     def from_vector(self, q: Any, vector: FloatArray) -> PanelGlobal:
         """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
-        group = groups(self.types)
-        count, kinds = max(len(q.member_shift) - 1, 0), int(group.max()) + 1
-        size = count * kinds
+        count = max(len(q.member_shift) - 1, 0)
+        size = count * N_TYPES
         own = super().from_vector(q, vector[: len(vector) - size])
-        free = vector[len(vector) - size :].reshape(count, kinds)[:, group]
+        free = vector[len(vector) - size :].reshape(count, N_TYPES)
         shift = np.concatenate([free, -free.sum(axis=0, keepdims=True)])
         return PanelGlobal(**vars(own), member_shift=shift[: len(q.member_shift)])
 
@@ -369,3 +420,20 @@ def _central(of: Units, count: int) -> Units:
     return replace(
         of, alt_reads=np.where(left_out, 0, of.alt_reads), depth=np.where(left_out, 0, of.depth)
     )
+
+
+def people(carried: FloatArray, erring: FloatArray, seen: BoolArray) -> FloatArray:
+    """Return log E_f prod_p [f int L_p g + (1 - f) int L_p h], [U, Q].
+
+    Parameters
+    ----------
+    carried, erring
+        [U, P, Q] log int L_p g and log int L_p h.
+    seen
+        [U, P] whether the member has reads.
+    """
+    found = []
+    for f in SHARES:
+        both = np.logaddexp(np.log(f) + carried, np.log1p(-f) + erring)
+        found.append(np.where(seen[..., None], both, 0.0).sum(axis=1))
+    return np.asarray(logsumexp(found, axis=0) - np.log(len(SHARES)))

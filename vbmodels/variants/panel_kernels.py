@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Compiled passes over the members of a panel; `panel_reference` holds the NumPy references."""
+"""Compiled passes over the members of a panel; `panel` has the equations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _SLIGHT = 1e-10  # nodes of less probability add nothing to the sums
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def carry(x, log_weight, log_member, alternatives, carried):
-    """Fill log int L_p g [U, Q]; see `panel_reference.carry`."""
+    """Fill log int L_p g [U, Q] for one member, g the sum of the alternatives.
+
+    ``alternatives`` is [n_alt, 4]: a, b, log B(a, b) and the log weight of a Beta.
+    """
     n_units, n_m, size = x.shape
     lmu, lnu, g = np.empty(size), np.empty(size), np.empty((alternatives.shape[0], size))
     for u in range(n_units):
@@ -46,7 +49,7 @@ def _either(a, b):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def combine(x, kind, panel, under, log_panel):
-    """Fill log L_panel [U, Q, K]; see `panel_reference.combine`."""
+    """Fill log L_panel at the nodes x of the site's rate, [U, Q, K]."""
     nodes, log_member, carried, seen, log_people = panel
     shift, tau, eps, common, matched = under
     n_units, n_m, size = x.shape
@@ -86,7 +89,15 @@ def combine(x, kind, panel, under, log_panel):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def add_members(x, kind, panel, under, probability, sums, spread):
-    """Add what the members say of their shifts and of tau; see `panel_reference.add_members`."""
+    """Add to ``sums`` [P, 12, 3] and to ``spread`` [2] what the members say.
+
+    By member and type: expected units whose member does not carry the allele, score and observed
+    information in b_pt (Louis 1982); score and information in log tau. With a_p = z_p (u_p^2 - 1)
+    and S = sum_p a_p, the information is 2 sum_p E[z_p u_p^2] - E[S^2] + E[S]^2, where
+    E[S^2 | x] = (sum_p E a_p)^2 + sum_p Var a_p. What the members' scores have in common with the
+    case's is left out: it makes a step in tau shorter, and the maximum is the same.
+    ``probability`` [U, Q, K] is the posterior of every node of M and x.
+    """
     nodes, log_member, carried, seen, log_people = panel
     shift, tau, eps, common, matched = under
     n_units, n_m, size = x.shape

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Compiled form of the posteriors of mu; `posterior` holds the NumPy reference."""
+"""Compiled form of the posteriors of mu."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _add_hypotheses(unit, under, spike, broad, backward, work, out):
 def posteriors(table, under, levels, result):
     """Fill [U, 2, 2 + L]: mean and sd of mu and quantiles of x, for mu_case and mu_control.
 
-    Parameters are those of `evidence.reweigh_reference`.
+    ``table`` is of `table.Grids`, ``under`` of `table.Hypotheses`.
     """
     x, log_weight, log_case, log_control, kind = table
     alternatives, cumulative = under.alternatives, under.cumulative

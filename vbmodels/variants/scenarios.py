@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants import amplicons
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.contexts import N_CONTEXTS, along, names_of_contexts
@@ -52,10 +51,6 @@ class Scenario:
         every other variant of the case, by chance.
     member_replicates
         Replicates of each sample of a panel; 0: as many as of the case.
-    amplicons
-        Locations of an amplicon, whose reads lie forward, on both strands or in reverse by turns,
-        as `amplicons` has it; oxidation is then seen as G>T on forward reads alone and as C>A on
-        reverse ones. 0: all are of both, and so is oxidation.
     """
 
     meaning: str
@@ -75,7 +70,6 @@ class Scenario:
     type_sd: float = 0.0
     carriers: float = 0.0
     member_replicates: int = 0
-    amplicons: int = 0
 
 
 NULLS = {
@@ -83,11 +77,6 @@ NULLS = {
     "null400": Scenario("the same at 400 reads", depth=400),
     "null_oxo5": Scenario("oxidation in the case: G>T and C>A five times", oxidation=5.0),
     "null_oxo3": Scenario("the same three times", oxidation=3.0),
-    "null_oxo5_amplicons": Scenario(
-        "oxidation in the case, seen on the strand that an amplicon is read on",
-        oxidation=5.0,
-        amplicons=25,
-    ),
     "null_cpg8": Scenario("deamination in the case: C>T in CpG eight times", deamination=8.0),
     "null_caseerr1.5": Scenario("all errors of the case 1.5 times", errors=1.5),
     "null_caseerr2": Scenario("all errors of the case twice", errors=2.0),
@@ -103,13 +92,6 @@ FINDS = {
     "af.01_4000": Scenario("12 variants of 1 %", 0.01, 12),
     "af.01_oxo5": Scenario("the same with oxidation in the case", 0.01, 12, oxidation=5.0),
     "af.003_oxo5": Scenario(".3 % with oxidation in the case", 0.003, 24, oxidation=5.0),
-    "af.01_oxo5_amplicons": Scenario(
-        "1 % with oxidation in the case, seen on the strand that is read",
-        0.01,
-        12,
-        oxidation=5.0,
-        amplicons=25,
-    ),
     "af.01_cpg8": Scenario("1 % with deamination in the case", 0.01, 12, deamination=8.0),
     "af.01_caseerr2": Scenario("1 %, all errors of the case twice", 0.01, 12, errors=2.0),
     "af.003_4000_N1": Scenario(".3 %, one replicate each", 0.003, 24, replicates=1),
@@ -152,11 +134,6 @@ def simulate_scenario(
     errors = np.where(rng.random(kind.shape) < scenario.hot, scenario.hot_factor * errors, errors)
     context = along(ref.astype(np.int64))
     factor = scenario.errors * np.where(np.isin(kind, _places(OXIDATION)), scenario.oxidation, 1.0)
-    if scenario.amplicons:
-        of_either = amplicons.by_strand(
-            kind, strands(scenario, n_locations), _places(OXIDATION), scenario.oxidation
-        )
-        factor = scenario.errors * of_either.mean(axis=-1)
     beside = np.isin(N_CONTEXTS * kind + context[:, None], _contexts(DEAMINATED))
     factor = factor * np.where(beside, scenario.deamination, 1.0)
     location = np.sort(rng.choice(n_locations, scenario.n_variants, replace=False))
@@ -190,23 +167,6 @@ def simulate_scenario(
                   mu_control)  # fmt: skip
     member = of_sample - 1 if scenario.members > 1 else None
     return Counts(counts, ref, of_sample == 0, member=member, context=context), truth
-
-
-def strands(scenario: Scenario, n_locations: int) -> IntArray:
-    """Return on which strand the reads of locations lie, [J]: 0 forward, 1 both, 2 reverse."""
-    if not scenario.amplicons:
-        return np.full(n_locations, amplicons.BOTH)
-    return amplicons.strand_of(n_locations, scenario.amplicons)
-
-
-def forward_reads(
-    rng: np.random.Generator, scenario: Scenario, counts: Counts, truth: Truth
-) -> IntArray:
-    """Draw how many of a scenario's reads lie on the forward strand, [J, R, 4]."""
-    which = strands(scenario, len(counts))
-    return amplicons.forward_reads(
-        rng, counts, truth, which, _places(OXIDATION), scenario.oxidation
-    )
 
 
 def _samples(scenario: Scenario) -> IntArray:

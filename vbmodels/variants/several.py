@@ -1,17 +1,16 @@
-"""Several cases in one fit, each with hyperparameters of its own.
+"""Several cases over the same controls, fitted one after another.
 
-The cases share their controls' reads and nothing of what is fitted: what is called in one hangs on
-no other that happens to be in the same run, and has the bits of a fit of its own. Pooling e_t, M,
-tau and v over the cases would make a case's calls depend on its company.
+The cases share their controls' reads and nothing of what is fitted: what is called in one depends
+on no other in the same run, and has the bits of a fit of its own.
 
-A partition is of one case. A sweep evaluates a point of each of some cases, `side_by_side` of them,
-which go on until they have converged and then make room for the next; the tables of the others are
-not held. The objective is the sum of all cases', so it never falls.
+A partition is of one case. The first sweep evaluates every case's start; from then on a sweep
+evaluates one case, until it has converged and the next one follows. Only its tables are held. The
+objective is the sum over all cases, so it never falls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -20,13 +19,13 @@ import numpy as np
 from vbmodels.core.convergence import has_converged
 from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.squarem import SquaremCursor
-from vbmodels.core.state import BoolArray, FloatArray, State, aligned
+from vbmodels.core.state import BoolArray, FloatArray, State
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.case_sums import Branch, CaseSums
-from vbmodels.variants.guarded import Climb, Wanted, climbing
+from vbmodels.variants.guarded import guarded
 
-RESTING, HELD, ASKED, PASSING = range(4)
-"""What a sweep does with a case: nothing; keep its tables; use them; make them for this once."""
+EVERY = -1
+"""In place of a case's number: all of them."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,15 @@ class SeveralGlobal(State):
         [C] fixed-width text.
     of
         One each.
-    doing
-        [C] `RESTING`, `HELD`, `ASKED` or `PASSING`; the last, but in a sweep of the climb.
+    active
+        The case that a sweep evaluates; `EVERY`, but in a fit.
     converged
         [C] whether the fit of each has.
     """
 
     names: np.ndarray
     of: tuple[Any, ...]
-    doing: np.ndarray
+    active: int
     converged: BoolArray
 
 
@@ -114,8 +113,6 @@ class Several:
         The cases.
     tol, max_iter
         Of each case's fit.
-    side_by_side
-        Cases whose tables are held at once: it changes no bit of a case's fit.
     """
 
     # A partition's table is made from the units that this fit samples.
@@ -124,7 +121,6 @@ class Several:
     names: tuple[str, ...]
     tol: float = 1e-8
     max_iter: int = 1000
-    side_by_side: int = 4
 
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) < len(self.names):
@@ -158,23 +154,20 @@ class Several:
         )  # fmt: skip
 
     def _all(self, of: tuple[Any, ...]) -> SeveralGlobal:
-        count = len(self.names)
-        return SeveralGlobal(
-            np.array(self.names), of, np.full(count, PASSING, np.int8), np.zeros(count, bool)
-        )
+        return SeveralGlobal(np.array(self.names), of, EVERY, np.zeros(len(self.names), bool))
 
     def local_step(self, q: SeveralGlobal, batch: OfCase, local: Any) -> Any:
         """Return the table of a partition whose case is fitted now, and of no other."""
-        if q.doing[batch.which] in (RESTING, PASSING):
+        if q.active != batch.which:
             return None
         return self.model.local_step(q.of[batch.which], batch.counts, local)
 
     def suff_stats(self, q: SeveralGlobal, batch: OfCase, local: Any) -> CaseSums:
         """Return the sums of the case's E-step where they are asked for."""
-        doing, own = q.doing[batch.which], q.of[batch.which]
-        if doing == PASSING:
+        own = q.of[batch.which]
+        if q.active == EVERY:
             return _leaf(batch, self.model.partial_stats(own, batch.counts, None))
-        if doing == ASKED:
+        if q.active == batch.which:
             return _leaf(batch, self.model.suff_stats(own, batch.counts, local))
         return CaseSums()
 
@@ -194,20 +187,21 @@ class Several:
         return float(sum(self.model.elbo(q.of[c], own) for c, own in stats.by_case().items()))
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Climb with some cases at a time, each as it would alone, until all have ended.
-
-        In a round each of them takes one step that holds; those that need fewer sweeps wait.
-        """
+        """Fit every case as it would be alone, from the first that has not ended."""
         at = cursor if isinstance(cursor, SeveralCursor) else self._begun(cursor)
-        climbs: dict[int, Climb] = {}
-        while True:
-            ended = all(fit.ended for fit in at.fits)
-            converged = ended and all(fit.converged for fit in at.fits)
-            yield Step.at(at, converged)
-            if ended:
-                return
-            running = [c for c in self._order() if not at.fits[c].ended][: self.side_by_side]
-            at = self._round(reduce, at, running, climbs)
+        yield self._step(at)
+        for case in range(len(self.names)):
+            if at.fits[case].ended:
+                continue
+            climb = guarded(self.model, _of_case(reduce, at, case), at.fits[case].at)
+            next(climb)
+            while not at.fits[case].ended:
+                at = self._advanced(at, case, next(climb).cursor)
+                yield self._step(at)
+
+    def _step(self, at: SeveralCursor) -> Step:
+        ended = all(fit.ended for fit in at.fits)
+        return Step.at(at, ended and all(fit.converged for fit in at.fits))
 
     def _begun(self, cursor: Cursor) -> SeveralCursor:
         """Return every case's first point, from the first sweep over all of them.
@@ -226,57 +220,35 @@ class Several:
             )
         return SeveralCursor(cursor.q, CaseSums(), cursor.number, cursor.elbo, tuple(fits))
 
-    def _order(self) -> list[int]:
-        """Return the cases so that those side by side stand apart, as on different workers."""
-        stride = -(-len(self.names) // self.side_by_side)
-        return [c for first in range(stride) for c in range(first, len(self.names), stride)]
-
-    def _round(
-        self, reduce: Reduce, at: SeveralCursor, running: Sequence[int], climbs: dict[int, Climb]
-    ) -> SeveralCursor:
-        """Take one step that holds with every running case."""
-        fits, number = list(at.fits), at.number
-        wanted: dict[int, Wanted] = {}
-        for c in running:
-            if c not in climbs:
-                climbs[c] = climbing(self.model, fits[c].at)
-                next(climbs[c])  # the point where it is
-            got = next(climbs[c])
-            assert isinstance(got, Wanted)
-            wanted[c] = got
-        while wanted:
-            number += 1
-            points = {c: aligned(one.q) for c, one in wanted.items()}
-            sums = aligned(reduce(self._sent(at.q, running, points), number=number,
-                                  warm=number - 1)).by_case()  # fmt: skip
-            for c, point in points.items():
-                elbo = float(self.model.elbo(point, sums[c]))
-                got = climbs[c].send(Cursor(point, sums[c], wanted.pop(c).number, elbo))
-                if isinstance(got, Wanted):
-                    wanted[c] = got
-                else:
-                    fits[c] = self._advanced(fits[c], got)
+    def _advanced(self, at: SeveralCursor, case: int, reached: Any) -> SeveralCursor:
+        """Return all cases after a step of one of them."""
+        before = at.fits[case]
+        trace = np.append(before.trace, reached.elbo)
+        converged = has_converged(trace.tolist(), self.tol)
+        ended = converged or reached.number + 1 >= self.max_iter
+        fit = Fit(reached, trace, converged, ended)
+        fits = (*at.fits[:case], fit, *at.fits[case + 1 :])
         return SeveralCursor(
             replace(
                 at.q, of=tuple(fit.at.q for fit in fits),
                 converged=np.array([fit.converged for fit in fits]),
             ),
-            CaseSums(), number, float(sum(fit.at.elbo for fit in fits)), tuple(fits),
+            CaseSums(), at.number + reached.number - before.at.number,
+            float(sum(fit.at.elbo for fit in fits)), fits,
         )  # fmt: skip
 
-    def _sent(
-        self, q: SeveralGlobal, running: Sequence[int], points: dict[int, Any]
-    ) -> SeveralGlobal:
-        """Return what a sweep gets: the points that are wanted, and whose tables it keeps."""
-        doing = np.full(len(self.names), RESTING, np.int8)
-        doing[list(running)] = HELD
-        doing[list(points)] = ASKED
-        return replace(q, doing=doing, of=tuple(points.get(c, own) for c, own in enumerate(q.of)))
 
-    def _advanced(self, fit: Fit, at: SquaremCursor) -> Fit:
-        trace = np.append(fit.trace, at.elbo)
-        converged = has_converged(trace.tolist(), self.tol)
-        return Fit(at, trace, converged, converged or at.number + 1 >= self.max_iter)
+def _of_case(reduce: Reduce, at: SeveralCursor, case: int) -> Any:
+    """Return what sums one case's statistics, by sweeps that count from that case's first."""
+    earlier = at.number - at.fits[case].at.number
+
+    def summed(q: Any, *, number: int, warm: int | None) -> Any:
+        of = (*at.q.of[:case], q, *at.q.of[case + 1 :])
+        sent = replace(at.q, of=of, active=case)
+        before = None if warm is None else warm + earlier
+        return reduce(sent, number=number + earlier, warm=before).total(case)
+
+    return summed
 
 
 def _leaf(batch: OfCase, stats: Any) -> CaseSums:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import betaincc, betaln, expit, gammaln
 
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.variants import quadrature
 from vbmodels.variants import tables_kernels as kernels
 from vbmodels.variants.batch import Units
@@ -23,30 +23,6 @@ from vbmodels.variants.batch import Units
 M_NODES = np.geomspace(30.0, 1e6, 10)
 N_SURVIVAL = 1201
 PEAK_FLOOR = 0.05
-
-
-class Noise(NamedTuple):
-    """How far replicates differ: M(mu) = M_q max(1, least / mu)^gamma on the nodes M_q.
-
-    PCR and library noise is multiplicative: of coefficient of variation c it gives
-    M mu = 1/c^2, which is gamma = 1. Above ``least`` M is constant, so that true variants
-    keep little noise.
-
-    Attributes
-    ----------
-    nodes
-        [Q] M above ``least``.
-    least, gamma
-        See above; gamma = 0: M is the same at every rate.
-    """
-
-    nodes: FloatArray
-    least: float
-    gamma: float
-
-
-CONSTANT = Noise(M_NODES, 0.002, 0.0)
-GROWING = Noise(np.geomspace(2.0, 2e5, 10), 0.002, 1.0)
 
 
 class Grids(NamedTuple):
@@ -57,6 +33,40 @@ class Grids(NamedTuple):
     log_case: FloatArray
     log_control: FloatArray
     kind: IntArray
+
+
+class Hypotheses(NamedTuple):
+    """The global parameters as a pass over a table takes them.
+
+    Attributes
+    ----------
+    log_pi, log_not_pi, log_w, log_not_w
+        Logs of pi, 1-pi, w, 1-w.
+    log_p, log_m
+        [Q] log prior weights and the nodes of log M.
+    e_beta
+        [3, 12] A, B and log B(A, B).
+    alternatives
+        [n_alt, 4] a, b, log B(a, b) and log rho.
+    survival
+        `survival_tables`.
+    restricted
+        Whether H1 asks for mu_case > mu_control.
+    cumulative
+        `quadrature.sinc_cumulative`.
+    """
+
+    log_pi: float
+    log_not_pi: float
+    log_w: float
+    log_not_w: float
+    log_p: FloatArray
+    log_m: FloatArray
+    e_beta: FloatArray
+    alternatives: FloatArray
+    survival: FloatArray
+    restricted: bool
+    cumulative: FloatArray
 
 
 @dataclass(frozen=True)
@@ -110,9 +120,8 @@ class Table(State):
 def tabulate(
     units: Units,
     anchor: FloatArray,
-    compiled: bool = True,
-    noise: Noise = CONSTANT,
     n_nodes: int | None = None,
+    fill: Any = kernels.tabulate,
 ) -> Table:
     """Return the table of some units.
 
@@ -123,29 +132,17 @@ def tabulate(
     anchor
         [2, 12] place and scale in x, by substitution type, of the peak of the error rates:
         the quadrature must resolve it.
-    compiled
-        Whether to run the Numba kernel rather than the NumPy reference.
-    noise
-        How M depends on the rate.
     n_nodes
         Number of nodes of x; by default `quadrature.N_NODES`.
+    fill
+        The loops over units.
     """
-    shape = (len(units), len(noise.nodes), n_nodes or quadrature.N_NODES)
+    shape = (len(units), len(M_NODES), n_nodes or quadrature.N_NODES)
     x, log_weight, log_case, log_control = (np.empty(shape) for _ in range(4))
-    at, scale = anchor[0, units.kind], anchor[1, units.kind]
-    form = kernels.tabulate if compiled else tabulate_reference
-    form(
-        units.alt_reads,
-        units.depth,
-        units.case,
-        noise,
-        at,
-        scale,
-        x,
-        log_weight,
-        log_case,
-        log_control,
-    )
+    fill(
+        units.alt_reads, units.depth, units.case, M_NODES, anchor[0, units.kind],
+        anchor[1, units.kind], x, log_weight, log_case, log_control,
+    )  # fmt: skip
     return Table(
         x, log_weight, log_case, log_control, log_binomials(units), units.kind,
         weight=units.weight, share=units.share, context=units.context,
@@ -156,71 +153,6 @@ def log_binomials(units: Units) -> FloatArray:
     """Return the sum over all replicates of log C(n_i, r_i), [U]."""
     n, r = units.depth, units.alt_reads
     return np.asarray((gammaln(n + 1.0) - gammaln(r + 1.0) - gammaln(n - r + 1.0)).sum(axis=1))
-
-
-def tabulate_reference(
-    r: IntArray,
-    n: IntArray,
-    case: BoolArray,
-    noise: Noise,
-    anchor_x: FloatArray,
-    anchor_scale: FloatArray,
-    x: FloatArray,
-    log_weight: FloatArray,
-    log_case: FloatArray,
-    log_control: FloatArray,
-) -> None:
-    """Fill the four tables [U, Q, K]; the NumPy reference of `kernels.tabulate`.
-
-    The grid's centres are the modes of the likelihoods of the case, of the control and of
-    both (each times sqrt(mu (1-mu))), and the peak of the error rates. Its ends are where
-    every integrand has fallen by 18 nats: left of a mode the likelihood falls by at least
-    one nat per unit of x for every replicate that shows the allele, and Beta(.1, .1) by .1.
-    """
-    members = (case, ~case, np.ones_like(case))
-    reach = []
-    starts = []
-    for member in members:
-        rs, ns = r[:, member], n[:, member]
-        starts.append(np.log((rs.sum(axis=1) + 0.5) / ((ns - rs).sum(axis=1) + 0.5)))
-        reach.append(((rs > 0).sum(axis=1), (ns > rs).sum(axis=1)))
-    for q in range(len(noise.nodes) - 1, -1, -1):
-        found = [
-            quadrature.likelihood_centre(
-                r[:, member], n[:, member], noise_at(noise, q, start), start
-            )
-            for member, start in zip(members, starts, strict=True)
-        ]
-        starts = [centre for centre, _ in found]
-        low = np.min(
-            [
-                c - quadrature.TAIL / (quadrature.BROAD + hits) - 3.0 * s
-                for (c, s), (hits, _) in zip(found, reach, strict=True)
-            ],
-            axis=0,
-        )
-        high = np.max(
-            [
-                c + quadrature.TAIL / (quadrature.BROAD + rest) + 3.0 * s
-                for (c, s), (_, rest) in zip(found, reach, strict=True)
-            ],
-            axis=0,
-        )
-        centres = np.stack([*starts, anchor_x], axis=1)
-        scales = quadrature.WIDTH * np.stack([*(s for _, s in found), anchor_scale], axis=1)
-        x[:, q], log_weight[:, q] = quadrature.grid(centres, scales, low, high, x.shape[2])
-        for table, member in ((log_case, case), (log_control, ~case)):
-            table[:, q] = 0.0
-            for i in np.flatnonzero(member):
-                table[:, q] += quadrature.log_beta_binomial(
-                    r[:, i, None], n[:, i, None], x[:, q], noise_at(noise, q, x[:, q])
-                )
-
-
-def noise_at(noise: Noise, q: int, x: FloatArray) -> FloatArray:
-    """Return M of node ``q`` at x = logit(mu), [...]."""
-    below = np.maximum(np.log(noise.least) - quadrature.log_mu(x)[0], 0.0)
-    return np.asarray(noise.nodes[q] * np.exp(np.minimum(noise.gamma * below, 200.0)))
 
 
 @lru_cache(maxsize=64)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Compiled form of the likelihood tables; `table.tabulate_reference` is their reference.
+"""Compiled form of the likelihood tables of `table`.
 
 All work on the K nodes of a grid is done by loops over the nodes without a branch, which
 the compiler turns into vector instructions.
@@ -20,7 +20,6 @@ from vbmodels.variants.elementary_kernels import (
     log_rising,
     polygammas,
     softplus,
-    stirling,
 )
 
 _TAIL = 18.0
@@ -68,7 +67,7 @@ def _centre(r, n, member, m, start):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _stretch(x, centres, scales):
-    """Return t(x) and dt/dx of `quadrature.stretch`."""
+    """Return t(x) and dt/dx of the grid: t(x) = sum_i asinh((x - m_i) / c_i)."""
     product = 1.0
     density = 0.0
     for i in range(centres.shape[0]):
@@ -230,86 +229,16 @@ def _likelihoods(r, n, case, m, x, log_case, log_control, work):
             out[k] += base + hits * log_a[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _rise(c, steps):
-    """Return lgamma(c + steps) - lgamma(c) for c > 0, without a branch.
-
-    By Stirling's series as one logarithm of the ratio, so that it keeps its digits where c is
-    far above ``steps``; shifted by ten where c is small.
-    """
-    small = c < 1e3
-    s = c if small else 1e3
-    low = s * (s + 1.0) * (s + 2.0) * (s + 3.0) * (s + 4.0)
-    low *= (s + 5.0) * (s + 6.0) * (s + 7.0) * (s + 8.0) * (s + 9.0)
-    e = s + steps
-    high = e * (e + 1.0) * (e + 2.0) * (e + 3.0) * (e + 4.0)
-    high *= (e + 5.0) * (e + 6.0) * (e + 7.0) * (e + 8.0) * (e + 9.0)
-    at = c + 10.0 if small else c
-    ratio = steps / at
-    u = 1.0 + ratio
-    slight = log(u) + (ratio - (u - 1.0)) / u
-    end = at + steps
-    # stirling(z) for z >= 10, but for values whose square would overflow.
-    held_at, held_end = min(at, 1e100), min(end, 1e100)
-    risen = (end - 0.5) * slight + steps * log(at) - steps + stirling(held_end) - stirling(held_at)
-    return risen - (log(high / low) if small else 0.0)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_rise(out, sign, c, steps):
-    """Add ``sign`` times `_rise`; a function of its own, so that it becomes vector code."""
-    for k in range(out.shape[0]):
-        out[k] += sign * _rise(c[k], steps)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _likelihoods_below(r, n, case, m, least, gamma, x, log_case, log_control, work):
-    """Fill the log likelihoods of both samples where M grows as (least / mu)^gamma below least.
-
-    BetaBin(r | n, M mu, M (1-mu)) by three rising factorials; ``work`` is [6, K].
-    """
-    size = x.shape[0]
-    a, b, whole = work[0], work[1], work[2]
-    log_m, log_least = math.log(m), math.log(least)
-    for k in range(size):
-        soft = softplus(exp(-abs(x[k])))
-        lmu = min(x[k], 0.0) - soft
-        lnu = -max(x[k], 0.0) - soft
-        log_whole = log_m + gamma * max(log_least - lmu, 0.0)
-        a[k] = max(exp(log_whole + lmu), 1e-300)
-        b[k] = max(exp(log_whole + lnu), 1e-300)
-        whole[k] = exp(log_whole)
-        log_case[k] = 0.0
-        log_control[k] = 0.0
-    for i in range(r.shape[0]):
-        if n[i] == 0:
-            continue
-        out = log_case if case[i] else log_control
-        hit, rest, depth = float(r[i]), float(n[i] - r[i]), float(n[i])
-        _add_rise(out, -1.0, whole, depth)
-        if hit > 0.0:
-            _add_rise(out, 1.0, a, hit)
-        if rest > 0.0:
-            _add_rise(out, 1.0, b, rest)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _noise_at(x, m, least, gamma):
-    """Return M at x = logit(mu); ``gamma`` 0: the same everywhere."""
-    if gamma == 0.0:
-        return m
-    log_mu = min(x, 0.0) - math.log1p(math.exp(-abs(x)))
-    return m * math.exp(min(gamma * max(math.log(least) - log_mu, 0.0), 200.0))
-
-
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def tabulate(r, n, case, noise, anchor_x, anchor_scale, x, log_weight, log_case, log_control):
-    """Fill nodes, log weights and log likelihoods; see `table.tabulate_reference`.
+def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_case, log_control):
+    """Fill nodes, log weights and log likelihoods.
 
-    ``r`` and ``n`` are [U, R], ``noise`` as `table.Noise`, the anchors [U], the four tables
-    [U, Q, K].
+    ``r`` and ``n`` are [U, R], the nodes of M [Q], the anchors [U], the four tables [U, Q, K]. The
+    grid's centres are the modes of the likelihoods of the case, of the control and of both (each
+    times sqrt(mu (1-mu))), and the peak of the error rates. Its ends are where every integrand has
+    fallen by 18 nats: left of a mode the likelihood falls by at least one nat per unit of x for
+    every replicate that shows the allele, and Beta(.1, .1) by .1.
     """
-    m_nodes, least, gamma = noise
     n_units, n_replicates = r.shape
     n_m, size = x.shape[1], x.shape[2]
     every = np.ones(n_replicates, dtype=np.bool_)
@@ -339,12 +268,9 @@ def tabulate(r, n, case, noise, anchor_x, anchor_scale, x, log_weight, log_case,
         rest = rest_case + rest_control
         for q in range(n_m - 1, -1, -1):
             m = m_nodes[q]
-            of_case = _noise_at(at_case, m, least, gamma)
-            of_control = _noise_at(at_control, m, least, gamma)
-            of_all = _noise_at(at_all, m, least, gamma)
-            at_case, c_case = _centre(r[u], n[u], case, of_case, at_case)
-            at_control, c_control = _centre(r[u], n[u], control, of_control, at_control)
-            at_all, c_all = _centre(r[u], n[u], every, of_all, at_all)
+            at_case, c_case = _centre(r[u], n[u], case, m, at_case)
+            at_control, c_control = _centre(r[u], n[u], control, m, at_control)
+            at_all, c_all = _centre(r[u], n[u], every, m, at_all)
             centres[0], centres[1], centres[2] = at_case, at_control, at_all
             centres[3] = anchor_x[u]
             scales[0], scales[1], scales[2] = c_case, c_control, c_all
@@ -369,9 +295,4 @@ def tabulate(r, n, case, noise, anchor_x, anchor_scale, x, log_weight, log_case,
                 for k in range(size):
                     here[k] = min(max(2.0 * x[u, q + 1, k] - x[u, far, k], low), high)
             _nodes(centres, scales, low, high, warm, here, log_weight[u, q], work)
-            if gamma == 0.0:
-                _likelihoods(r[u], n[u], case, m, here, log_case[u, q], log_control[u, q], work)
-            else:
-                _likelihoods_below(
-                    r[u], n[u], case, m, least, gamma, here, log_case[u, q], log_control[u, q], work
-                )
+            _likelihoods(r[u], n[u], case, m, here, log_case[u, q], log_control[u, q], work)

@@ -30,7 +30,6 @@ from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.variants import quadrature
 from vbmodels.variants import two_groups_kernels as kernels
 from vbmodels.variants.batch import N_TYPES, Counts, Units, units
-from vbmodels.variants.evidence import Hypotheses, reweigh_reference
 from vbmodels.variants.hyperparameters import (
     CAP,
     BetaPrior,
@@ -39,7 +38,8 @@ from vbmodels.variants.hyperparameters import (
     log_normal_penalty,
     log_normal_weights,
 )
-from vbmodels.variants.table import CONSTANT, Noise, Table, survival_tables, tabulate
+from vbmodels.variants.table import M_NODES, Hypotheses, Table, survival_tables, tabulate
+from vbmodels.variants.tables_kernels import tabulate as tabulate_units
 
 CENTRE_M = float(np.log(2000.0))
 # Weak: A within a factor 2.7 of 2; the mean rate within a factor 20 of 5e-4. Without the
@@ -143,15 +143,15 @@ class TwoGroups:
         component (w = 1e-6), which nothing could tell from the alternative.
     alternatives
         Parameters of the Beta components of the alternative; the first is Beta(.1, .1).
-    compiled
-        Whether to run the Numba kernels.
     """
 
     # A partition's table is made from the units that this fit samples.
     rebuilds_locals: ClassVar[bool] = True
+    fill: ClassVar[Any] = staticmethod(tabulate_units)
+    passes: ClassVar[Any] = kernels
+    """The loops over units."""
     sense: Literal["gain", "either", "germline"] = "gain"
     alternatives: tuple[tuple[float, float], ...] = (BROAD,)
-    compiled: bool = True
 
     def __post_init__(self) -> None:
         if self.sense not in ("gain", "either", "germline"):
@@ -160,14 +160,9 @@ class TwoGroups:
             raise ValueError(f"the first alternative must be Beta{BROAD}")
 
     @property
-    def noise(self) -> Noise:
-        """How far replicates differ, by rate."""
-        return CONSTANT
-
-    @property
     def log_m(self) -> FloatArray:
         """The nodes of log M, [Q]."""
-        return np.log(self.noise.nodes)
+        return np.log(M_NODES)
 
     @property
     def restricted(self) -> bool:
@@ -214,7 +209,7 @@ class TwoGroups:
 
     def table(self, q: Global, of: Units, n_nodes: int | None = None) -> Table:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
-        return tabulate(of, q.anchor, self.compiled, self.noise, n_nodes)
+        return tabulate(of, q.anchor, n_nodes, self.fill)
 
     def rate_table(self, q: Any, of: Units) -> Table:
         """Return the likelihoods of units that `posterior.rates` reads."""
@@ -251,8 +246,7 @@ class TwoGroups:
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         n_alt = len(self.alternatives)
         sums = np.zeros(5 + n_alt + 3 * N_TYPES)
-        form = kernels.reweigh if self.compiled else reweigh_reference
-        form(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
+        self.passes.reweigh(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
         stats = Sums(
             bound=float(sums[0] + table.log_binomial.sum()),
             units=float(sums[1]),

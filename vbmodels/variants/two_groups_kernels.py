@@ -154,7 +154,7 @@ def log_alternatives(log_weight, log_case, lmu, lnu, alternatives, g):
 def reweigh(table, under, log_m0, log_m1, sums):
     """One pass over a table: log m0 and log m1 of every unit, and the sums of the EM.
 
-    Parameters are those of `evidence.reweigh_reference`; ``sums`` [6 + n_alt - 1 + 36] is
+    ``table`` is of `table.Grids`, ``under`` of `table.Hypotheses`; ``sums`` [6 + n_alt - 1 + 36] is
     filled with (log marginal, units, sum w, sum log M, sum log^2 M, sum z by alternative,
     then weight, sum log mu and sum log (1-mu) for each of 12 types).
     """

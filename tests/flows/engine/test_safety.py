@@ -266,11 +266,9 @@ def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capf
     storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())
     common = (
         "--set",
-        "max_iter=3",
+        "max_iter=61",
         "--set",
         "n_features=2",
-        "--set",
-        "search=starts",
     )
     for arguments in (
         ("features", source, "s3://out", *common),
@@ -307,7 +305,7 @@ def test_a_prefect_block_keeps_the_canary(
     keys = {"aws_access_key_id": stores.KEY, "aws_secret_access_key": CANARY}
     Secret(value=json.dumps(keys)).save("canary-store", overwrite=True, _sync=True)
     caplog.set_level("DEBUG")
-    settings = FeatureSettings(max_iter=3, n_features=2, search="starts")
+    settings = FeatureSettings(max_iter=61, n_features=2)
     compute = ComputeSettings(s3=S3Access(block="canary-store"))
     launch("features", source, "s3://out", settings, compute)
     block = ComputeSettings(s3=S3Access(block="none"))

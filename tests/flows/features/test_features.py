@@ -126,7 +126,6 @@ def test_columns_that_tell_nothing_of_one_another_give_no_feature_and_a_warning(
     assert any("No feature is kept" in warning for warning in record["warnings"])
     report = (folder / "report.html").read_text()
     assert "what the search found, not a proof that there is none" in report
-    assert "inference=gibbs" in report
     assert pq.read_table(folder / "rows").column_names == ["id"]
 
 
@@ -151,73 +150,20 @@ def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
     assert "question_02" in said
 
 
-def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
-    options = ["--set", "inference=gibbs", "--set", "warmup=20", "--set", "draws=20",
-               "--set", "chains=2"]  # fmt: skip
+def test_the_multinomial_form_runs_and_scores(simulated, tmp_path, capsys):
+    options = ["--set", "inference=multinomial", "--set", "tol=1e-4"]
     code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
     assert code == 0, said
     folder, record = latest(tmp_path)
-    assert record["iterations"] == 41
     assert record["converged"]
-    seen = record["results"]["diagnostics"]
-    assert seen["log_likelihood"]["mean"] < 0
-    assert np.isclose(record["results"]["alpha"], seen["alpha"]["mean"])
-    assert np.isclose(record["results"]["sigma2"], 0.5 * seen["weight_variance"]["mean"])
-    merging = record["results"]["merging"]
-    assert merging["features"] == record["results"]["features"] == len(merging["found_by"])
-    assert merging["different_features"] >= max(merging["features_of_chains"])
-    assert merging["found_by"] == [2] * merging["features"]
-    assert [(m["found_by"], m["chains"]) for m in record["results"]["meaning"]] == [
-        (2, 2) for _ in merging["found_by"]
-    ]
-    page = (folder / "report.html").read_text()
-    assert f"they come to {merging['different_features']} different ones" in page
-    assert "chains with it" in page
-    told = pq.read_table(folder / "posterior" / "parameters.parquet").to_pylist()
-    drawn = {r["index"]: (r["mean"], r["sd"]) for r in told if r["name"] != "share"}
-    assert np.isclose(
-        record["results"]["alpha"], np.mean([drawn[f"chain {c}, alpha"][0] for c in (1, 2)])
-    )
-    assert all(sd > 0 for _, sd in drawn.values())
-    imputed = pq.read_table(folder / "imputed")
-    by_cell = imputed.group_by(["id", "column"]).aggregate([("probability", "sum")])
-    assert np.allclose(by_cell["probability_sum"].to_numpy(), 1.0)
+    assert record["results"]["features"] >= 1  # it ends near where it began
     code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path)
     assert code == 0, said
-    again = pq.read_table(latest(tmp_path)[0] / "rows")
-    before = pq.read_table(folder / "rows")
+    again, before = pq.read_table(latest(tmp_path)[0] / "rows"), pq.read_table(folder / "rows")
     assert again.column_names == before.column_names
-    for name in before.column_names[1:]:
-        assert ((before[name].to_numpy() > 0.5) == (again[name].to_numpy() > 0.5)).mean() > 0.9
-
-
-@pytest.mark.parametrize("gauge", ["pinned", pytest.param("free", marks=pytest.mark.slow)])
-def test_the_texts_bound_runs_and_is_polished(simulated, tmp_path, capsys, gauge):
-    options = ["--set", "bound=text", "--set", f"gauge={gauge}", "--set", "starts=1",
-               "--set", "tol=1e-4"]  # fmt: skip
-    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
-    assert code == 0, said
-    folder, record = latest(tmp_path)
-    # The free gauge is known to be slow and loose: it may find little in its sweeps.
-    assert record["results"]["features"] >= (3 if gauge == "pinned" else 1)
-    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path)
-    assert code == 0, said
     code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options, "--max-iter", "20")
-    assert code == 1
-    assert "raise max_iter" in said
-
-
-@pytest.mark.slow
-def test_starts_of_both_kinds_compete_by_one_yardstick(simulated, tmp_path, capsys):
-    options = ["--set", "bound=both", "--set", "starts=1", "--set", "tol=1e-5"]
-    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
-    assert code == 0, said
-    folder, record = latest(tmp_path)
-    starts = record["results"]["starts"]
-    assert starts["kinds"] == ["annealed Polya-Gamma", "text's bound, polished"]
-    assert starts["chosen"] == 1 + int(np.argmax(starts["yardstick"]))
-    assert min(starts["error"]) > 0
-    assert "yardstick" in (folder / "report.html").read_text()
+    assert code == 2
+    assert "max_iter must be at least 24 with inference multinomial" in said
 
 
 def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path, capsys):
@@ -257,18 +203,19 @@ def test_a_search_without_a_sweep_after_its_chains_is_refused_before_the_fit(
             assert not target.exists() or not list(target.iterdir())
 
 
-@pytest.mark.parametrize(("inference", "more"), [("gibbs", 1), ("laplace", 9)])
-def test_the_least_max_iter_is_what_a_sampler_needs(inference, more):
+@pytest.mark.parametrize(("inference", "least"), [("multinomial", 24), ("laplace", 15)])
+def test_the_least_max_iter_is_what_a_form_needs(inference, least):
     codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
-    asked = {"inference": inference, "warmup": 2, "draws": 4, "chains": 2, "n_features": 2}
-    settings = FeatureSettings(**asked, max_iter=6 + more)
+    asked = {"inference": inference, "warmup": 2, "draws": 4, "n_features": 2}
+    settings = FeatureSettings(**asked, max_iter=least)
     data = split_rows(codes, levels, 1, grouped=False)
     model = make(settings)
     assert fit(model, data, max_iter=settings.max_iter).converged
-    with pytest.warns(NotConverged):
-        fit(model, data, max_iter=settings.max_iter - 1)
-    with pytest.raises(ValueError, match=f"max_iter must be at least {6 + more}"):
-        FeatureSettings(**asked, max_iter=5 + more)
+    if inference == "laplace":
+        with pytest.warns(NotConverged):
+            fit(model, data, max_iter=settings.max_iter - 1)
+    with pytest.raises(ValueError, match=f"max_iter must be at least {least}"):
+        FeatureSettings(**asked, max_iter=least - 1)
 
 
 def test_the_collapsed_sampler_refuses_many_rows(tmp_path, capsys):
@@ -351,10 +298,10 @@ def test_bad_tables_exit_2_with_a_sentence(columns, settings, sentence, tmp_path
     assert sentence in " ".join(said.split())
 
 
-@pytest.mark.parametrize("search", ["moves", "starts"])
-def test_more_features_than_rows_are_lowered_with_a_word(search, tmp_path, capsys):
+@pytest.mark.parametrize("inference", ["variational", "multinomial"])
+def test_more_features_than_rows_are_lowered_with_a_word(inference, tmp_path, capsys):
     source = written(tmp_path, many(10, {}))
-    asked = ("--set", f"search={search}", "--set", "tol=1e-3")
+    asked = ("--set", f"inference={inference}", "--set", "tol=1e-3")
     code, said = run(capsys, "features", source, tmp_path / "out", *asked)
     assert code == 0, said
     assert "n_features was lowered from 12 to 9" in " ".join(said.split())
@@ -368,7 +315,7 @@ def test_rare_categories_are_joined_and_scored_as_one(tmp_path, capsys):
     table = many(n, {"x": x, "every": every, "b": words(rng, n)})
     source = written(tmp_path, table)
     asked = (*QUICK, "--set", "n_features=2", "--set", "max_levels=8", "--set", "rare_below=3",
-             "--set", "search=starts", "--set", "tol=1e-3")  # fmt: skip
+             "--set", "tol=1e-3")  # fmt: skip
     code, said = run(capsys, "features", source, tmp_path / "out", *asked)
     assert code == 0, said
     assert "(rare), in 2 columns: x (10), every (13)" in " ".join(said.split())

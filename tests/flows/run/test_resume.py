@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.data import json_files, lock, storage
+from flows.data import lock, storage
 from flows.data.lock import RunBusy
-from flows.data.runs import RunPaths, open_run
+from flows.data.runs import open_run
 from flows.data.storage import StorageError
 from flows.experts import design
 from flows.faults import Fault, InputError, RunError
 from flows.keywords.family import Keywords
-from flows.run import checking, resumed
+from flows.run import checking
 from flows.run import outcome as outcome_module
 from flows.run import pipeline as run_module
 from flows.run.events import Events
@@ -456,16 +456,3 @@ def test_a_damaged_record_is_told(tmp_path, text):
     (tmp_path / "runs" / "r1" / "run.json").write_text(text)
     with pytest.raises(InputError, match=r"run\.json: expected the record of a run"):
         open_run(str(tmp_path / "runs" / "r1"))
-
-
-def test_a_run_of_before_is_resumed_by_settings_of_another_name(stopped, tmp_path):
-    """What an earlier version called burn_in is warmup."""
-    url = pipeline_named("variants").simulate(str(tmp_path / "in"), 60, 1)[0]
-    options = {"name": "variants", "test": "posterior_difference", "inference": "gibbs"}
-    options |= {"warmup": 10, "draws": 50}
-    run_id = stopped(url, tmp_path / "out", **options)
-    paths = RunPaths(str(tmp_path / "out"), run_id)
-    asked = resumed.read_asked(paths)
-    asked.settings["burn_in"] = asked.settings.pop("warmup")
-    json_files.write(storage.join(paths.work, "asked.json"), asked)
-    assert go(url, tmp_path / "out", run_id, **options)["run_id"] == run_id

@@ -148,7 +148,6 @@ def test_pooled_keywords_differ_by_what_the_coefficients_have_seen(
     ("options", "astray"),
     [
         (("n_features=6",), 0.05),
-        pytest.param(("n_features=6", "bound=text", "starts=1"), 0.15, marks=pytest.mark.slow),
     ],
 )
 def test_features_differ_in_rows_with_several_optima(sources, tmp_path, options, astray):

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from flows.data.runs import open_run
 from flows.faults import ComputeError
 from flows.variants import calls as variant_calls
+from flows.variants import fitted_on
 from flows.variants.calls import Evidence, decide, summarise
 from flows.variants.family import FAMILY
 from flows.variants.report import Mixing, PartCalls, report
@@ -76,7 +77,7 @@ def test_chains_that_never_moved_or_stand_apart_are_told():
     assert Mixing.of(np.array([[np.nan, 400.0]])).largest_r_hat == 1.0
     apart = Mixing.of(np.array([[np.inf, np.nan], [1.2, 90.0]]))
     assert (apart.largest_r_hat, apart.smallest_effective_draws, apart.above) == (np.inf, 0.0, 2)
-    settings = VariantSettings(test="posterior_difference", inference="gibbs", tau=0.01)
+    settings = VariantSettings(test="sampled_difference", tau=0.01)
     part = PartCalls(2, 2, ("c",), (), np.ones(40, int), (("c", 1, 9.0, 9.0),), apart)
     findings = report([part], [], [], settings)
     assert any("disagree at 2 of 2 locations" in warning for warning in findings.warnings)
@@ -122,7 +123,7 @@ def test_without_a_control_the_papers_rule_needs_a_rate_to_exceed(capsys, tmp_pa
     papers = ("--set", "test=posterior_difference", "--set", "control=")
     code, _, err = run(capsys, "variants", source, tmp_path / "out", *papers)
     assert code == 2
-    assert "without a control asks for tau above 0" in err
+    assert "without a control needs tau above 0" in err
     code, _, _ = run(
         capsys, "variants", source, tmp_path / "out", *FAST, *papers, "--set", "tau=0.05"
     )
@@ -130,11 +131,12 @@ def test_without_a_control_the_papers_rule_needs_a_rate_to_exceed(capsys, tmp_pa
     assert not any(loci(tmp_path / "out")["called"].to_pylist())
 
 
-def test_a_scored_run_takes_the_share_of_variants_of_all_units(capsys, tmp_path):
+def test_a_scored_run_takes_the_share_of_variants_of_all_units(capsys, monkeypatch, tmp_path):
     """Not that of the sample which the other hyperparameters were fitted on."""
+    monkeypatch.setattr(fitted_on, "FIT_UNITS", 300)
     FAMILY.simulate(str(tmp_path), 240, 3)
     source = tmp_path / "counts.parquet"
-    code, *_ = run(capsys, "variants", source, tmp_path / "fit", *FAST, "--set", "fit_units=300")
+    code, *_ = run(capsys, "variants", source, tmp_path / "fit", *FAST)
     assert code == 0
     assert run(capsys, "score", tmp_path / "fit", source, tmp_path / "new")[0] == 0
     one, other = loci(tmp_path / "fit"), loci(tmp_path / "new")

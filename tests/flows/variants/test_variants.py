@@ -19,6 +19,7 @@ from flows.run import count as count_pipeline
 from flows.run.events import Events, Listener, PartDone, Published
 from flows.run.pipeline import run_pipeline
 from flows.settings import ComputeSettings
+from flows.variants import fitted_on
 from flows.variants.counts import Loci
 from flows.variants.family import FAMILY
 from flows.variants.fitted_on import even
@@ -330,8 +331,9 @@ def test_a_count_takes_no_folder_with_counts_and_leaves_none_when_it_fails(
 
 # With one location each, about twenty partitions have none in the sample.
 @pytest.mark.parametrize("partitions", [3, 120])
-def test_a_sample_of_the_units_is_enough(capsys, counts, tmp_path, partitions):
-    code, _, _ = run(capsys, "variants", counts, tmp_path / "a", *FAST, "--set", "fit_units=300",
+def test_a_sample_of_the_units_is_enough(capsys, monkeypatch, counts, tmp_path, partitions):
+    monkeypatch.setattr(fitted_on, "FIT_UNITS", 300)
+    code, _, _ = run(capsys, "variants", counts, tmp_path / "a", *FAST,
                      "--partitions", partitions)  # fmt: skip
     assert code == 0
     known = pq.read_table(counts.parent / "_truth" / "variants.parquet")["pos"].to_pylist()
@@ -360,11 +362,12 @@ def test_the_draw_of_locations_does_not_depend_on_how_they_are_cut():
     assert abs((even(loci, 2**64 + 5) < 0.1).mean() - 0.1) < 0.01
 
 
-def test_partitions_do_not_matter_to_a_sample_either(capsys, counts, tmp_path):
+def test_partitions_do_not_matter_to_a_sample_either(capsys, monkeypatch, counts, tmp_path):
+    monkeypatch.setattr(fitted_on, "FIT_UNITS", 300)
     found = []
     for partitions in (1, 7):
         out = tmp_path / str(partitions)
-        code, *_ = run(capsys, "variants", counts, out, "--set", "fit_units=300",
+        code, *_ = run(capsys, "variants", counts, out,
                        "--partitions", partitions)  # fmt: skip
         assert code == 0
         found.append(answers(out)["prob"].to_numpy())
@@ -375,7 +378,7 @@ def test_partitions_do_not_matter_to_a_sample_either(capsys, counts, tmp_path):
 def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path):
     for i, extra in enumerate(
         (["test=posterior_difference", "tau=0.0005"], ["control="], ["two_sided=true"],
-         ["strict=true"], ["alternative=mixture"])
+         ["strict=true"])
     ):  # fmt: skip
         options = [x for e in extra for x in ("--set", e)]
         code, out, _ = run(capsys, "variants", counts, tmp_path / str(i), *FAST, *options, "--json")
@@ -422,51 +425,21 @@ def test_long_stages_tell_how_far_they_are_and_can_be_stopped(counts, tmp_path, 
 PAPERS = ("--set", "test=posterior_difference", "--set", "tau=0.0005")
 
 
-@pytest.mark.parametrize("dispersion", ["shared", "per_location"])
-def test_the_sampler_agrees_with_the_collapsed_form(capsys, counts, tmp_path, dispersion):
-    papers = (*FAST, *PAPERS, "--set", f"dispersion={dispersion}")
-    gibbs = ("inference=gibbs", "chains=2", "draws=300", "warmup=150")
-    options = [x for e in gibbs for x in ("--set", e)]
-    code, out, _ = run(capsys, "variants", counts, tmp_path / "drawn", *papers, *options, "--json")
+def test_the_sampler_tells_what_the_mean_field_does(capsys, counts, tmp_path):
+    drawn = ("--set", "test=sampled_difference", "--set", "tau=0.0005")
+    code, out, _ = run(capsys, "variants", counts, tmp_path / "drawn", *FAST, *drawn, "--json")
     assert code == 0
     results = json.loads(out)["results"]
-    # 1.02 to 1.05 and 230 or more over ten seeds: no location decides by its last bits.
     assert 1.0 < results["largest_r_hat"] < 1.1
-    assert 100 < results["smallest_effective_draws"] < 600
-    assert run(capsys, "variants", counts, tmp_path / "collapsed", *papers)[0] == 0
-    drawn, collapsed = answers(tmp_path / "drawn"), answers(tmp_path / "collapsed")
+    assert run(capsys, "variants", counts, tmp_path / "field", *FAST, *PAPERS)[0] == 0
+    drawn, field = answers(tmp_path / "drawn"), answers(tmp_path / "field")
     for name in ("case_mean", "control_mean"):
-        a, b = drawn[name].to_numpy(), collapsed[name].to_numpy()
-        sd = collapsed[name.replace("mean", "sd")].to_numpy()
-        assert np.median(np.abs(a - b) / sd) < 0.2
-    a, b = drawn["prob"].to_numpy(), collapsed["prob"].to_numpy()
-    assert np.abs(a - b).mean() < 0.03
-    assert a.max() <= 600 / 601
+        a, b = drawn[name].to_numpy(), field[name].to_numpy()
+        sd = drawn[name.replace("mean", "sd")].to_numpy()
+        assert np.median(np.abs(a - b) / sd) < 0.5
+    assert drawn["prob"].to_numpy().max() <= 4000 / 4001
     page = open_run(str(tmp_path / "drawn"))[0].file("report.html")
-    assert "Slice sampling: 2 chains of 300 kept draws" in Path(page).read_text()
-
-
-def test_chains_that_are_too_short_are_warned_of(capsys, counts, tmp_path):
-    short = ("inference=gibbs", "chains=10", "draws=20", "warmup=0")
-    options = [x for e in short for x in ("--set", e)]
-    code, out, _ = run(capsys, "variants", counts, tmp_path / "out", *FAST, *PAPERS, *options)
-    assert code == 0
-    assert "The chains disagree at " in out
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("inference=gibbs",), "inference gibbs goes with test posterior_difference"),
-        (("test=posterior_difference", "inference=gibbs", "draws=20"),
-         "chains * draws must be at least 200 with alpha = 0.05, not 80"),
-    ],
-)  # fmt: skip
-def test_draws_that_can_call_nothing_are_refused(capsys, counts, tmp_path, options, words):
-    sets = [x for e in options for x in ("--set", e)]
-    code, _, err = run(capsys, "variants", counts, tmp_path / "out", *sets)
-    assert code == 2
-    assert words in err
+    assert "Slice sampling: 4 chains of 1,000 kept draws" in Path(page).read_text()
 
 
 def test_one_replicate_is_allowed_and_warned_of(capsys, counts, tmp_path):

@@ -53,14 +53,6 @@ def test_oxidation_is_said_and_not_called(capsys, oxidised, tmp_path):
     assert "G>T x" in null
 
 
-def test_the_exchangeable_null_is_there_by_name(capsys, oxidised, tmp_path):
-    told, place = answer(capsys, oxidised, tmp_path, "--set", "null=exchangeable")
-    assert told["results"]["calls"] > 3
-    assert "largest_factor" not in told["results"]
-    with pysam.VariantFile(str(place / "variants.vcf.gz")) as vcf:
-        assert "##vbflows_null=exchangeable" in str(vcf.header)
-
-
 def test_scores_and_later_runs_take_up_the_fit(capsys, oxidised, tmp_path):
     _, place = answer(capsys, oxidised, tmp_path)
     code, out, err = run(capsys, "score", place, oxidised, tmp_path / "scored",

@@ -24,7 +24,7 @@ from tests.flows.variants.variant_files import check, options, run, run_stopped_
 from vbmodels.core.state import State, same_bits
 
 CASES = ("ann", "bob", "cid")
-QUICK = ("--set", "max_iter=5", "--set", "fit_units=300")
+QUICK = ("--set", "max_iter=5")
 NAMED = options(cases=",".join(CASES), control="normal")
 
 
@@ -272,8 +272,8 @@ def test_a_warning_of_some_cases_names_them_however_short_their_names():
         ({"cases": "ann,normal"}, "'normal' is named as a case and as a control"),
         ({"cases": "ann,.."}, "cannot name the folder of its results"),
         ({"cases": "ann,b/c"}, "cannot name the folder of its results"),
-        ({"cases": "ann,bob", "null": "exchangeable"}, "several cases in one run go with test"),
-        ({"cases": "ann,bob", "test": "posterior_difference"}, "not with posterior_difference"),
+        ({"cases": "ann,bob", "test": "posterior_difference"}, "in one run need test two_groups"),
+        ({"cases": "ann,bob", "test": "sampled_difference"}, "not sampled_difference"),
         ({"cases": "ann,bob", "control": ""}, "share a control or a panel"),
         ({"cases": "ann,nobody"}, "a sample named 'nobody'"),
     ],

@@ -40,7 +40,7 @@ def fitted():
 
 def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
     model, q, counts = fitted
-    settings = VariantSettings(null="exchangeable")
+    settings = VariantSettings()
     decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
     q = replace(q, pi=decision.pi)
     limit = detection.limits(model, q, counts, decision, settings)
@@ -108,14 +108,16 @@ def test_regions_histogram_and_quantiles():
     assert detection.quantile(counts, 0.95) is None
 
 
-def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, tmp_path):
+def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(detection, "CALLABLE_SHARE", 0.6)
+
     def carries(contig, reads, ref):
         reads[7, 0, ref[7]] -= 15
         reads[7, 0, (ref[7] + 1) % 4] += 15
 
     source = write_counts(tmp_path / "counts.parquet", contigs=("chr1",), change=carries)
     target = tmp_path / "out"
-    code, _, err = run(capsys, "variants", source, target, *QUICK, *options(callable_share=0.6))
+    code, _, err = run(capsys, "variants", source, target, *QUICK)
     assert code == 0, err
     place, record = open_run(str(target))
     limits = pq.read_table(place.table("detection"))

@@ -18,7 +18,7 @@ from tests.flows.variants.variant_files import options, run, write_sheet
 LENGTH, READ, READS = 320, 100, 1600
 TRUE, ENDS, ONE_STRAND, POOR, PARALOG, DELETION = 150, 90, 120, 180, 210, 250
 REFERENCE = "".join(np.random.default_rng(5).choice(list("ACGT"), LENGTH))
-HOW = options(max_iter=8, null="exchangeable", indels=False)
+HOW = options(max_iter=8, indels=False)
 
 
 def other(base):

@@ -176,8 +176,8 @@ def test_roles_that_make_no_sense_are_refused(capsys, tmp_path, roles, message):
     [
         ({"panel": "a,case"}, "'case' is named twice"),
         ({"panel": "a,control"}, "'control' is named twice"),
-        ({"panel": "a", "null": "exchangeable"}, "a panel goes with test two_groups"),
-        ({"panel": "a", "test": "posterior_difference"}, "not with posterior_difference"),
+        ({"panel": "a", "test": "posterior_difference"}, "a panel needs test two_groups"),
+        ({"panel": "a", "test": "sampled_difference"}, "not sampled_difference"),
         ({"panel": "nobody"}, "a sample named 'nobody'"),
     ],
 )
@@ -190,9 +190,9 @@ def test_settings_of_a_panel_that_cannot_be_are_refused(capsys, tmp_path, asked,
 
 def test_a_role_that_does_not_fit_the_settings_is_refused(capsys, tmp_path):
     sheet = sheet_of_reads(tmp_path, [("case", "case"), ("anna", "panel")])
-    code, _, err = check(capsys, sheet, fasta=tmp_path / "ref.fa", null="exchangeable")
+    code, _, err = check(capsys, sheet, fasta=tmp_path / "ref.fa", test="posterior_difference")
     assert code == 2
-    assert "a panel goes with test two_groups" in err
+    assert "a panel needs test two_groups" in err
 
 
 def people(shares):

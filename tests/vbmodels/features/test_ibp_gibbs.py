@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,15 +9,14 @@ from scipy import stats
 from scipy.special import expit, log_expit
 
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
+from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.cavi import start
 from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
-from vbmodels.core.fit import NotConverged, fit, loop_of
+from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
-from vbmodels.features.forms import UnfinishedFit, hyperparameters, read
-from vbmodels.features.gibbs import GibbsIBP, missing_cells
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
-from vbmodels.features.predict import break_probabilities
+from vbmodels.features.predict import break_probabilities, missing_cells
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.sticks import draw_sticks
 
@@ -164,35 +160,6 @@ def test_every_kept_draw_and_every_entry_of_the_trace_is_written():
 def test_more_kept_draws_than_draws_are_refused():
     with pytest.raises(ValueError, match="expected to keep 1 to 4 draws"):
         GibbsIBP(2, draws=4, keep=5)
-
-
-def test_chains_that_lack_their_last_draw_are_not_read():
-    sampler, parts = small()
-    settings = SimpleNamespace(flip_above=0.8, least_rows=None)
-    with pytest.warns(NotConverged):
-        short = fit(sampler, parts, max_iter=sampler.last)
-    with pytest.raises(UnfinishedFit, match=r"expected 18 iterations, got 17.*at least 19"):
-        read(sampler, short.q, settings)
-
-
-@pytest.mark.parametrize("learn", [True, False])
-def test_published_hyperparameters_are_posterior_means(learn):
-    sampler, parts = small()
-    sampler = replace(sampler, learn=learn, alpha=0.7, weight_variance=1.4)
-    q = fit(sampler, parts).q
-    found = read(sampler, q, SimpleNamespace(flip_above=0.8, least_rows=None))
-    chains = hyperparameters(sampler, q)
-    assert [at.prefix for at in chains] == ["chain 1, ", "chain 2, "]
-    if not learn:
-        assert (found.alpha, found.sigma2) == (0.7, 0.7)
-        assert [(at.alpha, at.alpha_sd, at.sigma2_sd) for at in chains] == [(0.7, None, None)] * 2
-        return
-    alpha, sigma2 = q.trace[:, 5:, 1], 0.5 * q.trace[:, 5:, 2]
-    assert_allclose((found.alpha, found.sigma2), (alpha.mean(), sigma2.mean()))
-    assert_allclose([at.alpha for at in chains], alpha.mean(1))
-    assert_allclose([at.alpha_sd for at in chains], alpha.std(1, ddof=1))
-    assert_allclose(np.concatenate([at.sigma2 for at in chains]), sigma2.mean(1))
-    assert_allclose([at.sigma2_sd for at in chains], sigma2.std(1, ddof=1))
 
 
 def test_category_probabilities_add_up():

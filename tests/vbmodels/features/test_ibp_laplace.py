@@ -14,8 +14,8 @@ from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 from vbmodels.features.batch import split_rows
-from vbmodels.features.polish import HeldGlobal
 from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.published.held import HeldGlobal
 from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP, log_buffet
 from vbmodels.features.published.laplace_gibbs import LaplaceDraw, LaplaceGibbs, laplace
 from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
@@ -103,7 +103,7 @@ def test_the_prior_of_z_is_that_of_a_simulated_buffet():
 def chain():
     levels = np.array([2, 3, 2, 2])
     codes, _, _ = simulate_table(np.random.default_rng(2), 25, levels, np.array([0.5]), missing=0.1)
-    model = LaplaceIBP(PolyaGammaIBP(3, anneal=0), warmup=2, draws=3, held=3)
+    model = LaplaceIBP(PolyaGammaIBP(3), warmup=2, draws=3, held=3)
     return model, codes, levels
 
 
@@ -161,7 +161,7 @@ def test_features_of_one_row_alone_keep_their_numbers():
 
 def test_a_row_that_is_one_of_a_kind_has_its_feature_in_nearly_every_draw():
     codes, _, draw = one_of_a_kind()
-    model = LaplaceIBP(PolyaGammaIBP(4, alpha=0.5, anneal=0), warmup=0, draws=12)
+    model = LaplaceIBP(PolyaGammaIBP(4, alpha=0.5), warmup=0, draws=12)
     (batch,) = split_rows(codes, np.full(30, 2), 1, grouped=False)
     q = model.init(model.observe(batch), np.random.default_rng(0))
     local = ChainRows(draw, np.zeros((12, 1)))

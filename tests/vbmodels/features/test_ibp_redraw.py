@@ -29,7 +29,7 @@ def searched():
     rng = np.random.default_rng([0, ROWS])
     codes, z, _ = simulate_table(rng, ROWS, LEVELS, np.array([0.45, 0.35, 0.25]))
     batch = feature_batch(codes, LEVELS, grouped=False)
-    model = SearchIBP(PolyaGammaIBP(8, anneal=0))
+    model = SearchIBP(PolyaGammaIBP(8))
     reduce = InProcess(model, [batch])
     at = start(model, model.init(reduce.observe(), np.random.default_rng(0)), reduce)
     while at.q.stage != TIDY:
@@ -39,7 +39,7 @@ def searched():
 
 def fitted(batch, nu, sweeps):
     """Return a fit that starts at nu, as one side by side with others, and its nu."""
-    model = PolyaGammaIBP(nu.shape[1], anneal=0)
+    model = PolyaGammaIBP(nu.shape[1])
     q = model.init(model.observe(batch), np.random.default_rng(1))
     for _ in range(3):
         q = model.global_step(q, model.suff_stats(q, batch, FeatureLocal(nu)))

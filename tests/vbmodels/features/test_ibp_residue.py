@@ -43,7 +43,7 @@ def drawn(rows=6000, rare=0.02):
 def without_rare():
     """A fit that knows the common features only."""
     codes, z = drawn()
-    batch, one = feature_batch(codes, LEVELS, grouped=False), PolyaGammaIBP(2, anneal=0)
+    batch, one = feature_batch(codes, LEVELS, grouped=False), PolyaGammaIBP(2)
     nu = np.clip(z[:, :2].astype(float), 0.02, 0.98)
     q = one.init(one.observe(batch), np.random.default_rng(0))
     for _ in range(3):

@@ -33,7 +33,7 @@ def drawn():
 
 
 def model(rows=SEARCHED):
-    return SearchIBP(PolyaGammaIBP(4, anneal=0), rows=rows)
+    return SearchIBP(PolyaGammaIBP(4), rows=rows)
 
 
 def test_all_rows_are_searched_where_a_sample_would_save_little():

@@ -55,7 +55,7 @@ def table(seed=0, rows=150, features=3, missing=0.0, levels=LEVELS):
 def fitted():
     """A fit of five features with its sums, and nu of another start."""
     codes, _ = table(rows=80, missing=0.05)
-    batch, model = feature_batch(codes, LEVELS), PolyaGammaIBP(5, anneal=0)
+    batch, model = feature_batch(codes, LEVELS), PolyaGammaIBP(5)
     rng = np.random.default_rng(3)
     q, local = model.init(model.observe(batch), rng), None
     for _ in range(4):
@@ -221,7 +221,7 @@ def walk(model, batches, seed=0, most=500):
 
 def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     codes, z = table(0, rows=120)
-    model = SearchIBP(PolyaGammaIBP(8, anneal=0))
+    model = SearchIBP(PolyaGammaIBP(8))
     cursors = [at for at, _ in walk(model, [feature_batch(codes, LEVELS)])]
     last = cursors[-1].q
     assert last.stage == SETTLE
@@ -248,7 +248,7 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
             assert_allclose(after.q.history.gains[-1], max(values[1:]) - values[0], rtol=1e-9)
     assert accepted == len(last.history.gains)
     q = best_fit(last)
-    nu = PolyaGammaIBP(8, anneal=0).features(q, feature_batch(codes, LEVELS, grouped=False)).nu
+    nu = PolyaGammaIBP(8).features(q, feature_batch(codes, LEVELS, grouped=False)).nu
     assert nu.shape[1] == 3
     right = ((nu[:, None, :] > 0.5) == z[:, :, None]).mean(0)
     assert np.all(np.maximum(right, 1.0 - right).max(1) > 0.9)
@@ -258,7 +258,7 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
 def test_no_cut_of_the_rows_changes_the_answer():
     codes, _ = table(1, rows=60, levels=FEW)
     codes = np.concatenate([codes, codes[:10]])
-    model, found = SearchIBP(PolyaGammaIBP(5, anneal=0), draws=8), []
+    model, found = SearchIBP(PolyaGammaIBP(5), draws=8), []
     for parts in (1, 3, 7):
         found.append(list(walk(model, split_rows(codes, FEW, parts)))[-1][0])
     for other in found[1:]:
@@ -270,7 +270,7 @@ def test_no_cut_of_the_rows_changes_the_answer():
 def test_a_search_goes_on_with_the_same_bits_from_any_stage():
     codes, _ = table(2, rows=60, levels=FEW)
     batches = split_rows(codes, FEW, 2)
-    model, stored = SearchIBP(PolyaGammaIBP(5, anneal=0), draws=8), {}
+    model, stored = SearchIBP(PolyaGammaIBP(5), draws=8), {}
     for at, reduce in walk(model, batches):
         if at.q.stage not in stored and (at.q.stage != CHAINS or at.number > 80):
             states = [to_bytes(s) for s in reduce.local_states(at.number)]
@@ -295,7 +295,7 @@ def test_independent_columns_have_no_feature():
     for seed in range(10):
         rng = np.random.default_rng([seed, 7])
         codes = np.column_stack([rng.integers(0, r, 200) for r in LEVELS])
-        q = fit(SearchIBP(PolyaGammaIBP(12, anneal=0)), [feature_batch(codes, LEVELS)], seed=seed,
+        q = fit(SearchIBP(PolyaGammaIBP(12)), [feature_batch(codes, LEVELS)], seed=seed,
                 tol=1e-6, max_iter=3000).q  # fmt: skip
         share = best_fit(q).share
         none += not np.any((share > 0.02) & (share < 0.98))
@@ -307,9 +307,7 @@ def test_empty_features_do_not_change_places_for_ever():
     rng = np.random.default_rng([0, 7])
     codes = np.column_stack([rng.integers(0, r, 200) for r in [2, 3, 4, 5] * 7 + [3, 4]])
     levels = np.array([2, 3, 4, 5] * 7 + [3, 4])
-    done = fit(
-        SearchIBP(PolyaGammaIBP(12, anneal=0)), [feature_batch(codes, levels)], seed=0, max_iter=400
-    )
+    done = fit(SearchIBP(PolyaGammaIBP(12)), [feature_batch(codes, levels)], seed=0, max_iter=400)
     assert done.converged
     share = best_fit(done.q).share
     assert not np.any((share > 0.02) & (share < 0.98))
@@ -317,7 +315,7 @@ def test_empty_features_do_not_change_places_for_ever():
 
 def test_slots_double_where_all_are_in_use():
     codes, _ = table(3, rows=100, features=3)
-    last, _ = list(walk(SearchIBP(PolyaGammaIBP(2, anneal=0)), [feature_batch(codes, LEVELS)]))[-1]
+    last, _ = list(walk(SearchIBP(PolyaGammaIBP(2)), [feature_batch(codes, LEVELS)]))[-1]
     assert last.q.attempt >= 1
     assert last.q.slots > 2
     assert best_fit(last.q).mean.shape[1] - 1 > 2
@@ -326,7 +324,7 @@ def test_slots_double_where_all_are_in_use():
 def test_a_fit_that_a_delete_made_waits_for_new_chains():
     """Its edit named another place than the first, and was done again in every sweep of theirs."""
     codes, _ = table(3, rows=60, levels=FEW)
-    model = SearchIBP(PolyaGammaIBP(3, anneal=0), draws=8)
+    model = SearchIBP(PolyaGammaIBP(3), draws=8)
     walked = walk(model, [feature_batch(codes, FEW)])
     at, reduce = next((at, reduce) for at, reduce in walked if at.q.stage == START)
     base = at.q.lanes[1]
@@ -342,7 +340,7 @@ def test_a_fit_that_a_delete_made_waits_for_new_chains():
 
 def test_an_idle_fit_keeps_its_sums_apart():
     codes, _ = table(4, rows=60)
-    batch, model = feature_batch(codes, LEVELS), PolyaGammaIBP(3, anneal=0)
+    batch, model = feature_batch(codes, LEVELS), PolyaGammaIBP(3)
     q = model.init(model.observe(batch), np.random.default_rng(0))
     local = model.local_step(q, batch, None)
     stats = model.suff_stats(q, batch, local)

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import logit
 
+from tests.vbmodels.variants.reference import in_numpy
 from vbmodels.core.fit import fit
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import units
@@ -22,20 +23,12 @@ from vbmodels.variants.contexts import (
     names_of_contexts,
     nested_step,
 )
-from vbmodels.variants.contexts import strands as strands_of
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import (
-    DEAMINATED,
-    SCENARIOS,
-    forward_reads,
-    simulate_scenario,
-    strands,
-)
+from vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 PLAIN = BatchNull(alternatives=MIXTURE)
 MODEL = BatchNull(alternatives=MIXTURE, types="trinucleotide")
-STRAND = BatchNull(alternatives=MIXTURE, types="strand")
 
 
 def drawn(name="af.01_cpg8", locations=12, seed=0, **changes):
@@ -87,11 +80,11 @@ def test_names_stand_in_the_order_of_places():
     assert set(DEAMINATED) <= set(names)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_with_the_shifts_of_twelve_types_it_is_their_model(compiled):
+@pytest.mark.parametrize("form", [lambda model: model, in_numpy])
+def test_with_the_shifts_of_twelve_types_it_is_their_model(form):
     batch = drawn()
     shift = np.linspace(-0.5, 1.5, 12)
-    plain, own = (replace(m, compiled=compiled) for m in (PLAIN, MODEL))
+    plain, own = (form(m) for m in (PLAIN, MODEL))
     q = replace(start(plain, batch), shift=shift)
     of_context = np.repeat(shift[:, None], N_CONTEXTS, axis=1)
     p = replace(start(own, batch), shift=shift, of_context=of_context)
@@ -156,10 +149,6 @@ def test_a_posterior_of_other_types_begins_anew():
     known = PLAIN.suff_stats(moved, batch, PLAIN.local_step(moved, batch, None))
     new = MODEL.suff_stats(own, batch, MODEL.local_step(own, batch, None))
     assert MODEL.catch_up(own, own, known, new) is own
-    strand = replace(start(STRAND, batch), tau=0.7)
-    assert STRAND.restart(observed, own, rng).tau == start(STRAND, batch).tau
-    assert MODEL.restart(observed, strand, rng).tau == start(MODEL, batch).tau
-    assert STRAND.restart(observed, strand, rng).tau == 0.7
 
 
 def test_a_panel_goes_with_contexts():
@@ -173,42 +162,3 @@ def test_a_panel_goes_with_contexts():
     back = model.from_vector(after, model.to_vector(after))
     assert_allclose(back.of_context, after.of_context)
     assert_allclose(back.member_shift, after.member_shift, atol=1e-12)
-
-
-def on_strands(name, locations, seed=0):
-    batch = drawn(name, locations, seed)
-    return replace(batch, context=strands(SCENARIOS[name], locations))
-
-
-def test_oxidation_is_found_on_its_strand_and_half_of_it_on_both():
-    batch = on_strands("null_oxo5_amplicons", 600, seed=3)
-    q = fit(STRAND, [batch.take(slice(0, 350)), batch.take(slice(350, None))], tol=1e-6).q
-    kinds = names_of_types()
-    truth = np.zeros((12, 4))
-    truth[kinds.index("G>T"), :2] = np.log([5.0, 3.0])
-    truth[kinds.index("C>A"), 1:3] = np.log([3.0, 5.0])
-    z = ((q.of_context - truth) / q.context_se)[:, :3]
-    assert np.abs(z).max() < 4.0
-    assert np.std(z) < 1.5
-    assert_allclose(q.of_context[:, 3], q.shift)  # nothing is told of the strand unknown
-    less_is_left_to_explain(STRAND, q, batch)
-
-
-def test_forward_reads_are_those_of_the_scenario():
-    """Of the case's G>T where both strands are read five in six are forward: 5 to 1."""
-    rng = np.random.default_rng(4)
-    scenario = SCENARIOS["null_oxo5_amplicons"]
-    batch, truth = simulate_scenario(rng, scenario, 3000)
-    forward, which = forward_reads(rng, scenario, batch, truth), strands(scenario, 3000)
-    assert np.array_equal(forward[which == 0], batch.counts[which == 0])
-    assert not forward[which == 2].any()
-    of = units(batch)
-    shown = forward[of.location, :, of.alt]
-    for kind, case in (("G>T", 5 / 6), ("C>A", 1 / 6), ("A>C", 1 / 2)):
-        at = (of.kind == names_of_types().index(kind)) & (which[of.location] == 1)
-        for sample, share in ((of.case, case), (~of.case, 1 / 2)):
-            reads = of.alt_reads[at][:, sample].sum()
-            off = shown[at][:, sample].sum() - share * reads
-            assert abs(off) < 4.0 * np.sqrt(reads * share * (1 - share))
-    told = strands_of(forward.sum(axis=(1, 2)), batch.counts.sum(axis=(1, 2)))
-    assert np.array_equal(told, which)

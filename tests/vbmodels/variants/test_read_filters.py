@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
 
+from benchmarks.read_kinds import KINDS, draw_reads, summed
 from vbmodels.variants.read_filters import (
     AlleleReads,
     below_chance,
@@ -15,7 +16,6 @@ from vbmodels.variants.read_filters import (
     more_than_chance,
     on_one_strand,
 )
-from vbmodels.variants.read_kinds import KINDS, draw_reads, summed
 
 LEVEL = 1e-3
 

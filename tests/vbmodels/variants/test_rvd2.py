@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 from scipy.special import digamma, expit, gammaln, logsumexp, polygamma
 
+from tests.vbmodels.variants.reference import derivatives, exact_posterior, in_numpy, rvd2_sums
 from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.expfam.beta import Beta
 from vbmodels.core.fit import fit
@@ -18,11 +19,9 @@ from vbmodels.variants.published import posterior_difference
 from vbmodels.variants.published import rvd2_kernels as kernels
 from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.published.gibbs import gibbs
-from vbmodels.variants.published.objective import derivatives
 from vbmodels.variants.published.posterior_difference import compare, germline, interval
-from vbmodels.variants.published.reference import sums_reference
 from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local
-from vbmodels.variants.quadrature import exact_posterior, log_beta_binomial
+from vbmodels.variants.quadrature import log_beta_binomial
 from vbmodels.variants.spectrum import control_spectrum, cressie_read, spectrum_p_value, strand_bias
 
 PRIOR = (1.3, 2000.0, 7.8, 4.0)
@@ -48,12 +47,11 @@ def points(locations=40):
     return rng.normal([1.5, 8.0, 8.0], [0.7, 0.7, 0.5], (locations, 3))
 
 
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_derivatives_equal_finite_differences(mean_field):
+def test_derivatives_equal_finite_differences():
     data, p = reads(), points()
 
     def at(p):
-        args = (np.exp(p[:, 0]), np.exp(p[:, 1]), p[:, 2], PRIOR, mean_field, 64)
+        args = (np.exp(p[:, 0]), np.exp(p[:, 1]), p[:, 2], PRIOR, 64)
         return derivatives(data.r, data.n, *args)
 
     centre = at(p)
@@ -66,24 +64,17 @@ def test_derivatives_equal_finite_differences(mean_field):
         assert_allclose(centre.hessian[:, i], bend, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("inference", ["collapsed", "mean_field"])
-@pytest.mark.parametrize("dispersion", ["per_location", "shared"])
-def test_the_kernel_equals_its_numpy_reference(inference, dispersion):
-    data = reads()
-    model = RVD2(inference=inference, dispersion=dispersion)
-    plain = replace(model, compiled=False)
+def test_the_kernel_equals_its_numpy_reference():
+    data, model = reads(), RVD2()
     q = model.init(model.observe(data), np.random.default_rng(0))
-    one, other = (m.local_step(q, data, None) for m in (model, plain))
+    one, other = (m.local_step(q, data, None) for m in (model, in_numpy(model)))
     for name in ("delta", "gamma", "log_m"):
         assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7, err_msg=name)
     none = Errors(data.r[:, :1] * 0, data.n[:, :1] * 0)
     wide = np.random.default_rng(3).normal([3.0, 5.0, 6.0], [1.5, 1.5, 2.0], (40, 3))
     for reads_of, p in ((data, points()), (busy(), points()), (busy(), wide), (none, wide)):
-        prior = np.array([*PRIOR[:2], 0.0, 0.0])
-        args = (reads_of.r, reads_of.n, p, prior, inference != "collapsed", 0.5, 32)
-        found, exact = kernels.sums(*args), sums_reference(*args)
-        for k in range(8):
-            assert_allclose(found[:, k], exact[:, k], rtol=1e-7, atol=1e-6, err_msg=str(k))
+        args = (reads_of.r, reads_of.n, p, np.array([*PRIOR[:2], 0.0, 0.0]), 32)
+        assert_allclose(kernels.sums(*args), rvd2_sums(*args), rtol=1e-7, atol=1e-6)
 
 
 def test_the_exact_posterior_is_scipy_s():
@@ -104,24 +95,18 @@ def test_the_exact_posterior_is_scipy_s():
 
 
 @pytest.mark.parametrize("depth", [400, 4000])
-def test_collapsed_meets_the_exact_posterior_and_mean_field_is_too_sure(depth):
-    data = reads(locations=60, depth=depth, m=1e4)
-    ratios = {}
-    for inference in ("collapsed", "mean_field"):
-        model = RVD2(inference=inference, dispersion="shared")
-        q = replace(model.init(model.observe(data), np.random.default_rng(0)), log_m=np.log(1e4))
-        local = model.local_step(q, data, None)
-        exact = exact_posterior(data.r, data.n, np.full(60, 1e4), q.a0, q.b0)
-        gap = exact.log_evidence.sum() - model.elbo(q, model.suff_stats(q, data, local))
-        s = local.delta + local.gamma
-        sd = np.sqrt(local.delta * local.gamma / (s * s * (s + 1)))
-        ratios[inference] = np.median(sd / exact.moments()[1])
-        assert gap >= -1e-7
-        if inference == "collapsed":
-            assert gap <= 0.0014 * 60
-            assert np.all(np.abs(sd / exact.moments()[1] - 1) < 0.03)
+def test_the_mean_field_is_below_the_evidence_and_too_sure(depth):
+    data, model = reads(locations=60, depth=depth, m=1e4), RVD2(log_m_sd=1e-3)
+    q = replace(model.init(model.observe(data), np.random.default_rng(0)), log_m=np.log(1e4))
+    local = model.local_step(q, data, None)
+    exact = exact_posterior(data.r, data.n, np.exp(local.log_m), q.a0, q.b0)
+    own = stats.norm.logpdf(local.log_m, q.log_m, 1e-3).sum()
+    assert exact.log_evidence.sum() + own >= model.elbo(q, model.suff_stats(q, data, local))
+    s = local.delta + local.gamma
+    sd = np.sqrt(local.delta * local.gamma / (s * s * (s + 1)))
     # The sd is too small by about sqrt(1 + M/n): .196 at 400, .53 at 4000.
-    assert_allclose(ratios["mean_field"], 1 / np.sqrt(1 + 1e4 / depth), rtol=0.1)
+    ratio = np.median(sd / exact.moments()[1])
+    assert_allclose(ratio, 1 / np.sqrt(1 + 1e4 / depth), rtol=0.1)
 
 
 def test_the_text_s_tangent_lies_above_its_expectation():
@@ -139,25 +124,21 @@ def test_a_missing_replicate_is_as_if_it_were_not_there():
     data = reads()
     empty = np.zeros_like(data.r[:, :1])
     more = Errors(np.hstack([data.r, empty]), np.hstack([data.n, empty]))
-    for inference in ("collapsed", "mean_field"):
-        one, other = (fit(RVD2(inference=inference), [d], tol=1e-8) for d in (data, more))
-        assert_allclose([one.q.a0, one.q.b0], [other.q.a0, other.q.b0], rtol=1e-6)
-        assert_allclose(one.trace[-1], other.trace[-1], rtol=1e-9)
+    one, other = (fit(RVD2(), [d], tol=1e-8) for d in (data, more))
+    assert_allclose([one.q.a0, one.q.b0], [other.q.a0, other.q.b0], rtol=1e-6)
+    assert_allclose(one.trace[-1], other.trace[-1], rtol=1e-9)
 
 
 def test_free_m_hides_variants_so_its_prior_matters():
     data = reads(locations=200)
-    tight, loose = (
-        fit(RVD2(dispersion="per_location", log_m_sd=sd), [data], tol=1e-7, max_iter=5000)
-        for sd in (0.5, 3.0)
-    )
+    tight, loose = (fit(RVD2(log_m_sd=sd), [data], tol=1e-7, max_iter=5000) for sd in (0.5, 3.0))
     m_of = [f.reduce.local_states(f.iterations - 1)[0].log_m[0] for f in (tight, loose)]
     assert m_of[1] < m_of[0] - 1.0
 
 
 def test_caps_are_reported():
     data = Errors(np.full((5, 2), 10), np.full((5, 2), 1000))
-    done = fit(RVD2(dispersion="shared"), [data], tol=1e-6, max_iter=3000)
+    done = fit(RVD2(), [data], tol=1e-6, max_iter=3000)
     local = done.reduce.local_states(done.iterations - 1)[0]
     assert RVD2().caps_hit(done.q, local)[0] == "M0 = 1e+06"
 
@@ -178,7 +159,7 @@ def test_beta_maximum_is_a_stationary_maximum_and_keeps_its_cap():
 
 def test_the_sampler_is_right_where_quadrature_is_exact():
     data = reads(locations=12, depth=400, m=500.0)
-    model = RVD2(dispersion="shared")
+    model = RVD2()
     q = replace(model.init(model.observe(data), np.random.default_rng(0)), log_m=np.log(500.0))
     found = gibbs(data, q, np.random.default_rng(0), log_m_sd=0.0, draws=1200)
     seen = diagnose(expit(found.logit_mu))
@@ -333,12 +314,10 @@ def test_strand_bias_is_fisher_s_test():
     assert abs(odds[1]) < 0.2
 
 
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_the_divergence_is_the_beta_s(mean_field):
+def test_the_divergence_is_the_beta_s():
     none = Errors(np.zeros((1, 1), int), np.zeros((1, 1), int))
     found = derivatives(
-        none.r, none.n, np.array([3.0]), np.array([40.0]), np.zeros(1), (2.0, 90.0, 0, 0),
-        mean_field, 64,
+        none.r, none.n, np.array([3.0]), np.array([40.0]), np.zeros(1), (2.0, 90.0, 0, 0), 64
     )  # fmt: skip
     x = np.random.default_rng(0).beta(3.0, 40.0, 400_000)
     draws = stats.beta.logpdf(x, 3, 40) - stats.beta.logpdf(x, 2, 90)
@@ -348,7 +327,3 @@ def test_the_divergence_is_the_beta_s(mean_field):
 def test_what_the_model_refuses():
     with pytest.raises(ValueError, match="location 1, replicate 0 has r = 5"):
         Errors(np.array([[1], [5]]), np.array([[2], [4]]))
-    with pytest.raises(ValueError, match="expected inference"):
-        RVD2(inference="exact")
-    with pytest.raises(ValueError, match="expected dispersion"):
-        RVD2(dispersion="free")

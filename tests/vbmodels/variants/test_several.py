@@ -15,7 +15,7 @@ from vbmodels.core.state import same_bits
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.case_sums import Branch, CaseSums
 from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
-from vbmodels.variants.several import PASSING, OfCase, Several
+from vbmodels.variants.several import EVERY, OfCase, Several
 from vbmodels.variants.two_groups import Observed
 
 NAMES = ("ann", "bob", "cid")
@@ -45,18 +45,17 @@ def mixed(data):
     return [one for row in zip_longest(*columns) for one in row if one is not None]
 
 
-@pytest.mark.parametrize("side_by_side", [1, 2, 3])
-def test_each_case_has_the_bits_of_its_own_fit(data, alone, side_by_side):
-    model = Several(MODEL, NAMES, tol=1e-7, side_by_side=side_by_side)
+def test_each_case_has_the_bits_of_its_own_fit(data, alone):
+    model = Several(MODEL, NAMES, tol=1e-7)
     done = fit(model, mixed(data))
     assert done.converged
     assert all(same_bits(one.q, q) for one, q in zip(alone, done.q.of, strict=True))
     assert (np.diff(done.trace) >= 0.0).all()
     assert done.trace[-1] == pytest.approx(sum(one.trace[-1] for one in alone), rel=1e-12)
-    assert (done.q.doing == PASSING).all()
+    assert done.q.active == EVERY
 
 
-def test_no_more_tables_are_held_than_asked_for(data):
+def test_tables_of_one_case_are_held_at_a_time(data):
     held = []
 
     class Noted(Several):
@@ -66,7 +65,7 @@ def test_no_more_tables_are_held_than_asked_for(data):
             return found
 
     with pytest.warns(match="had not converged"):
-        fit(Noted(MODEL, NAMES, max_iter=4, side_by_side=1), mixed(data))
+        fit(Noted(MODEL, NAMES, max_iter=4), mixed(data))
     count = sum(PARTS)
     for first in range(0, len(held), count):
         assert len({which for which, kept in held[first : first + count] if kept}) <= 1

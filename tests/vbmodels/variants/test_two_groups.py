@@ -11,10 +11,12 @@ from scipy import stats
 from scipy.special import expit, gammaln, logsumexp
 
 from tests.contract.case_two_groups import brute_force
+from tests.vbmodels.variants import reference
+from tests.vbmodels.variants.reference import in_numpy
 from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
 from vbmodels.variants import elementary_kernels as elementary
-from vbmodels.variants import posterior, quadrature, table
+from vbmodels.variants import posterior, quadrature, table, tables_kernels
 from vbmodels.variants import rates_kernels as of_rates
 from vbmodels.variants import two_groups_kernels as kernels
 from vbmodels.variants.batch import Counts, totals, units
@@ -29,6 +31,7 @@ from vbmodels.variants.simulate import simulate
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 MODEL = TwoGroups()
+FILLS = (tables_kernels.tabulate, reference.tabulate)
 
 
 def counts(seed=0, **settings) -> Counts:
@@ -64,10 +67,10 @@ def test_kernels_equal_their_numpy_reference(sense, alternatives):
     batch = counts(vaf=0.3)
     model = TwoGroups(sense=sense, alternatives=alternatives)
     q = start(batch, model)
-    compiled, plain = (table.tabulate(units(batch), q.anchor, c) for c in (True, False))
+    compiled, plain = (table.tabulate(units(batch), q.anchor, fill=f) for f in FILLS)
     assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-8)
     assert_allclose(compiled.log_case, plain.log_case, rtol=0, atol=1e-6)
-    one, other = (replace(model, compiled=c).reweigh(q, plain) for c in (True, False))
+    one, other = (m.reweigh(q, plain) for m in (model, in_numpy(model)))
     # The cut's interpolation is good to 1e-9, its noise where H1 is impossible is not a value.
     likely = one[0] - one[1] < 15.0
     assert_allclose(one[0], other[0], rtol=0, atol=1e-9)
@@ -116,7 +119,7 @@ def test_functions_without_branches_are_the_library_s():
 def test_tables_equal_their_reference_far_and_near(reads):
     batch = counts(n_replicates=4, dispersion=100.0, **reads)
     q, of = start(batch), units(batch)
-    compiled, plain = (table.tabulate(of, q.anchor, c) for c in (True, False))
+    compiled, plain = (table.tabulate(of, q.anchor, fill=f) for f in FILLS)
     assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-8)
     assert_allclose(compiled.log_weight, plain.log_weight, rtol=0, atol=1e-6)
     # 1e-16 of lgamma(1e6), for every replicate.
@@ -131,7 +134,7 @@ def test_compiled_posteriors_equal_their_reference(sense, alternatives):
     model = TwoGroups(sense=sense, alternatives=alternatives)
     q = replace(start(batch, model), pi=0.2, w=0.05)
     tabulated = table.tabulate(units(batch), q.anchor)
-    pairs = (posterior.rates(replace(model, compiled=c), q, tabulated) for c in (True, False))
+    pairs = (form(model, q, tabulated) for form in (posterior.rates, reference.rates))
     for one, other in zip(*pairs, strict=True):
         # The reference interpolates the cut linearly.
         assert_allclose(one.mean, other.mean, rtol=1e-4)
@@ -219,21 +222,21 @@ def test_kernels_hold_where_case_and_control_exclude_one_another(replicates, dep
     reads[1, :replicates, 2] = reads[1, replicates:, 0] = depth  # gain of G
     case = np.arange(2 * replicates) < replicates
     batch = Counts(reads, np.zeros(2, np.int8), case)
-    model, plain = (TwoGroups(sense=sense, alternatives=MIXTURE, compiled=c) for c in (True, False))
+    model = TwoGroups(sense=sense, alternatives=MIXTURE)
     q = start(batch, model)
     tabulated = table.tabulate(units(batch), q.anchor)
     m0, m1, sums = model.reweigh(q, tabulated)
-    r0, r1, _ = plain.reweigh(q, tabulated)
+    r0, r1, _ = in_numpy(model).reweigh(q, tabulated)
     assert_allclose(m0, r0, rtol=1e-9, atol=1e-6)
     of_g = np.array([1, 4])
-    bf, reference = (m1 - m0)[of_g], (r1 - r0)[of_g]
-    assert_allclose(bf[1], reference[1], rtol=1e-6)
+    bf, exact = (m1 - m0)[of_g], (r1 - r0)[of_g]
+    assert_allclose(bf[1], exact[1], rtol=1e-6)
     assert bf[1] > 3
     if sense == "gain":
         assert bf[0] < 0
-        assert reference[0] < 0
+        assert exact[0] < 0
     else:
-        assert_allclose(bf[0], reference[0], rtol=1e-6)
+        assert_allclose(bf[0], exact[0], rtol=1e-6)
     assert all(np.isfinite(leaf).all() for _, leaf in leaves(sums))
     rates, _ = posterior.rates(model, q, tabulated)
     assert np.isfinite(rates.mean).all()
@@ -301,7 +304,7 @@ def test_compiled_quantiles_equal_their_reference():
     found = np.empty((5, 3))
     for u in range(5):
         of_rates.mixture_quantiles(x[u], cdf[u], density[u], levels, found[u])
-    plain = posterior.mixture_quantiles(x, cdf, density, levels)
+    plain = reference.mixture_quantiles(x, cdf, density, levels)
     assert_allclose(found, plain, atol=1e-5)
     assert_allclose(plain, np.broadcast_to(stats.norm.ppf(levels), (5, 3)), atol=0.02)
 
@@ -355,6 +358,6 @@ def test_nodes_lie_in_their_places_between_two_far_centres():
     centres = np.array([[-13.76610742, 0.0, -13.76610742, -32.9373211]])
     scales = np.array([[0.97546788, 1.4, 0.97546788, 0.42]])
     low, high = np.array([-197.94668404]), np.array([186.0])
-    x, _ = quadrature.grid(centres, scales, low, high)
-    t = quadrature.stretch(x, centres[:, None], scales[:, None])
+    x, _ = reference.grid(centres, scales, low, high)
+    t = reference.stretch(x, centres[:, None], scales[:, None])
     assert_allclose(np.diff(t[0]), (t[0, -1] - t[0, 0]) / 39, rtol=1e-9)

@@ -13,9 +13,8 @@ from vbmodels.features.batch import FeatureBatch, unit_offsets
 from vbmodels.features.completion.classes import class_shares, column_shares
 from vbmodels.features.completion.continuous import draw_rows
 from vbmodels.features.completion.states import MEMBERS, Completion
-from vbmodels.features.gibbs import missing_cells
 from vbmodels.features.gibbs_kernels import draw_features, row_keys
-from vbmodels.features.predict import break_probabilities
+from vbmodels.features.predict import break_probabilities, missing_cells
 from vbmodels.features.yardstick import fingerprints_of
 
 FIRST, SWEEPS = 6, 2

@@ -71,13 +71,10 @@ class CompletedIBP:
         The search.
     members
         The models that fill cells.
-    always
-        Whether they learn where no cell is missing, too, for the sake of rows to come.
     """
 
     search: SearchIBP
     members: Members = field(default_factory=Members)
-    always: bool = False
 
     def observe(self, batch: FeatureBatch) -> SeenCells:
         """Count answers and missing cells."""
@@ -87,7 +84,7 @@ class CompletedIBP:
     def init(self, observed: SeenCells, rng: np.random.Generator) -> CompletedGlobal:
         """Start both."""
         search = self.search.init(observed.units, rng)
-        if not (self.always or observed.missing):
+        if not observed.missing:
             return CompletedGlobal(search, None)
         levels = np.round(observed.levels / observed.parts).astype(np.int64)
         return CompletedGlobal(search, self.members.init(observed.units, levels, rng))

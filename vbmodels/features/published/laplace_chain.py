@@ -17,8 +17,8 @@ from scipy.special import gammaln
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import BoolArray, FloatArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
-from vbmodels.features.polish import HeldGlobal
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.published.held import HeldGlobal
 from vbmodels.features.published.laplace_gibbs import LaplaceDraw, LaplaceGibbs
 from vbmodels.features.sticks import fit_sticks
 
@@ -152,7 +152,7 @@ class LaplaceIBP:
         trace[q.iteration] = stats.features, stats.log_joint
         if q.iteration + 1 < self.last:
             return replace(q, iteration=q.iteration + 1, trace=trace)
-        return HeldGlobal(self._begin(q, stats), self.held, True)
+        return HeldGlobal(self._begin(q, stats), self.held)
 
     def elbo(self, q: Any, stats: Any) -> float:
         """Return log p(X, Z) of the draw, then the bound at the held features."""

@@ -1,17 +1,14 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""RVD2's integrand at the nodes of q(mu); `objective` holds the mathematics and reference.
+"""RVD2's integrand at the nodes of q(mu), of its mean field.
 
-At a node of mu, with a = M mu, b = M (1-mu), the integrand F splits into a side of a, whose
-terms are few (reads that are errors), and one of b:
+At a node of mu, with a = M mu, b = M (1-mu) and N replicates with reads, the integrand is
 
-    collapsed    F = sum_i log rising(a, r_i) + P(mu),
-                 P = sum_i [lgamma(b + n_i - r_i) - lgamma(b) - lgamma(M + n_i) + lgamma(M)]
-    mean field   F = -N lgamma(a) + P(mu),    P = N [lgamma(M) - lgamma(b)]
+    F = -N lgamma(a) + P(mu),    P = N [lgamma(M) - lgamma(b)].
 
-b + n_i - r_i = c_i - M mu with c_i = M + n_i - r_i, so for small mu P is a polynomial in mu,
-the Taylor series of lgamma about c_i and M. Its coefficients are computed once a location
-and M (`series_coefficients`), and a node costs a Horner scheme in place of 2 N log-gammas; P' and
-P'' give the derivatives in log M as well, because psi(b) and psi'(b) are theirs.
+b = M - M mu, so for small mu P is a polynomial in mu, the Taylor series of lgamma about M. Its
+coefficients are computed once a location and M (`series_coefficients`), and a node costs a Horner
+scheme in place of a log-gamma; P' and P'' give the derivatives in log M as well, because psi(b)
+and psi'(b) are theirs.
 
 All work on the nodes is done by loops over them without a branch, which the compiler turns
 into vector instructions.
@@ -24,14 +21,10 @@ from numba import njit
 from vbmodels.variants.elementary_kernels import (
     HALF_LOG_TWO_PI,
     exp,
-    large_rising,
-    log,
     log_beta,
     log_gamma,
     log_gamma_any,
-    log_rising,
     polygammas,
-    psi_gap,
     softplus,
 )
 
@@ -40,11 +33,9 @@ _DEGREE = 8
 _SERIES_MU = 0.02
 _SERIES_M = 50.0
 DIRECT = _DEGREE + 1
-_FEW = 12
-_MOST_FACTORS = 20  # between 1e-300 and 1e300 for 1e-15 < M mu < 1e7
 # Rows of ``nodes``.
-_LMU, _LNU, WEIGHT, F, F1, F2, _MU, _NU, _PRODUCT = range(9)
-ROWS = 9
+_LMU, _LNU, WEIGHT, F, F1, F2, _MU, _NU = range(8)
+ROWS = 8
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -64,30 +55,18 @@ def _add_series(c, m, sign, coefficients):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def series_coefficients(r, n, m, mean_field, coefficients):
-    """Fill the polynomial P(mu) [0 .. degree] and, behind it, what P is without the series.
-
-    The last entry is -sum_i log rising(M, n_i) if collapsed, N lgamma(M) in the mean field.
-    """
+def series_coefficients(n, m, coefficients):
+    """Fill the polynomial P(mu) [0 .. degree] and, behind it, N lgamma(M); return N."""
     for k in range(DIRECT + 1):
         coefficients[k] = 0.0
     used = 0
-    series = m >= _SERIES_M
-    for i in range(r.shape[0]):
+    for i in range(n.shape[0]):
         if n[i] > 0:
             used += 1
-            if not mean_field:
-                coefficients[DIRECT] -= large_rising(m, n[i]) if m >= 10.0 else log_rising(m, n[i])
-                if series:
-                    c = m + (n[i] - r[i])
-                    coefficients[0] -= large_rising(c, r[i])
-                    coefficients[1] += m * psi_gap(float(n[i] - r[i]), m)
-                    _add_series(c, m, 1.0, coefficients)
-    if used > 0 and series:
+    if used > 0 and m >= _SERIES_M:
         _add_series(m, m, -float(used), coefficients)
-    if mean_field:
-        coefficients[1] = used * m * polygammas(m)[0]
-        coefficients[DIRECT] = used * log_gamma(m)
+    coefficients[1] = used * m * polygammas(m)[0]
+    coefficients[DIRECT] = used * log_gamma(m)
     return used
 
 
@@ -114,92 +93,31 @@ def _series(nodes, first, coefficients, with_m):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _direct(r, n, m, nu, used, mean_field, coefficients, with_m):
+def _direct(m, nu, used, coefficients, with_m):
     """Return P(mu) and, if ``with_m``, P'(mu) and P''(mu), without the series."""
-    p1 = p2 = 0.0
     b = m * nu
-    p = coefficients[DIRECT]
     psi_b, tri_b = polygammas(b) if with_m else (0.0, 0.0)
-    gamma_b = log_gamma(b)
-    if mean_field:
-        return p - used * gamma_b, used * m * psi_b, -used * m * m * tri_b
-    for i in range(r.shape[0]):
-        rest = n[i] - r[i]
-        if rest > 0:
-            p += log_gamma(b + rest) - gamma_b if rest > _FEW else log_rising(b, rest)
-            if with_m:
-                psi, tri = polygammas(b + rest)
-                p1 -= m * (psi - psi_b)
-                p2 += m * m * (tri - tri_b)
-    return p, p1, p2
+    p = coefficients[DIRECT]
+    return p - used * log_gamma(b), used * m * psi_b, -used * m * m * tri_b
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_few(r, m, nodes, with_m):
-    """Add log rising(M mu, r_i) of replicates with few reads; with its derivatives in log M."""
-    size = nodes.shape[1]
-    f, f1, f2, mu = nodes[F], nodes[F1], nodes[F2], nodes[_MU]
-    product = nodes[_PRODUCT]
-    factors = 0
-    for i in range(r.shape[0]):
-        if r[i] > _FEW:
-            continue
-        for j in range(r[i]):
-            if factors == 0:
-                for k in range(size):
-                    product[k] = 1.0
-            more = float(j)
-            for k in range(size):
-                product[k] *= m * mu[k] + more
-            if with_m:
-                for k in range(size):
-                    a = m * mu[k]
-                    share = a / (a + more)
-                    f1[k] += share
-                    f2[k] -= share * share
-            factors += 1
-            if factors == _MOST_FACTORS:
-                factors = 0
-                for k in range(size):
-                    f[k] += log(product[k])
-    if factors > 0:
-        for k in range(size):
-            f[k] += log(product[k])
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_side_a(r, m, nodes, used, mean_field, with_m):
+def _add_side_a(m, nodes, used, with_m):
     """Add the side of a to F, and its derivatives in log M to F1 and F2 if ``with_m``."""
     size = nodes.shape[1]
     f, mu = nodes[F], nodes[_MU]
-    if mean_field:
+    for k in range(size):
+        f[k] -= used * (log_gamma_any(m * mu[k]) + HALF_LOG_TWO_PI)
+    if with_m:
         for k in range(size):
-            f[k] -= used * (log_gamma_any(m * mu[k]) + HALF_LOG_TWO_PI)
-        if with_m:
-            for k in range(size):
-                a = m * mu[k]
-                psi, tri = polygammas(a)
-                nodes[F1, k] -= used * a * psi
-                nodes[F2, k] -= used * a * a * tri
-        return
-    _add_few(r, m, nodes, with_m)
-    for i in range(r.shape[0]):
-        if r[i] <= _FEW:
-            continue
-        hits = float(r[i])
-        for k in range(size):
-            f[k] += log_gamma_any(m * mu[k] + hits) - log_gamma_any(m * mu[k])
-        if with_m:
-            for k in range(size):
-                a = m * mu[k]
-                psi_a, tri_a = polygammas(a)
-                psi, tri = polygammas(a + hits)
-                nodes[F1, k] += a * (psi - psi_a)
-                nodes[F2, k] += a * a * (tri - tri_a)
+            a = m * mu[k]
+            psi, tri = polygammas(a)
+            nodes[F1, k] -= used * a * psi
+            nodes[F2, k] -= used * a * a * tri
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def integrand(r, n, m, nodes, used, mean_field, coefficients, with_m):
+def integrand(m, nodes, used, coefficients, with_m):
     """Fill the integrand F at the nodes of mu.
 
     With ``with_m`` also its slope in log M (F1, without what does not depend on mu), and
@@ -212,14 +130,14 @@ def integrand(r, n, m, nodes, used, mean_field, coefficients, with_m):
             first += 1
     _series(nodes, first, coefficients, with_m)
     for k in range(first, size):
-        found = _direct(r, n, m, nodes[_NU, k], used, mean_field, coefficients, with_m)
+        found = _direct(m, nodes[_NU, k], used, coefficients, with_m)
         nodes[F, k], nodes[F1, k], nodes[F2, k] = found
     if with_m:
         for k in range(size):
             nu = nodes[_NU, k]
             nodes[F1, k] *= -nu
             nodes[F2, k] *= nu * nu
-    _add_side_a(r, m, nodes, used, mean_field, with_m)
+    _add_side_a(m, nodes, used, with_m)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -276,7 +194,7 @@ def moments(nodes, row, mean1, mean2, mean_f):
 def theta_terms(r, n, m, mean, out):
     """Fill sum_i log B(r + M m, n - r + M (1-m)) and its derivatives in m and L = log M.
 
-    ``out`` is (P, P_m, P_L, P_mm, P_mL, P_LL); see `objective`.
+    ``out`` is (P, P_m, P_L, P_mm, P_mL, P_LL).
     """
     rest = 1.0 - mean
     value = p_m = p_l = p_mm = p_ml = p_ll = 0.0

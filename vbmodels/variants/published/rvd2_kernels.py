@@ -1,5 +1,14 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Compiled forms of RVD2's local step and sums; `reference` holds their NumPy forms."""
+"""Compiled forms of RVD2's local step and sums, in the mean field.
+
+With q(mu_j) = Beta(delta, gamma) a location's bound is, with m = E[mu],
+
+    N E[lgamma(M) - lgamma(M mu) - lgamma(M (1-mu))]
+        + sum_i log B(r_i + M m, n_i - r_i + M (1-m)) - KL(q || prior).
+
+An expectation f = E_q[F] has df/d(delta) = Cov(F, log mu), and its second derivatives are third
+central moments, so the quadrature that gives the value gives all derivatives.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +50,11 @@ _DONE = 3e-5
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _bound(
-    r, n, point, prior, mean_field, with_q, with_m, coefficients, used, nodes, gradient, hessian
-):
+def _bound(r, n, point, prior, with_q, coefficients, used, nodes, gradient, hessian):
     """Return the value at one location; fill gradient and Hessian as far as asked for.
 
-    ``with_q`` asks for the derivatives in (log delta, log gamma), ``with_m`` for those in
-    log M. ``nodes`` [9, size] is filled with what `place` and `integrand` say.
+    ``with_q`` asks for the derivatives in (log delta, log gamma, log M). ``nodes`` [8, size] is
+    filled with what `place` and `integrand` say.
     """
     size = nodes.shape[1]
     delta, gamma, m = math.exp(point[0]), math.exp(point[1]), math.exp(point[2])
@@ -66,46 +73,28 @@ def _bound(
     t_low = -math.asinh(_TAIL / delta / scale + 6.0)
     step = (math.asinh(_TAIL / gamma / scale + 6.0) - t_low) / (size - 1)
     centre = point[0] - point[1]
-    constant1 = constant2 = 0.0
-    if with_m:
-        psi_m, tri_m = polygammas(m)
-        if mean_field:
-            constant1, constant2 = used * m * psi_m, used * m * m * tri_m
-        else:
-            for i in range(r.shape[0]):
-                psi, tri = polygammas(m + n[i])
-                constant1 -= m * (psi - psi_m)
-                constant2 -= m * m * (tri - tri_m)
     place(nodes, delta, gamma, centre, scale, t_low, step, log_beta_q)
-    integrand(r, n, m, nodes, used, mean_field, coefficients, with_m)
+    integrand(m, nodes, used, coefficients, with_q)
     weight = nodes[WEIGHT]
     mean_f = dot(weight, nodes[F])
-    mean_f1 = mean_f2 = 0.0
-    if with_m:
-        for k in range(size):
-            # Large and of opposite sign to the rest, so they must meet the same weights.
-            nodes[F1, k] += constant1
-            nodes[F2, k] += constant2
-        mean_f1 = dot(weight, nodes[F1])
-        mean_f2 = dot(weight, nodes[F2]) + mean_f1
     value += mean_f
     theta = coefficients[DIRECT + 1 :]
     mean = delta / s
-    if mean_field:
-        theta_terms(r, n, m, mean, theta)
-        value += theta[0]
-    if with_m:
-        gradient[2] = mean_f1 - prior[3] * off
-        hessian[2, 2] = mean_f2 - prior[3]
-        if mean_field:
-            gradient[2] += theta[2]
-            hessian[2, 2] += theta[5]
+    theta_terms(r, n, m, mean, theta)
+    value += theta[0]
     if not with_q:
         return value
+    psi_m, tri_m = polygammas(m)
+    for k in range(size):
+        # Large and of opposite sign to the rest, so they must meet the same weights.
+        nodes[F1, k] += used * m * psi_m
+        nodes[F2, k] += used * m * m * tri_m
+    mean_f1 = dot(weight, nodes[F1])
+    mean_f2 = dot(weight, nodes[F2]) + mean_f1
+    gradient[2] = mean_f1 - prior[3] * off + theta[2]
+    hessian[2, 2] = mean_f2 - prior[3] + theta[5]
     g1, g2, h11, h12, h22 = moments(nodes, F, mean1, mean2, mean_f)
-    h13 = h23 = 0.0
-    if with_m:
-        h13, h23 = moments(nodes, F1, mean1, mean2, mean_f1)[:2]
+    h13, h23 = moments(nodes, F1, mean1, mean2, mean_f1)[:2]
     rest = a0 + b0 - s
     tet_s = tetragamma(s)
     g1 += (a0 - delta) * tri_d - rest * tri_s
@@ -114,46 +103,32 @@ def _bound(
     h11 += (a0 - delta) * tetragamma(delta) - tri_d + cross
     h22 += (b0 - gamma) * tetragamma(gamma) - tri_g + cross
     h12 += cross
-    if mean_field:
-        m1, m2 = gamma / (s * s), -delta / (s * s)
-        s3 = s * s * s
-        p_m, p_mm, p_ml = theta[1], theta[3], theta[4]
-        g1 += p_m * m1
-        g2 += p_m * m2
-        h11 += p_mm * m1 * m1 - p_m * 2.0 * gamma / s3
-        h12 += p_mm * m1 * m2 + p_m * (delta - gamma) / s3
-        h22 += p_mm * m2 * m2 + p_m * 2.0 * delta / s3
-        h13 += p_ml * m1
-        h23 += p_ml * m2
+    m1, m2 = gamma / (s * s), -delta / (s * s)
+    s3 = s * s * s
+    p_m, p_mm, p_ml = theta[1], theta[3], theta[4]
+    g1 += p_m * m1
+    g2 += p_m * m2
+    h11 += p_mm * m1 * m1 - p_m * 2.0 * gamma / s3
+    h12 += p_mm * m1 * m2 + p_m * (delta - gamma) / s3
+    h22 += p_mm * m2 * m2 + p_m * 2.0 * delta / s3
+    h13 += p_ml * m1
+    h23 += p_ml * m2
     gradient[0], gradient[1] = delta * g1, gamma * g2
     hessian[0, 0] = delta * delta * h11 + gradient[0]
     hessian[1, 1] = gamma * gamma * h22 + gradient[1]
     hessian[0, 1] = hessian[1, 0] = delta * gamma * h12
-    if with_m:
-        hessian[0, 2] = hessian[2, 0] = delta * h13
-        hessian[1, 2] = hessian[2, 1] = gamma * h23
+    hessian[0, 2] = hessian[2, 0] = delta * h13
+    hessian[1, 2] = hessian[2, 1] = gamma * h23
     return value
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _likelihood(r, n, m, mean, mean_field, coefficients, nodes):
-    """Return the part of the bound that M moves, with q(mu) and its nodes held."""
-    used = series_coefficients(r, n, m, mean_field, coefficients)
-    integrand(r, n, m, nodes, used, mean_field, coefficients, False)
-    value = dot(nodes[WEIGHT], nodes[F])
-    if mean_field:
-        for i in range(r.shape[0]):
-            if n[i] > 0:
-                value += log_beta(r[i] + m * mean, n[i] - r[i] + m * (1.0 - mean))
-    return value
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _ascent(gradient, hessian, size, low, step):
+def _ascent(gradient, hessian, low, step):
     """Solve (-H + shift) step = gradient, the shift raised until Cholesky succeeds.
 
-    Only the first ``size`` coordinates move; ``low`` [3, 3] is room for the factor.
+    ``low`` [3, 3] is room for the factor.
     """
+    size = 3
     shift = 0.0
     largest = 1e-12
     for i in range(size):
@@ -196,8 +171,12 @@ def _ascent(gradient, hessian, size, low, step):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def newton(r, n, start, prior, mean_field, shared, size):
-    """Return [J, 3] (log delta, log gamma, log M); see `reference.newton_reference`."""
+def newton(r, n, start, prior, size):
+    """Return [J, 3] (log delta, log gamma, log M).
+
+    Newton with a Levenberg shift where minus the Hessian is not positive definite, steps of at most
+    1.5, and halving until the bound does not fall.
+    """
     found = start.copy()
     nodes = np.empty((ROWS, size))
     coefficients = np.empty(DIRECT + 7)
@@ -206,30 +185,24 @@ def newton(r, n, start, prior, mean_field, shared, size):
     full = np.empty(5)
     full[:4] = prior
     full[4] = log_beta(prior[0], prior[1])
-    moving = 2 if shared else 3
     for j in range(len(found)):
         point = found[j]
-        used = series_coefficients(r[j], n[j], math.exp(point[2]), mean_field, coefficients)
+        used = series_coefficients(n[j], math.exp(point[2]), coefficients)
         for _ in range(60):
             value = _bound(
-                r[j], n[j], point, full, mean_field, True, not shared, coefficients, used, nodes,
-                gradient, hessian,
+                r[j], n[j], point, full, True, coefficients, used, nodes, gradient, hessian
             )  # fmt: skip
-            longest, shift = _ascent(gradient, hessian, moving, low, step)
+            longest, shift = _ascent(gradient, hessian, low, step)
             length = 1.0
             for _ in range(30):
                 for i in range(3):
                     trial[i] = point[i] + length * step[i]
                 trial[2] = min(max(trial[2], _LOW), _HIGH)
-                if not shared:
-                    used = series_coefficients(
-                        r[j], n[j], math.exp(trial[2]), mean_field, coefficients
-                    )
+                used = series_coefficients(n[j], math.exp(trial[2]), coefficients)
                 if longest < _SAFE and shift == 0.0:
                     break
                 tried = _bound(
-                    r[j], n[j], trial, full, mean_field, False, False, coefficients, used, nodes,
-                    gradient, hessian,
+                    r[j], n[j], trial, full, False, coefficients, used, nodes, gradient, hessian
                 )  # fmt: skip
                 if tried >= value - 1e-13 * abs(value):
                     break
@@ -244,15 +217,12 @@ def newton(r, n, start, prior, mean_field, shared, size):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def sums(r, n, points, prior, mean_field, reach, size):
-    """Return [J, 4 or 8] at given points [J, 3].
+def sums(r, n, points, prior, size):
+    """Return [J, 4] at given points [J, 3].
 
-    Value, E[log mu], E[log(1-mu)], log C(n, r) summed over replicates; with ``reach`` > 0
-    also slope and curvature of the value in log M, and what it gains at log M - reach and
-    at log M + reach.
+    Value, E[log mu], E[log(1-mu)], and log C(n, r) summed over replicates.
     """
-    shared = reach > 0.0
-    result = np.zeros((len(points), 8 if shared else 4))
+    result = np.zeros((len(points), 4))
     nodes = np.empty((ROWS, size))
     coefficients = np.empty(DIRECT + 7)
     gradient, hessian = np.zeros(3), np.zeros((3, 3))
@@ -261,23 +231,13 @@ def sums(r, n, points, prior, mean_field, reach, size):
     full[4] = log_beta(prior[0], prior[1])
     for j in range(len(points)):
         delta, gamma = math.exp(points[j, 0]), math.exp(points[j, 1])
-        used = series_coefficients(r[j], n[j], math.exp(points[j, 2]), mean_field, coefficients)
-        value = _bound(
-            r[j], n[j], points[j], full, mean_field, False, shared, coefficients, used, nodes,
-            gradient, hessian,
-        )  # fmt: skip
-        result[j, 0] = value
+        used = series_coefficients(n[j], math.exp(points[j, 2]), coefficients)
+        result[j, 0] = _bound(
+            r[j], n[j], points[j], full, False, coefficients, used, nodes, gradient, hessian
+        )
         result[j, 1] = polygammas(delta)[0] - polygammas(delta + gamma)[0]
         result[j, 2] = psi_gap(delta, gamma)
         for i in range(r.shape[1]):
             chosen = log_gamma(n[j, i] + 1.0) - log_gamma(n[j, i] - r[j, i] + 1.0)
             result[j, 3] += chosen - log_gamma(r[j, i] + 1.0) - HALF_LOG_TWO_PI
-        if shared:
-            result[j, 4], result[j, 5] = gradient[2], hessian[2, 2]
-            mean = delta / (delta + gamma)
-            held = dot(nodes[WEIGHT], nodes[F]) + (coefficients[DIRECT + 1] if mean_field else 0.0)
-            for side in range(2):
-                m = math.exp(points[j, 2] + (reach if side else -reach))
-                moved = _likelihood(r[j], n[j], m, mean, mean_field, coefficients, nodes)
-                result[j, 6 + side] = moved - held
     return result

@@ -22,10 +22,10 @@ from vbmodels.features.completion.hiding import learning
 from vbmodels.features.completion.members import Members
 from vbmodels.features.completion.searched import CompletedIBP
 from vbmodels.features.forms import apply, completion, make
-from vbmodels.features.gibbs import missing_cells
 from vbmodels.features.gibbs_kernels import row_keys
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.predict import missing_cells
 from vbmodels.features.search import SearchIBP
 
 LEVELS = np.full(14, 2)
@@ -41,7 +41,7 @@ def answers(n=150, seed=0, missing=0.15):
 
 
 def model(**options):
-    search = SearchIBP(PolyaGammaIBP(4, anneal=0), draws=8)
+    search = SearchIBP(PolyaGammaIBP(4), draws=8)
     return CompletedIBP(search, QUICK, **options)
 
 
@@ -143,29 +143,19 @@ def test_continuous_traits_are_filled_better_than_by_the_features(seed):
     codes, truth = answers(seed=seed)
     batch = feature_batch(codes, LEVELS)
     at = missing_cells(batch)
-    told = {}
-    for prediction in ("sampled", "auto"):
-        options = FeatureOptions(n_features=6, prediction=prediction)
-        one = make(options)
-        done = fitted([batch], one, seed)
-        (local,) = done.reduce.local_states(done.iterations - 1)
-        cells = apply(one, done.q, batch, local, options).cells
-        told[prediction] = np.log(cells[np.arange(len(at[0])), truth[at]]).mean()
-        if prediction == "auto":
-            found = completion(one, done.q)
-            assert_allclose(found.weights.sum(), 1.0)
-            assert found.mixture > found.told.max() - 0.01
-            again = apply(one, done.q, batch, None, options).cells
-            assert_array_equal(again, cells)
-    assert told["auto"] > told["sampled"] + 0.01
-
-
-def test_stacked_learns_without_missing_cells_for_rows_to_come():
-    codes, _ = answers(missing=0.0)
-    done = fitted([feature_batch(codes, LEVELS)], model(always=True))
-    assert done.q.completion.hidden > 0
-    new, _ = answers(20, seed=0)
-    assert_allclose(filled(done.q.completion, feature_batch(new, LEVELS)).sum(1), 1.0)
+    options = FeatureOptions(n_features=6)
+    one = make(options)
+    done = fitted([batch], one, seed)
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    cells = apply(one, done.q, batch, local, options).cells
+    mixture = np.log(cells[np.arange(len(at[0])), truth[at]]).mean()
+    found = completion(one, done.q)
+    assert_allclose(found.weights.sum(), 1.0)
+    assert found.mixture > found.told.max() - 0.01
+    assert_array_equal(apply(one, done.q, batch, None, options).cells, cells)
+    alone = replace(done.q, completion=None)
+    sampled = apply(one, alone, batch, local, options).cells
+    assert mixture > np.log(sampled[np.arange(len(at[0])), truth[at]]).mean() + 0.01
 
 
 def test_a_row_without_any_answer_is_filled():
@@ -184,5 +174,5 @@ def test_a_fit_that_is_stopped_before_members_have_learned_is_filled_by_its_feat
     done = fitted([batch], slow)
     assert not done.converged
     assert completion(slow, done.q) is None
-    cells = apply(slow, done.q, batch, None, FeatureOptions(prediction="auto")).cells
+    cells = apply(slow, done.q, batch, None, FeatureOptions()).cells
     assert_allclose(cells.sum(1), 1.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose
 
+from flows.features.naming import _category_sums, _covariance, meaning_sums, meanings
 from vbmodels.core.in_process import tree_sum
-from vbmodels.features.naming import _category_sums, _covariance, meaning_sums, meanings
 from vbmodels.features.predict import category_probabilities
 
 LEVELS = np.array([2, 3, 4])

@@ -1,4 +1,4 @@
-"""The IBP for categorical tables by Polya-Gamma Gibbs sampling, parallel over rows.
+"""An exact sampler of the IBP for categorical tables by Polya-Gamma, to check other forms by.
 
 The model is that of `polya_gamma`. One iteration of a chain:
 
@@ -22,24 +22,80 @@ from numpy.typing import NDArray
 
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import FloatArray
-from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, bearable, unit_counts
+from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
-from vbmodels.features.gibbs_state import (
-    Chain,
-    ChainLocal,
-    ChainStats,
-    GibbsGlobal,
-    GibbsLocal,
-    GibbsStats,
-)
-from vbmodels.features.merging import row_products
-from vbmodels.features.predict import category_probabilities
+from vbmodels.features.gibbs_state import Chain, ChainStats
+from vbmodels.features.predict import category_probabilities, missing_cells
 
 TRACED = ("log_likelihood", "alpha", "weight_variance", "features_per_row", "features_in_use")
 """What is followed of each chain; none of it depends on the features' labels."""
 _FEATURES, _OMEGA, _NEW = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class GibbsGlobal(State):
+    """All chains, how far they are, and what they leave.
+
+    Parameters
+    ----------
+    chains
+        C chains.
+    iteration
+        Iterations so far.
+    seed
+        Of everything that is drawn.
+    trace
+        [C, T, 5] the quantities `TRACED` at every iteration, 0 ahead.
+    kept_weights, kept_log_odds
+        [C, S, J, K + 1] and [C, S, K] thinned draws, for new rows.
+    share
+        [C, K] mean share of the rows with each feature over the draws that count.
+    n_rows
+        N.
+    """
+
+    chains: tuple[Chain, ...]
+    iteration: int
+    seed: int
+    trace: FloatArray
+    kept_weights: FloatArray
+    kept_log_odds: FloatArray
+    share: FloatArray
+    n_rows: float
+
+
+@dataclass(frozen=True)
+class ChainLocal(State):
+    """A chain's features z [N, K] and the sum of their probabilities over kept draws."""
+
+    z: NDArray[np.int8]
+    chance: FloatArray
+
+
+@dataclass(frozen=True)
+class GibbsLocal(State):
+    """A partition's state.
+
+    Parameters
+    ----------
+    chains
+        One a chain.
+    cells
+        [M, R] sum over kept draws of all chains of each category's probability in each missing
+        cell, in the order of `missing_cells`; R is the largest number of categories.
+    """
+
+    chains: tuple[ChainLocal, ...]
+    cells: FloatArray
+
+
+@dataclass(frozen=True)
+class GibbsStats(Stats):
+    """Sums of all chains."""
+
+    chains: tuple[ChainStats, ...]
 
 
 @dataclass(frozen=True)
@@ -110,7 +166,6 @@ class GibbsIBP:
             kept_log_odds=np.zeros((*size, k)),
             share=np.zeros((self.chains, k)),
             n_rows=observed.n_rows,
-            products=np.zeros((0, 0)),
         )
 
     @property
@@ -140,7 +195,7 @@ class GibbsIBP:
         return GibbsLocal(tuple(moved), cells)
 
     def suff_stats(self, q: GibbsGlobal, batch: FeatureBatch, local: GibbsLocal) -> GibbsStats:
-        """Draw omega and sum; after the last draw sum products of the features, too."""
+        """Draw omega and sum."""
         sign = batch.sign[batch.row_of]
         found = []
         for c, (chain, at) in enumerate(zip(q.chains, local.chains, strict=True)):
@@ -150,10 +205,7 @@ class GibbsIBP:
                 return draw_omega(psi, sign[rows], keys[rows])
 
             found.append(chain_sums(chain.weights, sign, at.z, omega))
-        products = np.zeros((0, 0))
-        if q.iteration == self.last - 1:
-            products = row_products([at.chance / self.draws for at in local.chains])
-        return GibbsStats(tuple(found), products)
+        return GibbsStats(tuple(found))
 
     def global_step(self, q: GibbsGlobal, stats: GibbsStats) -> GibbsGlobal:
         """Draw weights, sticks and hyperparameters of every chain."""
@@ -178,7 +230,6 @@ class GibbsIBP:
             kept_weights=weights,
             kept_log_odds=log_odds,
             share=share,
-            products=stats.products if stats.products.size else q.products,
         )
 
     def _slot(self, iteration: int) -> int | None:
@@ -217,11 +268,6 @@ def drawn_hyperparameters(model: GibbsIBP, q: GibbsGlobal) -> FloatArray:
     return q.trace[:, model.warmup : last, [TRACED.index("alpha"), TRACED.index("weight_variance")]]
 
 
-def by_likelihood(q: GibbsGlobal, warmup: int) -> NDArray[np.intp]:
-    """Return the chains, highest mean log likelihood over the draws that count first; [C]."""
-    return np.argsort(-q.trace[:, warmup:, 0].mean(1), kind="stable")
-
-
 def score_rows(model: GibbsIBP, q: GibbsGlobal, batch: FeatureBatch, sweeps: int = 5) -> GibbsLocal:
     """Return what the fit's kept draws say about new rows, in a local state of the same form.
 
@@ -243,12 +289,6 @@ def score_rows(model: GibbsIBP, q: GibbsGlobal, batch: FeatureBatch, sweeps: int
             cells = cells + category_probabilities(psi, batch.levels, columns)
         chains.append(ChainLocal(z, chance))
     return GibbsLocal(tuple(chains), cells)
-
-
-def missing_cells(batch: FeatureBatch) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return (row, column) of every missing cell, row by row."""
-    rows, columns = np.nonzero(batch.codes[batch.row_of] == MISSING)
-    return rows, columns
 
 
 def _empty(batch: FeatureBatch, chains: int, k: int) -> GibbsLocal:

@@ -1,6 +1,7 @@
-"""The IBP with multinomial-logit observations by the text's own bound (section 4), corrected.
+"""The IBP with multinomial-logit observations by variational inference (Ruiz et al. 2014).
 
-Category r of column d has weights b^d_0r, b^d_kr ~ N(0, sigma_B^2) and
+The bound is that of section 4 of the text, corrected. Category r of column d has weights b^d_0r,
+b^d_kr ~ N(0, sigma_B^2) and
 p(x_nd = r) ∝ exp(b^d_0r + z_n . b^d_r) (eq 10). With q(b) = N(phi, sigma^2),
 E_kr = exp(phi_kr + sigma^2_kr / 2) and
 
@@ -11,12 +12,19 @@ its likelihood part wrong; the derivative of the bound is
 
     logit nu_nk = prior + sum_d (phi_k x_nd - xi_nd sum_r P_nr^(without k) (E_kr - 1)).
 
-Given all of that at one point, one reduce brings the gradient and the packed curvature of
-T = sum_n xi_nd P_nr in u = phi + sigma^2 / 2, jointly over k: a Newton step in (phi, log sigma^2)
-of each category on the driver. -T is concave in u; a step that would lower the bound is halved.
+With u = phi + sigma^2 / 2, T = sum_n xi_nd P_nr, its derivative t in u and a = sum_n E[z_n] over
+the category's cells, the bound in a category's weights is
 
-The softmax has a free direction. ``gauge="pinned"`` holds each column's most frequent category
-at 0 and doubles the variance of the others (for two categories the same model, exactly).
+    a . phi - T(u) - sum_k (phi_k^2 + sigma_k^2) / (2 v) + sum_k log(sigma_k^2) / 2,
+
+v the prior variance. T's second derivatives are not negative, so their row sums h bound its
+curvature: phi moves by (a - t - phi / v) / (h + 1 / v), log sigma^2 to -log(t + 1 / v). A step that
+would lower the bound is halved. The softmax has a free direction: each column's most frequent
+category is held at 0, which doubles the variance of the others (for two categories the same
+model, exactly).
+
+When the bound has converged the features are held, and Polya-Gamma sets the weights that reports,
+missing cells and new rows are read from.
 """
 
 from __future__ import annotations
@@ -24,18 +32,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
-from vbmodels.core import linalg
 from vbmodels.core.cavi import evaluated
 from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, bearable
+from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.published.held import HeldGlobal
 from vbmodels.features.published.softmax_cells import cells_of, indicators, log_totals, normalised
-from vbmodels.features.published.text_newton import newton_step
 from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
 
 BLOCK = 256
@@ -43,6 +51,7 @@ LARGEST_LOGIT = 35.0
 LARGEST_U = 30.0
 """|phi + sigma^2 / 2| stays within."""
 HALVINGS = 12
+LARGEST_STEP = 2.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class TextGlobal(State):
     share, n_rows
         [K] share of the rows with nu > 1/2, and N.
     size
-        Length of the weights' last Newton step, as a part of the whole.
+        Length of the weights' last step, as a part of the whole.
     """
 
     phi: FloatArray
@@ -106,7 +115,7 @@ class TextStats(Stats):
     slope
         [L, K + 1] derivative of T in u.
     curvature
-        [L, (K + 1)(K + 2) / 2] second derivative of T in u, packed.
+        [L, K + 1] row sums of the second derivative of T in u.
     bound
         Entropy of z minus log sum_r P_nr over the cells.
     """
@@ -122,7 +131,7 @@ class TextStats(Stats):
 
 @dataclass(frozen=True)
 class TextIBP:
-    """The text's variational inference.
+    """The text's variational inference; `MultinomialIBP` reports what it finds.
 
     Parameters
     ----------
@@ -130,14 +139,11 @@ class TextIBP:
         K, the truncation.
     alpha, sigma2
         Concentration and sigma_B^2 (eqs 2 and 10).
-    gauge
-        "free" as in the text, or "pinned".
     """
 
     n_features: int
     alpha: float = 1.0
     sigma2: float = 1.0
-    gauge: Literal["free", "pinned"] = "pinned"
 
     def observe(self, batch: FeatureBatch) -> LevelCounts:
         """Count categories."""
@@ -151,12 +157,9 @@ class TextIBP:
         column = np.repeat(np.arange(len(levels)), levels)
         log_count = np.log(observed.counts + 1.0)
         first = np.concatenate([[0], np.cumsum(levels)[:-1]])
-        if self.gauge == "pinned":
-            centre = log_count[first]
-        else:
-            centre = np.bincount(column, log_count) / levels
+        centre = log_count[first]
         phi[:, 0] = log_count - centre[column]
-        phi[~self.free(levels)] = 0.0
+        phi[first] = 0.0
         on = np.full(k, 0.2 * observed.n_rows)
         tau = np.stack([np.full(k, self.alpha), np.ones(k)], axis=1)
         tau, _ = fit_sticks(on, observed.n_rows, self.alpha, tau, learn_alpha=False)
@@ -173,15 +176,10 @@ class TextIBP:
         )
 
     def free(self, levels: IntArray) -> BoolArray:
-        """Return which categories have weights of their own; [L]."""
+        """Return which categories have weights: all but the first of each column; [L]."""
         free = np.ones(int(levels.sum()), dtype=bool)
-        if self.gauge == "pinned":
-            free[np.concatenate([[0], np.cumsum(levels)[:-1]])] = False
+        free[np.concatenate([[0], np.cumsum(levels)[:-1]])] = False
         return free
-
-    def prior_variance(self, q: TextGlobal) -> float:
-        """Return the prior variance of a weight."""
-        return q.variance * (2.0 if self.gauge == "pinned" else 1.0)
 
     def log_mean(self, q: TextGlobal) -> FloatArray:
         """log E_kr = phi + sigma^2 / 2, 0 where pinned; [L, K + 1]."""
@@ -212,9 +210,7 @@ class TextIBP:
     def suff_stats(self, q: TextGlobal, batch: FeatureBatch, local: TextLocal) -> TextStats:
         """Sum gradient and curvature, with xi at its best for ``q`` and ``local``."""
         nu, u = local.nu, self.log_mean(q)
-        size = len(q.tau) + 1
-        linear, slope = np.zeros(u.shape), np.zeros(u.shape)
-        curvature = np.zeros((len(u), size, size))
+        linear, slope, curvature = (np.zeros(u.shape) for _ in range(3))
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
         mean = np.exp(u[:, 1:])
         for rows in _blocks(len(nu)):
@@ -226,40 +222,35 @@ class TextIBP:
             part = np.concatenate(
                 [np.ones((*factor.shape[:2], 1)), own[:, None, :] * mean / factor], axis=2
             )
-            scaled = (part * weight[:, :, None]).transpose(1, 2, 0)
-            curvature += scaled @ part.transpose(1, 0, 2)
-            slope += scaled.sum(2)
+            scaled = part * weight[:, :, None]
+            slope += scaled.sum(0)
+            # The second derivative in one u twice is the first.
+            curvature += (scaled * (1.0 + part.sum(2, keepdims=True) - part)).sum(0)
             z = np.concatenate([np.ones((len(own), 1)), own], axis=1)
             linear += (told * count[:, None]).T @ z
             bound -= float(count @ log_totals(log_p, batch.levels, asked).sum(1))
-        diagonal = np.arange(size)
-        curvature[:, diagonal, diagonal] = slope
         return TextStats(
             n_rows=float(batch.count.sum()),
             on=batch.count @ nu,
             likely=batch.count @ (nu > 0.5),
             linear=linear,
             slope=slope,
-            curvature=linalg.pack(curvature),
+            curvature=curvature,
             bound=bound,
         )
 
     def global_step(self, q: TextGlobal, stats: TextStats) -> TextGlobal:
-        """Take ``q.size`` of the joint Newton step of every category, and set the sticks."""
-        phi, log_variance = newton_step(
-            q.phi,
-            q.log_variance,
-            stats.linear,
-            stats.slope,
-            stats.curvature,
-            1.0 / self.prior_variance(q),
-        )
+        """Move every category's weights by ``q.size`` of a step, and set the sticks."""
+        precision = 0.5 / q.variance
+        gradient = stats.linear - stats.slope - precision * q.phi
+        phi = gradient / (stats.curvature + precision)
+        log_variance = -np.log(stats.slope + precision) - q.log_variance
         size = np.where(self.free(q.levels), q.size, 0.0)[:, None]
         tau, _ = fit_sticks(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=False)
         return replace(
             q,
-            phi=q.phi + size * phi,
-            log_variance=q.log_variance + size * log_variance,
+            phi=q.phi + size * np.clip(phi, -LARGEST_STEP, LARGEST_STEP),
+            log_variance=q.log_variance + size * np.clip(log_variance, -LARGEST_STEP, LARGEST_STEP),
             tau=tau,
             share=stats.likely / stats.n_rows,
             n_rows=stats.n_rows,
@@ -267,7 +258,7 @@ class TextIBP:
 
     def elbo(self, q: TextGlobal, stats: TextStats) -> float:
         """Return the bound, eq 43 with eq 42's sign corrected, at ``q`` and the local states."""
-        prior = self.prior_variance(q)
+        prior = 2.0 * q.variance
         square = q.phi**2 + np.exp(q.log_variance)
         kl = 0.5 * (square / prior - 1.0 - q.log_variance + math.log(prior))
         sticks = stick_bound(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=False)
@@ -275,22 +266,110 @@ class TextIBP:
         return stats.bound + told + sticks - float(kl[self.free(q.levels)].sum())
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Newton steps, each halved until the bound does not fall; iteration numbers may skip."""
+        """Steps, each halved until the bound does not fall; iteration numbers may skip."""
         at = cursor
         while True:
             yield Step.at(at)
-            at = self._next(reduce, at)
+            at = self.next(reduce, at)
 
-    def _next(self, reduce: Reduce, at: Cursor) -> Cursor:
+    def next(self, reduce: Reduce, at: Cursor, model: Any = None) -> Cursor:
+        """Return the next point whose bound is no lower; ``model`` evaluates it."""
         size = min(1.0, 2.0 * at.q.size)
         for halving in range(HALVINGS + 1):
             tried = replace(at.q, size=size if halving < HALVINGS else 0.0)
             moved = self.global_step(tried, at.stats)
-            found = evaluated(self, reduce, moved, at.number + 1 + halving, at.number)
+            found = evaluated(model or self, reduce, moved, at.number + 1 + halving, at.number)
             if math.isfinite(found.elbo) and found.elbo >= at.elbo:
                 break
             size *= 0.5
         return replace(found, q=replace(found.q, size=max(size, 2.0**-HALVINGS)))
+
+
+@dataclass(frozen=True)
+class MultinomialIBP:
+    """Runs `TextIBP` until its bound converges, then sets Polya-Gamma's weights at its features.
+
+    Parameters
+    ----------
+    text, polya
+        The models.
+    tol
+        The bound has converged when a sweep raises it by less than this share of it.
+    sweeps
+        Most sweeps of the text's bound.
+    held
+        Sweeps of the weights at the end.
+    """
+
+    text: TextIBP
+    polya: PolyaGammaIBP
+    tol: float = 1e-6
+    sweeps: int = 1000
+    held: int = 8
+
+    def observe(self, batch: FeatureBatch) -> LevelCounts:
+        """Count categories."""
+        return self.text.observe(batch)
+
+    def init(self, observed: LevelCounts, rng: np.random.Generator) -> TextGlobal:
+        """Start as the text does."""
+        return self.text.init(observed, rng)
+
+    def local_step(self, q: Any, batch: FeatureBatch, local: Any) -> TextLocal | FeatureLocal:
+        """Set the features, or hold them."""
+        if not isinstance(q, HeldGlobal):
+            return self.text.local_step(q, batch, local)
+        if local is None:
+            return self.polya.local_step(q.inner, batch, None)
+        return FeatureLocal(local.nu)
+
+    def suff_stats(self, q: Any, batch: FeatureBatch, local: Any) -> Any:
+        """Collect the statistics of the present phase."""
+        if isinstance(q, HeldGlobal):
+            return self.polya.suff_stats(q.inner, batch, local)
+        return self.text.suff_stats(q, batch, local)
+
+    def global_step(self, q: Any, stats: Any) -> Any:
+        """Move the parameters of the present phase."""
+        if isinstance(q, HeldGlobal):
+            return HeldGlobal(self.polya.global_step(q.inner, stats), q.left - 1)
+        return self.text.global_step(q, stats)
+
+    def elbo(self, q: Any, stats: Any) -> float:
+        """Return the bound of the present phase."""
+        if isinstance(q, HeldGlobal):
+            return self.polya.elbo(q.inner, stats)
+        return self.text.elbo(q, stats)
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Climb the text's bound, then let the weights settle; the bounds do not compare."""
+        at = cursor
+        while not isinstance(at.q, HeldGlobal):
+            yield Step.at(at, False)
+            before, number = at, at.number
+            if number + 1 < self.sweeps:
+                at = self.text.next(reduce, before, self)
+            if number + 1 >= self.sweeps or at.elbo - before.elbo <= self.tol * abs(at.elbo):
+                at = evaluated(self, reduce, self._begin(at.q), at.number + 1, at.number)
+        while True:
+            yield Step.at(at, at.q.left <= 0)
+            moved = self.global_step(at.q, at.stats)
+            at = evaluated(self, reduce, moved, at.number + 1, at.number)
+
+    def _begin(self, q: TextGlobal) -> HeldGlobal:
+        """Start the weights at nothing: the held features set them."""
+        size, units = len(q.tau) + 1, int((q.levels - 1).sum())
+        inner = FeatureGlobal(
+            mean=np.zeros((units, size)),
+            covariance=np.broadcast_to(0.01 * np.eye(size), (units, size, size)).copy(),
+            tau=q.tau,
+            alpha=self.polya.alpha,
+            variance=np.full(size - 1, self.polya.weight_variance),
+            share=q.share,
+            n_rows=q.n_rows,
+            sweep=0,
+        )
+        return HeldGlobal(inner, self.held)
 
 
 def _blocks(n: int) -> Iterator[slice]:
