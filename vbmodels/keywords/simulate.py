@@ -77,7 +77,9 @@ def simulate_words(
     own = rng.standard_normal((total, p - 1))
     features = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * own
     eta = coefficients[0] + features @ coefficients[1:]
-    keyword = eta + rng.standard_normal(total) > 0.0
+    # The first draws are of no use: published figures were measured on the others.
+    noise = rng.standard_normal(n_documents + total)[n_documents:]
+    keyword = eta + noise > 0.0
     alpha = rng.beta(concentration * mean_alpha, concentration * (1 - mean_alpha), n_documents)
     complete = np.arange(n_documents) < n_complete
     alpha[complete] = 0.0

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from flows.keywords.narrow import read_wide, write_narrow
+from flows.keywords.phrase_shards import Shard
 
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.keywords.documents import prepare
 from flows.keywords.family import FAMILY
-from flows.keywords.narrow import read_wide, write_narrow
-from flows.keywords.phrase_shards import Shard
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
 from vbmodels.core.state import same_bits

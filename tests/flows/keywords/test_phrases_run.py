@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from flows.keywords.phrase_counts import Rows, Whole, added, count_phrases
+from flows.keywords.phrases import _joined, mark, written
 from pydantic import ValidationError
 
 from flows.data import storage
@@ -13,8 +15,6 @@ from flows.data.runs import open_run
 from flows.engine.fit import FitError
 from flows.faults import InputError
 from flows.keywords.documents import prepare
-from flows.keywords.phrase_counts import Rows, Whole, added, count_phrases
-from flows.keywords.phrases import _joined, mark, written
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import Normaliser, TextOptions
 from flows.run.launch import launch, launch_score

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from vbmodels.keywords.pooled import PooledVBSS
 
 from flows.bags import check as bags_check
 from flows.catalogue import pipeline_named
@@ -20,7 +21,6 @@ from flows.run.events import Listener, Sweep
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
 from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.variants.two_groups import TwoGroups
 
 FILES, NEW = 52, 2

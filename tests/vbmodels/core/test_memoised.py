@@ -16,7 +16,6 @@ from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.memoised import Memoised, NotMemoisable
 from vbmodels.core.state import same_bits
-from vbmodels.keywords.pooled import PooledVBSS
 
 
 class Watching(InProcess):
@@ -146,7 +145,7 @@ def test_what_cannot_be_fitted_so_is_refused_in_one_sentence():
     plain = type("Plain", (), {"global_step": None})()
     with pytest.raises(NotMemoisable, match=r"Plain cannot be .* no method coupling"):
         memoised.refuse(plain)
-    memoised.refuse(PooledVBSS())
+    memoised.refuse(Toy())
 
 
 def test_statistics_that_are_too_large_are_refused(monkeypatch):

@@ -9,11 +9,9 @@ from tests.contract.case_toy import batches
 from tests.contract.toy import Groups, Toy
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.memoised import NotMemoisable
 from vbmodels.core.moments import Moments
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
-from vbmodels.core.streaming import Remembered, refuse_stream, updated
-from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.core.streaming import Remembered, updated
 
 
 def local_states(model, parts, q):
@@ -85,8 +83,3 @@ def test_scaled_moments_are_those_of_weighted_rows():
 def test_a_factor_out_of_its_range_is_refused(factor):
     with pytest.raises(ValueError, match=r"forgetting factor in \(0, 1\]"):
         updated(Toy(), None, batches(0, 2), forgetting_factor=factor)
-
-
-def test_a_model_that_keeps_part_of_what_it_learns_elsewhere_is_refused():
-    with pytest.raises(NotMemoisable, match="PooledVBSS cannot learn from new rows alone"):
-        refuse_stream(PooledVBSS())
