@@ -15,8 +15,8 @@ from tests.faults import pipelines
 
 
 @pytest.fixture(scope="module")
-def words(tmp_path_factory):
-    return pipelines.simulate("keywords", str(tmp_path_factory.mktemp("simulated")))
+def rows(tmp_path_factory):
+    return pipelines.simulate("experts", str(tmp_path_factory.mktemp("simulated")))
 
 
 def trace(outcome):
@@ -24,10 +24,10 @@ def trace(outcome):
     return storage.read_table(url)["elbo"].to_pylist()
 
 
-def test_a_run_in_rounds_has_the_same_bits_on_workers_and_its_bound_rises(words, tmp_path):
+def test_a_run_in_rounds_has_the_same_bits_on_workers_and_its_bound_rises(rows, tmp_path):
     def go(name, compute=None, **changes):
-        changes = {"model": "pooled", "max_iter": 12, **changes}
-        return pipelines.run("keywords", words, str(tmp_path / name), compute, **changes)
+        changes = {"max_iter": 12, **changes}
+        return pipelines.run("experts", rows, str(tmp_path / name), compute, **changes)
 
     here = go("here", loop="memoised", rounds=2)
     there = go("there", ComputeSettings(workers=2), loop="memoised", rounds=2)
@@ -58,8 +58,6 @@ def test_settings_that_fit_no_model_take_no_loop(tmp_path):
 @pytest.mark.parametrize(
     ("family", "changes", "loop", "refused"),
     [
-        ("keywords", {"model": "pooled"}, "memoised", None),
-        ("keywords", {"model": "pooled"}, "squarem", None),
         ("keywords", {}, "memoised", "phases, a search or draws"),
         ("experts", {"inference": "cavi"}, "memoised", None),
         ("experts", {}, "memoised", "phases, a search or draws"),
