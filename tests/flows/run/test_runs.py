@@ -126,7 +126,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     assert [row["rank"] for row in rows] == ranks[:-8:-1]
     code, out, _ = run(capsys, *words, "-rank", "--json")
     assert [row["rank"] for row in json.loads(out)["rows"]] == ranks[:7]
-    code, out, _ = run(capsys, "show", place, "keywords", "--rows", "3")
+    code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) == 4
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
         code, _, err = run(capsys, "show", place, *wrong)
