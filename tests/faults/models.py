@@ -49,7 +49,7 @@ def store_corpus(folder: Path, partitions: int = PARTITIONS, seed: int = 5) -> t
     urls = []
     for i in range(partitions):
         z = rng.normal(1.0, 1.0, int(rng.integers(20, 80)))
-        batch = Groups(z[:, None] + rng.standard_normal((len(z), 5)))
+        batch = Groups(z[:, None] + rng.standard_normal((len(z), 1)))  # one each: a slow fit
         urls.append(storage.join(str(folder), f"part-{i:05d}.npz"))
         storage.write_bytes(urls[-1], to_bytes(batch))
     return tuple(urls)
@@ -63,7 +63,7 @@ def job(urls: tuple[str, ...], folder: Path | str, run_id: str, **changes: Any) 
         "partitions": urls,
         "store": storage.join(str(folder), "runs", run_id),
         "run_id": run_id,
-        "tol": 1e-11,
+        "tol": 1e-13,
         "max_iter": 40,
         "checkpoint_every": 4,
     }
