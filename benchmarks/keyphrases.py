@@ -35,19 +35,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
-from benchmarks.keyword_corpora import LANGUAGES, SHARED, short
-from flows.keywords.counts import count_terms, reduce_counts
-from flows.keywords.documents import Prepared, build, prepare
-from flows.keywords.phrase_counts import Rows, Whole, added, count_phrases, rates_of
-from flows.keywords.phrases import build_partition
+from benchmarks.keyword_corpora import LANGUAGES, SHARED, features, short
+from flows.keywords.counts import Rows, Whole, count_candidates
+from flows.keywords.documents import Prepared, prepare
 from flows.keywords.text import Normaliser, TextOptions
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.corpus_selection import Histogram, select_above
-from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.features import FEATURE_NAMES, label_rates
 from vbmodels.keywords.phrase_mates import without_own_labels
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.spans import Spans, find_spans
@@ -129,16 +127,17 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     seen = np.zeros(tokens.n_words, bool)
     seen[spans.words[known][spans.words[known] >= 0]] = True
     tokens = replace(tokens, y=seen, complete=whole)
-    folds = tokens.fold[tokens.document_of_word]
-    counts = reduce_counts([count_terms(corpus.prepared.vocabulary, tokens.term, folds, seen)])
-    words = build(tokens, corpus.prepared.vocabulary, counts, n)
-    table = count_phrases(spans.key, tokens.fold[spans.document], known)
-    sums = added([Rows.of(table)])
+    words = features(tokens, corpus.prepared.vocabulary)
+    of_words = Rows.of(corpus.prepared.counts["words"])
+    keys = stem_keys(corpus.prepared.vocabulary.to_pylist())[tokens.term]
+    frequency = Whole.of(of_words, True).elsewhere(keys, tokens.fold[tokens.document_of_word])
+    folds = tokens.fold[spans.document]
+    rows = Rows.of(count_candidates(spans.key, folds, known))
     coverage = truth.sum() / max(truth.sum() + corpus.absent.sum(), 1)
-    listed = replace(marks, y=known, listed=round(known.sum() / coverage))
-    batch = build_partition(
-        tokens, corpus.prepared.vocabulary, words, listed, counts, Whole.of(sums).elsewhere,
-        rates_of(sums.totals), n,
+    batch = build_phrases(
+        tokens, spans, words, known, marks.score, round(known.sum() / coverage),
+        frequency.frequency, Whole.of(rows, False).elsewhere(spans.key, folds), n,
+        label_rates(*rows.totals),
     )  # fmt: skip
     scored = ~known & ~whole[spans.document]
     return Task(batch, spans, truth, scored, int(corpus.absent[~whole].sum()))
@@ -155,7 +154,7 @@ def told(task: Task) -> float:
 
 def fitted(task: Task, given: bool) -> tuple[Keyphrases, PhraseGlobal, np.ndarray, str]:
     """Fit phrases, and return their features too."""
-    model = Keyphrases(with_words=False, per_document=told(task) if given else None)
+    model = Keyphrases(per_document=told(task) if given else None)
     done = fit(model, [task.batch])
     q = done.q
     units = model.phrase_units(q, task.batch)

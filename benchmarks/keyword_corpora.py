@@ -34,14 +34,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
-from flows.keywords.counts import count_terms, reduce_counts
-from flows.keywords.documents import Prepared, build, prepare
+from flows.keywords.candidates import spans_of
+from flows.keywords.counts import Rows, Whole, count_candidates
+from flows.keywords.documents import Prepared, prepare
 from flows.keywords.text import TextOptions
 from vbmodels.core.fit import fit
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.keywords.features import FEATURE_NAMES, own_score
-from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates, own_score
+from vbmodels.keywords.phrases.keys import stem_keys
 from vbmodels.keywords.selection import select_share
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
@@ -94,7 +95,7 @@ def load(name: str, folder: Path, most: int | None) -> Corpus:
         if column in rows[0] and not (column == "text" and "tokens" in rows[0]):
             columns[column] = [row[column] for row in rows]
     columns["keywords"] = [list(row[gold]) for row in rows]
-    prepared = prepare(pa.table(columns), TextOptions(language=LANGUAGES[name]))
+    prepared = prepare(pa.table(columns), TextOptions(language=LANGUAGES[name]), False)
     return Corpus(name, prepared, [row["text"] for row in rows], len(rows))
 
 
@@ -123,11 +124,17 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     truth = tokens.y
     known, whole = known_words(scheme, truth, tokens, np.random.default_rng([seed, 3]))
     tokens = replace(tokens, y=known, complete=whole)
-    folds = tokens.fold[tokens.document_of_word]
-    vocabulary = corpus.prepared.vocabulary
-    counts = reduce_counts([count_terms(vocabulary, tokens.term, folds, known)])
-    batch = build(tokens, vocabulary, counts, tokens.n_documents)
+    batch = features(tokens, corpus.prepared.vocabulary)
     return Task(batch, tokens, truth, ~known & ~whole[tokens.document_of_word])
+
+
+def features(tokens: DocumentTokens, vocabulary: pa.Array) -> KeywordBatch:
+    """Make the features of words whose documents are the whole corpus."""
+    keys = stem_keys(vocabulary.to_pylist())[tokens.term]
+    folds = tokens.fold[tokens.document_of_word]
+    rows = Rows.of(count_candidates(keys, folds, tokens.y))
+    elsewhere = Whole.of(rows, True).elsewhere(keys, folds)
+    return build_batch(tokens, elsewhere, tokens.n_documents, label_rates(*rows.totals))
 
 
 # The methods.
@@ -145,15 +152,6 @@ def corpus_model(factor: float | None = 1.0, sd: float = 0.0, **more) -> Callabl
         return model.probabilities(q, task.batch, None), True, told
 
     return run
-
-
-def pooled(task: Task) -> Answer:
-    """The pooled model with a Beta of each document's own."""
-    model = PooledVBSS(keyword_rate=task.rate)
-    done = fit(model, [task.batch])
-    local = model.local_step(done.q, task.batch, None)
-    told = f"{done.iterations} passes"
-    return model.probabilities(done.q, task.batch, local), True, told
 
 
 def logistic(task: Task) -> Answer:
@@ -178,7 +176,6 @@ FORMS: dict[str, Callable[[Task], Answer]] = {
     "corpus, rate x1.5 with sd .4": corpus_model(1.5, 0.4),
     "corpus, rate /1.5 with sd .4": corpus_model(1.0 / 1.5, 0.4),
     "corpus, rate x1.5 as a fact": corpus_model(1.5),
-    "pooled": pooled,
     "logistic regression": logistic,
     "TF-IDF": feature("log_tf_idf"),
     "TextRank": feature("log_textrank"),
@@ -206,14 +203,17 @@ def by_yake(corpus: Corpus) -> np.ndarray:
 
     extractor = yake.KeywordExtractor(n=1, top=100_000, dedupLim=1.0)
     normalise = Normaliser(TextOptions(language=LANGUAGES[corpus.name]))
-    words = corpus.prepared.words
-    names = list(dict.fromkeys(words["doc_id"].to_pylist()))
+    prepared = corpus.prepared
+    spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), False)
+    stems = prepared.vocabulary.take(pa.array(prepared.tokens.term)).to_pylist()
+    documents = prepared.names.take(pa.array(spans.document)).to_pylist()
+    names = list(dict.fromkeys(documents))
     score = {}
     for name, text in zip(names, corpus.texts, strict=True):
         for word, value in extractor.extract_keywords(text):
             key = name, normalise(word)
             score[key] = max(score.get(key, -np.inf), -value)
-    pairs = zip(words["doc_id"].to_pylist(), words["stem"].to_pylist(), strict=True)
+    pairs = zip(documents, stems, strict=True)
     return np.array([score.get(pair, -1e9) for pair in pairs])
 
 

@@ -27,10 +27,10 @@ known = sum(bool(keywords) for keywords in documents["keywords"].to_pylist())
 print(f"{documents.num_rows} packages, {known} with keywords")
 
 # %%
-# The share of the words that are keywords is a guess, one word in ten, give or take a factor of
-# 1.5: the labels say the rest, and the report which of both says what.
+# The share of the words that are keywords is a guess, one word in ten, within a factor of
+# 1.5; the labels say the rest, and the report what each of both says.
 
-settings = KeywordSettings(keyword_rate=0.1, keyword_rate_sd=0.4, rows_per_partition=50)
+settings = KeywordSettings(unit="word", keyword_rate=0.1, rate_sd=0.4, rows_per_partition=50)
 outcome = launch(
     "keywords",
     f"{folder}/packages.parquet",
@@ -59,7 +59,7 @@ axes.set_xlabel("probability of being a keyword")
 axes.set_title("Keywords found")
 
 # %%
-# What makes a word a keyword: the coefficients of the pooled regression with 95 % intervals,
+# What makes a word a keyword: the coefficients of the regression with 95 % intervals,
 # those of features that vary in this corpus.
 
 parameters = pq.read_table(f"{run}/posterior/parameters.parquet").to_pandas()

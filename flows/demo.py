@@ -47,9 +47,8 @@ def run_demo(target: str, listener: Listener | None = None) -> Demo:
     documents = installed_packages()
     storage.write_table(source, documents)
     settings = KeywordSettings(
-        unit="phrase",
         keyphrases=KEYPHRASES,
-        keyphrases_sd=KEYPHRASES_SD,
+        rate_sd=KEYPHRASES_SD,
         per_document=PER_DOCUMENT,
         rows_per_partition=50,
     )
@@ -57,7 +56,9 @@ def run_demo(target: str, listener: Listener | None = None) -> Demo:
     outcome = launch("keywords", source, target, settings, compute, listener=listener)
     place, record = open_run(target)
     parts = range(record.partitions)
-    rows = [row for i in parts for row in storage.read_table(place.table("phrases", i)).to_pylist()]
+    rows = [
+        row for i in parts for row in storage.read_table(place.table("keywords", i)).to_pylist()
+    ]
     known = sum(bool(keywords) for keywords in documents["keywords"].to_pylist())
     return Demo(
         _table(rows),
@@ -67,7 +68,7 @@ def run_demo(target: str, listener: Listener | None = None) -> Demo:
             f"{outcome['lines'][0]}",
             _rate(record.results),
             f"Done in {time.perf_counter() - began:.0f} s. In: {source}",
-            f"Out: {place.table('phrases')}",
+            f"Out: {place.table('keywords')}",
             f"Report: {outcome['report']}",
             "Next: vbflows keywords --help, for documents of your own.",
         ),
@@ -76,9 +77,9 @@ def run_demo(target: str, listener: Listener | None = None) -> Demo:
 
 def _rate(results: dict[str, Any]) -> str:
     """Say which share of the phrases was taken to be keyphrases, and who tells it."""
-    rate, sd = results["phrase_keyword_rate"], results["phrase_keyword_rate_log_sd"]
+    rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
     names = {"given": f"a guess of {KEYPHRASES:g} a package", "labels": "what the known ones show"}
-    sources = (names.get(name, name) for name in results["phrase_keyword_rate_sources"])
+    sources = (names.get(name, name) for name in results["keyword_rate_sources"])
     return (
         f"{rate:.1%} of the candidate phrases were taken to be keyphrases, give or take a factor "
         f"of {math.exp(sd):.1f}, by {' and '.join(sources)}."

@@ -2,7 +2,7 @@
 
 Methods with probabilities select by their own Bayesian false discovery rate. The others get,
 as in section 1.4 of the text, the same share of each document's words as ours selects over the
-whole corpus: ours being the pooled form. Observed words count as
+whole corpus: ours being the corpus model. Observed words count as
 selected everywhere.
 """
 
@@ -19,7 +19,7 @@ from reproduce.keyword_methods import FORMS, LEVELS, SHARED, Corpus, Task, draw,
 from reproduce.page import Table, canvas, mean_se, number
 from vbmodels.keywords.selection import select_by_fdr, select_share
 
-OURS = ("pooled", "full", "mean_field", "as_printed")
+OURS = ("corpus", "full", "mean_field", "as_printed")
 RIVALS = (
     "logistic regression, same features",
     "ss",
@@ -67,7 +67,7 @@ def chosen(task: Task, scores: Mapping[str, np.ndarray], name: str, level: float
     y, offsets = task.batch.y, task.batch.offsets
     if FORMS[name].probability:
         return select_by_fdr(scores[name], y, offsets, level)
-    share = float(select_by_fdr(scores["pooled"], y, offsets, level).mean())
+    share = float(select_by_fdr(scores["corpus"], y, offsets, level).mean())
     return select_share(scores[name], y, offsets, share)
 
 

@@ -21,21 +21,21 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import precision_recall_fscore_support
 
-from flows.keywords.counts import reduce_counts
-from flows.keywords.documents import build, prepare
+from benchmarks.keyword_corpora import features
+from flows.keywords.documents import prepare
 from flows.keywords.text import TextOptions
+from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.core.fit import fit
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.graph import ss, textrank
-from vbmodels.keywords.pooled import PooledVBSS
-from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.published.bss import BSS
 from vbmodels.keywords.published.bss_gibbs import bss
 from vbmodels.keywords.published.documents import fit_documents
 from vbmodels.keywords.published.documents_gibbs import sample_documents
 from vbmodels.keywords.published.gibbs import gibbs
 from vbmodels.keywords.published.vbss import VBSS
-from vbmodels.keywords.simulate import split_documents, take_documents
+from vbmodels.keywords.simulate import take_documents
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 OBSERVED = 5
@@ -107,12 +107,10 @@ def draw(corpus: Corpus, seed: int, complete: int = 0, observed: int = OBSERVED)
     table = corpus.table.append_column("keywords", pa.array(known, pa.list_(pa.string())))
     table = table.append_column("complete", pa.array(whole))
     begin = time.process_time()
-    prepared = prepare(table, corpus.options)
-    batch = build(
-        prepared.tokens, prepared.vocabulary, reduce_counts([prepared.counts]), table.num_rows
-    )
+    prepared = prepare(table, corpus.options, False)
+    batch = features(prepared.tokens, prepared.vocabulary)
     seconds = time.process_time() - begin
-    stems = prepared.words["stem"].to_pylist()
+    stems = prepared.vocabulary.take(pa.array(prepared.tokens.term)).to_pylist()
     document = batch.document_of_word
     truth = np.array([s in corpus.gold[d] for s, d in zip(stems, document, strict=True)])
     n_gold = sum(len(g) for g, skip in zip(corpus.gold, whole, strict=True) if not skip)
@@ -122,40 +120,11 @@ def draw(corpus: Corpus, seed: int, complete: int = 0, observed: int = OBSERVED)
 # The methods: each takes a task and returns scores.
 
 
-def pooled(task: Task) -> np.ndarray:
-    """Pooled VBSS; the rate of the whole set unless there are complete documents."""
+def corpus_model(task: Task) -> np.ndarray:
+    """The corpus model; the rate of the whole set unless there are complete documents."""
     rate = None if task.batch.complete.any() else float(task.truth.mean())
-    model = PooledVBSS(keyword_rate=rate)
-    q = fit(model, [task.batch]).q
-    return model.probabilities(q, task.batch, model.local_step(q, task.batch, None))
-
-
-def pooled_at(factor: float | None) -> Callable[[Task], np.ndarray]:
-    """Pooled VBSS with a rate that is wrong by a factor; None: with no rate at all."""
-
-    def run(task: Task) -> np.ndarray:
-        model = PooledVBSS(keyword_rate=factor and factor * float(task.truth.mean()))
-        q = fit(model, [task.batch]).q
-        return model.probabilities(q, task.batch, model.local_step(q, task.batch, None))
-
-    return run
-
-
-def pooled_held_out(task: Task) -> np.ndarray:
-    """Each half of the documents scored with a regression fitted to the other half."""
-    model = PooledVBSS(keyword_rate=float(task.truth.mean()))
-    one, two = split_documents(task.batch, 2)
-    return np.concatenate(
-        [model.predict(fit(model, [two]).q, one), model.predict(fit(model, [one]).q, two)]
-    )
-
-
-def pooled_by_gibbs(task: Task) -> np.ndarray:
-    model = PooledVBSS(keyword_rate=float(task.truth.mean()))
-    draws = pooled_gibbs(
-        model, task.batch, np.random.default_rng(0), chains=2, draws=1000, warmup=1000
-    )
-    return draws.keyword
+    model = CorpusProbit(keyword_rate=rate)
+    return model.probabilities(fit(model, [task.batch]).q, task.batch, None)
 
 
 def logistic(task: Task) -> np.ndarray:
@@ -171,6 +140,10 @@ def per_document(form: str) -> Callable[[Task], np.ndarray]:
         return fit_documents(task.batch, VBSS(form=form), max_sweeps=300).probability
 
     return run
+
+
+def as_printed(task: Task) -> np.ndarray:
+    return fit_documents(task.batch, PrintedVBSS(), max_sweeps=300).probability
 
 
 def full_by_gibbs(task: Task) -> np.ndarray:
@@ -227,17 +200,11 @@ class Form:
 
 
 FORMS = {
-    "pooled": Form(pooled, probability=True),
-    "pooled, rate from 20 documents": Form(pooled, probability=True, complete=COMPLETE),
-    "pooled, Gibbs": Form(pooled_by_gibbs, probability=True, part=1),
-    "pooled, on the same documents": Form(pooled, probability=True, part=1),
-    "pooled, documents not fitted": Form(pooled_held_out, probability=True),
-    "pooled, rate 1.4 times too high": Form(pooled_at(1.4), probability=True),
-    "pooled, rate unknown": Form(pooled_at(None), probability=True),
+    "corpus": Form(corpus_model, probability=True),
     "logistic regression, same features": Form(logistic),
     "full": Form(per_document("full"), probability=True),
     "mean_field": Form(per_document("mean_field"), probability=True),
-    "as_printed": Form(per_document("as_printed"), probability=True),
+    "as_printed": Form(as_printed, probability=True),
     "full, Gibbs": Form(full_by_gibbs, probability=True, part=10),
     "BSS, Gibbs": Form(bss_by_gibbs, probability=True, part=10),
     "full, on the same documents": Form(per_document("full"), probability=True, part=10),

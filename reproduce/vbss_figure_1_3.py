@@ -11,7 +11,7 @@ from reproduce.keyword_levels import PACKAGES, Study, chosen, corpus_of, heading
 from reproduce.keyword_methods import LEVELS, Task, figures
 from reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
 
-METHODS = ("pooled", "full", "ss", "textrank", "TF-IDF (scikit-learn)")
+METHODS = ("corpus", "full", "ss", "textrank", "TF-IDF (scikit-learn)")
 GROUPS = "ABCD"
 
 

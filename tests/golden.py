@@ -25,18 +25,13 @@ from tests.faults import journeys, pipelines
 
 FORMS: dict[str, list[dict[str, object]]] = {
     "keywords": [
-        {"unit": "phrase", "max_iter": 60},
-        {"model": "pooled"},
-        {"model": "full"},
-        {"model": "mean_field"},
-        {"model": "as_printed"},
+        {"unit": "phrase", "keyword_rate": None, "max_iter": 60},
+        {"model": "vbss"},
+        {"model": "vbss", "inference": "mean_field"},
         {"model": "bss", "rows": 6},
         {"model": "ss"},
         {"model": "textrank"},
-        {"model": "pooled", "inference": "gibbs", "partitions": 1},
-        {"model": "full", "inference": "gibbs", "rows": 6},
-        {"model": "pooled", "document_precision": 1.0},
-        {"model": "pooled", "fdr_scope": "all"},
+        {"model": "vbss", "inference": "gibbs", "rows": 6},
     ],
     "bags": [
         {"model": "embedding", "max_iter": 400},

@@ -12,7 +12,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_python_example_runs(capsys):
-    (block,) = [b for b in BLOCKS if "simulate_pooled" in b]
+    (block,) = [b for b in BLOCKS if "simulate_words" in b]
     exec(compile(block, "README.md", "exec"), {})
     assert capsys.readouterr().out.rstrip().endswith("True")
 

@@ -1,8 +1,8 @@
 """Documents to candidate words, counts, and the arrays that keyword models observe.
 
-Three plain steps, each on one partition (a table of documents) unless said otherwise:
-`prepare` reads the documents; `counts.reduce_counts` adds the partitions' counts, once;
-`build` makes the graphs and features with the corpus counts.
+`prepare` reads one partition (a table of documents) into words, what is said of its candidates,
+and its counts; `shards` adds the counts of all partitions; `vbmodels.keywords.features` makes
+features of both.
 """
 
 from __future__ import annotations
@@ -15,25 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.keywords import token_kernels as kernels
-from flows.keywords.counts import CorpusCounts, count_terms, fold_of
-from flows.keywords.phrases import PhraseMarks, Said, mark, said_of
+from flows.keywords.candidates import UNKNOWN_TRUTH, Marks, Said, mark, said_of
+from flows.keywords.counts import count_candidates
+from flows.keywords.shards import PHRASES, WORDS
 from flows.keywords.text import Normaliser, TextOptions
 from flows.keywords.tokens import Tokens, columns_of, distinct, read_tokens
 from flows.keywords.told import Report, Told
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import POS_GROUPS, build_batch
-from vbmodels.keywords.options import DAMPING, WINDOW
-
-WORDS = pa.schema(
-    [
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("term", pa.string(), nullable=False),
-        pa.field("stem", pa.string(), nullable=False),
-        pa.field("observed", pa.bool_(), nullable=False),
-    ]
-)
-"""One row a candidate word, in the order of the rows of `KeywordBatch`."""
+from vbmodels.keywords.batch import DocumentTokens
+from vbmodels.keywords.features import POS_GROUPS, fold_of
+from vbmodels.keywords.phrases.keys import stem_keys
 
 _GROUP = np.array(
     [
@@ -55,34 +46,34 @@ class Prepared:
         Its candidate words as arrays.
     vocabulary
         [V] its distinct stems, sorted; ``tokens.term`` counts in it.
-    words
-        Rows of `WORDS`.
+    names
+        [D] of the documents that have a word.
+    marks
+        What the user says of the candidates, phrases or words.
+    forms
+        The distinct written forms of the words.
     counts
-        Its corpus counts; see `counts.COUNTS`.
+        Its counts (`counts.COUNTS`) of words, and of phrases where these are the candidates.
     report
         What could not be used.
-    marks, phrase_counts, forms
-        Where phrases are asked for: what the user says of them, the partition's counts of them
-        (`phrase_counts.PHRASE_COUNTS`), and the distinct written forms of its words.
     known, several
         Known keywords with a candidate word, and those of them with several.
     """
 
     tokens: DocumentTokens
     vocabulary: pa.Array
-    words: pa.Table
-    counts: pa.Table
+    names: pa.Array
+    marks: Marks
+    forms: pa.Array
+    counts: dict[str, pa.Table]
     report: Report
-    marks: PhraseMarks | None = None
-    phrase_counts: pa.Table | None = None
-    forms: pa.Array | None = None
-    known: int = 0
-    several: int = 0
+    known: int
+    several: int
 
     @property
     def unmatched(self) -> int:
         """Known keywords that may be phrases and are no candidates of their documents."""
-        return 0 if self.marks is None else self.marks.listed - int(self.marks.y.sum())
+        return self.marks.listed - int(self.marks.y.sum()) if PHRASES in self.counts else 0
 
 
 @dataclass
@@ -143,8 +134,10 @@ class _Labels:
         {row: the user's score} of every candidate that has one.
     unused
         Scored terms without a candidate word, as `Report` has them: the first, and how many.
+    gold
+        {row: whether it is a true keyword} of documents whose truth is known.
     said
-        [D] of phrases, where they are asked for.
+        [D] of phrases, where these are the candidates.
     """
 
     known: set[int] = field(default_factory=set)
@@ -152,10 +145,11 @@ class _Labels:
     sizes: list[int] = field(default_factory=lambda: [0, 0])
     scores: dict[int, float] = field(default_factory=dict)
     unused: Told = field(default_factory=Told)
+    gold: dict[int, bool] = field(default_factory=dict)
     said: list[Said] = field(default_factory=list)
 
 
-def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) -> Prepared:
+def prepare(documents: pa.Table, options: TextOptions, phrases: bool) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
 
     Parameters
@@ -166,7 +160,7 @@ def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) ->
     options
         How text becomes words.
     phrases
-        Whether phrases are asked for beside words.
+        Whether candidates are phrases, not words.
     """
     normalise = Normaliser.of(options)
     words = _candidates(read_tokens(documents, options), normalise, options)
@@ -204,7 +198,7 @@ def _labels(documents: pa.Table, words: _Words, normalise: Normaliser, phrases: 
     for d, (doc_id, keywords, gold, scored, scores) in enumerate(columns_of(documents, names)):
         if words.offsets[d] == words.offsets[d + 1] and not keywords:
             continue
-        places = words.of(d) if keywords or scored else {}
+        places = words.of(d) if keywords or scored or gold is not None else {}
         for keyword in keywords or ():
             there, missing = normalise.keyword(keyword, places)
             found.known.update(map(places.__getitem__, there))
@@ -227,6 +221,9 @@ def _labels(documents: pa.Table, words: _Words, normalise: Normaliser, phrases: 
                     unused.append(f"{doc_id}: {term}")
             if unused:
                 found.unused += Told.of(unused)
+        if gold is not None and not phrases:
+            true = {stem for keyword in gold for stem in normalise.keyword(keyword, places)[0]}
+            found.gold.update((row, stem in true) for stem, row in places.items())
         if phrases and words.offsets[d] < words.offsets[d + 1]:
             found.said.append(said_of(keywords, gold, scored, scores, normalise))
     return found
@@ -248,6 +245,7 @@ def _shorten(words: _Words, labels: _Labels, names: list[str], most: int) -> lis
         words.keep(kept)
         labels.known = {place[row] for row in labels.known}
         labels.scores = {place[r]: value for r, value in labels.scores.items() if r in place}
+        labels.gold = {place[r]: value for r, value in labels.gold.items() if r in place}
     return told
 
 
@@ -278,15 +276,6 @@ def _pack(
     shown, form = distinct(best, len(forms))
     written = list(forms)
     surfaces = [written[i] for i in shown]
-    rows = pa.table(
-        [
-            names.take(pa.array(np.repeat(np.arange(len(names)), sizes))),
-            pa.array(surfaces, pa.string()).take(pa.array(form)),
-            vocabulary.take(pa.array(term)),
-            pa.array(observed),
-        ],
-        schema=WORDS,
-    )
     complete, unlabelled = _looked_at(documents)
     packed = DocumentTokens(
         term=term.astype(np.int64),
@@ -310,15 +299,28 @@ def _pack(
     )
     without = documents["doc_id"].filter(pa.array(~has)).to_pylist()
     report = replace(report, words=size, observed=len(labels.known), without_words=Told.of(without))
-    counts = count_terms(vocabulary, term, np.repeat(folds, sizes), observed)
-    known, several = labels.sizes
-    prepared = Prepared(packed, vocabulary, rows, counts, report, known=known, several=several)
-    if not phrases:
-        return prepared
+    stems = vocabulary.to_pylist()
     own, code = distinct(token, len(written))
-    marks, phrase_counts = mark(packed, vocabulary.to_pylist(), labels.said, code)
-    names_of = pa.array([written[i] for i in own], pa.string())
-    return replace(prepared, marks=marks, phrase_counts=phrase_counts, forms=names_of)
+    if phrases:
+        marks, counted = mark(packed, stems, labels.said, code)
+        more = {PHRASES: counted}
+    else:
+        gold = np.full(size, UNKNOWN_TRUTH, np.int8)
+        gold[list(labels.gold)] = list(labels.gold.values())
+        marks = Marks(observed, gold, labels.sizes[0], code.astype(np.int32), packed.score)
+        more = {}
+    keys = stem_keys(stems)[packed.term]
+    return Prepared(
+        tokens=packed,
+        vocabulary=vocabulary,
+        names=names,
+        marks=marks,
+        forms=pa.array([written[i] for i in own], pa.string()),
+        counts={WORDS: count_candidates(keys, np.repeat(folds, sizes), observed), **more},
+        report=report,
+        known=labels.sizes[0],
+        several=labels.sizes[1],
+    )
 
 
 def _looked_at(documents: pa.Table) -> tuple[BoolArray, BoolArray]:
@@ -340,38 +342,3 @@ def _scores(found: dict[int, float], size: int) -> FloatArray | None:
     scores = np.full(size, np.nan)
     scores[list(found)] = list(found.values())
     return scores
-
-
-def build(
-    tokens: DocumentTokens,
-    vocabulary: pa.Array,
-    counts: CorpusCounts,
-    n_documents: int,
-    *,
-    window: int = WINDOW,
-    damping: float = DAMPING,
-    self_loops: bool = True,
-    break_at_sentences: bool = False,
-) -> KeywordBatch:
-    """Make the graphs and features of a partition; see `features.build_batch`.
-
-    Parameters
-    ----------
-    tokens, vocabulary
-        The partition, as `prepare` made them.
-    counts, n_documents
-        Counts and number of documents of the whole corpus.
-    """
-    documents, labels = counts.lookup(vocabulary)
-    return build_batch(
-        tokens,
-        documents,
-        labels,
-        n_documents,
-        counts.rates,
-        window=window,
-        damping=damping,
-        self_loops=self_loops,
-        break_at_sentences=break_at_sentences,
-        own_labels=not counts.in_phrases,
-    )

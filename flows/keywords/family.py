@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,63 +16,51 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
-from flows.faults import Fault, InputError, RunError
+from flows.family import Checked, CheckedPiece, Each, Findings, Ingested
+from flows.family import Prepared as PreparedRun
+from flows.faults import Fault, InputError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
-from flows.keywords.asked import Nodes
+from flows.keywords.candidates import Marks, spans_of
 from flows.keywords.check import check_documents
-from flows.keywords.counts import add_counts, reduce_counts
-from flows.keywords.findings import findings_of, parameters_of
-from flows.keywords.gold import gold_labels
-from flows.keywords.kept_counts import read_counts, write_counts
-from flows.keywords.kept_parts import AboutPart, about_url, write_phrases
-from flows.keywords.models import document_model, phrase_model, sample
-from flows.keywords.names import PHRASES, WORDS
-from flows.keywords.narrow import read_wide, write_narrow
-from flows.keywords.phrase_shards import (
-    add_phrases,
-    elsewhere_of,
-    keep_phrase_counts,
-    read_about,
-)
-from flows.keywords.phrases import PhraseMarks, build_partition
-from flows.keywords.publish import (
-    SCORES,
-    Published,
-    Scored,
-    Scores,
-    keep_scores,
-    phrases_asked,
-    publish,
-)
-from flows.keywords.publish_phrases import keep_phrase_scores, publish_phrases
-from flows.keywords.report import phrases_alone, together
+from flows.keywords.models import model_of, sample, score_words
+from flows.keywords.publish import Scored, Scores, keep_scores, publish
+from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
-from flows.keywords.settings import KeywordSettings
+from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.shards import (
+    GROUP,
+    PHRASES,
+    WORDS,
+    AboutCorpus,
+    add_counts,
+    copy_counts,
+    counts_url,
+    elsewhere_of,
+    look_up_counts,
+    read_about,
+    write_about,
+)
 from flows.keywords.text import TextOptions
 from flows.keywords.told import Told
-from flows.keywords.work import work_url
+from flows.keywords.work import AboutPart, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray, to_bytes
+from vbmodels.core.state import to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.chosen import model_of
 from vbmodels.keywords.corpus import (
-    RATE_OF_LABELS,
     CorpusGlobal,
     CorpusProbit,
     average,
     doubts,
+    rate_of_labels,
 )
-from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.features import build_batch
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.phrases.features import build_phrases
+from vbmodels.keywords.phrases.keys import stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
-from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
-CORPUS_WIDE = ("corpus", "pooled")
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""
 NOTHING_TO_LEARN = (
@@ -136,9 +123,7 @@ class Keywords:
     ) -> list[Part]:
         """Cut the documents by number."""
         rows = [c.rows for c in checked]
-        # The corpus sampler moves all documents in turn: it has one partition.
-        partitions = 1 if settings.sampled and settings.model == "pooled" else settings.partitions
-        return partition.cut(files, rows, settings.rows_per_partition, partitions)
+        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
@@ -149,14 +134,7 @@ class Keywords:
         documents = partition.joined(read, table)
         options = _text_options(settings)
         prepared = documents_of.prepare(documents, options, settings.with_phrases)
-        gold = gold_labels(documents, prepared.words, options)
-        words = prepared.words.append_column("gold", gold)
-        vocabulary = pa.table({"stem": prepared.vocabulary})
-        write_narrow(work_url(paths, "tokens", part.index, "npz"), prepared.tokens)
-        storage.write_table(work_url(paths, "words", part.index), words)
-        storage.write_table(work_url(paths, "vocabulary", part.index), vocabulary)
-        storage.write_table(work_url(paths, "counts", part.index), prepared.counts)
-        write_phrases(prepared, part.index, paths)
+        _write(prepared, part.index, paths)
         told = prepared.report
         kept = told.documents - told.without_words.count
         return Ingested(
@@ -185,149 +163,91 @@ class Keywords:
     def prepare(
         self, parts: Sequence[Part], settings: KeywordSettings, paths: RunPaths,
         fitted: RunPaths | None, each: Each,
-    ) -> Prepared:  # fmt: skip
+    ) -> PreparedRun:  # fmt: skip
         """Add the corpus counts, then make graphs and features of every partition."""
-        if fitted is not None and settings.sampled and settings.model == "pooled":
-            raise RunError(
-                "a pooled run by sampling keeps no posterior for new documents; fit it with "
-                "inference vi"
-            )
         about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
+        kinds = (WORDS, PHRASES) if settings.with_phrases else (WORDS,)
+        rows = {kind: sum(one.rows[kind] for one in about) for kind in kinds}
+        indices, corpus = [part.index for part in parts], _corpus(paths, fitted)
         if fitted is None:
-            read = (storage.read_table(work_url(paths, "counts", part.index)) for part in parts)
-            counts = reduce_counts(add_counts(read))
-            _demand_words(parts, sum(one.documents for one in about))
+            documents = sum(one.documents for one in about)
+            _demand_words(parts, documents)
             known, several = sum(one.known for one in about), sum(one.several for one in about)
-            counts = replace(counts, in_phrases=in_phrases(known, several))
-            write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
-        corpus, shards = _corpus(paths, fitted), 0
-        indices = [part.index for part in parts]
-        if settings.with_phrases:
-            rows = sum(one.phrases for one in about)
-            shards = add_phrases(
-                indices, rows, settings.phrase_rows, paths, corpus, fitted is None, each
+            counts = add_counts(rows, indices, paths, corpus, each)
+            whole = AboutCorpus(
+                n_documents=documents, in_phrases=in_phrases(known, several), counts=counts
             )
+            write_about(corpus, whole)
+            shards = {kind: len(one.shards) for kind, one in counts.items()}
+        else:
+            shards = look_up_counts(rows, indices, paths, corpus, each)
         urls = each(_build, indices, settings, paths, corpus, shards)
-        warning = read_counts(corpus)[0].warning
-        warnings = (warning,) if warning else ()
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
-        return Prepared(tuple(urls), batch, warnings, of_parts=True)
+        return PreparedRun(tuple(urls), batch, of_parts=True)
 
     def model(self, settings: KeywordSettings) -> Any:
-        """Return the corpus model, the per-document model, or nothing for plain scores."""
-        if settings.model in SCORES or settings.sampled:
-            return None
-        if settings.with_phrases:
-            return phrase_model(settings)
-        return model_of(settings) if settings.model in CORPUS_WIDE else document_model(settings)
+        """Return the model to fit, or nothing for samplers and plain scores."""
+        return model_of(settings)
 
     def score(
         self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
         settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
         """Score every candidate; its selection is decided by `conclude`."""
-        if isinstance(model, Keyphrases):
-            return self._score_both(model, q, batch, index, settings, paths, fitted is None)
-        about: dict[str, Any] = {"offsets": batch.offsets, "complete": batch.complete}
-        if settings.sampled:
-            r, r_hat = sample(settings, batch, index)
-            scores = Scores(r, **about, r_hat=r_hat)
-        elif isinstance(model, CorpusProbit):
-            nodes = model.by_node(q, batch, fitted=fitted is None)
-            scores = Scores(average(q, batch, nodes), **about, by_node=nodes, weights=q.weights)
-        else:
-            r = _probabilities(model, q, batch, local, settings, fitted is not None)
-            scores = Scores(r, **about)
-        return keep_scores(scores, batch, index, settings, paths)
-
-    def _score_both(
-        self, model: Keyphrases, q: PhraseGlobal, batch: PhraseBatch, index: int,
-        settings: KeywordSettings, paths: RunPaths, fitted: bool,
-    ) -> Scored:  # fmt: skip
-        """Score the phrases of a partition, and its words where they are published."""
-        scored = Scored(index, None)
-        if q.words is not None:
-            scored = self.score(
-                model.words, q.words, batch.words, None, index, settings=settings, paths=paths,
-                fitted=None if fitted else paths,
-            )  # fmt: skip
-        histogram = keep_phrase_scores(model, q, batch, index, fitted, settings, paths)
-        return replace(scored, phrases=histogram)
+        scores = _scores(model, q, batch, local, index, settings, fitted is None)
+        return keep_scores(scores, batch.y, index, settings, paths)
 
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[list[Published], Any]:  # fmt: skip
+    ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
         """Decide the selection over all partitions and write the tables."""
-        if not isinstance(model, Keyphrases):
-            nodes = _nodes(q) if isinstance(model, CorpusProbit) else None
-            return [Published(one) for one in publish(summaries, nodes, settings, paths, each)], q
-        indices = [one.index for one in summaries]
-        histograms = [one.phrases for one in summaries if one.phrases is not None]
-        learned = bool(q.observed.known)
-        tables = publish_phrases(indices, histograms, settings, paths, each, learned)
-        nodes = None if q.phrases is None else _nodes(q.phrases)
-        phrases = phrases_asked(tables, indices, nodes, settings, paths)
-        if q.words is None:
-            return [Published(None, one) for one in phrases], q
-        words = publish(summaries, _nodes(q.words), settings, paths, each)
-        return [Published(*pair) for pair in zip(words, phrases, strict=True)], q
+        learned = not isinstance(model, Keyphrases) or bool(q.observed.known)
+        of_candidates = _of_candidates(model, q)[1]
+        return publish(summaries, of_candidates, learned, settings, paths, each), q
 
     def keep(
         self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the corpus counts: new documents take their features from them."""
-        counts, n_documents = read_counts(_corpus(paths, fitted))
-        target = storage.join(paths.root, "posterior", "corpus")
-        write_counts(target, counts, n_documents)
-        if settings.with_phrases:
-            keep_phrase_counts(_corpus(paths, fitted), target)
+        copy_counts(_corpus(paths, fitted), storage.join(paths.root, "posterior", "corpus"))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
-        """Return the parameters of a corpus's model; the others have no global ones."""
-        if isinstance(model, Keyphrases):
-            found = [] if q.words is None else parameters_of(model.words, q.words, FEATURE_NAMES)
-            if q.phrases is not None:
-                own = parameters_of(model.phrases, q.phrases, PHRASE_FEATURES)
-                found += [replace(p, name=f"phrase_{p.name}") for p in own]
-            return found
-        if not isinstance(model, CorpusProbit | PooledVBSS):
+        """Return the parameters of the corpus model; the others have no global ones."""
+        own, its = _of_candidates(model, q)
+        if own is None or its is None:
             return []
-        return parameters_of(model, q, FEATURE_NAMES)
+        names = names_of(
+            KeywordSettings(unit="phrase" if isinstance(model, Keyphrases) else "word")
+        )
+        return parameters_of(own, its, names)
 
     def report(
-        self, model: Any, q: Any, summaries: Sequence[Published],
+        self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
         ingested: Sequence[Ingested], settings: KeywordSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        words = [one.words for one in summaries if one.words is not None]
-        if not isinstance(model, Keyphrases):
-            return findings_of(model, q, words, settings, FEATURE_NAMES, WORDS)
-        phrases = [one.phrases for one in summaries if one.phrases is not None]
-        found = findings_of(model.phrases, q.phrases, phrases, settings, PHRASE_FEATURES, PHRASES)
-        if not q.observed.known:
-            found = replace(found, warnings=(NOTHING_TO_LEARN, *found.warnings))
-        found = replace(found, warnings=(*_too_many(model, q), *found.warnings))
-        if q.words is None:
-            return phrases_alone(found)
-        of_words = findings_of(model.words, q.words, words, settings, FEATURE_NAMES, WORDS)
-        return together(of_words, found)
+        warnings: tuple[str, ...] = ()
+        if isinstance(model, Keyphrases):
+            warnings = _too_many(model, q)
+            if not q.observed.known:
+                warnings = (*warnings, NOTHING_TO_LEARN)
+        return report(*_of_candidates(model, q), summaries, settings, warnings)
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""
-        known: tuple[str, ...] = ()
+        name = names_of(settings).rate
         if isinstance(q, PhraseGlobal):
-            known = _too_many(phrase_model(settings), q)
-            q = q.scorer if q.words is None else q.words
-        reasons: tuple[str, ...] = ()
-        if isinstance(q, CorpusGlobal):
-            reasons = doubts(q)
-            if not q.sources.speaking:
-                reasons = (RATE_OF_LABELS, *reasons)
-        elif isinstance(q, PooledGlobal):
-            reasons = reliability(q, settings.keyword_rate is not None).reasons
-        unreliable = [f"The false discovery rate is not reliable: {reason}." for reason in reasons]
-        return [*known, *unreliable]
+            model = model_of(settings)
+            unknown = settings.keyphrases is None and not q.observed.n_complete
+            found, of_words = _too_many(model, q), q.scorer
+        elif isinstance(q, CorpusGlobal):
+            found, of_words, unknown = (), q, not q.sources.speaking
+        else:
+            return []
+        reasons = [rate_of_labels(name)] if unknown else []
+        reasons += doubts(of_words, name)
+        return [*found, *(f"The false discovery rate is not reliable: {r}." for r in reasons)]
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""
@@ -370,10 +290,6 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
     )
 
 
-def _nodes(q: CorpusGlobal) -> Nodes:
-    return Nodes(q.weights, q.sources.combined()[1], q.law.complete_dispersion)
-
-
 def _text_options(settings: KeywordSettings) -> TextOptions:
     return TextOptions(
         language=settings.language,
@@ -392,40 +308,70 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _tokens(paths: RunPaths, index: int) -> DocumentTokens:
-    url = work_url(paths, "tokens", index, "npz")
-    return read_wide(url, DocumentTokens)
-
-
 def _dropped(reason: str, told: Told) -> Dropped:
     return Dropped(reason=reason, count=told.count, examples=list(told.names))
 
 
-def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, shards: int) -> str:
-    counts, n_documents = read_counts(corpus)
-    vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
-    tokens = _tokens(paths, index)
-    words = documents_of.build(
+def _of_candidates(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGlobal | None]:
+    """Return the regression over the corpus of the candidates; None where there is none."""
+    if isinstance(model, Keyphrases):
+        return model.phrases, q.phrases
+    return (model, q) if isinstance(model, CorpusProbit) else (None, None)
+
+
+def _write(prepared: documents_of.Prepared, index: int, paths: RunPaths) -> None:
+    """Write what later stages need of a partition."""
+    columns = {
+        "vocabulary": prepared.vocabulary, "documents": prepared.names, "forms": prepared.forms,
+    }  # fmt: skip
+    for name, column in columns.items():
+        storage.write_table(work_url(paths, name, index), pa.table({name: column}))
+    for name, state in (("tokens", prepared.tokens), ("marks", prepared.marks)):
+        write_narrow(work_url(paths, name, index, "npz"), state)
+    for kind, counts in prepared.counts.items():
+        storage.write_table(counts_url(paths, kind, index), counts, GROUP)
+    about = AboutPart(
+        documents=prepared.tokens.n_documents,
+        rows={kind: counts.num_rows for kind, counts in prepared.counts.items()},
+        known=prepared.known,
+        several=prepared.several,
+    )
+    json_files.write(about_url(paths, index), about)
+
+
+def _build(
+    index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, shards: dict[str, int]
+) -> str:
+    """Make the graphs and features of a partition's candidates; return their place."""
+    about = read_about(corpus)
+    vocabulary = storage.read_table(work_url(paths, "vocabulary", index)).column(0).to_pylist()
+    tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
+    folds = tokens.fold[tokens.document_of_word]
+    keys = stem_keys(vocabulary)[tokens.term]
+    of_words = elsewhere_of(WORDS, index, shards[WORDS], paths, keys, folds)
+    words = build_batch(
         tokens,
-        vocabulary,
-        counts,
-        n_documents,
-        window=settings.window,
-        damping=settings.damping,
-        self_loops=settings.self_loops,
+        of_words,
+        about.n_documents,
+        about.counts[WORDS].rates,
+        own_labels=not about.in_phrases,
     )
     batch: KeywordBatch | PhraseBatch = words
     if settings.with_phrases:
-        marks = read_wide(work_url(paths, "marks", index, "npz"), PhraseMarks)
-        batch = build_partition(
+        marks = read_wide(work_url(paths, "marks", index, "npz"), Marks)
+        spans = spans_of(tokens, vocabulary, True)
+        folds = tokens.fold[spans.document]
+        batch = build_phrases(
             tokens,
-            vocabulary,
+            spans,
             words,
-            marks,
-            counts,
-            partial(elsewhere_of, index, shards, paths),
-            read_about(corpus).rates,
-            n_documents,
+            marks.y,
+            marks.score,
+            marks.listed,
+            of_words.frequency,
+            elsewhere_of(PHRASES, index, shards[PHRASES], paths, spans.key, folds),
+            about.n_documents,
+            about.counts[PHRASES].rates,
         )
     if settings.model == "corpus":
         batch = batch.compact()
@@ -434,28 +380,38 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
     return url
 
 
-def _as_fitted(batch: KeywordBatch, q: Any) -> KeywordBatch:
-    """Return the words with the features of the fit: later ones were added at the end."""
-    return replace(batch, x=np.ascontiguousarray(batch.features[:, : len(q.location)]), coded=None)
+def _scores(
+    model: Any, q: Any, batch: Any, local: Any, index: int, settings: KeywordSettings, fitted: bool
+) -> Scores:
+    """Return what a partition's candidates get; ``fitted`` is whether the fit saw them."""
+    units: KeywordBatch = batch.bare() if isinstance(batch, PhraseBatch) else batch
+    own, its = _of_candidates(model, q)
+    if its is None:
+        r, r_hat = _of_documents(model, q, units, local, index, settings, fitted)
+        return Scores(r, units.offsets, units.complete, r_hat=r_hat)
+    scores = None
+    if isinstance(model, Keyphrases):
+        units, scores = model.phrases_and_scores(q, batch)
+    assert own is not None
+    nodes = own.by_node(its, units, fitted=fitted, beside=scores)
+    return Scores(average(its, units, nodes), units.offsets, units.complete, nodes, its.weights)
 
 
-def _probabilities(
-    model: Any, q: Any, batch: KeywordBatch, local: Any, settings: KeywordSettings, new: bool
-) -> FloatArray:
-    if settings.model in SCORES:
-        score = textrank if settings.model == "textrank" else None
-        values = [
-            score(a, settings.damping) if score else ss(a, y, settings.damping)
-            for y, a in batch.documents()
-        ]
-        return np.concatenate(values) if values else np.zeros(0)
-    if new and isinstance(model, PooledVBSS):
-        return model.predict(q, _as_fitted(batch, q))
-    if new:
-        fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
-        (local,) = fitted.reduce.local_states(fitted.iterations - 1)
-    probabilities: FloatArray = model.probabilities(q, batch, local)
-    return probabilities
+def _of_documents(
+    model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, settings: KeywordSettings,
+    fitted: bool,
+) -> tuple[Any, float | None]:  # fmt: skip
+    """Return scores of words document by document, and the sampler's largest R-hat."""
+    if isinstance(model, Keyphrases):  # no document has a phrase
+        return batch.y.astype(np.float64), None
+    if settings.sampled:
+        return sample(settings, batch, index)
+    if model is None:
+        return score_words(settings, batch), None
+    if not fitted:
+        done = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
+        (local,) = done.reduce.local_states(done.iterations - 1)
+    return model.probabilities(q, batch, local), None
 
 
 FAMILY = Keywords()

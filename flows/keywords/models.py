@@ -1,4 +1,4 @@
-"""The models and samplers that the keywords settings ask for."""
+"""The models and samplers that the keywords settings name."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from flows.keywords.settings import KeywordSettings
+from flows.keywords.settings import SCORES, KeywordSettings
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.chosen import model_of
 from vbmodels.keywords.corpus import CorpusProbit
+from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.pooled import PooledVBSS
-from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.published.bss import BSS
 from vbmodels.keywords.published.bss_gibbs import bss
 from vbmodels.keywords.published.coordinate import Form
@@ -23,44 +22,34 @@ from vbmodels.keywords.published.gibbs import gibbs
 from vbmodels.keywords.published.vbss import VBSS
 
 
-def document_model(settings: KeywordSettings) -> VBSS:
-    """Return VBSS per document."""
-    return VBSS(
-        form=cast(Form, settings.model),
-        per_word=settings.per_word,
-        damping=settings.damping,
-        tau=settings.tau,
-        var_a=settings.var_a,
-        var_b=settings.var_b,
-        max_words=settings.max_words,
-    )
-
-
-def phrase_model(settings: KeywordSettings) -> Keyphrases:
-    """Return the models of words and phrases."""
-    return Keyphrases(
-        words=cast(CorpusProbit, model_of(settings)),
-        with_words=settings.with_words,
-        per_document=settings.keyphrases,
-        per_document_sd=settings.keyphrases_sd,
-    )
+def model_of(settings: KeywordSettings) -> Any:
+    """Return the model to fit; None for samplers and plain scores."""
+    if settings.model in SCORES or settings.sampled:
+        return None
+    if settings.model == "vbss":
+        return VBSS(form=cast(Form, settings.inference), max_words=settings.max_words)
+    if settings.with_phrases:
+        return Keyphrases(per_document=settings.keyphrases, per_document_sd=settings.rate_sd)
+    return CorpusProbit(keyword_rate=settings.keyword_rate, keyword_rate_sd=settings.rate_sd)
 
 
 def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
     """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
     rng = np.random.default_rng([settings.seed, index])
-    size: dict[str, Any] = {
-        "chains": settings.chains,
-        "draws": settings.draws,
-        "warmup": settings.warmup,
-    }
-    if settings.model == "pooled":
-        found = pooled_gibbs(cast(PooledVBSS, model_of(settings)), batch, rng, **size)
-        return found.keyword, found.diagnose().largest_r_hat
+    size: dict[str, Any] = {"chains": 4, "draws": settings.draws, "warmup": settings.warmup}
     sampler: Sampler
     if settings.model == "bss":
-        sampler = partial(bss, model=BSS(damping=settings.damping), **size)
+        sampler = partial(bss, model=BSS(), **size)
     else:
-        sampler = partial(gibbs, model=document_model(settings), **size)
+        sampler = partial(gibbs, model=VBSS(max_words=settings.max_words), **size)
     r, r_hat = sample_documents(batch, sampler, rng)
     return r, float(r_hat.max(initial=1.0))
+
+
+def score_words(settings: KeywordSettings, batch: KeywordBatch) -> FloatArray:
+    """Return TextRank, or SS, of every word [W]."""
+    values = [
+        textrank(a, DAMPING) if settings.model == "textrank" else ss(a, y, DAMPING)
+        for y, a in batch.documents()
+    ]
+    return np.concatenate([np.zeros(0), *values])

@@ -1,4 +1,4 @@
-"""The keywords table: written when the selection is decided over all partitions."""
+"""The table keywords/, written when the selection is decided over all partitions, and ask/."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from operator import add
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.keywords.asked import Nodes, choose, documents_of
-from flows.keywords.report import KeywordSummary, summarise
-from flows.keywords.schema import KEYWORDS
-from flows.keywords.settings import KeywordSettings
-from flows.keywords.work import work_url
+from flows.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of, written
+from flows.keywords.report import Asked, KeywordSummary, summarise
+from flows.keywords.schema import ASK, KEYWORDS
+from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
-from vbmodels.keywords.asking import Unsettled, unsettled
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.chosen import least_bin, over_corpus, selected
-from vbmodels.keywords.corpus_selection import Histogram
+from vbmodels.keywords.asking import Unsettled, ask_for, unsettled
+from vbmodels.keywords.batch import DocumentTokens
+from vbmodels.keywords.corpus import CorpusGlobal
+from vbmodels.keywords.corpus_selection import BINS, Histogram, select_above, select_in_documents
 from vbmodels.keywords.selection import select_share, word_ranks
 
-SCORES = ("ss", "textrank")
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
 
 
 @dataclass(frozen=True)
 class Scores(State):
-    """What a model gives every word of a partition.
+    """What a model gives every candidate of a partition.
 
     Attributes
     ----------
     probability
-        [W], or a score.
+        [M], or a score.
     offsets
-        [D + 1] the documents' first rows.
+        [D + 1] the first candidates of the documents that have any.
     complete
         [D] whether their keywords are all known.
     by_node, weights
-        [K, W] and [K]: probabilities at each node of the rate; None where there are none.
+        [K, M] and [K]: probabilities at each node of the rate; None where there are none.
     r_hat
         The largest of the sampler, if there was one.
     """
@@ -58,43 +58,36 @@ class Scores(State):
 
 @dataclass(frozen=True)
 class Scored:
-    """What one partition tells of its scores: its number, and a histogram for the threshold."""
+    """What one partition says of its scores: its number, and a histogram for the threshold."""
 
     index: int
     histogram: Histogram | None
-    phrases: Histogram | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """What one partition adds to the report: of words and of phrases, where they are published."""
-
-    words: KeywordSummary | None
-    phrases: KeywordSummary | None = None
-
-
-def keep_scores(
-    scores: Scores, batch: KeywordBatch, index: int, settings: KeywordSettings, paths: RunPaths
-) -> Scored:
-    """Keep a partition's scores until the selection is decided."""
-    storage.write_bytes(work_url(paths, "scores", index, "npz"), to_bytes(scores))
-    histogram = None
-    if settings.model not in SCORES and over_corpus(settings):
-        histogram = Histogram.of(scores.probability, batch.y, batch.offsets, settings.per_document)
-    return Scored(index, histogram)
-
-
-@dataclass(frozen=True)
-class Written:
     """What one partition's table adds: to the report, and of documents worth labelling."""
 
     summary: KeywordSummary
     open: Unsettled | None
 
 
+def keep_scores(
+    scores: Scores, y: BoolArray, index: int, settings: KeywordSettings, paths: RunPaths
+) -> Scored:
+    """Keep a partition's scores until the selection is decided."""
+    storage.write_bytes(work_url(paths, "scores", index, "npz"), to_bytes(scores))
+    histogram = None
+    if settings.over_corpus:
+        most = settings.per_document
+        histogram = Histogram.of(scores.probability, y, scores.offsets, most)
+    return Scored(index, histogram)
+
+
 def publish(
     scored: Sequence[Scored],
-    nodes: Nodes | None,
+    q: CorpusGlobal | None,
+    learned: bool,
     settings: KeywordSettings,
     paths: RunPaths,
     each: Each,
@@ -105,69 +98,112 @@ def publish(
     ----------
     scored
         All partitions.
-    nodes
-        What the model leaves open of the rate; None where it has no such thing.
+    q
+        The candidates' regression over the corpus; None where there is none.
+    learned
+        Whether the fit had a known candidate to learn from. If not none is selected: all are
+        alike, and expected F would be largest for all of them together.
     """
     found = [one.histogram for one in scored if one.histogram is not None]
-    least = least_bin(settings, reduce(add, found)) if found else None
+    least = None
+    if found:
+        least = reduce(add, found).least(settings.select or "fdr", settings.fdr)
+    if not learned:
+        least = BINS
     indices = [one.index for one in scored]
-    written = each(_write, indices, least, settings, paths)
-    summaries = [one.summary for one in written]
-    parts = [one.open for one in written if one.open is not None]
-    if nodes is not None and parts:
-        asked = choose(indices, parts, nodes, settings.ask, paths)
+    published = each(_write, indices, least, settings, paths)
+    summaries = [one.summary for one in published]
+    parts = [one.open for one in published if one.open is not None]
+    if q is not None and parts:
+        asked = _choose(indices, parts, q, settings.ask, paths)
         summaries[0] = replace(summaries[0], asked=tuple(asked))
     return summaries
 
 
-def phrases_asked(
-    written: Sequence[Written],
-    indices: Sequence[int],
-    nodes: Nodes | None,
-    settings: KeywordSettings,
-    paths: RunPaths,
-) -> list[KeywordSummary]:
-    """Return the summaries of phrases; where they are all there is, the table ask/ is theirs."""
-    summaries = [one.summary for one in written]
-    parts = [one.open for one in written if one.open is not None]
-    if nodes is not None and parts:
-        asked = choose(indices, parts, nodes, settings.ask, paths, _phrase_documents)
-        summaries[0] = replace(summaries[0], asked=tuple(asked))
-    return summaries
-
-
-def _phrase_documents(index: int, paths: RunPaths) -> list[tuple[str, int, int]]:
-    return documents_of(storage.read_table(paths.table("phrases", index)))
-
-
-def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunPaths) -> Written:
-    """Write the probability, selection and rank of every candidate word of a partition."""
+def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunPaths) -> Published:
+    """Write probability, selection and rank of every candidate of a partition."""
     scores = read_state(work_url(paths, "scores", index, "npz"), Scores)
-    words = storage.read_table(work_url(paths, "words", index))
-    observed = words["observed"].to_numpy().astype(bool)
-    r, ranked = scores.probability, scores.probability
-    if settings.model in SCORES:
-        share = settings.keyword_rate or DEFAULT_SHARE
-        chosen = select_share(r, observed, scores.offsets, share)
-        ranked = np.where(observed, np.inf, r)
-    else:
-        chosen = selected(settings, r, observed, scores.offsets, least)
+    tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
+    marks = read_wide(work_url(paths, "marks", index, "npz"), Marks)
+    vocabulary = _column(paths, "vocabulary", index)
+    names = _column(paths, "documents", index)
+    spans = spans_of(tokens, vocabulary.to_pylist(), settings.with_phrases)
+    texts = written(tokens, spans, vocabulary, marks, _column(paths, "forms", index))
+    r, offsets, observed = scores.probability, scores.offsets, marks.y
+    ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
+    chosen = _selected(r, observed, offsets, least, settings)
     table = pa.table(
         [
-            words["doc_id"],
-            words["term"],
+            names.take(pa.array(spans.document)),
+            texts.term,
+            texts.surface,
+            texts.stem,
+            pa.array(spans.size, pa.int32()),
             pa.array(r),
             pa.array(observed),
             pa.array(chosen),
-            pa.array(word_ranks(ranked, scores.offsets), pa.int32()),
+            pa.array(word_ranks(ranked, offsets), pa.int32()),
+            pa.array(texts.position, pa.int32()),
+            pa.array(texts.occurrences, pa.int32()),
         ],
         schema=KEYWORDS.arrow,
     )
     storage.write_table(paths.table("keywords", index), table)
+    gold = pa.chunked_array([pa.array(marks.gold == 1, mask=marks.gold == UNKNOWN_TRUTH)])
     open_ = None
     if scores.by_node is not None and scores.weights is not None and settings.ask:
         open_ = unsettled(
-            scores.by_node, scores.weights, observed, chosen, scores.complete, scores.offsets,
+            scores.by_node, scores.weights, observed, chosen, scores.complete, offsets,
             settings.ask,
         )  # fmt: skip
-    return Written(summarise(table, words["gold"], scores.offsets, scores.r_hat), open_)
+    return Published(summarise(table, gold, offsets, scores.r_hat), open_)
+
+
+def _selected(
+    r: FloatArray, observed: BoolArray, offsets: IntArray, least: int | None,
+    settings: KeywordSettings,
+) -> BoolArray:  # fmt: skip
+    """Return the selected candidates [M]; ``least`` is None where documents have thresholds."""
+    if settings.model in SCORES:
+        share = settings.keyword_rate or DEFAULT_SHARE
+        return select_share(r, observed, offsets, share)
+    if least is None:
+        return select_in_documents(r, observed, offsets, settings.fdr, settings.per_document)
+    return select_above(r, observed, offsets, least, settings.per_document)
+
+
+def _column(paths: RunPaths, name: str, index: int) -> pa.Array:
+    """Return the only column of a partition's file."""
+    return storage.read_table(work_url(paths, name, index)).column(0).combine_chunks()
+
+
+def _choose(
+    indices: Sequence[int], parts: Sequence[Unsettled], q: CorpusGlobal, most: int, paths: RunPaths
+) -> list[Asked]:
+    """Choose the documents to label over all partitions, write their table and return its rows."""
+    log_sd, dispersion = q.sources.combined()[1], q.law.complete_dispersion
+    chosen, settled = ask_for(parts, q.weights, log_sd, dispersion, most)
+    rows = []
+    read: dict[int, list[tuple[str, int, int]]] = {}
+    for number, ((p, d), share) in enumerate(zip(chosen, settled, strict=True), 1):
+        if p not in read:
+            read[p] = _documents_of(storage.read_table(paths.table("keywords", indices[p])))
+        name, candidates, known = read[p][d]
+        expected = float(parts[p].keywords[np.searchsorted(parts[p].document, d)])
+        rows.append(Asked(number, name, candidates, known, expected, share))
+    table = pa.Table.from_pylist([vars(row) for row in rows], schema=ASK.arrow)
+    storage.write_table(paths.table("ask", 0), table)
+    return rows
+
+
+def _documents_of(table: pa.Table) -> list[tuple[str, int, int]]:
+    """Return name, rows and known rows of every document of a table of candidates."""
+    if not len(table):
+        return []
+    names = table["doc_id"].combine_chunks()
+    new = pc.not_equal(names.slice(1), names.slice(0, len(names) - 1))
+    starts = np.concatenate([[0], np.flatnonzero(new.to_numpy(zero_copy_only=False)) + 1])
+    known = np.add.reduceat(table["observed"].to_numpy().astype(np.int64), starts)
+    size = np.diff(starts, append=len(names))
+    first = names.take(pa.array(starts)).to_pylist()
+    return list(zip(first, size.tolist(), known.tolist(), strict=True))

@@ -4,24 +4,49 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.keywords.names import PHRASES, WORDS, Names
-from flows.keywords.settings import KeywordSettings
+from flows.data.run_tables import Parameter
+from flows.keywords.settings import SCORES, KeywordSettings
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import IntArray
+from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit, coefficient_table, doubts
+from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.rate import SOURCES
 
 MOST_TERMS = 5000  # carried from each partition
 MOST_DOCUMENTS = 40  # shown
 MOST_LIKELY = 8  # words of a document, where none is found
 BINS = 40
 MOST_R_HAT = 1.05
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the report calls a unit, the setting that gives its rate, and its features."""
+
+    unit: str
+    units: str
+    key: str
+    keys: str
+    rate: str
+    features: tuple[str, ...]
+
+
+WORDS = Names("word", "words", "keyword", "keywords", "keyword_rate", FEATURE_NAMES)
+PHRASES = Names("phrase", "phrases", "keyphrase", "keyphrases", "keyphrases", PHRASE_FEATURES)
+
+
+def names_of(settings: KeywordSettings) -> Names:
+    """Return what the candidates are called."""
+    return PHRASES if settings.with_phrases else WORDS
 
 
 @dataclass(frozen=True)
@@ -40,7 +65,7 @@ class Asked:
 
     place: int
     doc_id: str
-    words: int
+    candidates: int
     known: int
     expected: float
     settles: float
@@ -53,18 +78,18 @@ class KeywordSummary:
     Attributes
     ----------
     histogram
-        [BINS] words that were not observed, by probability.
+        [BINS] candidates that were not observed, by probability.
     confusion
-        [4] new words with known truth: true and selected, true and not selected, false and
+        [4] new candidates with known truth: true and selected, true and not selected, false and
         selected, neither.
     expected_false
-        Of the new selected words, how many the model expects to be no keywords.
+        Of the new selected ones, how many the model expects to be no keywords.
     asked
         Documents worth labelling, of all partitions: the first one has them.
     """
 
     documents: int
-    words: int
+    candidates: int
     observed: int
     selected: int
     expected_false: float
@@ -93,7 +118,7 @@ def summarise(
     ]  # fmt: skip
     return KeywordSummary(
         documents=len(offsets) - 1,
-        words=len(table),
+        candidates=len(table),
         observed=int(observed.sum()),
         selected=int(selected.sum()),
         expected_false=float(np.sum(1.0 - probability[found])),
@@ -140,23 +165,45 @@ def _worth_showing(known: Any, found: Any) -> Any:
     return np.minimum(known, 6) * (1 + 6 * np.minimum(found, 6)) + np.minimum(found, 6)
 
 
+def parameters_of(model: CorpusProbit, q: CorpusGlobal, names: Names) -> list[Parameter]:
+    """Return the coefficients, the rate and the length exponent."""
+    log_sd = q.sources.combined()[1]
+    return [
+        *(Parameter("coefficient", *row) for row in _table(model, q, names)),
+        Parameter("keyword_rate", None, q.rate, q.rate * log_sd),
+        Parameter("length_exponent", None, q.exponent, model.exponent_sd(q)),
+    ]
+
+
 def report(
+    model: CorpusProbit | None,
+    q: CorpusGlobal | None,
     summaries: Sequence[KeywordSummary],
-    coefficients: Sequence[tuple[str, float, float]],
     settings: KeywordSettings,
-    results: dict[str, Any],
-    warnings: tuple[str, ...],
-    more: Sequence[Section] = (),
-    names: Names = WORDS,
+    warnings: tuple[str, ...] = (),
 ) -> Findings:
-    """Say what was found of one unit in all partitions."""
+    """Say what was found in all partitions; ``model`` and ``q`` are those of the candidates."""
+    names = names_of(settings)
+    results: dict[str, Any] = {}
+    coefficients: list[tuple[str, float, float]] = []
+    more: list[Section] = []
+    if model is not None and q is not None:
+        results.update(_rate_results(q, model))
+        more.append(_rate_section(q, model, names))
+        warnings += tuple(
+            f"The false discovery rate is not reliable: {reason}."
+            for reason in doubts(q, names.rate)
+        )
+        varies = np.isfinite(q.scale)
+        rows = zip(_table(model, q, names), varies, strict=True)
+        coefficients = [row for row, it in rows if it and row[0] != "intercept"]
     documents = sum(s.documents for s in summaries)
     found = sum(s.selected - s.observed for s in summaries)
-    words = sum(s.words for s in summaries)
+    candidates = sum(s.candidates for s in summaries)
     terms: Counter[str] = Counter()
     for one in summaries:
         terms.update(one.terms)
-    scores = settings.model in ("ss", "textrank")
+    scores = settings.model in SCORES
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -_worth_showing(len(e.known), len(e.found)))
     examples = examples[:MOST_DOCUMENTS]
@@ -167,8 +214,6 @@ def report(
         if found:
             expected = results["expected_false_share"] = results["expected_false"] / found
             headline += f", of which the model expects {expected:.1%} to be false"
-        if settings.fdr_scope == "all" and found and names is WORDS:
-            headline += f" (fdr {settings.fdr:g} is over known and new ones together)"
     shown = (
         _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)
     )
@@ -179,11 +224,10 @@ def report(
         sections.append(_histogram(summaries, names))
     sections += more
     if asked := [one for s in summaries for one in s.asked]:
-        sections.append(_asked(asked))
+        sections.append(_asked(asked, names))
     if coefficients:
         sections.append(_coefficients(coefficients, names))
-    results["candidates" if names is PHRASES else "words"] = words
-    results["documents"] = documents
+    results.update(documents=documents, candidates=candidates)
     results.update(selected=sum(s.selected for s in summaries),
                    observed=sum(s.observed for s in summaries), found=found)  # fmt: skip
     r_hats = [s.r_hat for s in summaries if s.r_hat is not None]
@@ -202,21 +246,10 @@ def report(
     return Findings(headline, sections, results, warnings, top)
 
 
-def together(words: Findings, phrases: Findings) -> Findings:
-    """Say first what was found of phrases, for people, then of words, for programs and papers."""
-    return Findings(
-        f"{phrases.headline}; {words.headline}",
-        [*phrases.sections, *words.sections],
-        {**words.results, **phrases_alone(phrases).results},
-        tuple(dict.fromkeys((*phrases.warnings, *words.warnings))),
-        phrases.top,
-    )
-
-
-def phrases_alone(phrases: Findings) -> Findings:
-    """Say what was found of phrases where words are not asked for."""
-    results = {f"phrase_{k}": v for k, v in phrases.results.items()}
-    return replace(phrases, results=results)
+def _table(
+    model: CorpusProbit, q: CorpusGlobal, names: Names
+) -> tuple[tuple[str, float, float], ...]:
+    return coefficient_table(model, q, names.features[: len(q.location)])
 
 
 def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
@@ -227,8 +260,8 @@ def _documents(examples: Sequence[Example], scores: bool, names: Names) -> Secti
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
     text = (
         f"Documents with many known and found {names.keys}"
-        + ("" if scores else f"; behind each {names.unit} found stands its probability")
-        + f". All documents stand in the table {names.table}/."
+        + ("" if scores else f"; behind each {names.unit} found is its probability")
+        + ". All documents are in the table keywords/."
     )
     grid = Grid(("document", "known", "found"), rows)
     return Section(f"{names.keys.capitalize()} by document", text, (), (grid,))
@@ -239,12 +272,11 @@ def _likely(
 ) -> Section:
     """Show what comes next where nothing was found, so that a person can judge the level."""
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.likely, scores)) for e in examples]
-    how = getattr(settings, names.select)
     text = (
-        f"No unknown {names.unit} was selected (fdr={settings.fdr:g}, {names.select}={how}). These "
-        f"are the most probable ones of documents with many known {names.keys}, with their "
+        f"No unknown {names.unit} was selected (select={settings.select}, fdr={settings.fdr:g}). "
+        f"These are the most probable ones of documents with many known {names.keys}, with their "
         f"probabilities: where they look right, the rate of {names.keys} is higher than was "
-        f"taken, or the level is strict. All {names.units} stand in the table {names.table}/."
+        f"taken, or the level is strict. All {names.units} are in the table keywords/."
     )
     grid = Grid(("document", "known", "most probable"), rows)
     return Section(f"{names.keys.capitalize()} by document", text, (), (grid,))
@@ -301,16 +333,53 @@ def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
     return Section(f"Probabilities of new {names.units}", "", (plot,))
 
 
-def _asked(asked: Sequence[Asked]) -> Section:
-    rows = [(a.doc_id, a.words, a.known, round(a.expected, 1), f"{a.settles:.1%}") for a in asked]
+def _asked(asked: Sequence[Asked], names: Names) -> Section:
+    rows = [
+        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.settles:.1%}") for a in asked
+    ]
+    columns = ("document", names.units, "known", f"expected {names.keys}", "settles")
     return Section(
         "Documents worth labelling next",
-        "Whoever lists all keywords of these, and marks them complete, settles most of the doubt "
-        "about how many selections are false: of their own words, and of the rate. Each share is "
-        "what is settled after the documents above. They stand in the table ask/.",
+        "Listing all keywords of these, and marking them complete, settles most of the doubt about "
+        "how many selections are false: of their own candidates, and of the rate. Each share is "
+        "what is settled after the documents above. They are in the table ask/.",
         (),
-        (Grid(("document", "words", "known", "expected keywords", "settles"), rows),),
+        (Grid(columns, rows),),
     )
+
+
+def _rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
+    """Return the rate, the length exponent and their standard deviations for the record."""
+    return {
+        "keyword_rate": q.rate,
+        "keyword_rate_log_sd": q.sources.combined()[1],
+        "keyword_rate_sources": [SOURCES[i] for i in q.sources.speaking],
+        "length_exponent": q.exponent,
+        "length_exponent_sd": model.exponent_sd(q),
+    }
+
+
+def _rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names) -> Section:
+    """Name every source of the rate with its factor and sd, and what they give together."""
+    mean, sd = q.sources.combined()
+    rows: list[tuple[Any, ...]] = []
+    for i in q.sources.speaking:
+        log_rate, own = float(q.sources.log_rate[i]), float(q.sources.source_sd[i])
+        rows.append((SOURCES[i], float(np.exp(log_rate)), float(np.exp(log_rate - mean)), own))
+    rows.append(("together", float(np.exp(mean)), 1.0, sd))
+    text = (
+        f"The share of the candidate {names.units} that are {names.keys}: each source with its "
+        "factor to all of them together and the standard deviation of the logarithm. "
+        + (
+            "It was given as a fact. "
+            if q.sources.exact
+            else "Probabilities are averaged over what is left open. "
+        )
+        + f"A document of n {names.units} has a number of {names.keys} that grows as n to the "
+        f"power {q.exponent:.2f} (sd {model.exponent_sd(q):.2g})."
+    )
+    columns = ("source", "rate", "factor", "sd of log")
+    return Section(f"How many {names.units} are {names.keys}", text, (), (Grid(columns, rows),))
 
 
 def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names) -> Section:

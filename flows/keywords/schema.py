@@ -92,7 +92,7 @@ ASK = Table(
     (
         Column("place", INT32, "1 is the first to label"),
         Column("doc_id", TEXT, "name of the document"),
-        Column("words", INT32, "its candidate words"),
+        Column("candidates", INT32, "its candidates"),
         Column("known", INT32, "known keywords among them"),
         Column("expected", NUMBER, "how many keywords the model expects, known ones too"),
         Column(
@@ -107,36 +107,23 @@ ASK = Table(
 
 KEYWORDS = Table(
     "keywords",
-    "Every candidate word of every document with its probability.",
+    "Every candidate (a phrase of one to four words, or a word) of every document with its "
+    "probability.",
     (
         Column("doc_id", TEXT, "name of the document"),
-        Column("term", TEXT, "the word in its most frequent written form"),
+        Column("term", TEXT, "the candidate in its most frequent written form"),
+        Column("surface", TEXT, "as it is written at its first occurrence"),
+        Column("stem", TEXT, "its words' stems"),
+        Column("words", INT32, "number of its words"),
         Column(
             "probability",
             NUMBER,
-            "probability that the word is a keyword; a score for ss and textrank",
+            "probability that it is a keyword; a score for ss and textrank",
         ),
-        Column("observed", FLAG, "whether it was given as a keyword"),
-        Column("selected", FLAG, "whether it is selected at the level fdr"),
-        Column("rank", INT32, "rank in its document, 1 is the most probable"),
-    ),
-)
-
-
-PHRASES = Table(
-    "phrases",
-    "Every candidate phrase, of one to four words, of every document with its probability.",
-    (
-        Column("doc_id", TEXT, "name of the document"),
-        Column("term", TEXT, "the phrase in its most frequent written form"),
-        Column("surface", TEXT, "the phrase as it is written where it stands first"),
-        Column("stem", TEXT, "its words' stems"),
-        Column("words", INT32, "number of its words"),
-        Column("probability", NUMBER, "probability that the phrase is a keyphrase"),
         Column("observed", FLAG, "whether it was given as a keyword"),
         Column("selected", FLAG, "whether it is selected"),
         Column("rank", INT32, "rank in its document, 1 is the most probable"),
         Column("position", INT32, "tokens of the document before its first occurrence"),
-        Column("occurrences", INT32, "how often it stands in the document"),
+        Column("occurrences", INT32, "number of its occurrences in the document"),
     ),
 )

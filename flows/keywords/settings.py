@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from flows.keywords.codes import named
 from flows.settings.declared import declared
 from vbmodels.keywords.options import KeywordOptions, conflict
 
-_SHARE = r"(0?\.\d{1,15}|\d{1,3}(?:\.\d{1,15})?\s*%)"
-_BETWEEN = re.compile(rf"\[?\s*{_SHARE}\s*(?:-|\u2013|,|;|to)\s*{_SHARE}\s*\]?")
-"""Two shares as people write what lies between them: 0.1-0.3, 10 % to 30 %."""
+SCORES = ("ss", "textrank")
+"""Models that score words without a posterior."""
 
 
 class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
@@ -25,67 +22,52 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     reads = "flows.keywords.schema:DOCUMENTS"
     example = (
         "vbflows simulate keywords corpus/ --rows 200",
-        "vbflows keywords corpus/ results/ --set keyword_rate=0.3",
+        "vbflows keywords corpus/ results/ --set keyphrases=12",
     )
     page = "docs/pipelines/keywords.md"
-    first = ("keyword_rate", "keyphrases", "fdr", "language", "model")
+    first = ("unit", "keyphrases", "keyword_rate", "language", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("min_count", "stem", "stop_words", "tag", "max_words"),
-        "output": (
-            "unit", "per_document", "fdr_scope", "threshold", "select", "select_phrases", "ask",
-        ),
-        "expert": (
-            "window", "damping", "self_loops", "document_precision", "chains", "draws", "warmup",
-            "phrase_rows", "per_word", "tau", "var_a", "var_b",
-        ),
-    }  # fmt: skip
+        "output": ("select", "fdr", "per_document", "ask"),
+        "expert": ("inference", "draws", "warmup"),
+    }
 
-    model: Literal[
-        "corpus", "pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"
-    ] = Field(
+    model: Literal["corpus", "vbss", "bss", "ss", "textrank"] = Field(
         "corpus",
         description="corpus: one regression over the corpus, with the number of keywords that a "
-        "document of its length has; pooled: one regression, with a share of listed keywords of "
-        "each document's own; full, mean_field, as_printed: VBSS per document; bss: BSS, by "
+        "document of its length has; vbss: VBSS, a regression for each document; bss: BSS, by "
         "sampling; ss, textrank: scores without a posterior.",
     )
-    unit: Literal["both", "word", "phrase"] = Field(
-        "both",
-        description="What gets a probability: words, phrases of up to four words as you wrote "
-        "them, or both. Phrases go with model corpus; other models give words alone.",
+    unit: Literal["phrase", "word"] | None = Field(
+        None,
+        description="What gets a probability: phrases of one to four words as you wrote them, or "
+        "words; by default phrases with model corpus and words with the others, which know words "
+        "alone.",
     )
     keyphrases: float | None = Field(
         None,
         gt=0.0,
         le=10_000.0,
-        description="Keyphrases that a document has on average, where you know it; otherwise it is "
-        "read off documents marked complete and, roughly, off the labels.",
+        description="Keyphrases that a document has on average, where you know it (unit phrase); "
+        "otherwise it is estimated from documents marked complete and, roughly, from the labels.",
     )
-    keyphrases_sd: float = Field(
-        0.0,
-        ge=0.0,
-        le=2.0,
-        description="How unsure keyphrases is, as the standard deviation of its logarithm; 0 takes "
-        "it for a fact.",
+    select: Literal["fdr", "best_f"] | None = Field(
+        None,
+        description="What is selected: as many candidates as fdr allows, or those of the largest "
+        "expected F; by default best_f of phrases and fdr of words.",
     )
-    select_phrases: Literal["best_f", "fdr"] = Field(
-        "best_f",
-        description="Which phrases are selected: those of the largest expected F, or as many as "
-        "fdr allows.",
+    inference: Literal["full", "mean_field", "gibbs"] | None = Field(
+        None,
+        description="vbss: full covariance (the default), mean_field, or gibbs: sampling, slow "
+        "but with diagnostics. bss is always sampled.",
     )
-    inference: Literal["vi", "gibbs"] = Field(
-        "vi",
-        description="vi: variational Bayes; gibbs: sampling, for pooled (one partition), full and "
-        "bss, slow but with diagnostics. bss is always sampled.",
-    )
-    chains: int = Field(4, ge=2, description="Chains of a sampler.")
-    draws: int = Field(1000, ge=4, description="Draws of each chain that are kept.")
+    draws: int = Field(1000, ge=4, description="Draws of each of a sampler's chains that are kept.")
     warmup: int = Field(500, ge=0, description="First draws of each chain that are thrown away.")
     min_count: int | None = Field(
         None,
         ge=1,
-        description="Least occurrences of a candidate in its document; by default 3 in documents "
-        "of more than 1000 tokens and 1 in shorter ones.",
+        description="Least occurrences of a candidate word in its document; by default 3 in "
+        "documents of more than 1000 tokens and 1 in shorter ones.",
     )
     stem: Literal["auto", "none", "porter", "snowball"] = Field(
         "auto",
@@ -101,75 +83,45 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     tag: bool = Field(
         True, description="Whether English text is reduced to nouns, adjectives and verbs."
     )
-    self_loops: bool = Field(True, description="Whether a word may co-occur with itself.")
     max_words: int = Field(
         2000, ge=10, description="Most candidate words of a document; the most frequent stay."
-    )
-    phrase_rows: int = Field(
-        1_000_000,
-        ge=1000,
-        description="Counts of phrases that a process adds up at once, some 100 bytes each: what "
-        "the corpus's phrases take of memory, however many they are. It changes no result.",
     )
     ask: int = Field(
         20,
         ge=0,
         le=1000,
-        description="Documents that the table ask/ names as worth labelling next. corpus alone.",
+        description="Documents that the table ask/ names as worth labelling next (model corpus).",
     )
-    per_word: bool = Field(
-        False,
-        description="VBSS per document: a detection probability for each word, not one for all.",
-    )
-    tau: float = Field(
-        0.1, gt=0.0, description="VBSS per document: 1/sigma^2 ~ Gamma(tau, rate tau)."
-    )
-    var_a: float = Field(10.0, gt=0.0, description="VBSS per document: prior variance of a.")
-    var_b: float = Field(
-        10.0,
-        gt=0.0,
-        description="VBSS per document: prior variance of the slope b; the text's 10 leaves it "
-        "little room.",
-    )
+
+    @property
+    def with_phrases(self) -> bool:
+        """Whether candidates are phrases, not words."""
+        return self.unit == "phrase"
 
     @property
     def sampled(self) -> bool:
         """Whether the answer comes from a sampler."""
-        return self.model == "bss" or self.inference == "gibbs"
+        return self.inference == "gibbs"
 
     @property
-    def with_phrases(self) -> bool:
-        """Whether phrases get probabilities."""
-        return self.model == "corpus" and self.unit != "word"
+    def over_corpus(self) -> bool:
+        """Whether one threshold of the selection runs over the corpus, not one per document."""
+        return self.model not in SCORES and (self.model == "corpus" or self.select == "best_f")
 
-    @property
-    def with_words(self) -> bool:
-        """Whether words do."""
-        return self.model != "corpus" or self.unit != "phrase"
-
-    @field_validator("keyword_rate_range", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _two_shares(cls, value: Any) -> Any:
-        """Read 0.1-0.3 and 10%-30% as the two shares that they are."""
-        if value is None:
-            return None
-        found = _BETWEEN.fullmatch(value.strip()) if isinstance(value, str) else None
-        ends = found.groups() if found else value
-        try:
-            low, high = (_share_of(str(end)) for end in ends)
-        except (TypeError, ValueError):
-            said = "two shares, the lower one first, as 0.1-0.3 or [0.1, 0.3]"
-            raise PydanticCustomError("range", said) from None
-        return low, high
-
-    @field_validator("keyword_rate", mode="before")
-    @classmethod
-    def _one_share(cls, value: Any) -> Any:
-        """Say where a range goes."""
-        if isinstance(value, str) and _BETWEEN.fullmatch(value.strip()):
-            said = "one share; what it lies between goes into keyword_rate_range"
-            raise PydanticCustomError("range", said)
-        return value
+    def _of_the_model(cls, values: Any) -> Any:
+        """Fill in what is not given and depends on the model or the unit."""
+        if not isinstance(values, dict):
+            return values
+        model = values.get("model", "corpus")
+        unit = values.get("unit") or ("phrase" if model == "corpus" else "word")
+        filled = {
+            "unit": unit,
+            "select": values.get("select") or ("best_f" if unit == "phrase" else "fdr"),
+            "inference": values.get("inference") or {"vbss": "full", "bss": "gibbs"}.get(model),
+        }
+        return {**values, **filled}
 
     @field_validator("language", mode="before")
     @classmethod
@@ -178,30 +130,20 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         return named(value) if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def _known_sampler(self) -> Self:
-        if self.inference == "gibbs" and self.model not in ("pooled", "full", "bss"):
-            raise ValueError(
-                "inference gibbs goes with model pooled, full or bss; "
-                f"model {self.model} has no sampler"
-            )
-        if sentence := conflict(self) or self._conflict_of_phrases():
+    def _compatible(self) -> Self:
+        if sentence := self._conflict() or conflict(self):
             raise ValueError(sentence)
         return self
 
-    def _conflict_of_phrases(self) -> str | None:
+    def _conflict(self) -> str | None:
+        known = {"vbss": ("full", "mean_field", "gibbs"), "bss": ("gibbs",)}.get(self.model, ())
+        if self.inference is not None and self.inference not in known:
+            several = " or ".join(known) or "no inference of its own"
+            return f"model {self.model} has {several}, found inference {self.inference}"
         if self.unit == "phrase" and self.model != "corpus":
             return f"unit phrase goes with model corpus, found model {self.model}"
-        if self.keyphrases is None and self.keyphrases_sd > 0.0:
-            return "keyphrases_sd says how unsure keyphrases is: give that too"
-        if self.keyphrases is not None and not self.with_phrases:
-            return (
-                "keyphrases is said of phrases: it goes with model corpus and unit both or phrase, "
-                f"found model {self.model} and unit {self.unit}"
-            )
+        if self.keyphrases is not None and self.unit != "phrase":
+            return "keyphrases is a number of phrases: it goes with unit phrase; give keyword_rate"
+        if self.keyword_rate is not None and self.unit == "phrase":
+            return "keyword_rate is a share of words: it goes with unit word; give keyphrases"
         return None
-
-
-def _share_of(text: str) -> float:
-    """Return the number that 0.1 or 10 % stands for."""
-    text = text.strip()
-    return float(text[:-1]) / 100.0 if text.endswith("%") else float(text)

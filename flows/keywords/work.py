@@ -1,11 +1,75 @@
-"""Where a run of keywords keeps a partition's files while it works."""
+"""What a run of keywords keeps of a partition while it works: where, and in which form.
+
+Arrays are stored with whole numbers as short as they are, and read back to 64 bits.
+"""
 
 from __future__ import annotations
 
-from flows.data import storage
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from flows.data import json_files, storage
 from flows.data.runs import RunPaths
+from flows.data.states import read_state
+from vbmodels.core.state import State, to_bytes
+
+S = TypeVar("S", bound=State)
+
+
+class AboutPart(json_files.Form):
+    """The contents of ``about/part-*.json``.
+
+    Documents with a candidate word; rows of the tables of counts; known keywords that were found,
+    and those of them that have several words.
+    """
+
+    documents: int
+    rows: dict[str, int]
+    known: int
+    several: int
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
     """Return the place of a partition's file."""
     return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
+
+
+def about_url(paths: RunPaths, index: int) -> str:
+    """Return the place of a partition's sizes."""
+    return work_url(paths, "about", index, "json")
+
+
+def write_narrow(url: str, state: State) -> None:
+    """Write a state whose signed whole numbers take 8 to 64 bits, as the largest needs."""
+    storage.write_bytes(url, to_bytes(_changed(state, _narrowed)))
+
+
+def read_wide(url: str, kind: type[S]) -> S:
+    """Return a state that `write_narrow` wrote, with whole numbers of 64 bits."""
+    return _changed(read_state(url, kind), _widened)
+
+
+def _changed(state: S, change: Any) -> S:
+    arrays = {f.name: getattr(state, f.name) for f in fields(state)}
+    changed = {
+        name: change(value)
+        for name, value in arrays.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind == "i"
+    }
+    return replace(state, **changed)
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    return values.astype(np.result_type(_signed(low), _signed(high)))
+
+
+def _signed(value: int) -> np.dtype:
+    """Return the shortest signed type that holds ``value``."""
+    return np.min_scalar_type(-value - 1 if value >= 0 else value)
+
+
+def _widened(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.int64)

@@ -213,7 +213,7 @@ def changed_settings(record: RunRecord) -> dict[str, Any]:
     kind = PIPELINES.get(record.pipeline)
     if kind is None:
         return dict(record.settings)
-    defaults = {name: field.default for name, field in kind.model_fields.items()}
+    defaults = kind().model_dump()
     return {
         name: value
         for name, value in record.settings.items()

@@ -11,12 +11,11 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from tests.contract import calibration_keywords, ends
-from tests.contract.case_pooled import batches, standardised
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
-from vbmodels.keywords.simulate import simulate_pooled, split_documents, typical_coefficients
+from vbmodels.keywords.simulate import simulate_words, split_documents, typical_coefficients
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery, Sampler
 from vbmodels.testing.extremes import Extremes
@@ -33,8 +32,25 @@ def read_off() -> CorpusProbit:
     return CorpusProbit(constant_sd=CONSTANT_SD)
 
 
+def batches(seed: int, parts: int) -> list[KeywordBatch]:
+    batch, _ = simulate_words(
+        np.random.default_rng(seed),
+        48,
+        coefficients=typical_coefficients(3, RATE),
+        mean_words=20.0,
+        n_complete=5,
+    )
+    return split_documents(batch, parts)
+
+
+def standardised(batches: Sequence[KeywordBatch]) -> FloatArray:
+    x = np.concatenate([b.x for b in batches])
+    x[:, 1:] = (x[:, 1:] - x[:, 1:].mean(0)) / x[:, 1:].std(0)
+    return x
+
+
 def tiny(seed: int) -> list[KeywordBatch]:
-    batch, _ = simulate_pooled(
+    batch, _ = simulate_words(
         np.random.default_rng([seed, 1]),
         3,
         coefficients=np.array([0.2, 0.8]),
@@ -107,7 +123,7 @@ def moments(q: CorpusGlobal, locals_: Sequence[Any]) -> tuple[FloatArray, FloatA
 def recovery_error(seed: int) -> float:
     """Largest distance of a coefficient from the truth, the rate and kappa not given exactly."""
     w = typical_coefficients(4, RATE)
-    batch, truth = simulate_pooled(
+    batch, truth = simulate_words(
         np.random.default_rng([seed, 2]), 1500, coefficients=w, mean_words=30.0
     )
     done = fit(CorpusProbit(truth.keyword_rate), [batch])
@@ -134,7 +150,7 @@ def case(name: str, made: Any) -> Case:
     return Case(
         name=name,
         model=made,
-        calibration=calibration_keywords.CORPUS
+        calibration=calibration_keywords.ITEMS
         if not plain
         else "The row whose rate is read off the labels has the pipeline's defaults.",
         batches=batches,

@@ -1,4 +1,4 @@
-"""The rows of phrases: with words and the rate read off, and alone with the rate as a fact."""
+"""The rows of phrases: the rate estimated from the labels, and given as a fact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vbmodels.testing.extremes import Extremes
 MEAN_PHRASES = 23.0
 
 
-def both() -> Keyphrases:
+def estimated() -> Keyphrases:
     return Keyphrases()
 
 
@@ -29,7 +29,7 @@ def told() -> Keyphrases:
     """kappa and the rates are facts."""
     fact = CorpusProbit(0.4, length_exponent=1.0)
     alone = CorpusProbit(length_exponent=1.0)
-    return Keyphrases(fact, False, alone, per_document=RATE * MEAN_PHRASES)
+    return Keyphrases(fact, alone, per_document=RATE * MEAN_PHRASES)
 
 
 def batches(seed: int, parts: int) -> list[PhraseBatch]:
@@ -42,26 +42,18 @@ def tiny(seed: int) -> list[PhraseBatch]:
 
 
 def coordinates(model: Keyphrases) -> Coordinates:
-    """Those of the published regressions; the scorer's are held: they are features."""
-
-    def published(q: PhraseGlobal) -> list[tuple[str, CorpusGlobal]]:
-        pairs = (("words", q.words), ("phrases", q.phrases))
-        return [(name, one) for name, one in pairs if one is not None]
+    """Those of the phrases' regression; the scorer's are held: they are features."""
 
     def free(one: CorpusGlobal) -> FloatArray:
         return np.flatnonzero(CorpusProbit().prior(one)[1] > 0.0)
 
     def to_vector(q: PhraseGlobal) -> FloatArray:
-        return np.concatenate([one.theta[:, free(one)].ravel() for _, one in published(q)])
+        return q.phrases.theta[:, free(q.phrases)].ravel()
 
     def from_vector(q: PhraseGlobal, vector: FloatArray) -> PhraseGlobal:
-        at = 0
-        for name, one in published(q):
-            theta = one.theta.copy()
-            size = len(theta) * len(free(one))
-            theta[:, free(one)] = vector[at : at + size].reshape(len(theta), -1)
-            q, at = replace(q, **{name: replace(one, theta=theta)}), at + size
-        return q
+        theta = q.phrases.theta.copy()
+        theta[:, free(q.phrases)] = vector.reshape(len(theta), -1)
+        return replace(q, phrases=replace(q.phrases, theta=theta))
 
     return Coordinates(to_vector=to_vector, from_vector=from_vector)
 
@@ -78,12 +70,12 @@ def recovery_error(seed: int) -> float:
     """Distance of the own feature's slope from its truth, the rate given."""
     batch, truth = drawn(np.random.default_rng([seed, 2]), 800, mean_words=20.0)
     mean = truth.sum() / batch.words.n_documents
-    q = fit(Keyphrases(per_document=mean, with_words=False), [batch]).q
+    q = fit(Keyphrases(per_document=mean), [batch]).q
     return float(abs(q.phrases.mean[1] - 0.8))
 
 
 def case(name: str, made: Any) -> Case:
-    plain = made is both
+    plain = made is estimated
     return Case(
         name=name,
         model=made,
@@ -99,8 +91,8 @@ def case(name: str, made: Any) -> Case:
             plain="it has no compiled loops: NumPy is all",
             infinite=frozenset(
                 f"{at}{one}.scale"
-                for one in ("scorer", "words", "phrases")
-                for at in ("", "q.", "scorer.q.", "words.q.", "phrases.q.")
+                for one in ("scorer", "phrases")
+                for at in ("", "q.", "scorer.q.", "phrases.q.")
             )
             | {"scale"},
         ),
@@ -125,4 +117,4 @@ def case(name: str, made: Any) -> Case:
     )
 
 
-CASES = [case("phrases", both), case("phrases_told", told)]
+CASES = [case("phrases", estimated), case("phrases_told", told)]

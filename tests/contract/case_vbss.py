@@ -127,7 +127,7 @@ class Hooks:
         precision = f.curvature[d] * np.eye(len(y)) + f.precision[d] * p
         if self.model.form == "mean_field":
             precision = np.diag(np.diag(precision))
-        hidden, seen = (f.hidden[w], y) if self.model.per_word else (f.hidden[[d]], [y.sum()])
+        hidden, seen = f.hidden[[d]], [y.sum()]
         alpha_1, alpha_2 = self.model.alpha_prior
         return {
             "theta": stats.multivariate_normal(f.theta[w], np.linalg.inv(precision)),
@@ -213,10 +213,7 @@ class Hooks:
             weight = 0.5 * weight * stats.beta.pdf(alpha, *model.alpha_prior)
             shown = (1 - alpha)[:, None] * p[:, None]
             grid = np.where(y, shown, 1 - shown)
-            if model.per_word:
-                value = (grid.transpose(0, 2, 1) @ weight).prod(1)
-            else:
-                value = grid.prod(-1) @ weight
+            value = grid.prod(-1) @ weight
             total += float(np.log(value.mean()))
         return total
 
@@ -329,5 +326,4 @@ def case(name: str, **options: Any) -> Case:
 CASES = [
     case("vbss full covariance", form="full"),
     case("vbss mean field", form="mean_field"),
-    case("vbss alpha per word", form="full", per_word=True),
 ]

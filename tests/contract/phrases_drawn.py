@@ -12,7 +12,7 @@ from tests.contract import ends
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.simulate import simulate_pooled, take_documents, typical_coefficients
+from vbmodels.keywords.simulate import simulate_words, take_documents, typical_coefficients
 
 RATE = 0.2
 
@@ -30,7 +30,7 @@ def drawn(
 
     A word of a known phrase counts as known, as in the pipeline.
     """
-    words, _ = simulate_pooled(
+    words, _ = simulate_words(
         rng, documents, coefficients=typical_coefficients(2), mean_words=mean_words
     )
     x = words.x[:, 1:]

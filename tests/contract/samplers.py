@@ -22,13 +22,10 @@ from vbmodels.features.batch import feature_batch
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP
 from vbmodels.features.simulate import simulate_table
-from vbmodels.keywords.pooled import PooledVBSS
-from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.published.bss import BSS
 from vbmodels.keywords.published.bss_gibbs import bss
 from vbmodels.keywords.published.gibbs import gibbs
 from vbmodels.keywords.published.vbss import VBSS
-from vbmodels.keywords.simulate import simulate_pooled, typical_coefficients
 from vbmodels.testing.draws import CHAINS, Chains, Draws, course, visits
 from vbmodels.variants.published import gibbs as rvd2
 from vbmodels.variants.published.difference_gibbs import Sampler, sample_rates
@@ -66,26 +63,6 @@ DOCUMENTS = (
         thins=False,
     ),
 )
-
-
-# Keywords, the corpus.
-
-
-def of_corpus(warmup: int, draws: int, thin: int) -> Chains:
-    batch, _ = simulate_pooled(
-        np.random.default_rng(0), 12, coefficients=typical_coefficients(3, 0.3), mean_words=10.0
-    )
-    found = pooled_gibbs(
-        PooledVBSS(keyword_rate=0.3, document_precision=1.0), batch, np.random.default_rng(0),
-        chains=CHAINS, draws=draws, warmup=warmup, thin=thin, keep_documents=True,
-    )  # fmt: skip
-    kept = {"w": found.coefficients, "alpha": found.alpha, "a": found.intercept}
-    # Observed words are keywords in every sweep that counts; the mean is over all of these.
-    summaries = {"probability of observed words": (found.keyword[batch.y], 1.0)}
-    return Chains(kept=kept, summaries=summaries)  # type: ignore[arg-type]
-
-
-CORPUS = (Draws(name="pooled gibbs", run=of_corpus),)
 
 
 # Rates.

@@ -125,7 +125,9 @@ def test_keywords(tmp_path):
     texts, known, complete = data.documents()
     columns = {"doc_id": [f"d{i}" for i in range(len(texts))], "tokens": texts, "keywords": known,
                "complete": complete}  # fmt: skip
-    run = piped("keywords", columns, tmp_path, "stem=none", "stop_words=false", "min_count=1")
+    run = piped(
+        "keywords", columns, tmp_path, "unit=word", "stem=none", "stop_words=false", "min_count=1"
+    )
     found = KeywordExtractor(stop_words=None, n_partitions=2, random_state=0)
     found.fit(pa.table(columns))
     posterior = table(run, "posterior/parameters.parquet")

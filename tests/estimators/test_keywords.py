@@ -30,17 +30,14 @@ def fitted(given):
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
-@pytest.mark.parametrize("precision", [None, 2.0])
-def test_fit_transform_keeps_the_known_keywords(given, partitions, precision):
+def test_fit_transform_keeps_the_known_keywords(given, partitions):
     texts, known = given
-    model = "corpus" if precision is None else "pooled"
-    asked = extractor(n_partitions=partitions, document_precision=precision, model=model)
-    chosen = asked.fit_transform(texts, known)
+    chosen = extractor(n_partitions=partitions).fit_transform(texts, known)
     assert [set(k) <= set(c) for k, c in zip(known, chosen, strict=True)] == [True] * len(texts)
     table = pa.table({"tokens": texts, "keywords": known, "doc_id": list(map(str, range(40)))})
     told = extractor().fit_transform(table)
     assert told["doc_id"].to_pylist() == table["doc_id"].to_pylist()
-    if precision is None and partitions == 1:
+    if partitions == 1:
         assert told["keywords"].to_pylist() == chosen
 
 
@@ -90,20 +87,14 @@ def test_scores_of_the_users_own_are_heard():
 
 
 def test_options_must_go_together(given):
-    with pytest.raises(ValueError, match="document_precision goes with model pooled"):
-        extractor(document_precision=2.0).fit(*given)
-    with pytest.raises(ValueError, match="keyword_rate_range both say the rate"):
-        extractor(keyword_rate_range=(0.1, 0.3)).fit(*given)
-    with pytest.raises(ValueError, match="two shares between 0 and 1, the lower one first"):
-        KeywordExtractor(keyword_rate_range=(0.3, 0.1)).fit(*given)
-    with pytest.raises(ValueError, match="keyword_rate_sd says how unsure keyword_rate is"):
-        KeywordExtractor(keyword_rate_sd=0.3).fit(*given)
+    with pytest.raises(ValueError, match="rate_sd is the uncertainty of a given rate"):
+        KeywordExtractor(rate_sd=0.3).fit(*given)
 
 
-def test_a_rate_that_is_not_given_is_read_off_the_labels(given):
+def test_a_rate_that_is_not_given_is_estimated_from_the_labels(given):
     found = KeywordExtractor(stop_words=None).fit(*given)
     assert 0.02 < found.keyword_rate_ < 0.9
-    sure = KeywordExtractor(stop_words=None, keyword_rate_range=(0.19, 0.21)).fit(*given)
+    sure = KeywordExtractor(stop_words=None, keyword_rate=0.2, rate_sd=0.02).fit(*given)
     assert abs(sure.keyword_rate_ - 0.2) < 0.005
 
 

@@ -50,7 +50,9 @@ def test_a_stop_at_a_few_writes(name, kind, tmp_path):
 
 
 def test_a_stop_at_a_few_writes_of_phrases(tmp_path):
-    made = journeys.set_out("keywords", "fit", tmp_path, str(tmp_path), unit="both", max_iter=60)
+    made = journeys.set_out(
+        "keywords", "fit", tmp_path, str(tmp_path), unit="phrase", keyword_rate=None, max_iter=60
+    )
     stop_at(made, random.Random(SEED).sample(moments(made), EACH))
 
 
@@ -85,7 +87,9 @@ def test_a_stop_at_every_write(name, kind, tmp_path):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", journeys.JOURNEYS)
 def test_a_stop_at_every_write_of_phrases(kind, tmp_path):
-    made = journeys.set_out("keywords", kind, tmp_path, str(tmp_path), unit="both", max_iter=60)
+    made = journeys.set_out(
+        "keywords", kind, tmp_path, str(tmp_path), unit="phrase", keyword_rate=None, max_iter=60
+    )
     stop_at(made, moments(made))
 
 

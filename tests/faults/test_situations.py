@@ -13,10 +13,10 @@ from distributed import Client
 
 from flows.engine.dask import ClusterError, connect
 from flows.engine.fit import run_fit
+from tests.contract.toy import Groups
 from tests.faults.models import Greedy, job, store_corpus
 from tests.faults.processes import ROOT, Deployment
 from vbmodels.core.state import from_bytes
-from vbmodels.keywords.batch import KeywordBatch
 
 
 def refused(address, pattern):
@@ -161,12 +161,12 @@ def test_a_worker_that_joins_later_with_another_source_is_found_out(tmp_path, ur
 
 
 def test_a_partition_that_kills_workers_is_named(tmp_path):
-    """The partition with the most documents asks for 4 GB where a worker may have 600 MB."""
+    """The partition with the most groups takes 4 GB where a worker may have 600 MB."""
     urls = store_corpus(tmp_path / "data", partitions=8, seed=9)
-    documents = [from_bytes(Path(url).read_bytes(), KeywordBatch).n_documents for url in urls]
-    assert documents.count(max(documents)) == 1
-    guilty = documents.index(max(documents))
-    model = Greedy(documents=max(documents), nbytes=4 << 30)
+    groups = [len(from_bytes(Path(url).read_bytes(), Groups).y) for url in urls]
+    assert groups.count(max(groups)) == 1
+    guilty = groups.index(max(groups))
+    model = Greedy(groups=max(groups), nbytes=4 << 30)
     task = job(urls, tmp_path, "run", model=model)
     made = Deployment(tmp_path / "cluster", DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1")
     try:

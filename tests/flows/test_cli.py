@@ -19,7 +19,7 @@ from flows.cli.printing import print_json
 from flows.data import storage
 from flows.data.runs import open_run
 
-RATE = ("--set", "keyword_rate=0.3")
+RATE = ("--set", "unit=word", "--set", "keyword_rate=0.3")
 
 
 def run(capsys, *arguments):
@@ -70,13 +70,14 @@ def fitted(simulated, tmp_path_factory):
 def test_a_run_leaves_what_it_promises(fitted):
     place, record = open_run(str(fitted))
     assert sorted(os.listdir(place.root)) == [
-        "ask", "keywords", "phrases", "posterior", "report.html", "run.json", "trace.parquet",
+        "ask", "keywords", "posterior", "report.html", "run.json", "trace.parquet",
     ]  # fmt: skip
     assert (record.rows_read, record.rows_kept, record.partitions) == (150, 150, 4)
     assert record.converged
     table = pa.concat_tables(storage.read_table(place.table("keywords", i)) for i in range(4))
     assert table.column_names == [
-        "doc_id", "term", "probability", "observed", "selected", "rank",
+        "doc_id", "term", "surface", "stem", "words", "probability", "observed", "selected", "rank",
+        "position", "occurrences",
     ]  # fmt: skip
     probability = table["probability"].to_numpy()
     observed, selected = (table[c].to_numpy(zero_copy_only=False) for c in ("observed", "selected"))
@@ -92,9 +93,12 @@ def test_a_run_leaves_what_it_promises(fitted):
     assert np.all(np.diff(trace) >= -1e-9 * np.abs(trace[1:]))
 
 
-@pytest.mark.parametrize("model", ["full", "mean_field", "as_printed", "ss", "textrank"])
-def test_every_form_runs(simulated, tmp_path, capsys, model):
-    options = ("--set", f"model={model}", "--max-iter", "30", "--json")
+@pytest.mark.parametrize(
+    "form", ["model=vbss", "model=vbss inference=mean_field", "model=ss", "model=textrank"]
+)
+def test_every_form_runs(simulated, tmp_path, capsys, form):
+    given = [word for option in form.split() for word in ("--set", option)]
+    options = (*given, "--max-iter", "30", "--json")
     code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", *options)
     assert code == 0
     assert json.loads(out)["rows_kept"] == 150
@@ -104,10 +108,9 @@ def test_every_form_runs(simulated, tmp_path, capsys, model):
     "options",
     [
         ("model=bss",),
-        ("model=full", "inference=gibbs"),
-        ("model=pooled", "inference=gibbs", "keyword_rate=0.3"),
+        ("model=vbss", "inference=gibbs"),
     ],
-    ids=["bss", "full", "pooled"],
+    ids=["bss", "vbss"],
 )
 def test_samplers_run_and_say_how_well_they_mixed(tmp_path, capsys, options):
     source = written(tmp_path, documents(4))
@@ -122,18 +125,13 @@ def test_settings_must_go_together(tmp_path, capsys):
     options = ("--set", "model=ss", "--set", "inference=gibbs")
     code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
     assert code == 2
-    assert "model ss has no sampler" in err
-    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "keyword_rate_sd=.3")
+    assert "model ss has no inference of its own, found inference gibbs" in err
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "rate_sd=.3")
     assert code == 2
-    assert "keyword_rate_sd says how unsure keyword_rate is: give that too" in err
-    options = ("--set", "keyword_rate_range=[0.4,0.2]")
-    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
+    assert "rate_sd is the uncertainty of a given rate: give the rate too" in err
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "keyword_rate=.3")
     assert code == 2
-    assert "two shares between 0 and 1, the lower one first, found 0.4 and 0.2" in err
-    options = ("--set", "document_precision=2")
-    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
-    assert code == 2
-    assert "document_precision goes with model pooled, found model corpus" in err
+    assert "keyword_rate is a share of words: it goes with unit word; give keyphrases" in err
 
 
 def test_json_is_one_object_and_nothing_else(simulated, tmp_path, capsys):
@@ -180,23 +178,16 @@ def test_show_and_check(fitted, simulated, capsys):
 def test_help_lists_every_setting(capsys):
     code, out, _ = run(capsys, "keywords", "--help")
     assert code == 0
-    for name in ("keyword_rate", "fdr", "window", "damping", "min_count", "stem", "language"):
+    for name in ("keyword_rate", "fdr", "unit", "keyphrases", "min_count", "stem", "language"):
         assert name in out
 
 
 def test_an_unknown_rate_is_said(simulated, tmp_path, capsys):
     code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t")
     assert code == 0
-    assert "false discovery rate is not reliable: rate read off the labels (" in out
+    assert "false discovery rate is not reliable: the rate (" in out
     report = next((tmp_path / "t" / "runs").glob("*/report.html")).read_text()
-    assert "How many words are keywords" in report
-
-
-def test_the_pooled_model_cannot_tell_the_rate(simulated, tmp_path, capsys):
-    options = ("--set", "model=pooled")
-    code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", *options)
-    assert code == 0
-    assert "false discovery rate is not reliable: the share of the words that are keywords" in out
+    assert "How many phrases are keyphrases" in report
 
 
 @pytest.mark.parametrize(
@@ -337,9 +328,7 @@ def test_an_interrupted_run_leaves_the_target_and_goes_on(simulated, tmp_path, c
     (tmp_path / "latest.json").write_text('{"run_id": "old"}')
     options = [
         "--set",
-        "keyword_rate=0.3",
-        "--set",
-        "model=pooled",  # of more sweeps
+        "model=vbss",  # of more sweeps
         "--set",
         "tol=1e-14",
         "--partitions",

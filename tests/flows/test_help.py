@@ -149,11 +149,12 @@ def test_a_typo_gets_what_was_meant(capsys, tmp_path):
 def test_a_percentage_is_read_or_explained(capsys, tmp_path):
     from flows.keywords.settings import KeywordSettings
 
-    assert load(KeywordSettings, None, ["keyword_rate=35%", "fdr= 5 %"]).keyword_rate == 0.35
+    given = load(KeywordSettings, None, ["unit=word", "keyword_rate=35%", "fdr= 5 %"])
+    assert (given.keyword_rate, given.fdr) == (0.35, 0.05)
     config = tmp_path / "c.yaml"
     config.write_text("fdr: 12.5%\n")
     assert load(KeywordSettings, str(config), []).fdr == 0.125
-    code, _, err = run(capsys, "keywords", "a", "b", "--set", "window=35%")
+    code, _, err = run(capsys, "keywords", "a", "b", "--set", "max_words=35%")
     assert (code, "a percentage is read where a share is asked for" in err) == (2, True)
     code, _, err = run(capsys, "keywords", "a", "b", "--set", "fdr=120%")
     assert (code, "less than 1, found 1.2" in err) == (2, True)
@@ -191,7 +192,7 @@ def test_completion_knows_commands_and_settings():
 
     assert "keywords" in complete("keyw").split()
     assert complete("keywords", "a", "b", "--set", "keyword_ra").split() == [
-        "keyword_rate=", "keyword_rate_sd=", "keyword_rate_range=",
+        "keyword_rate=",
     ]  # fmt: skip
 
 

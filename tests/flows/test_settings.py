@@ -17,9 +17,9 @@ def faults_of(*args, **kwargs):
 
 def test_the_last_one_wins(tmp_path):
     config = tmp_path / "c.yaml"
-    config.write_text("fdr: 0.2\nwindow: 3\nseed: 1\n")
-    found = load(KeywordSettings, str(config), ["window=4", "seed=2"], seed=5)
-    assert (found.fdr, found.window, found.seed) == (0.2, 4, 5)
+    config.write_text("fdr: 0.2\nask: 3\nseed: 1\n")
+    found = load(KeywordSettings, str(config), ["ask=4", "seed=2"], seed=5)
+    assert (found.fdr, found.ask, found.seed) == (0.2, 4, 5)
 
 
 def test_json_is_a_config_too(tmp_path):
@@ -29,10 +29,10 @@ def test_json_is_a_config_too(tmp_path):
 
 
 def test_every_fault_is_listed_at_once():
-    found = faults_of(None, ["fdr=2", "windoww=3", "min_count=x"])
+    found = faults_of(None, ["fdr=2", "per_documentt=3", "min_count=x"])
     assert len(found) == 3
     assert any("fdr" in line and "less than 1" in line and "found 2" in line for line in found)
-    assert any("windoww" in line and "did you mean window?" in line for line in found)
+    assert any("per_documentt" in line and "did you mean per_document?" in line for line in found)
 
 
 def test_an_assignment_without_equals_is_refused():
@@ -145,7 +145,7 @@ def test_defaults_of_a_config_may_be_merged(tmp_path):
 def test_numbers_are_finite(value):
     with pytest.raises(InputError, match="finite number"):
         load(ExpertSettings, None, [f"tau={value}"])
-    assert "finite number" in faults_of(None, [f"document_precision={value}"])[0]
+    assert "finite number" in faults_of(None, [f"keyphrases={value}"])[0]
 
 
 @pytest.mark.parametrize("limit", ["foo", "-1GiB", "", "0", "12", "100MiB", "4 Gib per", "1iB"])

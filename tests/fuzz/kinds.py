@@ -27,7 +27,7 @@ from tests.flows.variants.variant_files import write_bam, write_fasta, write_she
 
 ROWS = {"keywords": 12, "bags": 14, "variants": 24, "features": 30, "experts": 40}
 SETTINGS = {
-    "keywords": {"max_iter": 60, "keyword_rate": 0.3},
+    "keywords": {"max_iter": 60, "keyphrases": 4.0},
     "bags": {"model": "vmmic", "max_iter": 3},
     "variants": {"max_iter": 2},
     "features": {"max_iter": 61, "n_features": 2},
@@ -42,8 +42,8 @@ TABLES = {
 }
 MIXED = 60
 CONFIG = """fdr: 0.1
-keyword_rate: 0.3
-window: 2
+keyphrases: 4
+ask: 2
 language: english
 max_iter: 3
 partitions: 2

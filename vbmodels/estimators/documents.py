@@ -18,7 +18,7 @@ import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import N_FOLDS, build_batch, fold_of, label_rates
+from vbmodels.keywords.features import N_FOLDS, Elsewhere, build_batch, fold_of, label_rates
 from vbmodels.keywords.phrase_mates import in_phrases
 
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
@@ -109,16 +109,15 @@ class ReadDocuments:
 
     def batch(self, corpus: Corpus, window: int, damping: float) -> KeywordBatch:
         """Make graphs and features with a corpus's counts."""
-        vocabulary = sorted(set(self.stems))
         none = np.zeros(N_FOLDS, np.int64)
         documents, labels = (
-            np.array([counts.get(stem, none) for stem in vocabulary]).reshape(-1, N_FOLDS)
+            np.array([counts.get(stem, none) for stem in self.stems]).reshape(-1, N_FOLDS)
             for counts in (corpus.documents, corpus.labels)
         )
+        tokens = self.tokens
         return build_batch(
-            self.tokens,
-            documents,
-            labels,
+            tokens,
+            Elsewhere.of(documents, labels, tokens.fold[tokens.document_of_word]),
             corpus.n_documents,
             corpus.rates,
             window=window,

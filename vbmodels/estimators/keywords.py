@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
-from vbmodels.core.options import option
+from vbmodels.core.options import option, share
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.columns import NamedColumns, by_our_names
@@ -37,10 +37,10 @@ from vbmodels.estimators.given_documents import (
 from vbmodels.estimators.tables import is_frame, like, values_of
 from vbmodels.estimators.weights import without_weights
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.chosen import least_bin, model_of, over_corpus, selected
-from vbmodels.keywords.corpus_selection import Histogram
+from vbmodels.keywords.corpus import CorpusProbit
+from vbmodels.keywords.corpus_selection import Histogram, select_above
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.options import KeywordOptions, conflict
+from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.selection import word_ranks
 
 OF_DOCUMENTS = "every document counts once; leave out documents that should not count"
@@ -61,33 +61,17 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     Parameters
     ----------
     fdr
-        Level of the Bayesian false discovery rate of the selected words.
-    fdr_scope
-        What it is counted over: "new" (the words that were not given) or "all" selected words,
-        where known keywords count as true (the papers' rule).
-    threshold
-        Where it holds: over the documents together ("corpus"; "auto" is the same here) or in
-        each of them ("document").
+        Level of the Bayesian false discovery rate of the selected words that were not given, over
+        all documents together.
     select
         "fdr", or "best_f": the words of the largest expected F, whatever the level.
     per_document
         Most new words that are selected in a document; None: no limit.
-    model
-        "corpus": with the number of keywords that a document of its length has; "pooled": with
-        a share of listed keywords of each document's own.
     keyword_rate
         Share of candidate words that are keywords; None: from documents marked complete and,
-        roughly, from the labels ("pooled": from complete documents alone).
-    keyword_rate_sd
-        How unsure that share is: standard deviation of its logarithm; 0 takes it for a fact.
-    keyword_rate_range
-        In place of ``keyword_rate``: two shares that it lies between, nine times in ten. "corpus"
-        alone.
-    length_exponent
-        How the number of keywords grows with a document's number of words; None: as the labels
-        say. "corpus" alone.
-    document_precision
-        Precision of an intercept of each document; None: there is none. "pooled" alone.
+        roughly, from the labels.
+    rate_sd
+        Uncertainty of that share: standard deviation of its logarithm; 0 = exact.
     window
         Largest distance, in words, that counts as co-occurrence.
     damping
@@ -114,7 +98,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     feature_names_
         Names of the features of a word.
     keyword_rate_
-        Share of words that are keywords; NaN where "pooled" does not know it.
+        Share of words that are keywords.
 
     Examples
     --------
@@ -125,6 +109,10 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     [['cat'], ['dog']]
     """
 
+    window: int = option(
+        WINDOW, "Largest distance, in words, that counts as co-occurrence.", ge=1, le=50
+    )
+    damping: float = share(DAMPING, "Damping of TextRank.")
     min_count: int = option(1, "Least occurrences of a candidate in its document.", ge=1)
     stop_words: Any = parameter("english", [StrOptions({"english"}), list, None])
     stemmer: Any = parameter(None, [callable, None])
@@ -181,8 +169,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         self._validate_params()
         found, ours = [], self._ours(X)
         for read, batch in self._fit(given_documents(ours, y, complete, ids, scores)):
-            local = self.model_.local_step(self.q_, batch, None)
-            found.append((read, batch, self.model_.probabilities(self.q_, batch, local)))
+            found.append((read, batch, self.model_.probabilities(self.q_, batch, None)))
         return self._given_back(X, self._words(ours, ids, found))
 
     def _fit(self, given: GivenDocuments) -> list[tuple[ReadDocuments, KeywordBatch]]:
@@ -193,7 +180,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         if sentence := conflict(self):
             raise ValueError(sentence)
         self._corpus, self._names = count_terms(parts), frozenset(given.names)
-        model = model_of(self)
+        model = CorpusProbit(keyword_rate=self.keyword_rate, keyword_rate_sd=self.rate_sd)
         batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
         q = self._run(model, batches)
         self.feature_names_ = FEATURE_NAMES
@@ -332,11 +319,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     ) -> dict[str, Any]:
         """Return all words of the partitions with their probabilities."""
         names = column_of(X, "doc_id") if ids is None else values_of(ids)
-        least = None
-        if over_corpus(self):
-            parts = (Histogram.of(p, b.y, b.offsets, self.per_document) for _, b, p in found)
-            least = least_bin(self, reduce(add, parts))
-        chosen = [selected(self, p, batch.y, batch.offsets, least) for _, batch, p in found]
+        parts = (Histogram.of(p, b.y, b.offsets, self.per_document) for _, b, p in found)
+        least = reduce(add, parts).least(self.select, self.fdr)
+        chosen = [select_above(p, b.y, b.offsets, least, self.per_document) for _, b, p in found]
         return {
             "ids": names or list(range(length_of(X))),
             "document": np.concatenate([r.kept[b.document_of_word] for r, b, _ in found]),

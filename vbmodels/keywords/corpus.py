@@ -12,19 +12,9 @@ delta_d = 0, and they say nothing. A word that is not listed is a keyword with p
 theta = (w, log pi, kappa) is fitted to the mode of the penalised log-likelihood, a partition
 giving its value, gradient and information: by Fisher scoring of w while far away, with pi and
 kappa held (far from the mode rate and constant are one direction, along which whole steps fail),
-by Newton's steps of all from where they promise less than `NEAR` nats, and from less than `CHORD`
-on by gradients with the last information, asked only of points whose search goes on. Steps are
-halved until the objective does not fall; one that would move log pi by more than `FARTHEST` moves
-it so far, and w along the ridge with it. Some features look at labels, so it is a
-pseudo-likelihood.
-
-Where there are labels enough the first search looks at a tenth of the documents, one fold, and
-its end is where that of all begins: some three standard errors away (an estimate from a tenth has
-sqrt(10) times those of all), which a few of Newton's steps remove. There, too, a search of all
-documents begins with ten times the information of this tenth, which errs by some percent and so
-leaves a thousandth of what the first step promises; the next point's is that of all, and is kept
-from where a step promises less than `CHORD_LABELS` nats for each known keyword: the information
-turns by the root of twice that, one or two percent.
+by Newton's steps of all from where they promise less than `NEAR` nats. Steps are halved until the
+objective does not fall; one that would move log pi by more than `FARTHEST` moves it so far, and w
+along the ridge with it. Some features look at labels, so it is a pseudo-likelihood.
 
 1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
    rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
@@ -39,6 +29,7 @@ densities of (w, kappa) at the nodes; the first passes in silence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -48,13 +39,9 @@ from scipy.special import ndtri
 from vbmodels.core.ascent import search
 from vbmodels.core.moments import Moments
 from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
+from vbmodels.core.state import BoolArray, FloatArray, State, Stats
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus_likelihood import (
-    GRADIENT,
-    INFORMATION,
-    NOTHING,
-    SAMPLED,
     Listing,
     keyword_probability,
     likelihood,
@@ -62,10 +49,7 @@ from vbmodels.keywords.corpus_likelihood import (
     moments,
     predictors,
 )
-from vbmodels.keywords.features import N_FOLDS
 from vbmodels.keywords.lengths import CountLaw, Lengths
-from vbmodels.keywords.pooled import FEWEST_COMPLETE, FEWEST_DOCUMENTS
-from vbmodels.keywords.pooled_restart import change_of_scale
 from vbmodels.keywords.rate import (
     GIVEN,
     HIGHEST,
@@ -83,17 +67,11 @@ NEAR = 100.0
 """Rise in nats that Fisher's steps promise where Newton's take over."""
 FARTHEST = 0.5
 """Most that one step moves log pi by."""
-SETTLED, READ, BEGUN = 1e-10, 1e-4, 0.5
-"""Rise in nats that a whole step still promises where a search ends: at the nodes, where the
-labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
-CHORD, SLOW = 0.1, 0.01
-"""A point's information is not made anew where a step promises less than this rise in nats, and
-less than this share of the last rise."""
-CHORD_LABELS = 2e-4
-"""As `CHORD`, for each known keyword, where a search begins in a tenth of the documents."""
-SAMPLE_FOLD = 0
-SAMPLE_LABELS = 100
-"""Known keywords for each coefficient from which on a search begins in a tenth of the documents."""
+SETTLED, READ = 1e-10, 1e-4
+"""Rise in nats that a whole step still promises where a search ends: at the nodes, and where the
+labels' shape is read, which takes that step unseen."""
+FEWEST_DOCUMENTS, FEWEST_COMPLETE = 100, 20
+"""Documents, and complete ones, from which on a false discovery rate may be relied on."""
 PLENTY = 100
 """Known keywords for each coefficient from which on w is taken for known where its labels are: what
 it leaves open moves eta by some half of a percent."""
@@ -138,11 +116,6 @@ class CorpusGlobal(State):
         What tells the rate.
     n_documents, n_complete
         Documents fitted, and those of them whose keywords are all known.
-    sampled
-        Whether partitions look at the documents of one fold alone, to begin with.
-    wanted
-        [K] what partitions return of each point of a trial; see `likelihood`. None: all of every
-        one.
     """
 
     phase: str
@@ -157,8 +130,6 @@ class CorpusGlobal(State):
     sources: RateSources
     n_documents: int
     n_complete: int
-    sampled: bool = False
-    wanted: IntArray | None = None
 
     @property
     def mean(self) -> FloatArray:
@@ -198,14 +169,11 @@ class CorpusCursor(Cursor):
         [K] of it that is tried next.
     done
         [K] whether the point's search has ended.
-    wanted
-        [K] what is asked of each point next; None: all of every one.
     """
 
     step: FloatArray | None = None
     share: FloatArray | None = None
     done: BoolArray | None = None
-    wanted: IntArray | None = None
 
     @property
     def over(self) -> bool:
@@ -230,8 +198,6 @@ class CorpusProbit:
         Prior sd of the constant and of every other coefficient.
     labels_sd
         What the labels' shape errs by in log pi, beyond its standard error.
-    begins_small
-        Whether a search with many labels begins in a tenth of the documents.
     likely_rate
         Where the search for log pi begins if nothing tells it; None: at a vague guess.
     """
@@ -244,7 +210,6 @@ class CorpusProbit:
     constant_sd: float = 10.0
     coefficient_sd: float = 1.0
     labels_sd: float = LABELS_SD
-    begins_small: bool = False
     likely_rate: float | None = None
 
     def __post_init__(self) -> None:
@@ -293,7 +258,6 @@ class CorpusProbit:
             n_documents=observed.n_documents,
             n_complete=observed.n_complete,
         )
-        q = replace(q, sampled=self._begins_small(q))
         if sources.speaking:
             rate = float(np.exp(min(sources.combined()[0], HIGHEST)))
         else:
@@ -306,10 +270,6 @@ class CorpusProbit:
         if sources.exact:
             return self._at_nodes(replace(q, theta=start[None]))
         return replace(q, theta=start[None], credibility=np.array([law.credibility(rate)]))
-
-    def _begins_small(self, q: CorpusGlobal) -> bool:
-        """Whether labels are enough for a tenth of the documents to tell where to begin."""
-        return self.begins_small and q.law.listed >= SAMPLE_LABELS * len(q.location)
 
     def restart(
         self, observed: CorpusObserved, before: CorpusGlobal, rng: np.random.Generator
@@ -345,12 +305,7 @@ class CorpusProbit:
             credibility=np.array([q.law.credibility(rate) for rate in np.exp(log_rate)]),
             expected=not known,
             information=np.zeros((len(weights), p, p)),
-            wanted=self._first(q, len(weights)),
         )
-
-    def _first(self, q: CorpusGlobal, points: int) -> IntArray | None:
-        """Return what the first pass of a search of all documents asks of its points."""
-        return np.full(points, SAMPLED) if self._begins_small(q) and not q.sampled else None
 
     def prior(self, q: CorpusGlobal) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance [P + 2] of theta's prior; a variance of 0 holds it.
@@ -376,21 +331,10 @@ class CorpusProbit:
 
         ``beside`` [W, P'] are features that the batch does not have.
         """
-        tenth = batch.fold == SAMPLE_FOLD
-        w, shares = np.ascontiguousarray(q.theta[:, :-2]), self.listings(q, batch)
-
-        def of(wanted: IntArray | None, documents: BoolArray | None) -> CorpusStats:
-            return CorpusStats(
-                *likelihood(
-                    batch, q.location, q.scale, w, shares, q.expected, beside, wanted, documents
-                )
-            )
-
-        if q.sampled or q.wanted is None or not (some := q.wanted == SAMPLED).any():
-            return of(q.wanted, tenth if q.sampled else None)
-        found = of(np.where(some, GRADIENT, q.wanted), None)
-        bend = N_FOLDS * of(np.where(some, INFORMATION, NOTHING), tenth).information
-        return replace(found, information=found.information + bend)
+        w = np.ascontiguousarray(q.theta[:, :-2])
+        return CorpusStats(
+            *likelihood(batch, q.location, q.scale, w, self.listings(q, batch), q.expected, beside)
+        )
 
     def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
         """Return which share of its keywords each document lists at every point."""
@@ -439,8 +383,6 @@ class CorpusProbit:
 
     def unfinished(self, q: CorpusGlobal) -> str | None:
         """Say so while the rate is being read off the labels."""
-        if q.sampled:
-            return "the search for its start was going on"
         return "the keyword rate was being read off the labels" if q.phase == LABELS else None
 
     # The search; see `vbmodels.core.ascent`.
@@ -456,36 +398,21 @@ class CorpusProbit:
     def _begun(self, q: CorpusGlobal, stats: CorpusStats, number: int) -> CorpusCursor:
         steps, promised = self._steps(q, stats)
         far = q.expected and bool(promised.max() > NEAR)
-        rough = q.wanted is not None
-        q = replace(self._informed(q, stats), expected=far, wanted=None)
+        q = replace(self._informed(q, stats), expected=far)
         done = promised < _settled(q)
-        wanted = _wanted(done, far | rough | (promised > self._chord(q)))
-        return CorpusCursor(
-            q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)), done, wanted
-        )
-
-    def _chord(self, q: CorpusGlobal) -> float:
-        """Return the rise in nats below which the last information serves."""
-        if q.sampled or not self._begins_small(q):
-            return CHORD
-        return max(CHORD, CHORD_LABELS * q.law.listed)
+        return CorpusCursor(q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)), done)
 
     def shown(self, at: CorpusCursor) -> Step | None:
         """Show the second phase, which ends with its searches."""
-        silent = at.q.sampled or at.q.phase == LABELS
-        return None if silent else Step.at(at, at.over)
+        return None if at.q.phase == LABELS else Step.at(at, at.over)
 
     def ask(self, at: CorpusCursor) -> CorpusGlobal:
         """Ask for the trials of the searches that go on, or for the nodes."""
         q: CorpusGlobal = at.q
         if at.over:
             assert at.step is not None
-            q = replace(q, theta=q.theta + at.step)
-            if q.sampled:
-                q = replace(q, sampled=False, expected=False)
-                return replace(q, wanted=self._first(q, len(q.theta)))
-            return self._at_nodes(self._read_off(q))
-        return replace(q, theta=q.theta + _tried(at), wanted=at.wanted)
+            return self._at_nodes(self._read_off(replace(q, theta=q.theta + at.step)))
+        return replace(q, theta=q.theta + _tried(at))
 
     def _read_off(self, q: CorpusGlobal) -> CorpusGlobal:
         """Add what the labels' shape says of the rate."""
@@ -500,13 +427,11 @@ class CorpusProbit:
     def take(self, at: CorpusCursor, asked: CorpusGlobal, stats: CorpusStats) -> CorpusCursor:
         """Take or halve each trial, or begin the searches at the nodes."""
         number = at.number + 1
-        if (asked.phase, asked.sampled) != (at.q.phase, at.q.sampled):
+        if asked.phase != at.q.phase:
             return self._begun(asked, stats, number)
         assert at.step is not None
         assert at.share is not None
         assert at.done is not None
-        if asked.wanted is not None:
-            stats = _joined(stats, at.stats, asked.wanted)
         before, after = self.values(at.q, at.stats), self.values(asked, stats)
         risen = after >= before - ROUNDING * np.maximum(1.0, np.abs(before))
         risen |= at.done
@@ -523,10 +448,8 @@ class CorpusProbit:
         share = np.where(risen, 1.0, 0.5 * at.share)
         idle = risen & (after - before < settled)
         done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
-        anew = ~risen | (promised > self._chord(q)) | (promised > SLOW * (after - before))
-        wanted = _wanted(done, anew)
         q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
-        return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done, wanted)
+        return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done)
 
     # Answers.
 
@@ -604,11 +527,12 @@ def average(q: CorpusGlobal, batch: KeywordBatch, by_node: FloatArray) -> FloatA
     return np.where(batch.y, 1.0, q.weights @ by_node)
 
 
-RATE_OF_LABELS = (
-    "the rate will be read off the labels, roughly: set keyword_rate, or mark at least "
-    f"{FEWEST_COMPLETE} documents whose keywords are all known as complete"
-)
-"""What `doubts` will say, with figures, of a fit that nothing tells the rate."""
+def rate_of_labels(rate: str = "keyword_rate") -> str:
+    """Return what `doubts` will say, with figures, of a fit without a given rate."""
+    return (
+        f"the rate will be estimated from the labels, roughly: set {rate}, or mark at least "
+        f"{FEWEST_COMPLETE} documents whose keywords are all known as complete"
+    )
 
 
 def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
@@ -639,15 +563,7 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
 
 def _settled(q: CorpusGlobal) -> float:
     """Return the rise in nats below which a search of ``q`` ends."""
-    if q.sampled:
-        return BEGUN
     return READ if q.phase == LABELS else SETTLED
-
-
-def _wanted(done: BoolArray, anew: BoolArray) -> IntArray:
-    """Return what is asked of every point next: nothing, its gradient, or its information too."""
-    wanted: IntArray = np.where(done, NOTHING, np.where(anew, INFORMATION, GRADIENT))
-    return wanted
 
 
 def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:
@@ -674,19 +590,6 @@ def _step(
     return step
 
 
-def _joined(new: CorpusStats, old: CorpusStats, wanted: IntArray) -> CorpusStats:
-    """Return what was wanted of each point, and what was known of it before."""
-    least = (GRADIENT, GRADIENT, INFORMATION)
-    return CorpusStats(
-        *(
-            np.where((wanted >= level).reshape(-1, *[1] * (one.ndim - 1)), one, before)
-            for level, one, before in zip(
-                least, vars(new).values(), vars(old).values(), strict=True
-            )
-        )
-    )
-
-
 def _tried(at: CorpusCursor) -> FloatArray:
     """Return the step [K, P + 2] that is tried next; none where a search has ended."""
     assert at.step is not None
@@ -694,3 +597,36 @@ def _tried(at: CorpusCursor) -> FloatArray:
     assert at.done is not None
     tried: FloatArray = np.where(at.done, 0.0, at.share)[:, None] * at.step
     return tried
+
+
+def change_of_scale(
+    before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray]
+) -> FloatArray:
+    """Return A [P, P] from (location, scale) before and after; column 0 is the constant.
+
+    Coefficients belong to standardised features: with the slope of a raw feature kept, w' = A w. A
+    feature that is constant before or after (of infinite scale) keeps its coefficient.
+    """
+    (location, scale), (new_location, new_scale) = before, after
+    change = np.eye(len(scale))
+    varies = np.isfinite(scale) & np.isfinite(new_scale)
+    varies[0] = False
+    change[varies, varies] = new_scale[varies] / scale[varies]
+    change[0, varies] = (new_location - location)[varies] / scale[varies]
+    return change
+
+
+def coefficient_table(
+    model: CorpusProbit, q: CorpusGlobal, names: Sequence[str]
+) -> tuple[tuple[str, float, float], ...]:
+    """Return (name, mean, sd) of every coefficient, for features of unit variance.
+
+    Raises
+    ------
+    ValueError
+        If the number of names is not the number of coefficients.
+    """
+    if len(names) != len(q.mean):
+        raise ValueError(f"expected {len(q.mean)} names, one a coefficient, got {len(names)}")
+    sd = np.sqrt(np.diag(model.posterior_covariance(q)))
+    return tuple((n, float(m), float(s)) for n, m, s in zip(names, q.mean, sd, strict=True))

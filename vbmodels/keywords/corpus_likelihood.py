@@ -40,9 +40,6 @@ from vbmodels.keywords.lengths import CountLaw
 MOST_LISTED = float(np.log(0.97))
 SHARPNESS = 8.0
 BLOCK_WORDS = 4096
-NOTHING, GRADIENT, INFORMATION, SAMPLED = range(4)
-"""What may be asked of a point. ``SAMPLED``: the information of a tenth of the documents, times
-ten, beside the gradient of all; it stands last, as checkpoints hold the others by their numbers."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,6 @@ def likelihood(
     shares: list[Listing],
     expected: bool,
     beside: FloatArray | None = None,
-    wanted: IntArray | None = None,
     documents: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-likelihood [K], gradient [K, P + 2] and minus its Hessian [K, P + 2, P + 2].
@@ -101,19 +97,11 @@ def likelihood(
         Whether Fisher's information stands in the Hessian's place: it is never indefinite.
     beside
         [W, P'] further columns of the features; None where the batch has all.
-    wanted
-        [K] `NOTHING`, `GRADIENT` (and the value) or `INFORMATION` (all), but not `SAMPLED`: what
-        is not wanted of a point is zero, and its time is saved. None: all of every point.
     documents
         [D] whose words are looked at; None: all.
     """
-    size = w.shape[1] + 2
-    gradient, whole = np.zeros((len(w), size)), np.zeros((len(w), size, size))
-    values = np.zeros(len(w))
-    wanted = np.full(len(w), INFORMATION) if wanted is None else wanted
-    live = np.flatnonzero(wanted > NOTHING)
-    bent = wanted[live] == INFORMATION
-    w, shares, points = w[live], [shares[i] for i in live], len(live)
+    size, points = w.shape[1] + 2, len(w)
+    gradient, whole = np.zeros((points, size)), np.zeros((points, size, size))
     # A constant feature has an infinite scale, and no part in anything.
     used = np.flatnonzero(np.isfinite(scale))
     places, room = np.append(used, [size - 2, size - 1]), -len(used) % 4 + len(used)
@@ -129,15 +117,14 @@ def likelihood(
     pass_kernels.add_sums(
         *_parts(batch), _further(batch, beside), location, 1.0 / scale, seen, used, own, batch.y,
         batch.document_of_word, log_delta, np.exp(log_delta), -np.expm1(log_delta), slopes,
-        expected, bent, value, slope, across, level, level_bend, square,
+        expected, value, slope, across, level, level_bend, square,
     )  # fmt: skip
     by_w = slice(0, len(used))
     found = np.zeros((points, len(places)))
     information = np.zeros((points, len(places), len(places)))
     for i, share in enumerate(shares):
         found[i, :-2], found[i, -2:] = slope[i, by_w], level[i] @ share.slopes
-    for i in np.flatnonzero(bent).tolist():
-        bend, share = information[i], shares[i]
+        bend = information[i]
         lower = np.tril(square[i, by_w, by_w])
         bend[:-2, :-2] = lower + np.tril(lower, -1).T
         bend[-2:, :-2] = across[i, :, by_w]
@@ -145,10 +132,9 @@ def likelihood(
         bend[-2:, -2:] = share.slopes.T @ (level_bend[i][:, None] * share.slopes)
         if not expected:
             bend[-2:, -2:] += np.tensordot(level[i], share.bends, 1)
-    values[live] = value
-    gradient[live[:, None], places] = found
-    whole[live[:, None, None], places[:, None], places] = information
-    return values, gradient, whole
+    gradient[:, places] = found
+    whole[:, places[:, None], places] = information
+    return value, gradient, whole
 
 
 def _parts(batch: KeywordBatch) -> tuple[NDArray[Any], ...]:

@@ -72,7 +72,7 @@ def add_weighted(x, weight, total):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_sums(kind, place, start, short, long, plain, values, beside, location, inverse, rows,
-             columns, w, y, document, log_delta, delta, hidden, slopes, expected, bent, value,
+             columns, w, y, document, log_delta, delta, hidden, slopes, expected, value,
              slope, across, level, level_bend, square):  # fmt: skip
     """Add a partition's sums at K points.
 
@@ -86,8 +86,8 @@ def add_sums(kind, place, start, short, long, plain, values, beside, location, i
         [W] of the partition: whether listed, number of the document.
     log_delta, delta, hidden, slopes
         [K, D], and [K, D, 2], of the listing at each point; see `corpus_kernels`.
-    expected, bent
-        Whether Fisher's information is asked for, and [K] at which points any is.
+    expected
+        Whether Fisher's information takes the Hessian's place.
     value, slope, across, level, level_bend, square
         [K], [K, Q], [K, 2, Q], [K, D], [K, D], [K, Q, Q] to be added to: log-likelihood, its
         gradient by w, minus its second derivatives by (log pi, kappa) and w, the documents'
@@ -111,10 +111,9 @@ def add_sums(kind, place, start, short, long, plain, values, beside, location, i
             )
             by_document(word, where, slopes[i], level[i], level_bend[i])
             add_weighted(x, word[SCORE, :here], slope[i])
-            if bent[i]:
-                add_weighted(x, word[CROSS, :here], across[i, 0])
-                add_weighted(x, word[CROSS + 1, :here], across[i, 1])
-                add_product(x, word[BEND, :here], square[i])
+            add_weighted(x, word[CROSS, :here], across[i, 0])
+            add_weighted(x, word[CROSS + 1, :here], across[i, 1])
+            add_product(x, word[BEND, :here], square[i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import logit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
-from vbmodels.keywords.selection import word_ranks
+from vbmodels.keywords.selection import select_new_by_fdr, word_ranks
 
 BINS = 4096
 LARGEST = 16.0
@@ -54,15 +54,12 @@ class Histogram(Stats):
     ----------
     words, false
         [BINS] their number and their sum of 1 - r.
-    known
-        Words that were known.
     hopes
         Sum of r over all new words, also those that may not be selected.
     """
 
     words: IntArray
     false: FloatArray
-    known: int
     hopes: float
 
     @classmethod
@@ -79,24 +76,24 @@ class Histogram(Stats):
         return cls(
             np.bincount(bins, minlength=BINS).astype(np.int64),
             np.bincount(bins, 1.0 - r, BINS).astype(np.float64),
-            int(observed.sum()),
             float(probability[~observed].sum()),
         )
 
-    def least_by_fdr(self, level: float, with_known: bool = False) -> int:
+    def least(self, select: str, level: float) -> int:
+        """Return the lowest bin that is selected by "best_f", or by "fdr" at a level."""
+        return self.least_by_f() if select == "best_f" else self.least_by_fdr(level)
+
+    def least_by_fdr(self, level: float) -> int:
         """Return the lowest bin whose words are selected; BINS where none are.
 
         Parameters
         ----------
         level
-            Largest expected share of false ones among the selected.
-        with_known
-            Whether known words count among them, as true.
+            Largest expected share of false ones among the new selected words.
         """
         words = np.cumsum(self.words[::-1])[::-1]
         false = np.cumsum(self.false[::-1])[::-1]
-        counted = words + (self.known if with_known else 0)
-        allowed = (words > 0) & (false <= level * counted)
+        allowed = (words > 0) & (false <= level * words)
         return int(np.argmax(allowed)) if allowed.any() else BINS
 
     def least_by_f(self) -> int:
@@ -131,3 +128,11 @@ def select_above(
     """
     may = eligible(probability, observed, offsets, most)
     return observed | (may & (bins_of(probability) >= least))
+
+
+def select_in_documents(
+    probability: FloatArray, observed: BoolArray, offsets: IntArray, level: float, most: int | None
+) -> BoolArray:
+    """Return known words and, in each document, as many new ones as ``level`` allows [W]."""
+    chosen = select_new_by_fdr(probability, observed, offsets, level)
+    return chosen & (observed | eligible(probability, observed, offsets, most))

@@ -7,16 +7,16 @@ word's own label. Since x uses y, the models' likelihood is a pseudo-likelihood.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords import graph_kernels, selection_kernels
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.graph import cooccurrences, system_matrix
@@ -84,10 +84,37 @@ def fold_of(doc_id: str) -> int:
     return int.from_bytes(blake2b(doc_id.encode(), digest_size=8).digest(), "big") % N_FOLDS
 
 
+@dataclass(frozen=True)
+class Elsewhere(State):
+    """What the corpus says of the candidates of a partition.
+
+    Parameters
+    ----------
+    frequency
+        [W] documents of the corpus that have the candidate; 0 where it is in no counts.
+    documents, labels
+        [W] documents of folds other than its document's that have it, and in which it is known.
+    """
+
+    frequency: IntArray
+    documents: IntArray
+    labels: IntArray
+
+    @classmethod
+    def of(cls, documents: IntArray, labels: IntArray, fold: IntArray) -> Self:
+        """Return what counts by fold [W, N_FOLDS] say of candidates of documents of folds [W].
+
+        A fold of -1 is that of a document outside of the counts: no fold is its own.
+        """
+        rows, inside = np.arange(len(fold)), fold >= 0
+        total, own = documents.sum(axis=1), np.where(inside, documents[rows, fold], 0)
+        known = labels.sum(axis=1) - np.where(inside, labels[rows, fold], 0)
+        return cls(total, total - own, known)
+
+
 def build_batch(
     tokens: DocumentTokens,
-    documents: IntArray,
-    labels: IntArray,
+    elsewhere: Elsewhere,
     n_documents: int,
     rates: FloatArray,
     *,
@@ -103,9 +130,8 @@ def build_batch(
     ----------
     tokens
         The partition's candidate words.
-    documents, labels
-        [V, N_FOLDS] documents of each fold in which the term is a candidate, and in which
-        it is an observed keyword.
+    elsewhere
+        [W] counts of the words in the corpus.
     n_documents
         Documents of the whole corpus.
     rates
@@ -122,11 +148,10 @@ def build_batch(
     """
     graphs = _graphs(tokens, window, self_loops, break_at_sentences)
     folds = tokens.fold[tokens.document_of_word]
-    frequency = documents.sum(axis=1)[tokens.term]
     tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
-    idf = np.log((1.0 + n_documents) / (1.0 + frequency)) + 1.0
+    idf = np.log((1.0 + n_documents) / (1.0 + elsewhere.frequency)) + 1.0
     rank, affinities, reach, neighbours = _graph_features(graphs, damping, own_labels)
-    phraseness = keyphraseness(documents[tokens.term], labels[tokens.term], folds, rates)
+    phraseness = keyphraseness(elsewhere.documents, elsewhere.labels, rates[folds])
     columns = (
         np.ones(tokens.n_words),
         np.log(tf),
@@ -171,34 +196,20 @@ def label_rates(documents: IntArray, labels: IntArray) -> FloatArray:
     return (y + 1.0) / (n + 2.0)
 
 
-def keyphraseness(
-    documents: IntArray, labels: IntArray, fold: IntArray, rates: FloatArray
-) -> FloatArray:
-    """How much more often than others a word is an observed keyword elsewhere [W].
+def keyphraseness(documents: IntArray, labels: IntArray, rho: FloatArray) -> FloatArray:
+    """How much more often than others a candidate is an observed keyword elsewhere [W].
 
     log((Y_w + 3 rho) / (N_w + 3) / rho), with Y_w the label count and N_w the document
-    count of the word in the folds other than its document's. A word of an unknown fold
-    (-1, a document outside of the counts) takes all folds. 0 for a word that no other fold
+    count of the candidate in the folds other than its document's; 0 for one that no other fold
     has.
 
     Parameters
     ----------
     documents, labels
-        [W, N_FOLDS] counts of each word's term.
-    fold
-        [W] fold of the word's document.
-    rates
-        [N_FOLDS + 1] rho; see `label_rates`.
+        [W] N_w and Y_w; see `Elsewhere`.
+    rho
+        [W] label rate of these folds; see `label_rates`.
     """
-    rows = np.arange(len(fold))
-    inside = fold >= 0
-    n = documents.sum(axis=1) - np.where(inside, documents[rows, fold], 0)
-    y = labels.sum(axis=1) - np.where(inside, labels[rows, fold], 0)
-    return keyphraseness_elsewhere(n, y, rates[fold])
-
-
-def keyphraseness_elsewhere(documents: IntArray, labels: IntArray, rho: FloatArray) -> FloatArray:
-    """Return `keyphraseness` of counts [W] over other folds, whose label rates are rho [W]."""
     ratio: FloatArray = np.log((labels + SMOOTHING * rho) / (documents + SMOOTHING) / rho)
     return ratio
 
@@ -321,7 +332,7 @@ def _place_features(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray]:
     """First position, log(1 + tokens before it), and spread, sd of the positions / length.
 
     The logarithm tells a title from an abstract from a body; with the plain share of the
-    document the pooled model's F on papers is .015 lower, and the same on abstracts.
+    document F on papers is .015 lower, and the same on abstracts.
     """
     size = tokens.n_words
     first = np.full(size, np.iinfo(np.int64).max)

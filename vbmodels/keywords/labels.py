@@ -17,14 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from vbmodels.core.expfam import Beta, TruncatedNormal
-from vbmodels.core.special import trigamma
+from vbmodels.core.expfam import TruncatedNormal
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-SETTLED = 1e-12
-MOST_STEPS = 200
-MOST_LOG_ODDS = 700.0
 
 
 @dataclass(frozen=True)
@@ -67,52 +63,3 @@ def per_document(values: FloatArray, offsets: IntArray) -> FloatArray:
         return np.zeros(0)
     sums: FloatArray = np.add.reduceat(values, offsets[:-1])
     return sums
-
-
-def settle_detection(
-    log_odds: FloatArray,
-    unlisted: BoolArray,
-    offsets: IntArray,
-    prior_a: FloatArray,
-    b: FloatArray,
-    log_c: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Find each document's joint optimum of q(alpha_d) and the weights r of q(z).
-
-    Coordinate ascent alternates a = A_d + sum r(c) and log c = E[log alpha | Beta(a, b)];
-    its fixed point is the root of one increasing function of log c in each document, which
-    Newton steps find in a few rounds. Where the slope is small the plain step is taken.
-
-    Parameters
-    ----------
-    log_odds
-        [W] log Phi(eta) - log Phi(-eta).
-    unlisted
-        [W] whether the word counts: y = 0, in a document that is not complete.
-    offsets
-        [D + 1] the documents' words.
-    prior_a, b
-        [D] A_d, and B_d + k_d.
-    log_c
-        [D] the start.
-
-    Returns
-    -------
-    log_c, a
-        [D] each.
-    """
-    sizes = np.diff(offsets)
-    # Odds against: infinite for a word that does not count, so that its r is 0.
-    against = np.where(unlisted, np.exp(-np.clip(log_odds, -MOST_LOG_ODDS, MOST_LOG_ODDS)), np.inf)
-    for _ in range(MOST_STEPS):
-        c = np.repeat(np.exp(log_c), sizes)
-        r = c / (c + against)
-        a = prior_a + per_document(r, offsets)
-        miss = Beta(a, b).mean_log - log_c
-        curve = trigamma(a) - trigamma(a + b)
-        slope = 1.0 - curve * per_document(r - r * r, offsets)
-        step = np.where(slope > 0.05, miss / np.maximum(slope, 0.05), miss)
-        log_c = np.minimum(log_c + step, 0.0)
-        if not np.any(np.abs(step) > SETTLED * np.maximum(1.0, np.abs(log_c))):
-            break
-    return log_c, a

@@ -98,13 +98,3 @@ def labels_source(
     """
     own = max(UNEVEN_SD, labels_sd) if credibility > UNEVEN else labels_sd
     return log_rate + LABELS_SHIFT, float(np.hypot(se, own))
-
-
-def range_of(low: float, high: float) -> tuple[float, float]:
-    """Return the rate and the sd of its logarithm of someone sure at 90 % of low to high.
-
-    >>> rate, sd = range_of(0.2, 0.45)
-    >>> round(rate, 3), round(sd, 3)
-    (0.3, 0.246)
-    """
-    return float(np.sqrt(low * high)), float(np.log(high / low) / 3.3)

@@ -1,4 +1,4 @@
-"""Words of documents drawn from pooled VBSS, with the truth beside them."""
+"""Words of documents drawn from a probit regression over the corpus, with their truth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPREADS = (1.0, 2.5, 7.0, 0.1)
 
 
 @dataclass(frozen=True)
-class PooledTruth(State):
+class WordsTruth(State):
     """What the words were drawn from.
 
     Parameters
@@ -26,15 +26,12 @@ class PooledTruth(State):
         [P] w, for features of mean 0 and variance 1; the first is the constant.
     alpha
         [D] probability that a keyword of document d is not listed; 0 where complete.
-    intercept
-        [D] a_d.
     keyword
         [W] y*, whether the word is a keyword.
     """
 
     coefficients: FloatArray
     alpha: FloatArray
-    intercept: FloatArray
     keyword: BoolArray
 
     @property
@@ -43,7 +40,7 @@ class PooledTruth(State):
         return float(self.keyword.mean())
 
 
-def simulate_pooled(
+def simulate_words(
     rng: np.random.Generator,
     n_documents: int,
     *,
@@ -51,11 +48,12 @@ def simulate_pooled(
     mean_words: float = 40.0,
     mean_alpha: float = 0.7,
     concentration: float = 20.0,
-    intercept_sd: float = 0.0,
     n_complete: int = 0,
     correlation: float = 0.3,
-) -> tuple[KeywordBatch, PooledTruth]:
-    """Draw documents from the model of `vbmodels.keywords.pooled`.
+) -> tuple[KeywordBatch, WordsTruth]:
+    """Draw documents of which each lists a share of its keywords at random.
+
+    eta = x'w, y* = 1(eta + e > 0), e ~ N(0, 1), P(y = 1 | y* = 1) = 1 - alpha_d.
 
     Parameters
     ----------
@@ -69,8 +67,6 @@ def simulate_pooled(
         Mean words of a document; at least 2 are drawn (2 + Poisson).
     mean_alpha, concentration
         alpha_d ~ Beta(concentration mean_alpha, concentration (1 - mean_alpha)).
-    intercept_sd
-        Standard deviation of a_d.
     correlation
         Correlation of any two features.
     """
@@ -80,9 +76,10 @@ def simulate_pooled(
     shared = rng.standard_normal((total, 1))
     own = rng.standard_normal((total, p - 1))
     features = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * own
-    intercept = intercept_sd * rng.standard_normal(n_documents)
-    eta = coefficients[0] + features @ coefficients[1:] + np.repeat(intercept, sizes)
-    keyword = eta + rng.standard_normal(total) > 0.0
+    eta = coefficients[0] + features @ coefficients[1:]
+    # The first draws are of no use: published figures were measured on the others.
+    noise = rng.standard_normal(n_documents + total)[n_documents:]
+    keyword = eta + noise > 0.0
     alpha = rng.beta(concentration * mean_alpha, concentration * (1 - mean_alpha), n_documents)
     complete = np.arange(n_documents) < n_complete
     alpha[complete] = 0.0
@@ -100,7 +97,7 @@ def simulate_pooled(
         edge_count=np.zeros(0),
         edge_offsets=np.zeros(n_documents + 1, dtype=np.int64),
     )
-    return batch, PooledTruth(coefficients, alpha, intercept, keyword)
+    return batch, WordsTruth(coefficients, alpha, keyword)
 
 
 def typical_coefficients(n_features: int, keyword_rate: float = 0.25) -> FloatArray:

@@ -11,12 +11,13 @@ from numpy.testing import assert_array_equal
 
 from flows.faults import InputError
 from flows.keywords.check import check_documents
-from flows.keywords.counts import reduce_counts
-from flows.keywords.documents import build, prepare
+from flows.keywords.counts import Rows, added
+from flows.keywords.documents import prepare as prepared_of
 from flows.keywords.languages import stop_words
 from flows.keywords.text import OTHER, Normaliser, TextOptions
 from flows.keywords.tokens import tokenise
 from flows.keywords.told import MAX_NAMED, Report, Told
+from tests.flows.keywords.one_corpus import features_of, words_of
 from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS
 from vbmodels.keywords.graph import adjacency
 
@@ -34,8 +35,12 @@ def table(**columns):
     return pa.table(columns)
 
 
+def prepare(documents, options):
+    return prepared_of(documents, options, False)
+
+
 def words(prepared, what="stem"):
-    return prepared.words[what].to_pylist()
+    return words_of(prepared)[what].to_pylist()
 
 
 def test_raw_text_is_split_tagged_and_titled():
@@ -115,7 +120,7 @@ def test_minimum_count_follows_the_length_unless_it_is_set():
 
 def test_rare_words_close_up_before_the_graph_is_made():
     p = prepare(table(tokens=[["aa", "xx", "yy", "bb", "aa", "bb"]]), TextOptions(min_count=2))
-    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1, window=1)
+    (b,) = features_of(p, window=1)
     assert_array_equal(b.adjacency(0), adjacency(np.array([0, 1, 0, 1]), 2, window=1))
     assert_array_equal(p.tokens.position, [0, 3, 4, 5])
 
@@ -147,14 +152,14 @@ def test_documents_without_candidates_are_named_and_leave_no_trace():
     assert p.report.without_words == Told(3, ("d0", "d2", "d3"))
     assert words(p, "doc_id") == ["d1"]
     assert_array_equal(p.tokens.complete, [True])
-    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 4)
+    (b,) = features_of(p, documents=4)
     assert b.n_documents == 1
     assert np.isfinite(b.x).all()
 
 
 def test_a_partition_in_which_nothing_is_left():
     p = prepare(table(text=["Of the."]), TextOptions())
-    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1)
+    (b,) = features_of(p, documents=1)
     assert b.n_documents == 0
     assert b.x.shape == (0, len(FEATURE_NAMES))
 
@@ -181,7 +186,7 @@ def test_a_document_of_20000_words_is_cut_to_its_most_frequent():
     rarest = f"w{rank.max()}"
     assert rarest in counts
     assert min(c for w, c in counts.items() if w != rarest) >= max(left_out)
-    assert np.isfinite(build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1).x).all()
+    assert np.isfinite(features_of(p)[0].x).all()
 
 
 def test_other_languages_are_not_tagged():
@@ -221,7 +226,7 @@ def test_reports_add_and_name_only_the_first():
 def test_partitions_travel_between_processes():
     p = prepare(table(text=[TITLED]), TextOptions())
     again = pickle.loads(pickle.dumps(p))
-    assert again.words == p.words
+    assert words_of(again) == words_of(p)
     assert pickle.loads(pickle.dumps(TextOptions(min_count=2))) == TextOptions(min_count=2)
 
 
@@ -280,13 +285,10 @@ def test_the_partitioning_changes_no_feature_of_real_abstracts(abstracts):
     )
     whole = prepare(documents, TextOptions())
     parts = [prepare(documents.slice(i, 70), TextOptions()) for i in range(0, 300, 70)]
-    counts = reduce_counts([whole.counts])
-    again = reduce_counts([p.counts for p in reversed(parts)])
-    assert counts.terms == again.terms
-    x = build(whole.tokens, whole.vocabulary, counts, 300).x
-    assert_array_equal(
-        x, np.concatenate([build(p.tokens, p.vocabulary, again, 300).x for p in parts])
-    )
+    again = added([Rows.of(p.counts["words"]) for p in reversed(parts)])
+    assert again.table.equals(added([Rows.of(whole.counts["words"])]).table)
+    x = features_of(whole)[0].x
+    assert_array_equal(x, np.concatenate([b.x for b in features_of(*parts)]))
     assert np.isfinite(x).all()
     assert (x[:, 1:-3].std(axis=0) > 0).all()  # the user has given no scores
 
@@ -308,7 +310,7 @@ def test_the_users_scores_reach_the_words_with_their_stem():
     assert check_documents([(0, documents)], "file")[0].found.faults() == []
     prepared = prepare(documents, TextOptions(tag=False))
     found = dict(zip(
-        zip(prepared.words["doc_id"].to_pylist(), prepared.words["stem"].to_pylist(), strict=True),
+        zip(words(prepared, "doc_id"), words(prepared), strict=True),
         prepared.tokens.score, strict=True,
     ))  # fmt: skip
     assert found["a", "graph"] == 0.7

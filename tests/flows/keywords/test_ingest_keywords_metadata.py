@@ -6,10 +6,10 @@ from importlib.metadata import Distribution
 import pytest
 
 from flows.keywords.check import check_documents
-from flows.keywords.counts import reduce_counts
-from flows.keywords.documents import build, prepare
+from flows.keywords.documents import prepare
 from flows.keywords.metadata import installed_packages, plain_text, split_keywords
 from flows.keywords.text import TextOptions
+from tests.flows.keywords.one_corpus import features_of
 
 MARKDOWN = """# pkg
 
@@ -137,9 +137,7 @@ def test_this_environment_can_be_fitted():
     names = documents["doc_id"].to_pylist()
     assert {"numpy", "pyarrow", "pytest"} <= set(names)
     assert check_documents([(0, documents)], "the environment")[0].found.faults() == []
-    prepared = prepare(documents, TextOptions(min_count=1))
-    batch = build(
-        prepared.tokens, prepared.vocabulary, reduce_counts([prepared.counts]), len(documents)
-    )
+    prepared = prepare(documents, TextOptions(min_count=1), False)
+    (batch,) = features_of(prepared, documents=len(documents))
     assert batch.n_documents > 0.9 * len(documents)
     assert batch.y.sum() > 50

@@ -14,12 +14,11 @@ from flows.keywords.settings import KeywordSettings
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
 from vbmodels.core.state import from_bytes
-from vbmodels.keywords.corpus import PLENTY
-from vbmodels.keywords.phrases.model import PhraseGlobal
+from vbmodels.keywords.corpus import PLENTY, CorpusGlobal
 
 
 def run(source, target, **options):
-    settings = KeywordSettings(**{"partitions": 3, "fdr": 0.2, **options})
+    settings = KeywordSettings(**{"unit": "word", "partitions": 3, "fdr": 0.2, **options})
     outcome = launch("keywords", str(source), str(target), settings, ComputeSettings(), None, False)
     return open_run(str(target)), outcome
 
@@ -44,7 +43,7 @@ def test_labelling_what_is_asked_for_settles_the_rate(simulated, tmp_path):
     assert asked.settles.iloc[0] > asked.settles.iloc[-1] > 0.0
     for row in asked.head(3).itertuples():
         own = words[words.doc_id == row.doc_id]
-        assert (row.words, row.known) == (len(own), own.observed.sum())
+        assert (row.candidates, row.known) == (len(own), own.observed.sum())
         assert row.expected == pytest.approx(own.probability.sum())
     with open(outcome["report"]) as page:
         assert "Documents worth labelling next" in page.read()
@@ -70,9 +69,9 @@ def test_what_is_asked_for_is_told_by_integrated_probabilities(simulated, tmp_pa
     """With few labels the expected numbers are those of the published table, not of the mode."""
     documents = pq.read_table(simulated).slice(0, 40)
     pq.write_table(documents, tmp_path / "few.parquet")
-    (place, record), _ = run(tmp_path / "few.parquet", tmp_path / "few", unit="both", ask=40)
-    q = from_bytes(storage.read_bytes(f"{place.root}/posterior/q.npz"), PhraseGlobal)
-    assert q.words.law.listed < PLENTY * len(q.words.location)
+    (place, record), _ = run(tmp_path / "few.parquet", tmp_path / "few", ask=40)
+    q = from_bytes(storage.read_bytes(f"{place.root}/posterior/q.npz"), CorpusGlobal)
+    assert q.law.listed < PLENTY * len(q.location)
     words = words_of(place, record)
     expected = words.groupby("doc_id").probability.sum()
     asked = storage.read_table(place.table("ask", 0)).to_pandas()
@@ -81,6 +80,6 @@ def test_what_is_asked_for_is_told_by_integrated_probabilities(simulated, tmp_pa
 
 
 def test_nothing_is_asked_where_nobody_wants_to_know(simulated, tmp_path):
-    for options in ({"ask": 0}, {"model": "pooled", "keyword_rate": 0.3, "max_iter": 5}):
+    for options in ({"ask": 0}, {"model": "textrank", "ask": 5}):
         (place, _), _ = run(simulated, tmp_path / str(len(options)), **options)
         assert not storage.exists(place.table("ask", 0))

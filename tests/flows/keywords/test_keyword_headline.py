@@ -19,37 +19,31 @@ def simulated(tmp_path_factory):
     return pipeline_named("keywords").simulate(str(tmp_path_factory.mktemp("documents")), 200, 2)[0]
 
 
-@pytest.fixture(scope="module", params=["default", "all"])
-def done(request, simulated, tmp_path_factory):
-    scope = {} if request.param == "default" else {"fdr_scope": request.param}
-    settings = KeywordSettings(keyword_rate=0.35, fdr=0.2, partitions=2, **scope)
+@pytest.fixture(scope="module")
+def done(simulated, tmp_path_factory):
+    settings = KeywordSettings(unit="word", keyword_rate=0.35, fdr=0.2, partitions=2)
     target = str(tmp_path_factory.mktemp("target"))
     outcome = launch("keywords", simulated, target, settings, ComputeSettings(), None, False)
     place, record = open_run(target)
     table = pa.concat_tables(storage.read_table(place.table("keywords", i)) for i in range(2))
     documents = storage.read_table(simulated)
     gold = dict(zip(documents["doc_id"].to_pylist(), documents["gold"].to_pylist(), strict=True))
-    return request.param, outcome["lines"][0], record.results, table.to_pandas(), gold
+    return outcome["lines"][0], record.results, table.to_pandas(), gold
 
 
 def test_the_headline_gives_the_share_that_is_expected_to_be_false(done):
-    scope, headline, results, words, _ = done
+    headline, results, words, _ = done
     new = words[words.selected & ~words.observed]
     share = float(np.mean(1.0 - new.probability))
     assert results["found"] == len(new) > 100
     assert results["expected_false_share"] == pytest.approx(share)
     assert f"{len(new):,} new keywords" in headline
     assert f"the model expects {share:.1%} to be false" in headline
-    if scope == "default":
-        assert share <= 0.2
-        assert "together" not in headline
-    else:  # known words paid for false ones
-        assert share > 0.2
-        assert "(fdr 0.2 is over known and new ones together)" in headline
+    assert share <= 0.2
 
 
 def test_known_keywords_prove_no_precision(done):
-    _, _, results, words, gold = done
+    _, results, words, gold = done
     new = words[~words.observed]
     true = np.array([t in set(gold[d]) for d, t in zip(new.doc_id, new.term, strict=True)])
     chosen = new.selected.to_numpy()
@@ -58,12 +52,12 @@ def test_known_keywords_prove_no_precision(done):
 
 
 def test_a_run_that_finds_nothing_shows_what_comes_next(simulated, tmp_path):
-    settings = KeywordSettings(keyword_rate=0.35, fdr=1e-9, partitions=2)
+    settings = KeywordSettings(unit="word", keyword_rate=0.35, fdr=1e-9, partitions=2)
     launch("keywords", simulated, str(tmp_path), settings, ComputeSettings(), None, False)
     place, record = open_run(str(tmp_path))
     assert record.results["found"] == 0
     page = storage.read_bytes(place.file("report.html")).decode()
-    assert "No unknown word was selected (fdr=1e-09, select=fdr)" in page
+    assert "No unknown word was selected (select=fdr, fdr=1e-09)" in page
     assert "Most frequent new keywords" not in page
     words = pa.concat_tables(storage.read_table(place.table("keywords", i)) for i in range(2))
     words = words.to_pandas()

@@ -19,16 +19,14 @@ DOCUMENT = np.array([True, False, False]), np.ones((3, 3)) - np.eye(3)
 
 def largest(monkeypatch, model, draws):
     """The R-hat that is told where a sampler's parameters have these draws."""
-    found = SimpleNamespace(
-        keyword=np.zeros(3), probability=np.zeros(3), diagnose=lambda: diagnose(draws)
-    )
-    for name in ("pooled_gibbs", "bss", "gibbs"):
+    found = SimpleNamespace(probability=np.zeros(3), diagnose=lambda: diagnose(draws))
+    for name in ("bss", "gibbs"):
         monkeypatch.setattr(keyword_models, name, lambda *_, **__: found)
     settings = KeywordSettings(model=model, inference="gibbs")
     return keyword_models.sample(settings, batch_of([DOCUMENT]), 0)[1]
 
 
-@pytest.mark.parametrize("model", ["pooled", "bss", "full"])
+@pytest.mark.parametrize("model", ["bss", "vbss"])
 def test_r_hat_is_that_of_the_parameters_that_vary(monkeypatch, model):
     draws = np.random.default_rng(0).standard_normal((4, 50, 2))
     draws[:, :, 1] = 0.1
@@ -43,9 +41,9 @@ def test_r_hat_is_that_of_the_parameters_that_vary(monkeypatch, model):
 
 def test_chains_that_stand_apart_are_warned_of():
     one = KeywordSummary(
-        documents=1, words=3, observed=1, selected=1, expected_false=0.0, terms=Counter(),
+        documents=1, candidates=3, observed=1, selected=1, expected_false=0.0, terms=Counter(),
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
     )  # fmt: skip
-    found = report([one], [], KeywordSettings(model="pooled", inference="gibbs"), {}, ())
+    found = report(None, None, [one], KeywordSettings(model="bss"))
     assert found.results["r_hat"] is None
     assert "chains disagree (largest R-hat inf" in found.warnings[0]

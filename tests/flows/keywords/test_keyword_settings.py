@@ -3,44 +3,63 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
-from flows.faults import InputError
 from flows.keywords.codes import CODES
 from flows.keywords.languages import languages
 from flows.keywords.settings import KeywordSettings
+from flows.settings import RunSettings
 from flows.settings.load import load
 
 
 @pytest.mark.parametrize(
-    "text", ["0.1-0.3", ".1-.3", "10%-30%", "10 % to 30 %", "0.1,0.3", "[0.1, 0.3]", "[10%, 30%]"]
+    ("given", "found"),
+    [
+        ({}, ("phrase", "best_f", None)),
+        ({"unit": "word"}, ("word", "fdr", None)),
+        ({"unit": "word", "select": "best_f"}, ("word", "best_f", None)),
+        ({"model": "vbss"}, ("word", "fdr", "full")),
+        ({"model": "vbss", "inference": "gibbs"}, ("word", "fdr", "gibbs")),
+        ({"model": "bss"}, ("word", "fdr", "gibbs")),
+        ({"model": "textrank"}, ("word", "fdr", None)),
+    ],
 )
-def test_a_range_is_read_as_people_write_it(text):
-    given = load(KeywordSettings, None, [f"keyword_rate_range={text}"])
-    assert given.keyword_rate_range == pytest.approx((0.1, 0.3))
+def test_what_depends_on_the_model_is_filled_in_and_shown(given, found):
+    settings = KeywordSettings(**given)
+    assert (settings.unit, settings.select, settings.inference) == found
+    assert KeywordSettings(**settings.model_dump()) == settings
 
 
 @pytest.mark.parametrize(
-    "text", ["few", "0.2", "[0.1]", "[a, b]", "{a: 1}", "0.1-0.2-0.3", "[0.1, 0.2, 0.3]", "1-3"]
+    ("given", "sentence"),
+    [
+        (
+            {"model": "vbss", "unit": "phrase"},
+            "unit phrase goes with model corpus",
+        ),
+        ({"unit": "word", "keyphrases": 5}, "it goes with unit phrase; give keyword_rate"),
+        ({"keyword_rate": 0.3}, "it goes with unit word; give keyphrases"),
+        ({"rate_sd": 0.3}, "rate_sd is the uncertainty of a given rate: give the rate too"),
+        ({"inference": "gibbs"}, "model corpus has no inference of its own, found inference gibbs"),
+        ({"model": "bss", "inference": "full"}, "model bss has gibbs, found inference full"),
+    ],
 )
-def test_what_is_no_range_is_refused_in_a_sentence(text):
-    with pytest.raises(InputError) as refused:
-        load(KeywordSettings, None, [f"keyword_rate_range={text}"])
-    said = (
-        "settings, column keyword_rate_range: expected two shares, the lower one first, "
-        "as 0.1-0.3 or [0.1, 0.3], found "
-    )
-    assert str(refused.value).startswith(said)
+def test_settings_that_do_not_go_together_are_refused(given, sentence):
+    with pytest.raises(ValidationError, match=sentence):
+        KeywordSettings(**given)
 
 
-def test_a_range_from_high_to_low_is_refused():
-    with pytest.raises(InputError, match=r"the lower one first, found 0\.3 and 0\.1"):
-        load(KeywordSettings, None, ["keyword_rate_range=0.3-0.1"])
+def test_there_are_at_most_twenty_settings_and_five_come_first():
+    own = set(KeywordSettings.model_fields) - set(RunSettings.model_fields)
+    assert len(own) <= 18
+    assert len(KeywordSettings.first) <= 5
 
 
-def test_a_range_in_the_rate_s_place_is_sent_to_its_own():
-    said = "keyword_rate: expected one share; what it lies between goes into keyword_rate_range"
-    with pytest.raises(InputError, match=said):
-        load(KeywordSettings, None, ["keyword_rate=0.2-0.4"])
+def test_one_threshold_runs_over_the_corpus_unless_documents_have_models_of_their_own():
+    assert KeywordSettings(unit="word").over_corpus
+    assert not KeywordSettings(model="vbss").over_corpus
+    assert KeywordSettings(model="vbss", select="best_f").over_corpus
+    assert not KeywordSettings(model="textrank", select="best_f").over_corpus
 
 
 @pytest.mark.parametrize("text", ["de", "DE", "de_AT", "German", "german"])

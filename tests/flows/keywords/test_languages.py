@@ -40,7 +40,7 @@ def test_a_language_without_a_stemmer_works(language):
     assert TextOptions(language=language).algorithm is None
     text = "Zastosowanie sztucznej inteligencji. Modele sztucznej inteligencji w medycynie."
     prepared = prepare(documents(text), TextOptions(language=language), True)
-    assert "sztucznej" in prepared.words["stem"].to_pylist()
+    assert "sztucznej" in prepared.vocabulary.to_pylist()
     assert prepared.marks.y.sum() == 1
 
 

@@ -15,10 +15,10 @@ from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.keywords.documents import prepare
 from flows.keywords.family import FAMILY
-from flows.keywords.narrow import read_wide, write_narrow
-from flows.keywords.phrase_shards import Shard
 from flows.keywords.settings import KeywordSettings
+from flows.keywords.shards import Shard
 from flows.keywords.text import TextOptions
+from flows.keywords.work import read_wide, write_narrow
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.batch import DocumentTokens
 from vbmodels.keywords.lengths import Lengths
@@ -59,7 +59,7 @@ def ingested(folder: Path, unit: str):
     return table, parts, settings, paths
 
 
-@pytest.mark.parametrize("unit", ["word", "both"])
+@pytest.mark.parametrize("unit", ["word", "phrase"])
 def test_ingest_writes_at_most_eight_times_its_input(tmp_path, unit):
     table, parts, settings, paths = ingested(tmp_path, unit)
     written = sum(f.stat().st_size for f in Path(paths.work).rglob("*") if f.is_file())
@@ -72,8 +72,8 @@ def test_ingest_writes_at_most_eight_times_its_input(tmp_path, unit):
 
 
 def test_the_driver_reads_no_tokens(tmp_path):
-    _, parts, settings, paths = ingested(tmp_path, "both")
-    for name in ("tokens", "marks", "words", "vocabulary"):
+    _, parts, settings, paths = ingested(tmp_path, "phrase")
+    for name in ("tokens", "marks", "documents", "vocabulary"):
         for file in Path(paths.work, name).iterdir():
             file.unlink()
     asked = []
@@ -81,8 +81,8 @@ def test_the_driver_reads_no_tokens(tmp_path):
     def each(function, items, *more):
         asked.append(items)
         if isinstance(items[0], Shard):
-            return [("digest", np.zeros((2, 10), np.int64))]
+            return [("digest", np.zeros((2, 10), np.int64)) for _ in items]
         return [f"partition {i}" for i in items]
 
     FAMILY.prepare(parts, settings, paths, None, each)
-    assert asked == [[Shard(0, 1, 0, 1)], [0]]
+    assert asked == [[Shard(kind, 0, 1, 0, 1) for kind in ("words", "phrases")], [0]]

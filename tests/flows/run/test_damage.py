@@ -32,7 +32,7 @@ KEPT = {
     "bags": ("bags.json", "q.npz"),
     "experts": ("design.npz", "columns.json", "rival.npz", "q.npz"),
     "features": ("columns.json", "q.npz"),
-    "keywords": ("corpus/about.json", "corpus/terms.parquet", "q.npz"),
+    "keywords": ("corpus/about.json", "corpus/words/shard-00000.parquet", "q.npz"),
     "variants": ("q.npz",),
 }
 

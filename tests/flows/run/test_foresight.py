@@ -49,14 +49,17 @@ def rows(tmp_path, n=40, d=3, label=None, **columns):
 
 def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, capsys):
     said = " ".join(checked(capsys, "keywords", corpus)["warnings"])
-    assert "rate will be read off the labels" in said
+    assert "rate will be estimated from the labels, roughly: set keyphrases" in said
     assert "fitted to 60 documents; expected at least" in said
-    said = " ".join(checked(capsys, "keywords", corpus, "--set", "keyword_rate=30%")["warnings"])
-    assert "read off" not in said
-    pooled = checked(capsys, "keywords", corpus, "--set", "model=pooled")
-    assert run(capsys, "keywords", corpus, tmp_path, "--set", "model=pooled")[0] == 0
-    assert set(pooled["warnings"]) <= set(open_run(str(tmp_path))[1].warnings)
-    assert pooled["warnings"]
+    said = " ".join(checked(capsys, "keywords", corpus, "--set", "keyphrases=12")["warnings"])
+    assert "estimated from" not in said
+    words = ("--set", "unit=word")
+    assert "set keyword_rate" in " ".join(checked(capsys, "keywords", corpus, *words)["warnings"])
+    rate = (*words, "--set", "keyword_rate=30%")
+    before = checked(capsys, "keywords", corpus, *rate)["warnings"]
+    assert run(capsys, "keywords", corpus, tmp_path, *rate)[0] == 0
+    assert before
+    assert set(before) <= set(open_run(str(tmp_path))[1].warnings)
 
 
 def test_the_run_says_what_the_check_said(tmp_path, capsys):
@@ -102,8 +105,8 @@ def test_few_bags_are_warned_of(tmp_path, capsys):
 
 
 def test_what_it_takes_follows_the_size(corpus, capsys):
-    whole = checked(capsys, "keywords", corpus, "--set", "keyword_rate=0.3")
-    cut = checked(capsys, "keywords", corpus, "--set", "keyword_rate=0.3", "--set", "partitions=4")
+    whole = checked(capsys, "keywords", corpus, "--set", "keyphrases=12")
+    cut = checked(capsys, "keywords", corpus, "--set", "keyphrases=12", "--set", "partitions=4")
     assert (whole["partitions"], cut["partitions"]) == (1, 4)
     # Counted on the first of four, for all of them.
     assert 0.5 < cut["memory_bytes"] / whole["memory_bytes"] < 2.0
@@ -115,13 +118,12 @@ def test_what_it_takes_follows_the_size(corpus, capsys):
 
 @pytest.mark.parametrize(
     "model",
-    ["ss", pytest.param("bss", marks=pytest.mark.slow),
-     pytest.param("pooled", marks=pytest.mark.slow), "full"],
-)  # fmt: skip
+    ["ss", pytest.param("bss", marks=pytest.mark.slow), "vbss"],
+)
 def test_every_kind_of_fit_can_be_foreseen(model, corpus, capsys):
     told = checked(capsys, "keywords", corpus, "--set", f"model={model}")
     assert told["exit"] == 0
-    fitted = model in ("pooled", "full")
+    fitted = model == "vbss"
     assert (told["most_sweeps"] is not None) == fitted
     assert (told["seconds_a_sweep"] is not None) == fitted
 

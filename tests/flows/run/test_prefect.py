@@ -424,8 +424,8 @@ def test_the_form_of_a_deployment(prefect_server):
     fields = settings["properties"]
     assert set(fields) == set(KeywordSettings.model_fields)
     assert all(field["description"] for field in fields.values())
-    assert "pooled" in fields["model"]["enum"]
-    assert (fields["window"]["minimum"], fields["window"]["maximum"]) == (1, 50)
+    assert "vbss" in fields["model"]["enum"]
+    assert (fields["ask"]["minimum"], fields["ask"]["maximum"]) == (0, 1000)
     assert min(fields, key=lambda name: fields[name]["position"]) == "model"
     choices = [choice["title"] for choice in fields["keyword_rate"]["anyOf"]]
     assert choices == ["number", "default"]

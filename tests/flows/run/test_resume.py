@@ -49,7 +49,7 @@ def source(corpus, tmp_path):
 
 
 def go(source, target, resume=None, since=None, name="keywords", **changes):
-    asked = {"keyword_rate": 0.2, "rows_per_partition": 20, "max_iter": 60}
+    asked = {"unit": "word", "keyword_rate": 0.2, "rows_per_partition": 20, "max_iter": 60}
     asked = {**asked, **changes} if name == "keywords" else changes
     settings = pipeline_named(name).settings(**asked)
     return launch(name, str(source), str(target), settings, ComputeSettings(), resume, False, since)

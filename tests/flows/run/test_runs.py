@@ -41,7 +41,7 @@ def three(tmp_path_factory):
         assert stopped.value.code == 0
 
     go("simulate", "keywords", str(folder / "in"), "--rows", "40")
-    arguments = ("keywords", str(folder / "in"), str(folder / "out"), "--set", "keyword_rate=0.3")
+    arguments = ("keywords", str(folder / "in"), str(folder / "out"), "--set", "keyphrases=12")
     ids = []
     for more in (["--set", "fdr=0.2"], ["--since", "latest"], ["--since", "latest"]):
         go(*arguments, *more)
@@ -67,7 +67,7 @@ def test_runs_are_listed_and_sorted(three, capsys):
     states = {one["run_id"]: one["state"] for one in told["runs"]}
     assert states == {ids[0]: "finished", ids[1]: "finished", ids[2]: "latest"}
     (first,) = [one for one in told["runs"] if one["run_id"] == ids[0]]
-    assert first["changed"] == {"keyword_rate": 0.3, "fdr": 0.2}
+    assert first["changed"] == {"keyphrases": 12.0, "fdr": 0.2}
     assert first["rows"] == 40
     for by in ("seconds", "bound", "found"):
         order = listed(capsys, place, "--sort", by)["runs"]
@@ -127,7 +127,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
     assert [row["rank"] for row in rows] == ranks[:-8:-1]
     code, out, _ = run(capsys, *words, "-rank", "--json")
     assert [row["rank"] for row in json.loads(out)["rows"]] == ranks[:7]
-    code, out, _ = run(capsys, "show", place, "keywords", "--rows", "3")
+    code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) == 4
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
         code, _, err = run(capsys, "show", place, *wrong)
@@ -161,7 +161,7 @@ def test_pruning_keeps_what_since_needs(target, capsys):
     assert (code, out) == (0, f"removed {ids[0]}\n1 run removed\n")
     assert sorted(os.listdir(place / "runs")) == sorted(ids[1:])
     code, out, _ = run(capsys, "keywords", place.parent / "in", place, "--since", "latest",
-                       "--set", "keyword_rate=0.3", "--json")  # fmt: skip
+                       "--set", "keyphrases=12", "--json")  # fmt: skip
     assert code == 0
     assert not any("again" in warning for warning in json.loads(out)["warnings"])
 

@@ -26,7 +26,7 @@ deployments:
     source: {source}
     target: {target}
     every: 5
-    settings: {{keyword_rate: 0.3, max_iter: 50}}
+    settings: {{unit: word, keyword_rate: 0.3, max_iter: 50}}
 """
 
 

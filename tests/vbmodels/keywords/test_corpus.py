@@ -14,13 +14,8 @@ from tests.contract import case_corpus
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import same_bits
-from vbmodels.keywords.corpus import NODES, SAMPLE_LABELS, CorpusProbit
-from vbmodels.keywords.corpus_likelihood import (
-    SAMPLED,
-    keyword_probability,
-    likelihood,
-    listing,
-)
+from vbmodels.keywords.corpus import NODES, CorpusProbit, coefficient_table
+from vbmodels.keywords.corpus_likelihood import keyword_probability, likelihood, listing
 from vbmodels.keywords.lengths import (
     CountLaw,
     Lengths,
@@ -28,9 +23,9 @@ from vbmodels.keywords.lengths import (
     exponent_prior,
     quasi_poisson,
 )
-from vbmodels.keywords.rate import GIVEN, OF_COMPLETE, OF_LABELS, RateSources, range_of
+from vbmodels.keywords.rate import GIVEN, OF_COMPLETE, OF_LABELS, RateSources
 from vbmodels.keywords.simulate import (
-    simulate_pooled,
+    simulate_words,
     split_documents,
     take_documents,
     typical_coefficients,
@@ -41,7 +36,7 @@ W = typical_coefficients(4, 0.3)
 
 @pytest.fixture(scope="module")
 def corpus():
-    batch, truth = simulate_pooled(
+    batch, truth = simulate_words(
         np.random.default_rng(0), 400, coefficients=W, mean_words=25.0, n_complete=6
     )
     unlabelled = np.zeros(batch.n_documents, bool)
@@ -171,7 +166,7 @@ def test_probabilities_of_few_labels_own_that_the_coefficients_are_open():
     """Hidden keywords are told with a better log score than by the coefficients' mode alone."""
     gain = []
     for seed in range(8):
-        batch, truth = simulate_pooled(
+        batch, truth = simulate_words(
             np.random.default_rng([seed, 5]), 40, coefficients=typical_coefficients(24, 0.3),
             mean_words=12.0,
         )  # fmt: skip
@@ -191,7 +186,7 @@ def test_probabilities_of_few_labels_own_that_the_coefficients_are_open():
 
 def test_a_score_of_one_listed_word_is_bayes_rule():
     """r = P(y* = 1 | y = 0) by the four cells of (y*, y)."""
-    batch, _ = simulate_pooled(np.random.default_rng(1), 5, coefficients=W[:3])
+    batch, _ = simulate_words(np.random.default_rng(1), 5, coefficients=W[:3])
     eta = np.linspace(-3, 3, batch.n_words)
     delta = np.array([0.0, 0.2, 0.5, 0.97, 1.0])
     phi, d = stats.norm.cdf(eta), np.repeat(delta, batch.sizes)
@@ -267,7 +262,7 @@ def test_the_expected_numbers_add_to_the_rate(corpus):
 def test_credibility_is_that_of_uneven_annotators(uneven, low, high):
     found = []
     for seed in range(4):
-        batch, truth = simulate_pooled(
+        batch, truth = simulate_words(
             np.random.default_rng(seed),
             400,
             coefficients=W,
@@ -299,13 +294,12 @@ def test_a_fact_silences_the_rest():
     sources = RateSources.none().told(OF_COMPLETE, np.log(0.5), 0.01).told(GIVEN, np.log(0.2), 0.0)
     assert sources.combined() == (np.log(0.2), 0.0)
     assert len(sources.nodes()[0]) == 1
-    assert_allclose(range_of(0.1, 0.4)[0], 0.2)
 
 
 def test_the_labels_tell_the_rate_roughly():
     errors = []
     for seed, rate in zip(range(6), (0.1, 0.2, 0.3) * 2, strict=True):
-        batch, truth = simulate_pooled(
+        batch, truth = simulate_words(
             np.random.default_rng([seed, 8]), 600, coefficients=typical_coefficients(5, rate)
         )
         model = CorpusProbit()
@@ -319,7 +313,7 @@ def test_the_labels_tell_the_rate_roughly():
 
 def test_complete_documents_tell_the_rate():
     for seed in range(3):
-        batch, truth = simulate_pooled(
+        batch, truth = simulate_words(
             np.random.default_rng([seed, 9]), 400, coefficients=W, n_complete=60
         )
         q = fit(CorpusProbit(), [batch]).q
@@ -348,7 +342,7 @@ def test_few_passes_and_the_same_answer_for_any_split(corpus):
 @pytest.mark.parametrize("seed", range(3))
 def test_few_passes_find_the_rate_far_from_its_first_guess(seed):
     """Rate and constant are one direction at first: searching it halves steps without end."""
-    batch, _ = simulate_pooled(
+    batch, _ = simulate_words(
         np.random.default_rng(seed), 600, coefficients=typical_coefficients(4, 0.6),
         mean_words=40.0,
     )  # fmt: skip
@@ -371,28 +365,14 @@ def test_an_earlier_fit_is_a_nearer_start(corpus):
     assert all(a < b for a, b in pairwise(values))
 
 
-def test_a_tenths_information_leads_to_the_same_mode_for_any_split():
-    batch, _ = simulate_pooled(
-        np.random.default_rng(3), 3000, coefficients=typical_coefficients(4, 0.6), mean_words=30.0
-    )
-    plain = fit(CorpusProbit(), [batch])
-    small = fit(CorpusProbit(begins_small=True), [batch])
-    sd = np.sqrt(np.diag(CorpusProbit().posterior_covariance(plain.q)))
-    assert small.q.law.listed >= SAMPLE_LABELS * len(sd)
-    assert_allclose(small.q.mean / sd, plain.q.mean / sd, atol=0.01)
-    assert_allclose(np.diag(CorpusProbit().posterior_covariance(small.q)), sd**2, rtol=0.02)
-    split = fit(CorpusProbit(begins_small=True), split_documents(batch, 7))
-    assert_allclose(split.q.theta, small.q.theta, atol=1e-9)
-
-
-def test_a_sampled_information_is_ten_times_that_of_a_tenth(corpus):
+def test_coefficients_have_names_and_standard_deviations(corpus):
     batch, _ = corpus
     model = CorpusProbit(0.3)
-    reduce = InProcess(model, [batch])
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    whole = model.suff_stats(q, batch, None)
-    found = model.suff_stats(replace(q, wanted=np.full(len(q.theta), SAMPLED)), batch, None)
-    tenth = model.suff_stats(replace(q, sampled=True), batch, None)
-    assert_allclose(found.value, whole.value)
-    assert_allclose(found.gradient, whole.gradient)
-    assert_allclose(found.information, 10.0 * tenth.information)
+    q = fit(model, [batch]).q
+    names = ("intercept", "a", "b", "c", "d")
+    rows = coefficient_table(model, q, names)
+    sd = np.sqrt(np.diag(model.posterior_covariance(q)))
+    assert [row[0] for row in rows] == list(names)
+    assert_allclose([row[1:] for row in rows], np.column_stack([q.mean, sd]))
+    with pytest.raises(ValueError, match="expected 5 names"):
+        coefficient_table(model, q, names[:2])

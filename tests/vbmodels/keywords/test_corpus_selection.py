@@ -5,15 +5,19 @@ from __future__ import annotations
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from vbmodels.core.state import leaves
-from vbmodels.keywords.chosen import least_bin, over_corpus, selected
-from vbmodels.keywords.corpus_selection import BINS, Histogram, bins_of, select_above
+from vbmodels.keywords.corpus_selection import (
+    BINS,
+    Histogram,
+    bins_of,
+    select_above,
+    select_in_documents,
+)
 from vbmodels.keywords.selection import select_new_by_fdr
 
 
@@ -43,15 +47,6 @@ def test_almost_as_many_as_the_exact_threshold_and_never_beyond_the_level(words,
     assert 0.99 * exact <= chosen.sum() <= exact
     assert np.mean(1.0 - r[chosen]) <= level
     assert r[chosen].min() > r[~known & ~chosen].max()
-
-
-def test_known_words_pay_where_they_are_asked_to(words):
-    r, known, offsets = words
-    histogram = Histogram.of(*words)
-    chosen = select_above(r, known, offsets, histogram.least_by_fdr(0.1, with_known=True))
-    false = np.where(known, 0.0, 1.0 - r)
-    assert np.mean(false[chosen]) <= 0.1 < np.mean(1.0 - r[chosen & ~known])
-    assert known[chosen].sum() == known.sum()
 
 
 def test_best_f_is_the_largest_expected_f(words):
@@ -115,22 +110,19 @@ def test_best_f_takes_nothing_where_there_is_likely_nothing_to_find(r, chosen):
     assert np.argmax([expected(taken) for taken in range(3)]) == chosen
 
 
-def test_each_document_may_keep_its_own_threshold(words):
+@pytest.mark.parametrize("most", [None, 2])
+def test_a_document_may_have_its_own_threshold(words, most):
     r, known, offsets = words
-    options = SimpleNamespace(per_document=None, fdr_scope="new", fdr=0.2, select="fdr")
-    assert_array_equal(
-        selected(options, r, known, offsets, None), select_new_by_fdr(r, known, offsets, 0.2)
-    )
-    assert least_bin(options, Histogram.of(*words)) == Histogram.of(*words).least_by_fdr(0.2)
+    found = select_in_documents(r, known, offsets, 0.2, most)
+    whole = select_new_by_fdr(r, known, offsets, 0.2)
+    assert not (found & ~whole).any()
+    new = np.add.reduceat((found & ~known).astype(int), offsets[:-1])
+    assert new.max() <= (most or len(r))
+    if most is None:
+        assert_array_equal(found, whole)
 
 
-def test_auto_is_the_corpus_for_models_of_the_corpus():
-    def over(**options):
-        asked = {"threshold": "auto", "select": "fdr", "model": "corpus", **options}
-        return over_corpus(SimpleNamespace(**asked))
-
-    assert over()
-    assert over(model="pooled")
-    assert not over(model="full")
-    assert over(model="full", threshold="corpus")
-    assert not over(threshold="document")
+def test_the_lowest_bin_is_that_of_the_way_to_select(words):
+    histogram = Histogram.of(*words)
+    assert histogram.least("fdr", 0.2) == histogram.least_by_fdr(0.2)
+    assert histogram.least("best_f", 0.2) == histogram.least_by_f()

@@ -16,6 +16,7 @@ from vbmodels.keywords.features import (
     FEATURE_NAMES,
     N_FOLDS,
     POS_GROUPS,
+    Elsewhere,
     affinity,
     build_batch,
     keyphraseness,
@@ -68,7 +69,12 @@ def corpus(seed=1):
 
 def batch(t, **options):
     documents, labels, rates = corpus()
-    return build_batch(t, documents, labels, 100, rates, **options)
+    return build_batch(t, elsewhere(t, documents, labels), 100, rates, **options)
+
+
+def elsewhere(t, documents, labels):
+    folds = t.fold[t.document_of_word]
+    return Elsewhere.of(documents[t.term], labels[t.term], folds)
 
 
 def column(b, name):
@@ -244,7 +250,9 @@ def test_plain_leave_one_out_would_be_caught_by_that_test():
 def test_keyphraseness_leaves_the_documents_own_fold_out():
     documents, labels, rates = corpus()
     fold = np.array([3, -1])
-    found = keyphraseness(documents[:2], labels[:2], fold, rates)
+    counts = Elsewhere.of(documents[:2], labels[:2], fold)
+    assert_array_equal(counts.frequency, documents[:2].sum(axis=1))
+    found = keyphraseness(counts.documents, counts.labels, rates[fold])
     others = [f for f in range(N_FOLDS) if f != 3]
     n, y = documents[0, others].sum(), labels[0, others].sum()
     rho = (labels[:, others].sum() + 1) / (documents[:, others].sum() + 2)
@@ -261,9 +269,10 @@ def test_a_label_in_the_own_fold_changes_nothing():
     more[:, 3] += 1
     rows = slice(0, int(t.offsets[1]))
     name = [FEATURE_NAMES.index(n) for n in ("keyphraseness", "neighbours_keyphraseness")]
-    x = build_batch(t, documents, labels, 100, rates).x[rows, name]
+    x = build_batch(t, elsewhere(t, documents, labels), 100, rates).x[rows, name]
     changed = label_rates(documents.sum(axis=0), more.sum(axis=0))
-    assert_allclose(build_batch(t, documents, more, 100, changed).x[rows, name], x, rtol=1e-12)
+    other = build_batch(t, elsewhere(t, documents, more), 100, changed)
+    assert_allclose(other.x[rows, name], x, rtol=1e-12)
 
 
 def test_features_that_the_input_cannot_give_are_constant():

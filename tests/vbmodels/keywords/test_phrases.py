@@ -14,13 +14,12 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS
+from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS, Elsewhere
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.batch import SCORED, scored
 from vbmodels.keywords.phrases.features import (
     NEUTRAL_SHARE,
     PHRASE_FEATURES,
-    Elsewhere,
     build_phrases,
 )
 from vbmodels.keywords.phrases.jackknife import word_scores
@@ -235,26 +234,6 @@ def test_the_scores_are_those_of_refits_without_each_fold(corpus, done):
     assert_allclose(done.q.coefficients[-1], q.theta[0, :-2], atol=1e-5)
 
 
-def test_a_search_that_begins_in_a_tenth_ends_where_others_do(corpus, done, monkeypatch):
-    """At the same nodes; only the first passes look at one fold."""
-    monkeypatch.setattr("vbmodels.keywords.corpus.SAMPLE_LABELS", 1)
-    seen = []
-    ask = Keyphrases.ask
-
-    def heard(model, at):
-        asked = ask(model, at)
-        seen.append(asked.phrases is not None and asked.phrases.sampled)
-        return asked
-
-    monkeypatch.setattr(Keyphrases, "ask", heard)
-    other = fit(Keyphrases(), [corpus[0]])
-    assert any(seen)
-    assert not seen[-1]
-    assert other.converged
-    assert_allclose(other.q.phrases.theta, done.q.phrases.theta, atol=2e-3)
-    assert_allclose(other.q.phrases.information, done.q.phrases.information, rtol=0.02, atol=1.0)
-
-
 def test_a_phrase_score_is_that_of_coefficients_which_have_not_seen_it(corpus, done):
     batch = corpus[0]
     q = done.q
@@ -280,32 +259,6 @@ def test_features_that_hold_labels_are_left_out_of_the_scores():
     q = model.init(model.observe(batch), rng)
     dropped = [FEATURE_NAMES[i] for i in np.flatnonzero(np.isinf(q.scorer.scale))]
     assert dropped == list(OF_OWN_LABELS)
-    assert np.isfinite(q.words.scale).all()
-
-
-def test_words_beside_phrases_are_words_alone(corpus, done):
-    """The published words are those of a fit without phrases."""
-    alone = fit(Keyphrases().words, [corpus[0].words])
-    assert_allclose(done.q.words.theta, alone.q.theta, atol=1e-7)
-
-
-def test_words_without_features_of_labels_are_regressed_once(corpus, done, monkeypatch):
-    """What scores them and what is published are then one, and so is every pass over them."""
-    calls = []
-    whole = CorpusProbit.suff_stats
-
-    def counted(model, q, batch, *rest):
-        calls.append(batch is corpus[0].words)
-        return whole(model, q, batch, *rest)
-
-    monkeypatch.setattr(CorpusProbit, "suff_stats", counted)
-    again = fit(Keyphrases(), [corpus[0]])
-    alone = sum(calls)
-    calls.clear()
-    scored_alone = fit(Keyphrases(with_words=False), [corpus[0]])
-    assert sum(calls) < alone < 2 * sum(calls)
-    assert_array_equal(again.q.coefficients, done.q.coefficients)
-    assert_array_equal(scored_alone.q.coefficients, done.q.coefficients)
 
 
 def test_a_fit_goes_on_from_an_earlier_one(corpus, done):
@@ -323,7 +276,7 @@ def test_the_rate_is_told_as_keyphrases_a_document(corpus):
     half = replace(batch, listed=2 * batch.listed)  # as many again are in no text
     rate = model.phrase_rate(model.observe(half))
     assert_allclose(rate, truth.mean(), rtol=2e-3)
-    q = fit(replace(model, with_words=False), [half]).q
+    q = fit(model, [half]).q
     assert_allclose(q.phrases.rate, rate, rtol=1e-12)
     assert Keyphrases().phrase_rate(model.observe(batch)) is None
 
@@ -344,7 +297,7 @@ def test_more_keyphrases_than_a_document_can_have_are_told_and_cut(corpus):
 def test_probabilities_mean_what_they_say_and_rank(corpus):
     """On 900 documents, the rate told: calibrated in the large, and far above chance."""
     batch, truth = drawn(np.random.default_rng(5), 900, mean_words=15.0)
-    model = Keyphrases(per_document=truth.sum() / 900, with_words=False)
+    model = Keyphrases(per_document=truth.sum() / 900)
     q = fit(model, cut(batch, 3)).q
     r = model.phrases.probabilities(q.phrases, model.phrase_units(q, batch), None)
     new = ~batch.y

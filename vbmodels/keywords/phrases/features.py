@@ -8,16 +8,15 @@ the document's known phrases leave the phrase's own label out, by the rule of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
     POS_GROUPS,
-    keyphraseness_elsewhere,
+    Elsewhere,
+    keyphraseness,
     score_columns,
     side_by_side,
 )
@@ -65,23 +64,6 @@ PHRASE_FEATURES = (
 
 NEUTRAL_SHARE = float(np.log(0.05 + 0.05))
 """Of the logarithmic shares in documents with fewer than two known phrases."""
-
-
-@dataclass(frozen=True)
-class Elsewhere(State):
-    """What the corpus tells of candidate phrases.
-
-    Parameters
-    ----------
-    frequency
-        [M] documents of the corpus that have the phrase; 0 where it is in no counts.
-    documents, labels
-        [M] documents of other folds that have it, and in which it is known.
-    """
-
-    frequency: IntArray
-    documents: IntArray
-    labels: IntArray
 
 
 def build_phrases(
@@ -145,9 +127,7 @@ def build_phrases(
         maximal,
         maximal * several,
         *_forms(tokens, spans, tf),
-        keyphraseness_elsewhere(
-            elsewhere.documents, elsewhere.labels, rates[tokens.fold[spans.document]]
-        ),
+        keyphraseness(elsewhere.documents, elsewhere.labels, rates[tokens.fold[spans.document]]),
         *_ends(spans, common),
         log_tf * several,
         *_relations(spans, y),

@@ -1,9 +1,7 @@
 """Keyphrases: the corpus model of words, and after it the same model of phrases.
 
 1. Words. A probit regression without the features that hold a document's own labels gives every
-   word a score (`jackknife`); where words are asked for too, a second one with all features runs
-   in the same passes. Where words are known as phrases are, no word has such features, and the
-   two are one.
+   word a score (`jackknife`).
 2. Folds. One pass at its mode gives the coefficients without each fold, so that no phrase's
    features have seen labels of its document.
 3. Scale. One pass gives the moments of the phrases' features, with these scores among them.
@@ -18,8 +16,8 @@ documents, pi = K C D / M.
 Where nothing tells it, the search for pi begins where as large a share of keyphrases is listed as
 of keywords.
 
-The trace shows the sum of the log posterior densities of what is published, from where the rate
-of all of it has been read; what comes before passes in silence.
+The trace shows the phrases' log posterior density, from where their rate has been read; what comes
+before passes in silence.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ class PhraseObserved(Stats):
 
 @dataclass(frozen=True)
 class PhraseGlobal(State):
-    """Where a fit stands.
+    """Where a fit is.
 
     Parameters
     ----------
@@ -86,8 +84,6 @@ class PhraseGlobal(State):
         "words", "folds", "scale" or "phrases".
     scorer
         The regression that scores words.
-    words
-        That of words as they are published; None where they are not.
     phrases
         That of phrases; None before its stage, and where no document has a phrase.
     coefficients
@@ -96,38 +92,30 @@ class PhraseGlobal(State):
         What was observed.
     before
         The phrases' regression of an earlier fit, to start near; None without one.
-    moves
-        Which of scorer, words and phrases partitions are asked about; not the scorer where the
-        words' regression is the same.
     """
 
     stage: str
     scorer: CorpusGlobal
-    words: CorpusGlobal | None
     phrases: CorpusGlobal | None
     coefficients: FloatArray
     observed: PhraseObserved
     before: CorpusGlobal | None
-    moves: tuple[bool, bool, bool]
 
 
 @dataclass(frozen=True)
 class PhraseStats(Stats):
-    """What a partition adds: of each regression that moves, and of the passes between."""
+    """What a partition adds: of the regression that moves, or of a pass between."""
 
-    scorer: CorpusStats | None = None
-    words: CorpusStats | None = None
-    phrases: CorpusStats | None = None
+    corpus: CorpusStats | None = None
     folds: FoldSums | None = None
     moments: Moments | None = None
 
 
 @dataclass(frozen=True)
 class PhraseCursor(Cursor):
-    """A cursor with the searches of the three regressions."""
+    """A cursor with the searches of the two regressions."""
 
     scorer: CorpusCursor | None = None
-    words: CorpusCursor | None = None
     phrases: CorpusCursor | None = None
 
 
@@ -139,8 +127,6 @@ class Keyphrases:
     ----------
     words
         Of words.
-    with_words
-        Whether words are published beside phrases.
     phrases
         Of phrases; its rate is set by ``per_document``.
     per_document
@@ -151,11 +137,8 @@ class Keyphrases:
 
     objective: ClassVar[str] = "log posterior"
 
-    words: CorpusProbit = field(default_factory=partial(CorpusProbit, begins_small=True))
-    with_words: bool = True
-    phrases: CorpusProbit = field(
-        default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD, begins_small=True)
-    )
+    words: CorpusProbit = field(default_factory=CorpusProbit)
+    phrases: CorpusProbit = field(default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD))
     per_document: float | None = None
     per_document_sd: float = 0.0
 
@@ -181,40 +164,15 @@ class Keyphrases:
         )
 
     def init(self, observed: PhraseObserved, rng: np.random.Generator) -> PhraseGlobal:
-        """Start the words' regressions."""
-        q = self.words.init(observed.words, rng)
-        return self._started(observed, without_labels(q), q, None)
+        """Start the words' regression."""
+        return _started(observed, self.words.init(observed.words, rng), None)
 
     def restart(
         self, observed: PhraseObserved, before: PhraseGlobal, rng: np.random.Generator
     ) -> PhraseGlobal:
-        """Start every regression near that of an earlier fit."""
-        q = scorer = self.words.init(observed.words, rng)
+        """Start both regressions near those of an earlier fit."""
         scorer = self.words.restart(observed.words, before.scorer, rng)
-        if before.words is not None:
-            q = self.words.restart(observed.words, before.words, rng)
-        scorer = without_labels(scorer)
-        if np.array_equal(scorer.scale, q.scale):
-            q = scorer
-        return self._started(observed, scorer, q, before.phrases)
-
-    def _started(
-        self,
-        observed: PhraseObserved,
-        scorer: CorpusGlobal,
-        words: CorpusGlobal,
-        before: CorpusGlobal | None,
-    ) -> PhraseGlobal:
-        return PhraseGlobal(
-            stage=WORDS,
-            scorer=scorer,
-            words=words if self.with_words else None,
-            phrases=None,
-            coefficients=np.zeros((0, len(scorer.location))),
-            observed=observed,
-            before=before,
-            moves=(not (self.with_words and _twins(scorer, words)), self.with_words, False),
-        )
+        return _started(observed, scorer, before.phrases)
 
     def phrase_rate(self, observed: PhraseObserved) -> float | None:
         """pi of phrases by the number of keyphrases that the user says a document has."""
@@ -266,21 +224,12 @@ class Keyphrases:
             return PhraseStats(folds=fold_sums(self.words, q.scorer, batch.words))
         if q.stage == SCALE:
             return PhraseStats(moments=moments(*self.phrases_and_scores(q, batch)))
-        scorer, words, phrases = q.moves
-        return PhraseStats(
-            scorer=self.words.suff_stats(q.scorer, batch.words, None) if scorer else None,
-            words=self.words.suff_stats(q.words, batch.words, None)
-            if words and q.words is not None
-            else None,
-            phrases=self.phrases.suff_stats(
-                q.phrases,
-                batch.units(batch.x, batch.coded),
-                None,
-                _SCORES.of(q.scorer, q.coefficients, batch),
-            )
-            if phrases and q.phrases is not None
-            else None,
-        )
+        if q.stage == WORDS:
+            return PhraseStats(self.words.suff_stats(q.scorer, batch.words, None))
+        if q.phrases is None:
+            return PhraseStats()
+        phrases, scores = self.phrases_and_scores(q, batch)
+        return PhraseStats(self.phrases.suff_stats(q.phrases, phrases, None, scores))
 
     def phrases_and_scores(
         self, q: PhraseGlobal, batch: PhraseBatch
@@ -295,151 +244,109 @@ class Keyphrases:
         return batch.units(np.hstack([phrases.features, scores]))
 
     def elbo(self, q: PhraseGlobal, stats: PhraseStats) -> float:
-        """Return the sum of the log posterior densities of what is published."""
-        found = 0.0
-        if q.words is not None and stats.words is not None:
-            found += self.words.elbo(q.words, stats.words)
-        if q.phrases is not None and stats.phrases is not None:
-            found += self.phrases.elbo(q.phrases, stats.phrases)
-        return found
+        """Return the phrases' log posterior density."""
+        if q.phrases is None or stats.corpus is None:
+            return 0.0
+        return self.phrases.elbo(q.phrases, stats.corpus)
 
     def global_step(self, q: PhraseGlobal, stats: PhraseStats) -> PhraseGlobal:
-        """Take a whole step in every regression that was asked about."""
-        scorer, words, phrases = q.scorer, q.words, q.phrases
-        if stats.scorer is not None:
-            scorer = self.words.global_step(scorer, stats.scorer)
-        if words is not None and stats.words is not None:
-            words = self.words.global_step(words, stats.words)
-            if q.stage == WORDS and stats.scorer is None:
-                scorer = words
-        if phrases is not None and stats.phrases is not None:
-            phrases = self.phrases.global_step(phrases, stats.phrases)
-        return replace(q, scorer=scorer, words=words, phrases=phrases)
+        """Take a whole step in the regression that moves."""
+        if stats.corpus is None:
+            return q
+        if q.phrases is None:
+            return replace(q, scorer=self.words.global_step(q.scorer, stats.corpus))
+        return replace(q, phrases=self.phrases.global_step(q.phrases, stats.corpus))
 
     def unfinished(self, q: PhraseGlobal) -> str | None:
         """Say what comes before the phrases' posterior."""
         if q.stage != PHRASES:
             return "the words that phrases are made of were being scored"
-        found = (one for one in (q.words, q.phrases) if one is not None)
-        sentences = (self.phrases.unfinished(one) for one in found)
-        return next((sentence for sentence in sentences if sentence), None)
+        return None if q.phrases is None else self.phrases.unfinished(q.phrases)
 
     # The search; see `vbmodels.core.ascent`.
 
     steps = search
 
     def begin(self, cursor: Cursor) -> Cursor:
-        """Begin the searches of the words' regressions."""
+        """Begin the search of the words' regression."""
         if isinstance(cursor, PhraseCursor):
             return cursor
-        q: PhraseGlobal = cursor.q
         stats: PhraseStats = cursor.stats
-        scorer = _begun(self.words, q.scorer, stats.scorer, cursor.number)
-        words = _begun(self.words, q.words, stats.words, cursor.number)
-        scorer = words if stats.scorer is None else scorer
-        return self._at(q, stats, cursor.number, scorer, words, None)
+        assert stats.corpus is not None
+        scorer = _begun(self.words, cursor.q.scorer, stats.corpus, cursor.number)
+        return self._at(cursor.q, stats, cursor.number, scorer, None)
 
     def _at(
         self,
         q: PhraseGlobal,
         stats: PhraseStats,
         number: int,
-        scorer: CorpusCursor | None,
-        words: CorpusCursor | None,
+        scorer: CorpusCursor,
         phrases: CorpusCursor | None,
     ) -> PhraseCursor:
         """Return the cursor of these searches, with everything at their points."""
-        assert scorer is not None
-        q = replace(
-            q,
-            scorer=scorer.q,
-            words=None if words is None else words.q,
-            phrases=None if phrases is None else phrases.q,
-            moves=(stats.scorer is not None, words is not None, phrases is not None),
-        )
-        value = sum(one.elbo for one in (words, phrases) if one is not None)
-        return PhraseCursor(q, stats, number, float(value), scorer, words, phrases)
+        q = replace(q, scorer=scorer.q, phrases=None if phrases is None else phrases.q)
+        value = 0.0 if phrases is None else phrases.elbo
+        return PhraseCursor(q, stats, number, float(value), scorer, phrases)
 
     def shown(self, at: PhraseCursor) -> Step | None:
-        """Show the published regressions once all of them are at their nodes."""
-        found = [one for one in (at.words, at.phrases) if one is not None]
-        if at.q.stage != PHRASES or any(one.q.phase != NODES or one.q.sampled for one in found):
+        """Show the phrases' regression once it is at its nodes."""
+        if at.q.stage != PHRASES:
             return None
-        return Step.at(at, all(one.over for one in found))
+        if at.phrases is None:
+            return Step.at(at, True)
+        return None if at.phrases.q.phase != NODES else Step.at(at, at.phrases.over)
 
     def ask(self, at: PhraseCursor) -> PhraseGlobal:
-        """Ask for the trials of the searches that go on, or for the pass that comes next."""
+        """Ask for the trials of the search that goes on, or for the pass that comes next."""
         q: PhraseGlobal = at.q
-        assert at.scorer is not None
-        if q.stage == WORDS and at.scorer.over and not at.scorer.q.sampled:
-            return replace(q, stage=FOLDS)
+        if q.stage == WORDS:
+            assert at.scorer is not None
+            if at.scorer.over:
+                return replace(q, stage=FOLDS)
+            return replace(q, scorer=self.words.ask(at.scorer))
         if q.stage == FOLDS:
             return replace(q, stage=SCALE)
-        scorer, words, phrases = q.scorer, q.words, q.phrases
-        moves = [False, False, False]
-        if q.stage == WORDS and at.q.moves[0]:
-            scorer, moves[0] = self.words.ask(at.scorer), True
-        if at.words is not None and not _ended(at.words):
-            words, moves[1] = self.words.ask(at.words), True
         if q.stage == SCALE:
-            stats: PhraseStats = at.stats
-            assert stats.moments is not None
-            q, moves[2] = replace(q, stage=PHRASES), stats.moments.weight > 0.0
-            phrases = self._phrases_at(q, stats.moments) if moves[2] else None
-        elif at.phrases is not None and not _ended(at.phrases):
-            phrases, moves[2] = self.phrases.ask(at.phrases), True
-        a, b, c = moves
-        return replace(q, scorer=scorer, words=words, phrases=phrases, moves=(a, b, c))
+            moments: Moments = at.stats.moments
+            phrases = self._phrases_at(q, moments) if moments.weight > 0.0 else None
+            return replace(q, stage=PHRASES, phrases=phrases)
+        assert at.phrases is not None
+        return replace(q, phrases=self.phrases.ask(at.phrases))
 
     def take(self, at: PhraseCursor, asked: PhraseGlobal, stats: PhraseStats) -> PhraseCursor:
-        """Take what was found into every search that asked."""
-        number = at.number + 1
-        scorer, words, phrases = at.scorer, at.words, at.phrases
+        """Take what was found into the search that asked."""
+        number, corpus = at.number + 1, stats.corpus
+        scorer, phrases = at.scorer, at.phrases
         assert scorer is not None
         q: PhraseGlobal = replace(at.q, stage=asked.stage)
         if stats.folds is not None:
-            whole: CorpusStats = scorer.stats
-            q = replace(q, coefficients=left_out(self.words, scorer.q, whole, stats.folds))
-        if stats.scorer is not None:
-            scorer = _taken(self.words, scorer, asked.scorer, stats.scorer)
-        if stats.words is not None and words is not None:
-            words = _taken(self.words, words, asked.words, stats.words)
-            if asked.stage == WORDS and stats.scorer is None:
-                scorer = words
-        if stats.phrases is not None:
+            q = replace(q, coefficients=left_out(self.words, scorer.q, scorer.stats, stats.folds))
+        elif corpus is not None and asked.stage == WORDS:
+            scorer = self.words.take(scorer, asked.scorer, corpus)
+        elif corpus is not None and asked.phrases is not None:
             phrases = (
-                _begun(self.phrases, asked.phrases, stats.phrases, number)
+                _begun(self.phrases, asked.phrases, corpus, number)
                 if phrases is None
-                else _taken(self.phrases, phrases, asked.phrases, stats.phrases)
+                else self.phrases.take(phrases, asked.phrases, corpus)
             )
-        return self._at(q, stats, number, scorer, words, phrases)
+        return self._at(q, stats, number, scorer, phrases)
 
 
-def _twins(scorer: CorpusGlobal, words: CorpusGlobal) -> bool:
-    """Whether the words that are published are regressed on what scores them, from one start.
+def _started(
+    observed: PhraseObserved, scorer: CorpusGlobal, before: CorpusGlobal | None
+) -> PhraseGlobal:
+    return PhraseGlobal(
+        stage=WORDS,
+        scorer=without_labels(scorer),
+        phrases=None,
+        coefficients=np.zeros((0, len(scorer.location))),
+        observed=observed,
+        before=before,
+    )
 
-    Where words are known as phrases are, none of them has a feature of its document's labels.
-    """
-    return np.array_equal(scorer.scale, words.scale) and np.array_equal(scorer.theta, words.theta)
 
-
-def _begun(
-    model: CorpusProbit, q: CorpusGlobal | None, stats: CorpusStats | None, number: int
-) -> CorpusCursor | None:
-    if q is None or stats is None:
-        return None
+def _begun(model: CorpusProbit, q: CorpusGlobal, stats: CorpusStats, number: int) -> CorpusCursor:
     found = model.begin(Cursor(q, stats, number, 0.0))
     assert isinstance(found, CorpusCursor)
     return found
-
-
-def _taken(
-    model: CorpusProbit, at: CorpusCursor, asked: CorpusGlobal | None, stats: CorpusStats
-) -> CorpusCursor:
-    assert asked is not None
-    return model.take(at, asked, stats)
-
-
-def _ended(at: CorpusCursor) -> bool:
-    """Whether a search has ended at its nodes."""
-    return at.over and bool(at.q.phase == NODES) and not at.q.sampled

@@ -2,7 +2,7 @@
 
 Letters as in chapter 1 of the dissertation: theta [n] importance, z [n] latent normal,
 a, b intercept and slope, lambda = E[1/sigma^2], m = E a + E b E theta, c = exp(E ln alpha),
-r = q(z > 0), B, U, P as in `spectrum`; D documents, W words of all of them. q(z) is
+r = q(z > 0), B, P as in `spectrum`; D documents, W words of all of them. q(z) is
 `labels.latent_importance` (A.1.1). Corrected here (errata of the text): the precision of
 theta_i is E[b^2] + lambda P_ii, not E[b^2] + lambda / U_ii, and the means solve
 
@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from scipy.special import digamma, ndtr
+from scipy.special import digamma
 
 from vbmodels.core.expfam import Beta, Gamma, Normal
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
@@ -28,10 +28,7 @@ from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.labels import latent_importance
 from vbmodels.keywords.published.spectrum import Spectrum
 
-Form = Literal["full", "mean_field", "as_printed"]
-
-COLLAPSED = 1e-250
-"""Least E[1/sigma^2] of the form as printed, which shrinks by a factor at every sweep."""
+Form = Literal["full", "mean_field"]
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,8 @@ class Factors(State):
     rate
         [D] q(1/sigma^2) is Gamma(tau + n/2, rate).
     hidden
-        [D], or [W] with one alpha a word: q(alpha) is Beta(alpha_1 + hidden, alpha_2 + seen),
-        hidden the expected number of keywords that are not observed.
+        [D] q(alpha) is Beta(alpha_1 + hidden, alpha_2 + seen), hidden the expected number of
+        keywords that are not observed.
     settled
         [D] whether the document's last sweep moved nothing any more; it is left alone then.
     sweeps
@@ -108,18 +105,15 @@ class Block:
     offsets: IntArray
     theta0_axes: FloatArray
     form: Form
-    per_word: bool
 
     @classmethod
-    def of(
-        cls, batch: KeywordBatch, spectrum: Spectrum, scale: float, form: Form, per_word: bool
-    ) -> Block:
+    def of(cls, batch: KeywordBatch, spectrum: Spectrum, scale: float, form: Form) -> Block:
         """Take the documents of ``spectrum`` out of ``batch``; theta_0 = scale B^-1 y."""
         first, last = spectrum.first, spectrum.last
         words = slice(int(batch.offsets[first]), int(batch.offsets[last]))
         offsets = batch.offsets[first : last + 1] - batch.offsets[first]
         y = batch.y[words].astype(float)
-        return cls(spectrum, y, offsets, scale * spectrum.labels, form, per_word)
+        return cls(spectrum, y, offsets, scale * spectrum.labels, form)
 
     @cached_property
     def n(self) -> FloatArray:
@@ -140,8 +134,8 @@ class Block:
 
     @cached_property
     def seen(self) -> FloatArray:
-        """Observed keywords behind each alpha: [D], or [W] with one alpha a word."""
-        return self.y if self.per_word else self.total(self.y)
+        """Observed keywords of each document [D]."""
+        return self.total(self.y)
 
     @cached_property
     def theta0(self) -> FloatArray:
@@ -153,10 +147,7 @@ class Block:
         """[W] what lambda multiplies in the precisions of q(theta), by form."""
         if self.form == "full":
             return self.spectrum.values**2
-        if self.form == "mean_field":
-            return self.spectrum.p_diag
-        inverse: FloatArray = 1.0 / self.spectrum.u_diag
-        return inverse
+        return self.spectrum.p_diag
 
     def total(self, values: FloatArray) -> FloatArray:
         """Sum [W] over each document: [D]."""
@@ -233,27 +224,19 @@ def sweep(block: Block, prior: Prior, f: Factors) -> Factors:
         a_var=a_var,
         b=b,
         b_var=b_var,
-        rate=_rate(block, prior, g),
-        hidden=hidden if block.per_word else block.total(hidden),
+        rate=prior.tau + g,
+        hidden=block.total(hidden),
         settled=f.settled,
         sweeps=f.sweeps + 1,
         stride=f.stride,
     )
 
 
-def _rate(block: Block, prior: Prior, g: FloatArray) -> FloatArray:
-    """tau + g; as printed, no further than `COLLAPSED` lets it, or it would overflow."""
-    rate = prior.tau + g
-    if block.form == "as_printed":
-        rate = np.minimum(rate, (prior.tau + 0.5 * block.n) / COLLAPSED)
-    return rate
-
-
 def _log_c(block: Block, prior: Prior, hidden: FloatArray) -> FloatArray:
     """E ln alpha, as [W]."""
     first = prior.alpha_1 + hidden
     log_c: FloatArray = digamma(first) - digamma(first + prior.alpha_2 + block.seen)
-    return log_c if block.per_word else log_c[block.document]
+    return log_c[block.document]
 
 
 def _theta_means(
@@ -261,10 +244,6 @@ def _theta_means(
 ) -> tuple[FloatArray, FloatArray]:
     """Return E theta and V' E theta."""
     doc = block.document
-    if block.form == "as_printed":
-        pull = precision[doc] * block.stiffness
-        theta = (b * target + pull * block.theta0) / (curvature[doc] + pull)
-        return theta, block.to_axes(theta)
     pull = precision[doc] * block.spectrum.values**2
     axes = (pull * block.theta0_axes + b * block.to_axes(target)) / (curvature[doc] + pull)
     return block.from_axes(axes), axes
@@ -306,8 +285,7 @@ def bound(block: Block, prior: Prior, f: Factors) -> FloatArray:
     first, second = prior.alpha_1 + f.hidden, prior.alpha_2 + block.seen
     log_alpha = digamma(first) - digamma(first + second)
     log_rest = digamma(second) - digamma(first + second)
-    if not block.per_word:
-        log_alpha, log_rest = log_alpha[doc], log_rest[doc]
+    log_alpha, log_rest = log_alpha[doc], log_rest[doc]
     words = z * (m - f.location) + 0.5 * f.location**2 + log_z
     words += (1.0 - y) * r * (log_alpha - f.log_c) + y * log_rest
     linear = n * (f.a_var + f.a**2) + 2.0 * f.a * f.b * sum_theta + (f.b**2 + f.b_var) * square
@@ -324,7 +302,7 @@ def bound(block: Block, prior: Prior, f: Factors) -> FloatArray:
         - Normal(f.a, 1.0 / f.a_var).kl(_centred(prior.var_a))
         - Normal(f.b, 1.0 / f.b_var).kl(_centred(prior.var_b))
         - Gamma(shape, f.rate).kl(noise)
-        - (block.total(alpha) if block.per_word else alpha)
+        - alpha
     )
 
 
@@ -332,15 +310,14 @@ def _centred(variance: float) -> Normal:
     return Normal(np.asarray(0.0), np.asarray(1.0 / variance))
 
 
-def _by_word(name: str, per_word: bool) -> bool:
-    return name in ("location", "log_c", "theta") or (name == "hidden" and per_word)
+_BY_WORD = ("location", "log_c", "theta")
 
 
-def take(f: Factors, documents: slice, words: slice, per_word: bool) -> Factors:
+def take(f: Factors, documents: slice, words: slice) -> Factors:
     """Return the factors of consecutive documents, as copies."""
     return Factors(
         **{
-            x.name: getattr(f, x.name)[words if _by_word(x.name, per_word) else documents].copy()
+            x.name: getattr(f, x.name)[words if x.name in _BY_WORD else documents].copy()
             for x in fields(f)
         }
     )
@@ -368,7 +345,7 @@ def choose(block: Block, first: BoolArray, one: Factors, other: Factors) -> Fact
     return Factors(
         **{
             x.name: np.where(
-                words if _by_word(x.name, block.per_word) else first,
+                words if x.name in _BY_WORD else first,
                 getattr(one, x.name),
                 getattr(other, x.name),
             )
@@ -381,15 +358,10 @@ def settle(block: Block, before: Factors, after: Factors, tolerance: float) -> F
     """Mark the documents whose sweep from ``before`` to ``after`` moved nothing.
 
     What is watched: the location of every z, the slope, and ln rate; the last two because
-    b theta can stay while b and theta move. As printed, what the text watches, the mean change
-    of Phi(m): its ln rate never comes to rest.
+    b theta can stay while b and theta move.
     """
-    if block.form == "as_printed":
-        change = np.abs(ndtr(after.location) - ndtr(before.location))
-        moved = block.total(change) / block.n
-    else:
-        moved = np.zeros(len(block.n))
-        np.maximum.at(moved, block.document, np.abs(after.location - before.location))
-        moved = np.maximum(moved, np.abs(after.b - before.b))
-        moved = np.maximum(moved, np.abs(np.log(after.rate / before.rate)))
+    moved = np.zeros(len(block.n))
+    np.maximum.at(moved, block.document, np.abs(after.location - before.location))
+    moved = np.maximum(moved, np.abs(after.b - before.b))
+    moved = np.maximum(moved, np.abs(np.log(after.rate / before.rate)))
     return replace(after, settled=before.settled | (moved <= tolerance))

@@ -42,7 +42,7 @@ class Draws:
     a, b, sigma2
         [C, S].
     alpha
-        [C, S], or [C, S, n] with one alpha a word.
+        [C, S].
     theta
         [C, S, n].
     r
@@ -65,9 +65,8 @@ class Draws:
 
     def columns(self) -> FloatArray:
         """Return a, b, ln sigma^2, logit alpha and theta side by side [C, S, K]."""
-        alpha = self.alpha if self.alpha.ndim == 3 else self.alpha[:, :, None]
-        scalars = np.stack([self.a, self.b, np.log(self.sigma2)], axis=-1)
-        return np.concatenate([scalars, logit(alpha), self.theta], axis=-1)
+        scalars = np.stack([self.a, self.b, np.log(self.sigma2), logit(self.alpha)], axis=-1)
+        return np.concatenate([scalars, self.theta], axis=-1)
 
     def diagnose(self) -> Diagnosis:
         """Return R-hat, effective sizes and Monte-Carlo errors of `columns`."""
@@ -108,7 +107,7 @@ def gibbs(
     lam = rng.gamma(2.0, 0.5, chains)
     axes = theta0 + rng.standard_normal((chains, n)) / np.sqrt(lam[:, None] * stiffness)
     a, b = rng.standard_normal((2, chains))
-    alpha = rng.uniform(0.2, 0.9, (chains, n if model.per_word else 1))
+    alpha = rng.uniform(0.2, 0.9, (chains, 1))
 
     def sweeps() -> Iterator[dict[str, FloatArray]]:
         nonlocal a, b, lam, alpha, axes
@@ -121,18 +120,16 @@ def gibbs(
             m = a[:, None] + b[:, None] * theta
             r = _probability(seen, m, np.log(alpha))
             z = draw_z(m, rng.random(m.shape) < r, rng)
-            own = alpha if model.per_word else alpha[:, 0]
-            yield {"a": a, "b": b, "sigma2": 1.0 / lam, "alpha": own, "theta": theta, "r": r}
+            now = {"a": a, "b": b, "sigma2": 1.0 / lam, "alpha": alpha[:, 0]}
+            yield {**now, "theta": theta, "r": r}
             a, b = _draw_line(z, theta, prior.var_a, prior.var_b, rng)
             precision = b[:, None] ** 2 + lam[:, None] * stiffness
             pull = lam[:, None] * stiffness * theta0 + b[:, None] * ((z - a[:, None]) @ v)
             axes = pull / precision + rng.standard_normal(pull.shape) / np.sqrt(precision)
             away = (stiffness * (axes - theta0) ** 2).sum(axis=1)
             lam = rng.gamma(prior.tau + 0.5 * n, 1.0 / (prior.tau + 0.5 * away))
-            hidden, k = (1.0 - seen) * (z > 0.0), seen[None, :]
-            if not model.per_word:
-                hidden, k = hidden.sum(axis=1, keepdims=True), k.sum(axis=1, keepdims=True)
-            alpha = rng.beta(prior.alpha_1 + hidden, prior.alpha_2 + k)
+            hidden = ((1.0 - seen) * (z > 0.0)).sum(axis=1, keepdims=True)
+            alpha = rng.beta(prior.alpha_1 + hidden, prior.alpha_2 + seen.sum())
 
     return Draws(**Schedule(warmup, draws).kept(sweeps()))
 
@@ -150,8 +147,7 @@ def _move(
 ) -> State4:
     """Propose new (a, b, ln sigma, logit alpha) from a random walk of random width.
 
-    The width is drawn apart from the state, so the proposal is symmetric. With one alpha a
-    word, alpha stays.
+    The width is drawn apart from the state, so the proposal is symmetric.
     """
     a, b, lam, alpha, axes = now
     chains = len(a)
@@ -159,7 +155,7 @@ def _move(
     step = width * rng.standard_normal((4, chains))
     new_lam = lam * np.exp(-2.0 * step[2])
     new_axes = theta0 + (axes - theta0) * np.exp(step[2])[:, None]
-    new_alpha = alpha if model.per_word else expit(logit(alpha) + step[3][:, None])
+    new_alpha = expit(logit(alpha) + step[3][:, None])
     new: State4 = (a + step[0], b + step[1], new_lam, new_alpha, new_axes)
     log_ratio = _log_marginal(new, seen, v, model) - _log_marginal(now, seen, v, model)
     taken = np.log(rng.random(chains)) < log_ratio
@@ -179,8 +175,7 @@ def _log_marginal(at: State4, seen: FloatArray, v: FloatArray, model: VBSS) -> F
     value = np.where(seen > 0.0, np.log1p(-alpha) + log_pos, log_not).sum(axis=1)
     value -= 0.5 * (a**2 / prior.var_a + b**2 / prior.var_b)
     value += prior.tau * (np.log(lam) - lam)
-    if not model.per_word:
-        value += prior.alpha_1 * np.log(alpha[:, 0]) + prior.alpha_2 * np.log1p(-alpha[:, 0])
+    value += prior.alpha_1 * np.log(alpha[:, 0]) + prior.alpha_2 * np.log1p(-alpha[:, 0])
     total: FloatArray = value
     return total
 

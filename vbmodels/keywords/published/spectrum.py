@@ -42,8 +42,8 @@ class Spectrum:
         [W] beta, rising within a document.
     labels
         [W] V' y / beta: B^-1 y in the document's axes.
-    p_diag, u_diag
-        [W] the diagonals of P and U.
+    p_diag
+        [W] the diagonal of P.
     """
 
     first: int
@@ -53,7 +53,6 @@ class Spectrum:
     values: FloatArray
     labels: FloatArray
     p_diag: FloatArray
-    u_diag: FloatArray
 
     def axes(self, d: int, n: int) -> FloatArray:
         """Return V [n, n] of document ``first + d``, which has n words."""
@@ -99,17 +98,15 @@ def _spectrum(batch: KeywordBatch, first: int, last: int, damping: float) -> Spe
     starts = np.concatenate([[0], np.cumsum(sizes)])
     vector_offsets = np.concatenate([[0], np.cumsum(sizes**2)])
     vectors = np.empty(vector_offsets[-1])
-    values, labels, p_diag, u_diag = np.empty((4, starts[-1]))
+    values, labels, p_diag = np.empty((3, starts[-1]))
     for d in range(last - first):
         words = slice(starts[d], starts[d + 1])
         beta, v = decompose(batch.adjacency(first + d), damping)
         vectors[vector_offsets[d] : vector_offsets[d + 1]] = v.ravel()
         values[words] = beta
         labels[words] = v.T @ batch.y[batch.words(first + d)].astype(float) / beta
-        squares = v**2
-        p_diag[words] = squares @ beta**2
-        u_diag[words] = squares @ beta**-2
-    return Spectrum(first, last, vectors, vector_offsets, values, labels, p_diag, u_diag)
+        p_diag[words] = v**2 @ beta**2
+    return Spectrum(first, last, vectors, vector_offsets, values, labels, p_diag)
 
 
 class _Memory:

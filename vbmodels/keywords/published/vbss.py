@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.keywords.batch import KeywordBatch
@@ -63,16 +62,13 @@ class DocumentSums(Stats):
 class VBSS:
     """The per-document model under the protocol of `vbmodels.core.protocol`.
 
-    ``as_printed`` is the algorithm as the text prints it, kept to show what it does: its
-    q(theta_i) uses 1/U_ii where the model has P_ii, so it is no coordinate ascent, its
-    bound may fall, and E[1/sigma^2] and E[b] go to zero.
+    The text prints 1/U_ii in q(theta_i) where the model has P_ii; what that does is shown by
+    ``reproduce/vbss_as_printed.py``.
 
     Parameters
     ----------
     form
-        q(theta): ``full`` covariance, ``mean_field``, or ``as_printed``.
-    per_word
-        One alpha a word (section 1.2) instead of one a document (section A.2).
+        q(theta): ``full`` covariance or ``mean_field``.
     damping
         d, between 0 and 1.
     tau, var_a, var_b
@@ -88,7 +84,7 @@ class VBSS:
         Coordinate sweeps of a local step.
     accelerate
         Leap after every second of them, document by document, guarded by the bound; see
-        `acceleration`. As printed there is no bound to guard it, and no leap.
+        `acceleration`.
     tolerance
         A document whose sweep moves less is settled and left alone from then on.
     max_words
@@ -101,7 +97,6 @@ class VBSS:
     """
 
     form: Form = "full"
-    per_word: bool = False
     damping: float = 0.85
     tau: float = 0.1
     var_a: float = 10.0
@@ -115,8 +110,8 @@ class VBSS:
     max_words: int = 5000
 
     def __post_init__(self) -> None:
-        if self.form not in ("full", "mean_field", "as_printed"):
-            raise ValueError(f"form must be full, mean_field or as_printed, found {self.form!r}")
+        if self.form not in ("full", "mean_field"):
+            raise ValueError(f"form must be full or mean_field, found {self.form!r}")
         if not 0.0 < self.damping < 1.0:
             raise ValueError(f"damping must lie between 0 and 1, found {self.damping}")
         if not 0.0 < self.unobserved < 1.0:
@@ -141,7 +136,7 @@ class VBSS:
             raise ValueError(
                 f"document {int(sizes.argmax())} of the partition has {int(sizes.max())} "
                 f"candidate words; the per-document model takes at most {self.max_words}: "
-                "raise min_count, or use the pooled model"
+                "raise min_count, or use the corpus model"
             )
         return DocumentSums(
             0.0, batch.n_documents, batch.n_words, int(batch.y.sum()), batch.n_documents, 0.0
@@ -188,33 +183,28 @@ class VBSS:
     def probabilities(self, q: DocumentCounts, batch: KeywordBatch, local: Factors) -> FloatArray:
         """Return P(keyword | y) of each word under q [W]: r_i = q(z_i > 0), 1 if observed.
 
-        As printed, it is p_i = Phi(E a + E b E theta_i), which forgets y: an erratum. In a
-        document whose keywords are all known it is y.
+        In a document whose keywords are all known it is y.
         """
-        document = batch.document_of_word
-        if self.form == "as_printed":
-            r = ndtr(local.a[document] + local.b[document] * local.theta)
-        else:
-            r = latent_importance(local.location, batch.y, local.log_c).keyword
-        known: FloatArray = np.where(batch.complete[document], batch.y, r)
+        r = latent_importance(local.location, batch.y, local.log_c).keyword
+        known: FloatArray = np.where(batch.complete[batch.document_of_word], batch.y, r)
         return known
 
     def _blocks(self, batch: KeywordBatch) -> Iterator[Block]:
         scale = 1.0 - self.damping if self.scale is None else self.scale
         for spectrum in spectra(batch, self.damping):
-            yield Block.of(batch, spectrum, scale, self.form, self.per_word)
+            yield Block.of(batch, spectrum, scale, self.form)
 
     def _part(self, batch: KeywordBatch, block: Block, local: Factors | None) -> Factors:
         if local is None:
             return coordinate.start(block, self.prior, self.unobserved)
         first, last = block.spectrum.first, block.spectrum.last
         words = slice(int(batch.offsets[first]), int(batch.offsets[last]))
-        return coordinate.take(local, slice(first, last), words, self.per_word)
+        return coordinate.take(local, slice(first, last), words)
 
     def _advance(self, block: Block, f: Factors) -> Factors:
         if f.settled.all():
             return f
-        cycles = (self.sweeps - 1) // 3 if self.accelerate and self.form != "as_printed" else 0
+        cycles = (self.sweeps - 1) // 3 if self.accelerate else 0
         before = after = f
         for _ in range(self.sweeps - 3 * cycles):
             before, after = after, coordinate.sweep(block, self.prior, after)

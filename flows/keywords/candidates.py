@@ -1,9 +1,12 @@
-"""Phrases of a partition: which are known, how they are written, and the arrays of their model."""
+"""Candidates of a partition, phrases or words: where they are, which are known, how written.
+
+Words are candidates of one word each (`words_as_spans`), so that what follows is one road.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,13 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from flows.keywords.counts import CorpusCounts
-from flows.keywords.phrase_counts import count_phrases
+from flows.keywords.counts import count_candidates
 from flows.keywords.text import MOST_TOKENS, Normaliser
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.phrases.features import Elsewhere, build_phrases
+from vbmodels.keywords.batch import DocumentTokens
 from vbmodels.keywords.phrases.keys import KeyArray, key_of, stem_keys
 from vbmodels.keywords.phrases.spans import MOST_WORDS, Spans, find_spans
 
@@ -26,31 +26,53 @@ UNKNOWN_TRUTH = -1
 
 
 @dataclass(frozen=True)
-class PhraseMarks(State):
-    """What the user says of a partition's candidate phrases, in the order of `find_spans`.
+class Marks(State):
+    """What the user says of a partition's candidates, in their order.
 
     Parameters
     ----------
     y
-        [M] whether the phrase is known.
+        [M] whether the candidate is known.
     gold
-        [M] 1 where it is a true keyphrase, 0 where it is none, -1 where the truth is not known.
+        [M] 1 where it is a true keyword, 0 where it is none, -1 where the truth is not known.
     listed
-        Known keywords of all documents, those that are no candidate phrase too.
-    true
-        True keyphrases of all documents, likewise.
+        Known keywords of all documents, those that are no candidate too.
     form
         [T] number of the written form of every occurrence of a word.
     score
-        [M] the user's own score, NaN where there is none; None where no phrase has any.
+        [M] the user's own score, NaN where there is none; None where no candidate has any.
     """
 
     y: BoolArray
     gold: NDArray[np.int8]
     listed: int
-    true: int
     form: NDArray[np.int32]
     score: FloatArray | None = None
+
+
+def spans_of(tokens: DocumentTokens, vocabulary: Sequence[str], phrases: bool) -> Spans:
+    """Return the candidates of a partition: phrases, or words."""
+    keys = stem_keys(vocabulary)
+    return find_spans(tokens, keys) if phrases else words_as_spans(tokens, keys)
+
+
+def words_as_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
+    """Return words as phrases of one word each, in their own order."""
+    size, occurrences = tokens.n_words, len(tokens.word)
+    words = np.full((size, MOST_WORDS), -1)
+    words[:, 0] = np.arange(size)
+    first = np.zeros(size, np.int64)
+    first[tokens.word[::-1]] = np.arange(occurrences)[::-1]
+    return Spans(
+        words=words,
+        size=np.ones(size, np.int64),
+        key=term_keys[tokens.term],
+        offsets=tokens.offsets,
+        first=first,
+        phrase=tokens.word,
+        start=np.arange(occurrences),
+        maximal=np.zeros(occurrences, bool),
+    )
 
 
 @dataclass(frozen=True)
@@ -97,8 +119,8 @@ def _keys(term: str, normalise: Normaliser) -> tuple[int, ...]:
 
 def mark(
     tokens: DocumentTokens, vocabulary: Sequence[str], said: Sequence[Said], forms: IntArray
-) -> tuple[PhraseMarks, pa.Table]:
-    """Find which candidate phrases the rows speak of, and count the partition's phrases.
+) -> tuple[Marks, pa.Table]:
+    """Find which candidate phrases the rows name, and count the partition's phrases.
 
     Parameters
     ----------
@@ -113,7 +135,7 @@ def mark(
     size = len(spans.size)
     y, gold = np.zeros(size, bool), np.full(size, UNKNOWN_TRUTH, np.int8)
     score = np.full(size, np.nan)
-    listed = true = 0
+    listed = 0
     for d, one in enumerate(said):
         if not (one.known or one.gold is not None or one.scores):
             continue
@@ -126,13 +148,12 @@ def mark(
             gold[low:high] = 0
             for keys in one.gold:
                 gold[[place[key] for key in keys if key in place][:1]] = 1
-            true += _distinct(one.gold)
         for keys, value in one.scores:
             for row in [place[key] for key in keys if key in place][:1]:
                 score[row] = value if math.isnan(score[row]) else max(value, score[row])
     own = score if np.isfinite(score).any() else None
-    marks = PhraseMarks(y, gold, listed, true, forms.astype(np.int32), own)
-    return marks, count_phrases(spans.key, tokens.fold[spans.document], y)
+    marks = Marks(y, gold, listed, forms.astype(np.int32), own)
+    return marks, count_candidates(spans.key, tokens.fold[spans.document], y)
 
 
 def _distinct(terms: Sequence[tuple[int, ...]]) -> int:
@@ -140,48 +161,9 @@ def _distinct(terms: Sequence[tuple[int, ...]]) -> int:
     return len({keys[0] for keys in terms if keys}) + sum(not keys for keys in terms)
 
 
-def build_partition(
-    tokens: DocumentTokens,
-    vocabulary: pa.Array,
-    words: KeywordBatch,
-    marks: PhraseMarks,
-    counts: CorpusCounts,
-    elsewhere: Callable[[KeyArray, IntArray], Elsewhere],
-    rates: FloatArray,
-    n_documents: int,
-) -> PhraseBatch:
-    """Make the arrays of a partition's phrases with the corpus counts.
-
-    Parameters
-    ----------
-    tokens, vocabulary, words, marks
-        The partition.
-    counts, n_documents
-        Those of the corpus's words, and its number of documents.
-    elsewhere
-        What the corpus tells of phrases [M] of documents of folds [M].
-    rates
-        [N_FOLDS + 1] label rates of the phrases.
-    """
-    spans = find_spans(tokens, stem_keys(vocabulary.to_pylist()))
-    word_documents = counts.lookup(vocabulary)[0].sum(axis=1)[tokens.term]
-    return build_phrases(
-        tokens,
-        spans,
-        words,
-        marks.y,
-        marks.score,
-        marks.listed,
-        word_documents,
-        elsewhere(spans.key, tokens.fold[spans.document]),
-        n_documents,
-        rates,
-    )
-
-
 @dataclass(frozen=True)
 class Written:
-    """How a partition's phrases are written.
+    """How a partition's candidates are written.
 
     Attributes
     ----------
@@ -203,9 +185,9 @@ class Written:
 
 
 def written(
-    tokens: DocumentTokens, spans: Spans, vocabulary: pa.Array, marks: PhraseMarks, forms: pa.Array
+    tokens: DocumentTokens, spans: Spans, vocabulary: pa.Array, marks: Marks, forms: pa.Array
 ) -> Written:
-    """Return how every candidate phrase is written.
+    """Return how every candidate is written.
 
     Parameters
     ----------

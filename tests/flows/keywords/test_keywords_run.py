@@ -1,27 +1,27 @@
-"""Phrases through the pipeline: the table, units, workers, --since, scores, what the page says."""
+"""Both units through the pipeline: the table, workers, --since, scores, what the page says."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pydantic import ValidationError
 
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.engine.fit import FitError
 from flows.faults import InputError
+from flows.keywords import shards
+from flows.keywords.candidates import _joined, mark, spans_of, written
 from flows.keywords.documents import prepare
-from flows.keywords.phrase_counts import Rows, Whole, added, count_phrases
-from flows.keywords.phrases import _joined, mark, written
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import Normaliser, TextOptions
 from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
-from vbmodels.keywords.phrases.keys import key_of, stem_keys
-from vbmodels.keywords.phrases.spans import find_spans
+from vbmodels.keywords.phrases.keys import key_of
 
 SUBJECTS = ("support vector machine", "neural network", "decision tree", "random forest")
 THINGS = ("market price", "patient record", "river basin", "power station", "protein structure")
@@ -59,19 +59,19 @@ def run(source, target, compute=None, since=None, **options):
     return *open_run(str(target)), outcome
 
 
-def table_of(place, record, name):
-    parts = (storage.read_table(place.table(name, i)) for i in range(record.partitions))
+def table_of(place, record):
+    parts = (storage.read_table(place.table("keywords", i)) for i in range(record.partitions))
     return pa.concat_tables(parts)
 
 
 @pytest.fixture(scope="module")
 def done(source, tmp_path_factory):
-    return run(source, tmp_path_factory.mktemp("both"))
+    return run(source, tmp_path_factory.mktemp("phrases"))
 
 
 def test_the_table_holds_phrases_as_they_are_written(done):
     place, record, _ = done
-    phrases = table_of(place, record, "phrases").to_pandas()
+    phrases = table_of(place, record).to_pandas()
     own = phrases[phrases.doc_id == "d0"].set_index("stem")
     text = texts(1)["text"][0].as_py()
     subject = text.split(" methods")[0].lower()
@@ -89,7 +89,7 @@ def test_the_table_holds_phrases_as_they_are_written(done):
 
 def test_known_phrases_are_labels_and_hidden_ones_are_found(done):
     place, record, _ = done
-    phrases = table_of(place, record, "phrases").to_pandas()
+    phrases = table_of(place, record).to_pandas()
     rows = texts(150).to_pandas().set_index("doc_id")
     known = rows.keywords[phrases.doc_id].to_numpy()
     expected = [t.lower() in set(k) for t, k in zip(phrases.term, known, strict=True)]
@@ -106,33 +106,40 @@ def test_known_phrases_are_labels_and_hidden_ones_are_found(done):
     assert (best["rank"] <= 5).all()
 
 
-def test_the_report_begins_with_phrases_and_keeps_words(done):
+def test_the_report_and_the_record_say_what_was_found(done):
     place, record, outcome = done
     page = storage.read_bytes(place.file("report.html")).decode()
-    headline = outcome["lines"][0]
-    found = record.results["phrase_found"]
-    assert headline.startswith(f"{found:,} new keyphrases in 150 documents")
-    assert f"{record.results['found']:,} new keywords in 150 documents" in headline
-    assert page.index("Keyphrases by document") < page.index("Keywords by document")
+    results = record.results
+    assert outcome["lines"][0].startswith(f"{results['found']:,} new keyphrases in 150 documents")
+    assert "Keyphrases by document" in page
     assert "How many phrases are keyphrases" in page
     assert "What makes a phrase a keyphrase" in page
-    assert record.results["phrase_keyword_rate_sources"] == ["labels"]
-    phrases = table_of(place, record, "phrases").to_pandas()
-    assert found == int((phrases.selected & ~phrases.observed).sum())
+    assert results["keyword_rate_sources"] == ["labels"]
+    phrases = table_of(place, record).to_pandas()
+    assert results["found"] == int((phrases.selected & ~phrases.observed).sum())
+    assert results["candidates"] == len(phrases)
     posterior = storage.read_table(place.file("posterior/parameters.parquet"))
-    assert {"phrase_coefficient", "phrase_keyword_rate", "coefficient"} <= set(
-        posterior["name"].to_pylist()
-    )
+    assert {"coefficient", "keyword_rate", "length_exponent"} == set(posterior["name"].to_pylist())
 
 
-def test_words_are_those_of_a_run_of_words_alone(done, source, tmp_path):
-    place, record, _ = done
-    alone, its_record, _ = run(source, tmp_path, unit="word")
-    ours = table_of(place, record, "keywords").to_pandas()
-    theirs = table_of(alone, its_record, "keywords").to_pandas()
-    assert ours.drop(columns="probability").equals(theirs.drop(columns="probability"))
-    np.testing.assert_allclose(ours.probability, theirs.probability, atol=1e-7)
-    assert not storage.exists(alone.table("phrases", 0))
+@pytest.fixture(scope="module")
+def of_words(source, tmp_path_factory):
+    return run(source, tmp_path_factory.mktemp("words"), unit="word")
+
+
+def test_words_are_published_in_the_same_table(of_words):
+    place, record, outcome = of_words
+    words = table_of(place, record).to_pandas()
+    assert (words.words == 1).all()
+    assert not words.duplicated(["doc_id", "stem"]).any()
+    text = texts(1)["text"][0].as_py()
+    own = words[words.doc_id == "d0"].set_index("stem")
+    first = text.split()[0]
+    row = own.loc[Normaliser(TextOptions())(first)]
+    assert (row.surface, row.term, row.position) == (first, first.lower(), 0)
+    assert row.occurrences == text.lower().count(first.lower())
+    assert "new keywords in 150 documents" in outcome["lines"][0]
+    assert "What makes a word a keyword" in storage.read_bytes(place.file("report.html")).decode()
 
 
 def coefficients(place):
@@ -140,9 +147,9 @@ def coefficients(place):
     return {row["index"]: row["mean"] for row in table if row["name"] == "coefficient"}
 
 
-def test_words_of_known_phrases_are_not_told_by_the_words_beside_them(done, tmp_path):
+def test_words_of_known_phrases_do_not_see_their_own_labels(of_words, tmp_path):
     """Words known with their neighbours would be found by them; words known alone may be."""
-    found = coefficients(done[0])
+    found = coefficients(of_words[0])
     assert [found[name] for name in OF_OWN_LABELS] == pytest.approx([0.0] * 3, abs=1e-12)
     whole = texts(60)
     single = pa.array([["network", "price", "small"][: i % 4] for i in range(60)])
@@ -153,23 +160,19 @@ def test_words_of_known_phrases_are_not_told_by_the_words_beside_them(done, tmp_
     assert all(abs(found[name]) > 1e-6 for name in OF_OWN_LABELS)
 
 
-def test_phrases_alone_ask_for_documents_by_phrases(done, source, tmp_path):
-    place, record, outcome = run(source, tmp_path, unit="phrase")
-    assert not storage.exists(place.table("keywords", 0))
-    both = table_of(done[0], done[1], "phrases").to_pandas()
-    phrases = table_of(place, record, "phrases").to_pandas()
-    np.testing.assert_allclose(phrases.probability, both.probability, atol=1e-7)
+def test_documents_to_label_are_named_by_their_candidates(done):
+    place, record, _ = done
+    phrases = table_of(place, record).to_pandas()
     asked = storage.read_table(place.table("ask", 0)).to_pandas()
     own = phrases[phrases.doc_id == asked.doc_id[0]]
-    assert asked.words[0] == len(own)
+    assert asked.candidates[0] == len(own)
     assert asked.expected[0] == pytest.approx(own.probability.sum())
-    assert "keywords" not in outcome["lines"][0]
 
 
 @pytest.mark.slow
 def test_two_workers_give_the_same_bits(done, source, tmp_path):
     place = run(source, tmp_path, ComputeSettings(workers=2))[0]
-    for name in ("phrases", "keywords", "ask"):
+    for name in ("keywords", "ask"):
         parts = 1 if name == "ask" else 3
         for i in range(parts):
             ours = storage.read_table(place.table(name, i))
@@ -179,8 +182,8 @@ def test_two_workers_give_the_same_bits(done, source, tmp_path):
 def test_a_score_of_the_fitted_documents_gives_their_phrases(done, source, tmp_path):
     launch_score(done[0].root, source, str(tmp_path), ComputeSettings(), False)
     place, record = open_run(str(tmp_path))
-    new = table_of(place, record, "phrases").to_pandas()
-    fit = table_of(done[0], done[1], "phrases").to_pandas()
+    new = table_of(place, record).to_pandas()
+    fit = table_of(done[0], done[1]).to_pandas()
     assert new.term.tolist() == fit.term.tolist()
     # A score integrates the coefficients out, of which 75 labels leave much open.
     assert np.abs(new.probability - fit.probability).max() < 0.3
@@ -196,8 +199,8 @@ def test_a_later_run_goes_on_from_the_earlier_one(source, tmp_path):
     pq.write_table(whole.slice(100), folder / "b.parquet")
     place, record, _ = run(folder, tmp_path / "out", since="latest")
     full, its, _ = run(folder, tmp_path / "full")
-    ours = table_of(place, record, "phrases").to_pandas().set_index(["doc_id", "stem"])
-    theirs = table_of(full, its, "phrases").to_pandas().set_index(["doc_id", "stem"])
+    ours = table_of(place, record).to_pandas().set_index(["doc_id", "stem"])
+    theirs = table_of(full, its).to_pandas().set_index(["doc_id", "stem"])
     theirs = theirs.add_suffix("_full")
     pair = ours.join(theirs)
     assert len(pair) == len(theirs)
@@ -211,7 +214,7 @@ def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_pa
     whole = whole.set_column(whole.column_names.index("keywords"), "keywords", known)
     pq.write_table(whole, tmp_path / "in.parquet")
     place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
-    assert not any(table_of(place, record, "phrases")["selected"].to_pylist())
+    assert not any(table_of(place, record)["selected"].to_pylist())
     assert any("nothing to learn" in line for line in (*record.warnings, *outcome["lines"]))
     assert any("no candidate phrase" in one.reason and one.count == 120 for one in record.dropped)
 
@@ -219,16 +222,6 @@ def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_pa
 def test_a_run_told_of_too_many_keyphrases_says_how_many_there_can_be(source, tmp_path):
     _, record, _ = run(source, tmp_path, keyphrases=5000.0)
     assert any("keyphrases=5000 is more than a document can have" in w for w in record.warnings)
-
-
-def test_what_is_said_of_phrases_needs_phrases():
-    with pytest.raises(ValidationError, match="unit phrase goes with model corpus"):
-        KeywordSettings(model="pooled", unit="phrase")
-    with pytest.raises(ValidationError, match="keyphrases is said of phrases"):
-        KeywordSettings(unit="word", keyphrases=5)
-    with pytest.raises(ValidationError, match="keyphrases_sd says how unsure"):
-        KeywordSettings(keyphrases_sd=0.3)
-    assert not KeywordSettings(model="pooled").with_phrases
 
 
 def documents(**columns):
@@ -241,7 +234,7 @@ def test_terms_are_matched_as_phrases():
     text = ["The semi-supervised client/server model. Degrees of freedom of client server models."]
     known = [["The Semi-Supervised client", "client-server model", "degrees of freedom", "model x"]]
     prepared = prepare(documents(text=text, keywords=known), TextOptions(), True)
-    spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
+    spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), True)
     told = written(prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms)
     labelled = [s for s, y in zip(told.stem.to_pylist(), prepared.marks.y, strict=True) if y]
     # "client-server" is no word of the text, its parts are; a stop word is in no phrase.
@@ -252,7 +245,7 @@ def test_terms_are_matched_as_phrases():
 def test_a_capital_of_a_beginning_is_no_name_unless_the_next_word_has_one_too():
     text = ["Support Vector methods rest. Small gains rest."]
     prepared = prepare(documents(text=text), TextOptions(tag=False), True)
-    spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
+    spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), True)
     told = written(prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms)
     terms = dict(zip(told.surface.to_pylist(), told.term.to_pylist(), strict=True))
     assert terms["Support Vector"] == "Support Vector"
@@ -277,7 +270,7 @@ def test_scores_of_the_user_join_their_phrases():
         TextOptions(),
         True,
     )
-    spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
+    spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), True)
     found = dict(zip(spans.key.tolist(), prepared.marks.score.tolist(), strict=True))
     assert found[key_of(["neural", "network"])] == 2.0
     assert found[key_of(["network"])] == -1.0
@@ -285,68 +278,33 @@ def test_scores_of_the_user_join_their_phrases():
     assert plain.marks.score is None
 
 
-def test_counts_add_in_any_ranges_and_forget_what_stands_alone():
-    rng = np.random.default_rng(0)
-    tables = []
-    for _ in range(4):
-        keys = np.unique(rng.integers(0, 1 << 63, 40).astype(np.uint64) << np.uint64(1))
-        keys = np.unique(np.concatenate([keys, np.arange(20, dtype=np.uint64)]))
-        folds = rng.integers(0, 10, len(keys))
-        tables.append(count_phrases(keys, folds, (keys < 3) | (rng.random(len(keys)) < 0.1)))
-    sums = added([Rows.of(t) for t in tables])
-    assert sums.table.equals(added([Rows.of(t) for t in tables[::-1]]).table)
-    whole = Whole.of(sums)
-    halves = [Whole.of(added([Rows.of(t).between(*ends) for t in tables])) for ends in HALVES]
-    assert added([half.rows for half in halves]).table.equals(whole.rows.table)
-    assert sums.totals[0].sum() == sum(t["documents"].to_numpy().sum() for t in tables)
-    told = whole.elsewhere(np.array([0, 19, 5], np.uint64), np.array([0, 1, -1]))
-    assert told.frequency.tolist() == [4, 4, 4]
-    own = [sum(row == one for row in pairs(tables)) for one in ((0, 0), (19, 1))]
-    assert told.documents.tolist() == [4 - own[0], 4 - own[1], 4]
-    assert told.labels[0] == 4 - own[0]
-    alone = {k for t in tables for k in t["phrase"].to_pylist()} - set(whole.phrase.tolist())
-    assert alone
-    known = {
-        k for t in tables
-        for k, y in zip(t["phrase"].to_pylist(), t["labels"].to_pylist(), strict=True) if y
-    }  # fmt: skip
-    assert known <= set(whole.phrase.tolist())
-
-
-HALVES = ((0, 1 << 63), (1 << 63, 1 << 64))
-
-
-def pairs(tables):
-    return [row for t in tables for row in zip(*t.select([0, 1]).to_pydict().values(), strict=True)]
-
-
 def test_an_empty_partition_has_no_phrases():
     prepared = prepare(documents(text=["the of and"]), TextOptions(), True)
     assert len(prepared.marks.y) == 0
-    assert prepared.phrase_counts.num_rows == 0
+    assert {kind: t.num_rows for kind, t in prepared.counts.items()} == {"words": 0, "phrases": 0}
     marks, counts = mark(prepared.tokens, [], [], np.zeros(0, np.int64))
     assert marks.listed == 0
-    assert len(Whole.of(added([Rows.of(counts)])).phrase) == 0
+    assert counts.num_rows == 0
 
 
-def test_the_size_of_shards_moves_no_bit(done, source, tmp_path):
-    place, record, _ = run(source, tmp_path / "out", phrase_rows=1000)
-    shards = storage.names(place.file("posterior/corpus/phrases"))
-    assert len(shards) > 1
-    for i in range(record.partitions):
-        for name in ("phrases", "keywords"):
-            ours = storage.read_table(place.table(name, i))
-            assert ours.equals(storage.read_table(done[0].table(name, i)))
+def test_the_size_of_shards_moves_no_bit(done, source, tmp_path, monkeypatch):
+    for name in ("add_counts", "look_up_counts"):
+        small = partial(getattr(shards, name), most_rows=100)
+        monkeypatch.setattr(f"flows.keywords.family.{name}", small)
+    place, record, _ = run(source, tmp_path / "out")
+    for kind in (shards.WORDS, shards.PHRASES):
+        assert len(storage.names(place.file(f"posterior/corpus/{kind}"))) > 1
+    assert table_of(place, record).equals(table_of(done[0], done[1]))
     # Scores from many shards are those from one, and those from one in many pieces.
     tables = []
     for number, fit in enumerate((place, done[0])):
         target = tmp_path / f"score-{number}"
         launch_score(fit.root, source, str(target), ComputeSettings(), False)
-        tables.append(table_of(*open_run(str(target)), "phrases"))
+        tables.append(table_of(*open_run(str(target))))
     assert tables[0].equals(tables[1])
 
 
-@pytest.mark.parametrize(("unit", "most"), [("both", 3), ("word", 3), ("both", 8)])
+@pytest.mark.parametrize(("unit", "most"), [("phrase", 3), ("word", 3), ("phrase", 8)])
 def test_no_more_sweeps_are_made_than_may_be(source, tmp_path, unit, most):
     """Passes that the trace does not show count too, and no posterior of them is published."""
     with pytest.raises(FitError, match=f"stopped after {most} sweeps while .* so there is no post"):
@@ -371,7 +329,7 @@ def test_a_damaged_shard_is_named(source, tmp_path):
         launch_score(place.root, source, str(tmp_path / "score"), ComputeSettings(), False)
 
 
-@pytest.mark.parametrize("unit", ["word", "both"])
+@pytest.mark.parametrize("unit", ["word", "phrase"])
 def test_a_corpus_without_a_candidate_word_is_refused(tmp_path, unit):
     table = pa.table({"text": ["", "...", "1 2 3"], "keywords": [["x"], [], ["y"]]})
     pq.write_table(table, tmp_path / "in.parquet")
@@ -382,6 +340,6 @@ def test_a_corpus_without_a_candidate_word_is_refused(tmp_path, unit):
 def test_documents_that_are_complete_give_no_new_phrases(tmp_path):
     whole = texts(40).append_column("complete", pa.array([True] * 40))
     pq.write_table(whole, tmp_path / "in.parquet")
-    place, record, _ = run(tmp_path / "in.parquet", tmp_path / "out", unit="phrase")
-    phrases = table_of(place, record, "phrases").to_pandas()
+    place, record, _ = run(tmp_path / "in.parquet", tmp_path / "out")
+    phrases = table_of(place, record).to_pandas()
     assert (phrases.selected == phrases.observed).all()

@@ -1,0 +1,34 @@
+"""Partitions that are the whole corpus: their words as a table, and their features."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from flows.keywords.candidates import spans_of, written
+from flows.keywords.counts import Rows, Whole, added
+from flows.keywords.shards import WORDS
+from vbmodels.keywords.features import build_batch, label_rates
+from vbmodels.keywords.phrases.keys import stem_keys
+
+
+def words_of(prepared):
+    """Return a partition's words: doc_id, term, stem and whether it is known."""
+    tokens, vocabulary = prepared.tokens, prepared.vocabulary
+    spans = spans_of(tokens, vocabulary.to_pylist(), False)
+    texts = written(tokens, spans, vocabulary, prepared.marks, prepared.forms)
+    names = prepared.names.take(pa.array(spans.document))
+    columns = {"doc_id": names, "term": texts.term, "stem": texts.stem}
+    return pa.table({**columns, "observed": pa.array(tokens.y)})
+
+
+def features_of(*parts, documents=None, **options):
+    """Return the batch of words of every partition, with the counts of all of them."""
+    rows = added([Rows.of(part.counts[WORDS]) for part in parts])
+    whole, n = Whole.of(rows, True), documents or sum(part.tokens.n_documents for part in parts)
+    made = []
+    for part in parts:
+        keys = stem_keys(part.vocabulary.to_pylist())[part.tokens.term]
+        folds = part.tokens.fold[part.tokens.document_of_word]
+        elsewhere = whole.elsewhere(keys, folds)
+        made.append(build_batch(part.tokens, elsewhere, n, label_rates(*rows.totals), **options))
+    return made

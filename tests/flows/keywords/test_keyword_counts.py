@@ -1,0 +1,91 @@
+"""Counts of candidates: exact, the same in any order and in any ranges."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from flows.keywords.counts import COUNTS, Rows, Whole, added, count_candidates
+from vbmodels.keywords.features import N_FOLDS, fold_of
+
+HALVES = ((0, 1 << 63), (1 << 63, 1 << 64))
+
+
+@pytest.fixture(scope="module")
+def tables():
+    rng = np.random.default_rng(0)
+    made = []
+    for _ in range(4):
+        keys = np.unique(rng.integers(0, 1 << 63, 40).astype(np.uint64) << np.uint64(1))
+        keys = np.unique(np.concatenate([keys, np.arange(20, dtype=np.uint64)]))
+        folds = rng.integers(0, N_FOLDS, len(keys))
+        made.append(count_candidates(keys, folds, (keys < 3) | (rng.random(len(keys)) < 0.1)))
+    return made
+
+
+def names(tables):
+    return {key for table in tables for key in table["key"].to_pylist()}
+
+
+def test_counts_by_hand():
+    keys = np.array([7, 3, 7, 7], np.uint64)
+    found = count_candidates(keys, np.array([1, 0, 1, 2]), np.array([True, False, False, True]))
+    assert found.schema == COUNTS
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        (3, 0, 1, 0), (7, 1, 2, 1), (7, 2, 1, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("lone", [False, True])
+def test_counts_add_in_any_order_and_in_any_ranges(tables, lone):
+    sums = added([Rows.of(t) for t in tables])
+    assert sums.table.equals(added([Rows.of(t) for t in tables[::-1]]).table)
+    whole = Whole.of(sums, lone)
+    halves = [Whole.of(added([Rows.of(t).between(*ends) for t in tables]), lone) for ends in HALVES]
+    assert added([half.rows for half in halves]).table.equals(whole.rows.table)
+    assert sums.totals[0].sum() == sum(t["documents"].to_numpy().sum() for t in tables)
+
+
+def test_what_the_corpus_says_of_a_candidate_leaves_its_own_fold_out(tables):
+    whole = Whole.of(added([Rows.of(t) for t in tables]), False)
+    found = whole.elsewhere(np.array([0, 19, 5], np.uint64), np.array([0, 1, -1]))
+    assert found.frequency.tolist() == [4, 4, 4]
+    pairs = [
+        row for t in tables for row in zip(*t.select([0, 1]).to_pydict().values(), strict=True)
+    ]
+    own = [sum(row == one for row in pairs) for one in ((0, 0), (19, 1))]
+    assert found.documents.tolist() == [4 - own[0], 4 - own[1], 4]
+    assert found.labels[0] == 4 - own[0]
+
+
+def test_a_candidate_of_one_document_is_kept_where_it_is_known_or_a_word(tables):
+    rows = added([Rows.of(t) for t in tables])
+    kept, every = (set(Whole.of(rows, lone).key.tolist()) for lone in (False, True))
+    assert every == names(tables)
+    assert kept < every
+    known = {
+        key for t in tables
+        for key, y in zip(t["key"].to_pylist(), t["labels"].to_pylist(), strict=True) if y
+    }  # fmt: skip
+    assert known <= kept
+    seen_once = {key for key, times in Counter(k for t in tables for k in t["key"].to_pylist())
+                 .items() if times == 1}  # fmt: skip
+    assert every - kept == seen_once - known
+
+
+def test_nothing_to_count():
+    none = np.zeros(0, np.int64)
+    nothing = count_candidates(none.astype(np.uint64), none, np.zeros(0, bool))
+    for tables in ([], [nothing], [nothing, nothing]):
+        whole = Whole.of(added([Rows.of(t) for t in tables]), True)
+        assert not len(whole.key)
+        assert whole.elsewhere(np.array([3], np.uint64), np.array([0])).frequency.tolist() == [0]
+
+
+def test_folds_depend_on_the_name_alone_and_are_of_equal_size():
+    folds = [fold_of(f"document {i}") for i in range(20_000)]
+    assert folds[:6] == [fold_of(f"document {i}") for i in range(6)]
+    expected = 2000
+    chi2 = sum((n - expected) ** 2 / expected for n in Counter(folds).values())
+    assert len(set(folds)) == N_FOLDS
+    assert chi2 < 33  # 99.99 % point with 9 degrees of freedom
