@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from flows.run.events import Listener
 
 
+MOST_SHOWN = 8  # rows of the result below the headline
+
+
 @cache
 def out() -> Console:
     """Return where results go."""
@@ -61,7 +64,13 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
     if json_output:
         print_json(outcome)
         return
-    for text in outcome["lines"]:
+    headline, *more = outcome["lines"]
+    line(headline)
+    if outcome.get("top"):
+        from flows.run.show import show_top
+
+        show_top(out(), outcome["top"][:MOST_SHOWN])
+    for text in more:
         line(text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -115,7 +115,7 @@ def publish(
             None if fitted is None else fitted.trace,
         )
     )
-    return outcome(run.paths, record, findings.headline)
+    return outcome(run.paths, record, findings.headline, findings.top)
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
@@ -133,7 +133,9 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     return report.Section(f"The {objective}'s trace", text, [plot])
 
 
-def outcome(paths: RunPaths, record: RunRecord, headline: str) -> dict[str, Any]:
+def outcome(
+    paths: RunPaths, record: RunRecord, headline: str, top: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
@@ -143,6 +145,7 @@ def outcome(paths: RunPaths, record: RunRecord, headline: str) -> dict[str, Any]
     return {
         "run_id": record.run_id,
         "target": paths.target,
+        "top": [dict(row) for row in top],
         "report": paths.file("report.html"),
         "converged": record.converged,
         "elbo": record.elbo,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from rich.console import Console, JustifyMethod, OverflowMethod
@@ -67,6 +68,17 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
 def _text(value: str, style: str = "", overflow: OverflowMethod | None = None) -> Text:
     """Return text from data for a terminal: escaped, and no markup."""
     return Text(escaped(value), style=style, overflow=overflow)
+
+
+def show_top(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the first rows of the result."""
+    table = Table(box=None, pad_edge=False)
+    for name, value in rows[0].items():
+        number = isinstance(value, int | float)
+        table.add_column(_text(name), overflow="fold", justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*(_text(cell(value)) for value in row.values()))
+    console.print(table)
 
 
 def show_rows(console: Console, rows: pa.Table) -> None:

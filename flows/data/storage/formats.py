@@ -136,9 +136,10 @@ def _csv(url: str, packing: str | None, path: str) -> None:
             # Where there is one column only, an empty line is a missing cell.
             lines.ignore_empty_lines = len(names) > 1
             metadata = {CELLS: b"text"}
-            if not all(name.strip() for name in names):
-                if not header.strip():
-                    raise _without_header(url)
+            named = all(name.strip() for name in names)
+            if not header.strip() and (len(names) == 1 or not named):
+                raise _without_header(url)
+            if not named:
                 read, names, unnamed = _named(url, packing, read, lines, names)
                 metadata[_UNNAMED] = json.dumps(asdict(unnamed)).encode()
             with (
@@ -300,14 +301,14 @@ def _arrow(url: str, _: str | None, path: str) -> None:
             with fs.open_input_file(name) as file:
                 reader = pa.ipc.open_file(file)
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-                _write(path, reader.schema, _sound(_limited(url, "buffers", batches)))
+                _write(path, reader.schema, _limited(url, "buffers", _sound(batches)))
         except pa.ArrowInvalid:
             try:
                 with (
                     fs.open_input_stream(name, compression=None) as stream,
                     pa.ipc.open_stream(stream) as reader,
                 ):
-                    _write(path, reader.schema, _sound(_limited(url, "buffers", reader)))
+                    _write(path, reader.schema, _limited(url, "buffers", _sound(reader)))
             except pa.ArrowInvalid as error:
                 raise _not(url, "an Arrow file", error) from error
 

@@ -65,7 +65,7 @@ def documents(i):
 
 
 SOURCES = {
-    "keywords": (["doc_id", "text", "keywords"], documents, ("--set", "keyword_rate=0.3")),
+    "keywords": (["doc_id", "text", "keywords"], documents, ("--set", "keyphrases=3")),
     "bags": (
         ["bag_id", "label", "f1", "f2"],
         lambda i: [f"b{i // 3}", (i // 3) % 2, i % 7 + 3 * ((i // 3) % 2), i % 5],

@@ -302,6 +302,7 @@ def bytes_asked(proxy, name, size):
         if head.startswith("GET ") and name in head.partition("\r\n")[0]:
             span = re.search(r"(?i)^range: *bytes=(\d*)-(\d*)", head, re.MULTILINE)
             first, last = (0, size - 1) if span is None else (span[1], span[2] or size - 1)
+            last = min(int(last), size - 1)  # a range may end behind the object
             asked.append(int(last) - int(first) + 1 if first != "" else int(last))
     return sum(asked), len(asked)
 
