@@ -14,8 +14,7 @@ from vbmodels.variants.batch import Counts, totals
 from vbmodels.variants.calls import e_bh
 from vbmodels.variants.simulate import simulate
 
-# VAF in %, depth; sensitivity and specificity by MCMC, then by variational inference. The same
-# figures stand in benchmarks/rvd2.py, to which they are held by a test.
+# VAF in %, depth; sensitivity and specificity by MCMC, then by variational inference.
 ROWS = """
 .1 4129 .14 1 .29 1
 .1 41449 .86 .97 1 1
@@ -132,8 +131,7 @@ def run(data: Path, quick: bool) -> Page:
             "Approximation: mean field understates the spread of the local rates by sqrt(1 + M / "
             "n); the collapsed form does not.",
             "Rival: Fisher's exact test on reads pooled over replicates, with Benjamini-Hochberg "
-            "at .05, knows nothing of over-dispersion; freebayes and bcftools on simulated BAMs "
-            "stand in `benchmarks/rvd2.md`.",
+            "at .05, knows nothing of over-dispersion.",
         ),
         seeds=f"seeds {list(seeds)} in each cell; errors are over seeds.",
         packages=("numpy", "scipy", "numba"),

@@ -72,8 +72,8 @@ def run(data: Path, quick: bool) -> Page:
             "Input: the corpus model is given the true share of keywords in the set "
             "(`keyword_rate`), which no published method has; its ranking, and so the second "
             "table, hardly needs it.",
-            f"Data: the first {DOCUMENTS} of 1463 abstracts here, for the sake of time (all of "
-            "them by level stand in `benchmarks/keywords.md`), 1459 there, by a preprocessing "
+            f"Data: the first {DOCUMENTS} of 1463 abstracts here, for the sake of time, "
+            "1459 there, by a preprocessing "
             "that the text describes but does not give; the choice of the observed words is "
             "random.",
             "Model: the corpus model shares one regression over all documents, which the "

@@ -85,8 +85,7 @@ DIFFERENCES = (
     "Rivals: MICProB is our own sampler of its model with both modalities in one matrix beside "
     f"zeros, as in the text, with 2 chains of 300 sweeps (the text has 100,000) on {SAMPLED} "
     "replicates of two settings; the text's eight methods of a MATLAB toolbox cannot be run "
-    "here, and torchmil's attention is not installed (its figures stand in "
-    "`benchmarks/vmmic.md`).",
+    "here, and torchmil's attention is not installed.",
 )
 
 

@@ -152,7 +152,7 @@ def _dictionary(column: Any) -> dict[str, Any]:
 
 
 FEWEST_ROWS = 40
-"""Rows a feature below which the number of features is a guess (`benchmarks/ibp.md`)."""
+"""Rows a feature below which the number of features is a guess."""
 
 
 def few_rows(features: int, rows: int) -> list[str]:

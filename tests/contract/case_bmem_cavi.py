@@ -247,7 +247,7 @@ def _case(
         "sampler": beside_sampler(
             k, WalkPrior(prior, 1.0, KAPPA), (SHAPE, RATE), factor_draws, *sampled
         ),
-        "recovery": "the bound's collapse is measured in tests/vbmodels and benchmarks/bmem",
+        "recovery": "the bound's collapse is measured in tests/vbmodels",
         "partition_rtol": 1e-6,
         "slow": frozenset({"recovery", "sampler"} if k > 1 else {"recovery"}),
     }

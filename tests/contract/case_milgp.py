@@ -511,7 +511,7 @@ CASES = [
     ),
     Case(
         name="milgp_text",
-        calibration="Words drawn for it have no prior that the fit knows; see benchmarks/milgp.md.",
+        calibration="Words drawn for it have no prior that the fit knows.",
         model=DirectGP,
         batches=documents,
         tiny=lambda seed: documents(seed, 2),

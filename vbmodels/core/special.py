@@ -95,7 +95,7 @@ def trigamma(x: FloatArray) -> FloatArray:
 
     psi'(x) = sum_{i<8} 1/(x+i)^2 + psi'(x+8), and the asymptotic series of the latter
     (Abramowitz and Stegun 6.4.6, 6.4.12): 4e-15 relative, in a quarter of the time of
-    ``scipy.special.polygamma`` (benchmarks/special.py).
+    ``scipy.special.polygamma``.
     """
     x = np.asarray(x, dtype=np.float64)
     total = np.zeros_like(x)

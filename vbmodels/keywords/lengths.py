@@ -22,8 +22,7 @@ share of the variance of k_d beyond what thinning and the spread of K_d leave:
 
     rho = max{0, sum [(k - mu)^2 - mu (1 - m) - .13 mu^2] / sum (k - mu)^2},  m = sum k / (pi N).
 
-The constants .45, .25, .27, .03 and .13 were measured on twelve corpora; see
-docs/benchmarks/keywords.md.
+The constants .45, .25, .27, .03 and .13 were measured on twelve corpora.
 """
 
 from __future__ import annotations
