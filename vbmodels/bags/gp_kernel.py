@@ -35,7 +35,8 @@ class KernelOptions:
     length_scales, amplitudes
         The grid of the RBF kernel, in scaled units; the evidence picks.
     linear_variance, constant_variance
-        v_lin and v_c. Of 2, 4 and 8, 4 predicts the labels of held-out bags best on text; the evidence of so few bags would take it too small.
+        v_lin and v_c. Of 2, 4 and 8, 4 predicts the labels of held-out bags best on text; the
+        evidence of so few bags would take it too small.
     linear_prior
         "independent": the linear part is v_lin x'x. "correlated": v_lin x'R x, with R the cosines
         between the columns of the rows of unit length; see `gp_features`. "auto" is correlated
