@@ -327,24 +327,14 @@ class Variants:
     @property
     def scenarios(self) -> dict[str, str]:
         """What each scenario of samples that differ stands for."""
-        from flows.variants.simulate_reads import READ_SCENARIOS
-        from vbmodels.variants.read_artefacts import ARTEFACTS
         from vbmodels.variants.scenarios import SCENARIOS
 
-        every: dict[str, Any] = {**SCENARIOS, **READ_SCENARIOS, **ARTEFACTS}
-        return {name: scenario.meaning for name, scenario in every.items()}
+        return {name: scenario.meaning for name, scenario in SCENARIOS.items()}
 
     def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:
-        """Draw the counts, or the reads, of a scenario with their truth."""
+        """Draw the counts of a scenario with their truth."""
         from flows.variants.simulate import write_scenario
-        from flows.variants.simulate_artefacts import write_artefacts
-        from flows.variants.simulate_reads import READ_SCENARIOS, write_read_scenario
-        from vbmodels.variants.read_artefacts import ARTEFACTS
 
-        if scenario in READ_SCENARIOS:
-            return write_read_scenario(target, rows, seed, scenario)
-        if scenario in ARTEFACTS:
-            return write_artefacts(target, rows, seed, ARTEFACTS[scenario])
         return write_scenario(target, rows, seed, scenario)
 
 
