@@ -90,9 +90,6 @@ class Prepared:
         Class of a partition's data.
     warnings
         What the user should know.
-    of_parts
-        Whether partition i holds the rows of part i, so that a later run can go on from its
-        local state.
     dropped
         Rows that ingest kept and that turned out to be of no use once all were together.
     """
@@ -100,7 +97,6 @@ class Prepared:
     partitions: tuple[str, ...]
     batch: type[State]
     warnings: tuple[str, ...] = ()
-    of_parts: bool = False
     dropped: tuple[Dropped, ...] = ()
 
 

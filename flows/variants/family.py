@@ -231,7 +231,7 @@ class Variants:
         own = own and len(kept) == len(parts)
         warnings = _replicate_warnings(columns, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
-        return Prepared(tuple(urls), Counts, warnings, own, dropped)
+        return Prepared(tuple(urls), Counts, warnings, dropped)
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
@@ -358,7 +358,7 @@ def _prepare_several(
     json_files.write(work_url(paths, "kept", 0, "json"), kept)
     dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
     warnings = _replicate_warnings(cases.columns, settings)
-    return Prepared(tuple(urls), OfCase, warnings, False, dropped)
+    return Prepared(tuple(urls), OfCase, warnings, dropped)
 
 
 def _nothing(source: str, found: Sequence[Assembled]) -> Fault:

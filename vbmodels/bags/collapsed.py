@@ -160,42 +160,6 @@ class CollapsedVMMIC:
             )
         )
 
-    def partial_stats(self, q: Search, batch: Bags, local: None) -> Sums:
-        """Evaluate likelihood, gradient and information at the points that judge ``q``."""
-        points = q.points if isinstance(q, ModeSearch) else self._asking(q).points
-        return Sums.at(points, self.likelihood(q), batch, wants_gradient=True)
-
-    def catch_up(
-        self, q: Search, before: Search, known: Sums, new: Sums
-    ) -> ModeSearch | GaussianSearch:
-        """Take one Newton step of every average, with g and H averaged over its points."""
-        if isinstance(q, ModeSearch) or isinstance(before, ModeSearch):
-            return q
-        layout, total = q.scaling.layout, q.points.shape[1]
-        back = np.linalg.inv(before.scaling.change(q.scaling))
-        components = []
-        for i, c in enumerate(q.components):
-            mean = c.average.mean
-            prior = self._precision(layout, c.tau)
-            gradient, information = -prior * (mean - self.priors.mean(layout)), np.diag(prior)
-            for sums, change in ((known, back), (new, np.eye(layout.dim))):
-                h = unpack(sums.information[i]) / total
-                gradient = gradient + change.T @ sums.gradient[i] / total
-                information = information + change.T @ h @ change
-            step = cho_solve(cho_factor(information), gradient)
-            mean = mean + step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
-            components.append(
-                replace(
-                    c,
-                    mean=mean,
-                    information=information - np.diag(prior),
-                    average=Gaussian(mean, information),
-                )
-            )
-        return self._asking(
-            replace(q, components=tuple(components), best=-np.inf, chosen=(), stale=0)
-        )
-
     def local_step(self, q: Search, batch: Bags, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 

@@ -208,19 +208,6 @@ def test_a_damaged_posterior_is_not_started_from(documents, tmp_path, counted, c
     assert "the fit starts anew, not from the earlier posterior" in caplog.text
 
 
-def test_damaged_statistics_count_as_new(tmp_path, counted, caplog):
-    simulated = pipeline_named("variants").simulate(str(tmp_path / "in"), 60, 1)
-    source = next(url for url in simulated if "truth" not in url)
-    first, _ = counted("variants", source, tmp_path / "out", rows_per_partition=20)
-    kept = tmp_path / "out" / "runs" / first["run_id"] / "kept" / "stats"
-    found = sorted(kept.iterdir())
-    assert len(found) > 2, found
-    found[2].write_bytes(found[2].read_bytes()[:-9])
-    again, _ = counted("variants", source, tmp_path / "out", rows_per_partition=20)
-    assert "partition 2 counts as new" in caplog.text
-    assert again["elbo"] == pytest.approx(first["elbo"], rel=1e-6)
-
-
 def test_bags_in_two_files_are_cut_together():
     def runs(*names):
         return bags_check.Runs(names, np.arange(len(names) + 1), np.zeros(len(names)), {}, 0)
