@@ -203,7 +203,7 @@ def _claimed(run: Run) -> Iterator[None]:
         if run.fitted is None:
             whom = since_whom(run.since)
             ours = asked_for(run.family.name, run.settings, whom, run.files)
-            settle(run.paths, ours, run.resumes, run.settings.old_names)
+            settle(run.paths, ours, run.resumes)
             run.resumable = True
         yield
 

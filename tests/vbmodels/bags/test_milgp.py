@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.gp_data import BLOCK, MultiLabelBags, Observed, Sample, Spread, blocks_of
 from vbmodels.bags.gp_direct import DirectGP
@@ -18,7 +19,6 @@ from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block, evaluate
 from vbmodels.bags.gp_points import sobol_normals
 from vbmodels.bags.gp_predict import negative_bags, predict
 from vbmodels.bags.gp_probit import CollapsedGP
-from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.gp_data import Observed, fold_of_bags
 from vbmodels.bags.gp_direct import DirectGP
@@ -15,7 +16,6 @@ from vbmodels.bags.gp_gaussian import averages
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import evaluate
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 
