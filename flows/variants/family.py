@@ -324,19 +324,6 @@ class Variants:
 
         return write_counts(target, rows, seed)
 
-    @property
-    def scenarios(self) -> dict[str, str]:
-        """What each scenario of samples that differ stands for."""
-        from vbmodels.variants.scenarios import SCENARIOS
-
-        return {name: scenario.meaning for name, scenario in SCENARIOS.items()}
-
-    def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:
-        """Draw the counts of a scenario with their truth."""
-        from flows.variants.simulate import write_scenario
-
-        return write_scenario(target, rows, seed, scenario)
-
 
 def _prepare_several(
     source: str, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each

@@ -92,8 +92,6 @@ class CollapsedVMMIC:
     tolerance
         Change of the objective between two epochs, in nats a parameter, that ends the fit; a
         tenth of a nat where there are 67 parameters.
-    use_compiled
-        Whether to use the compiled loops; by default where Numba is installed.
     kept_variance
         Share of the variance of a modality's scaled features whose directions are kept, where it
         has as many features as there are bags, and as `turned_from`, or more.
@@ -105,7 +103,6 @@ class CollapsedVMMIC:
     standardise: bool = True
     both_starts_below: float = 5.0
     tolerance: float = 0.0015
-    use_compiled: bool | None = None
     kept_variance: float = 0.97
     turned_from: int = 500
 
@@ -170,7 +167,7 @@ class CollapsedVMMIC:
 
     def likelihood(self, q: Search) -> Likelihood:
         """Return the likelihood on the features' present scale."""
-        return Likelihood(q.scaling, self.use_compiled)
+        return Likelihood(q.scaling)
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Take in what was evaluated at ``q`` and say which points come next."""

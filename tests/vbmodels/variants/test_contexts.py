@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import logit
 
 from tests.vbmodels.variants.reference import in_numpy
+from tests.vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import units
@@ -24,7 +25,6 @@ from vbmodels.variants.contexts import (
     nested_step,
 )
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 PLAIN = BatchNull(alternatives=MIXTURE)

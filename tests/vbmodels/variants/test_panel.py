@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from tests.contract.case_panel_null import brute_force
 from tests.contract.case_two_groups import cut
 from tests.vbmodels.variants.reference import in_numpy
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
@@ -20,7 +21,6 @@ from vbmodels.variants import posterior
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.batch_null import TAUS, BatchNull
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 MODEL = PanelNull(alternatives=MIXTURE)
