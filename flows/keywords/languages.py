@@ -1,4 +1,10 @@
-"""Which languages there are, and their stop words."""
+"""Which languages there are, and their stop words.
+
+Closed-class words of Snowball languages that the package stop-words has no list for.
+
+Articles, pronouns, conjunctions, prepositions or postpositions, particles, and forms of to be,
+written down for this project.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""What the estimators share: parameters of the loop, the fit, and ArviZ."""
+"""What the estimators share: parameters of the loop, the fit, and ArviZ.
+
+Where an estimator's partitions are worked on: in this process, or where its client says.
+
+This package knows no cluster. A client is an object with a method ``reduce_over`` (see
+`Executor`), or anything for which an installed package has registered an executor: an entry
+point of the group `GROUP` whose name is the first part of the module of the client's class, or
+of one that it derives from. So vbflows itself registers ``distributed``, for Dask's client.
+"""
 
 from __future__ import annotations
 

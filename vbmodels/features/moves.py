@@ -12,6 +12,13 @@ are tried side by side for some sweeps; the best of them replaces the fit if its
 higher, by common random numbers. Rounds end when one changes nothing; where the starts did not
 agree on the features, a longer chain from the fit, with some free features, then looks for what
 all starts have missed.
+
+Chains from the best fit: its rows drawn anew, alone or beside features that are still free.
+
+Given weights, mean-field coordinate ascent leaves a row at the pattern whose neighbours are worse.
+A short chain draws all rows and the weights in turn, so that many rows change pattern at once; the
+fit that starts from it is a proposal like any other. With some free features the chain also finds
+what the starts have missed, as it does not have to find the others again.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 
 from flows.data.runs import open_run
 from flows.variants.family import FAMILY
-from flows.variants.panel_report import of_panel
+from flows.variants.report import of_panel
 from flows.variants.roles import mixed, mixed_warnings
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.settings import VariantSettings

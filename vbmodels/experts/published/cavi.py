@@ -16,6 +16,12 @@ and is multiplied by w_n, its entropy with it: q(z_n) stays the unweighted one, 
 
 This bound is no judge of the number of experts: its slack grows with K and with the spread
 of the gates, by more than the data say. Choose K by held-out log-likelihood.
+
+Gates and experts as a vector without constraints, for the acceleration of coordinate ascent.
+
+Gaussians: the mean and the Cholesky factor of the covariance with a logarithmic diagonal.
+Angular factors: the direction (which is normalised on the way back) and the logarithms of
+concentration, shape and mean length.
 """
 
 from __future__ import annotations
