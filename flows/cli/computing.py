@@ -246,5 +246,5 @@ def serve(
     run_plan(chosen, port)
 
 
-for _name in PIPELINES:
-    _add_pipeline(_name)
+for _pipeline in PIPELINES:
+    _add_pipeline(_pipeline)
