@@ -39,21 +39,36 @@ from benchmarks.keyword_corpora import LANGUAGES, SHARED, features, short
 from flows.keywords.counts import Rows, Whole, count_candidates
 from flows.keywords.documents import Prepared, prepare
 from flows.keywords.text import Normaliser, TextOptions
+from reproduce.keyword_documents import take_documents
 from vbmodels.core.fit import fit
+from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.corpus_selection import Histogram, select_above
 from vbmodels.keywords.features import FEATURE_NAMES, label_rates
-from vbmodels.keywords.phrase_mates import without_own_labels
+from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.spans import Spans, find_spans
 from vbmodels.keywords.selection import select_share
-from vbmodels.keywords.simulate import take_documents
 
 SCHEMES = ("share", "tenth", "thirty", "one", "complete")
 LEVELS = (0.1, 0.3, 0.5)
+
+
+def without_own_labels(batch: KeywordBatch) -> KeywordBatch:
+    """Return the batch with the features that hold labels of a word's own document neutral.
+
+    They leave out the word's own label, which is enough where words are known one by one. Where
+    phrases are known, the other words of its phrase are known with it and stand beside it: the
+    features then tell known words from hidden ones. With 30 % of the phrases of 500 abstracts
+    known, .54 of the words selected at .1 were false with them, .17 without.
+    """
+    x = batch.x.copy()
+    for name, neutral in OF_OWN_LABELS.items():
+        x[:, FEATURE_NAMES.index(name)] = neutral
+    return replace(batch, x=x)
 
 
 @dataclass(frozen=True)

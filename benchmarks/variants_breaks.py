@@ -3,10 +3,10 @@
     python -m benchmarks.variants_breaks run OUT.jsonl [--seeds 10] [--first 0] [--only NAME ...]
     python -m benchmarks.variants_breaks summary OUT.jsonl
 
-Every scenario of `vbmodels.variants.scenarios`, each method on the same counts: the batch-aware
-null (the default, and with types=trinucleotide), the exchangeable null, Fisher's exact test on
-pooled reads and a beta-binomial likelihood ratio, both with Benjamini and Hochberg at .05. One JSON
-line a run.
+Every scenario of `tests.vbmodels.variants.scenarios`, each method on the same counts: the
+batch-aware null (the default, and with types=trinucleotide), the exchangeable null, Fisher's
+exact test on pooled reads and a beta-binomial likelihood ratio, both with Benjamini and Hochberg
+at .05. One JSON line a run.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from scipy import stats
 from scipy.special import expit
 
 from benchmarks.seeded import main
+from tests.vbmodels.variants.scenarios import FINDS, NULLS, SCENARIOS, simulate_scenario
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.special import log_rising
 from vbmodels.core.state import BoolArray, FloatArray
@@ -32,7 +33,6 @@ from vbmodels.variants.calls import (
     local_fdr,
     prior_from_bayes_factors,
 )
-from vbmodels.variants.scenarios import FINDS, NULLS, SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 LEVEL = 0.05

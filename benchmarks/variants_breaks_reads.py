@@ -4,7 +4,7 @@
         [--only NAME ...]
     python -m benchmarks.variants_breaks_reads summary OUT.jsonl
 
-Every scenario of `vbmodels.variants.read_artefacts`, each method on the same BAM files: vbflows
+Every scenario of `tests.flows.variants.read_artefacts`, each method on the same BAM files: vbflows
 with its filters of reads ("vbflows") and without ("unfiltered"), Fisher's exact test on pooled
 reads and a beta-binomial likelihood ratio on the same counts, both with Benjamini and Hochberg at
 .05; `bcftools mpileup | call` of case and control, an allele of the case that the control has not;
@@ -33,10 +33,10 @@ from benchmarks.variants_breaks import LEVEL, beta_binomial, fisher
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
-from flows.variants.simulate_artefacts import CONTIG, write_artefacts
+from tests.flows.variants.artefact_bams import CONTIG, write_artefacts
+from tests.flows.variants.read_artefacts import ARTEFACTS
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import benjamini_hochberg
-from vbmodels.variants.read_artefacts import ARTEFACTS
 
 RIVALS = ("bcftools", "freebayes", "lofreq", "ivar")
 METHODS = ("vbflows", "unfiltered", "fisher", "beta_binomial", *RIVALS)

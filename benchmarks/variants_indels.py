@@ -2,7 +2,7 @@
 
     python -m benchmarks.variants_indels [--seeds 5] [--length 900]
 
-BAM files of `vbmodels.variants.slippage`: polymerases slip in runs of one base, alleles stand in
+BAM files of `tests.flows.variants.slippage`: polymerases slip in runs of one base, alleles stand in
 runs, beside runs and elsewhere. Fisher's test takes case against control, replicates together,
 at the same units (those that no read shows among them) and controls the false discovery rate by
 Benjamini and Hochberg. `bcftools mpileup | call -m` takes an indel where the case's genotype has
@@ -30,7 +30,7 @@ from flows.variants.indel_counts import AHEAD, of_positions
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
-from flows.variants.simulate_reads import CONTIG, ReadScenario, write_reads
+from tests.flows.variants.slipped_bams import CONTIG, ReadScenario, write_reads
 from vbmodels.core.fit import drive
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Units

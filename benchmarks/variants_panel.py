@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks.seeded import main
 from benchmarks.variants_breaks import LEVEL, drawn, fisher, table_row, tallied, two_groups
+from tests.vbmodels.variants.scenarios import PANELS
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.variants.batch import Counts, Units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import PANELS
 from vbmodels.variants.two_groups import MIXTURE
 
 METHODS = ("panel", "pooled", "pooled_same_tau", "one_control", "fisher", "fisher_highest")

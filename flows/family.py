@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -90,9 +90,6 @@ class Prepared:
         Class of a partition's data.
     warnings
         What the user should know.
-    of_parts
-        Whether partition i holds the rows of part i, so that a later run can go on from its
-        local state.
     dropped
         Rows that ingest kept and that turned out to be of no use once all were together.
     """
@@ -100,7 +97,6 @@ class Prepared:
     partitions: tuple[str, ...]
     batch: type[State]
     warnings: tuple[str, ...] = ()
-    of_parts: bool = False
     dropped: tuple[Dropped, ...] = ()
 
 
@@ -188,18 +184,6 @@ class ChecksAsItReads(Protocol):
         Where that cannot be said of pieces, what makes `Family.check_together` find a fault is
         enough: a check of all files then decides.
         """
-
-
-@runtime_checkable
-class DrawsScenarios(Protocol):
-    """A family that can draw data that break its model's assumptions, by name."""
-
-    @property
-    def scenarios(self) -> Mapping[str, str]:
-        """What each scenario stands for, by its name."""
-
-    def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:
-        """Draw data of a scenario and write them with their truth; return the URLs."""
 
 
 @runtime_checkable

@@ -12,13 +12,12 @@ from scipy.special import expit
 from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 
+from reproduce.ibp_images import base_images, matched_f1, simulate_images
 from reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
 from vbmodels.core.fit import fit
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.predict import unit_moments
 from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
-from vbmodels.features.simulate import base_images, matched_f1, simulate_images
 
 # Lines 239 to 241 and 258 of the text version.
 PUBLISHED = {
@@ -55,6 +54,16 @@ def in_use(on: np.ndarray) -> np.ndarray:
 def alone(z: np.ndarray) -> list[np.ndarray]:
     """Return the rows that truly hold one base image only, for each of them."""
     return [np.flatnonzero(z[:, i] & (z.sum(1) == 1)) for i in range(4)]
+
+
+def unit_moments(
+    nu: np.ndarray, mean: np.ndarray, covariance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of psi under q(z) q(weights), rows by units; [M, J] each."""
+    z = np.concatenate([np.ones((len(nu), 1)), nu], axis=1)
+    spread = np.einsum("nk,jkl,nl->nj", z, covariance, z, optimize=True)
+    diagonal = np.diagonal(covariance, axis1=1, axis2=2)[:, 1:] + mean[:, 1:] ** 2
+    return z @ mean.T, spread + (nu * (1.0 - nu)) @ diagonal.T
 
 
 def variational(seed: int, rows: int) -> Found:

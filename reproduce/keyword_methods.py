@@ -24,6 +24,7 @@ from sklearn.metrics import precision_recall_fscore_support
 from benchmarks.keyword_corpora import features
 from flows.keywords.documents import prepare
 from flows.keywords.text import TextOptions
+from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.core.fit import fit
 from vbmodels.keywords.batch import KeywordBatch
@@ -31,11 +32,9 @@ from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.published.bss import BSS
 from vbmodels.keywords.published.bss_gibbs import bss
-from vbmodels.keywords.published.documents import fit_documents
 from vbmodels.keywords.published.documents_gibbs import sample_documents
 from vbmodels.keywords.published.gibbs import gibbs
 from vbmodels.keywords.published.vbss import VBSS
-from vbmodels.keywords.simulate import take_documents
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 OBSERVED = 5

@@ -50,7 +50,7 @@ class PrintedGP(CollapsedGP):
     def suff_stats(self, q: Search, batch: Batch, local: None) -> PrintedSums:
         """Evaluate a partition with s = 1, and sum r."""
         residual = np.zeros(q.features.n_kernels)
-        for block in CACHE.blocks(batch, q.features, self.keep_columns):
+        for block in CACHE.blocks(batch, q.features):
             for k in range(residual.size):
                 residual[k] += block.noise(q.features, k)[known_rows(block)].sum()
         flat = replace(q.features, amplitude=np.zeros_like(q.features.amplitude))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.keyword_levels import PACKAGES, corpus_of
 from reproduce.keyword_methods import LEVELS, Task, draw, figures, sample
 from reproduce.page import NOT_SAID, Page, Table, canvas, number
@@ -18,11 +19,9 @@ from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.published.bss import BSS
 from vbmodels.keywords.published.bss_gibbs import bss
-from vbmodels.keywords.published.documents import fit_documents
 from vbmodels.keywords.published.documents_gibbs import sample_documents
 from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.keywords.selection import select_by_fdr
-from vbmodels.keywords.simulate import take_documents
 
 # Line 487 of the text version.
 VBSS_MINUTES, BSS_HOURS, DOCUMENTS = 1.93, 47.2, 1459

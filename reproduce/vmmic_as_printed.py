@@ -88,7 +88,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
         """Update the local factors as printed, carrying the log odds on."""
         if q.search is not None:
             return None
-        rows, at = Rows.of(batch, q.scaling, self.use_compiled), globals_of(q)
+        rows, at = Rows.of(batch, q.scaling), globals_of(q)
         if local is None:
             primary = start(rows, at)
             carried = tuple(np.zeros(p.size) for p in primary)
@@ -104,7 +104,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
         found = super().suff_stats(q, batch, local)
         if not isinstance(local, PrintedLocal) or isinstance(found, Sums):
             return found
-        rows = Rows.of(batch, q.scaling, self.use_compiled)
+        rows = Rows.of(batch, q.scaling)
         printed = []
         for k, (p, gate) in enumerate(zip(local.primary, local.gates, strict=True)):
             x = rows.features(k)

@@ -195,7 +195,7 @@ class BagsFamily:
         built = each(build, [part.index for part in parts], settings, paths, form)
         warnings = [] if fitted is not None else warnings_of(about, form, built)
         batch = MultiLabelBags if form.get("classes") else Bags
-        return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), of_parts=True)
+        return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings))
 
     def model(self, settings: BagSettings) -> Any:
         """Return the model to fit."""

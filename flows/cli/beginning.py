@@ -21,29 +21,13 @@ def simulate(
     rows: Annotated[
         int, typer.Option(min=1, help="Rows (documents, bags, locations).", metavar="N")
     ] = 500,
-    scenario: Annotated[
-        str,
-        typer.Option(
-            help="variants: how the samples differ, null_oxo5 say; see its docs.", metavar="NAME"
-        ),
-    ] = "",
 ) -> None:
     """Draw data from a model, with the truth beside it."""
     from flows.data import storage
-    from flows.family import DrawsScenarios
 
     family = pipeline_named(pipeline)
-    known = family.scenarios if isinstance(family, DrawsScenarios) else {}
-    if scenario and scenario not in known:
-        names = ", ".join(known) or "none there is"
-        expected = f"a scenario of {pipeline}: {names}"
-        raise InputError([Fault(file="--scenario", expected=expected, found=scenario)])
     storage.check_writable(storage.absolute(target))
-    if scenario and isinstance(family, DrawsScenarios):
-        written = family.simulate_scenario(target, rows, seed, scenario)
-    else:
-        written = family.simulate(target, rows, seed)
-    for url in written:
+    for url in family.simulate(target, rows, seed):
         line(url)
 
 

@@ -67,8 +67,6 @@ class Job:
         Further (name, value) pairs that a resumed run must share.
     start
         URL of the global parameters of an earlier fit to start near, where the model can.
-    known_stats
-        URL of the statistics that an earlier fit left of each partition, or None; empty for none.
     """
 
     model: Any
@@ -82,7 +80,6 @@ class Job:
     checkpoint_every: int = 10
     settings: tuple[tuple[str, str], ...] = ()
     start: str | None = None
-    known_stats: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,8 @@ from flows.faults import RunError
 from vbmodels.core.cavi import begin
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import tree_sum
-from vbmodels.core.protocol import CatchesUp, Continuable, Cursor, Loop, Staged, Step
-from vbmodels.core.state import State, Stats
+from vbmodels.core.protocol import Continuable, Cursor, Loop, Staged, Step
+from vbmodels.core.state import State
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 
@@ -164,23 +162,7 @@ class _Fit:
         except StorageError as error:
             log.warning(f"the fit starts anew, not from the earlier posterior: {error}")
             return model.init(observed, rng)
-        q = model.restart(observed, before, rng)
-        if not isinstance(model, CatchesUp) or not (left := self._known_stats()):
-            return q
-        found = self.executor.map(partial(_new_stats, known=frozenset(left)), q)
-        new = [stats for stats in found if stats is not None]
-        return model.catch_up(q, before, tree_sum(left.values()), tree_sum(new)) if new else q
-
-    def _known_stats(self) -> dict[int, Stats]:
-        """Return the statistics that an earlier fit left, by partition."""
-        found = {}
-        for i, url in enumerate(self.job.known_stats):
-            if url is not None:
-                try:
-                    found[i] = read_state(url, Stats)
-                except StorageError as error:
-                    log.warning(f"partition {i} counts as new: {error}")
-        return found
+        return model.restart(observed, before, rng)
 
     def resumed(self) -> Cursor | None:
         """Go back to the last checkpoint that is whole; None if there is none."""
@@ -260,10 +242,3 @@ class _Fit:
             number=number,
             cursor=steps.last.cursor,
         )
-
-
-def _new_stats(
-    model: Any, q: Any, batch: Any, local: Any, index: int, *, known: frozenset[int]
-) -> Any:
-    """Return the statistics of a partition that is new; None of one that is known."""
-    return None if index in known else model.partial_stats(q, batch, None)

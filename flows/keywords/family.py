@@ -183,7 +183,7 @@ class Keywords:
             shards = look_up_counts(rows, indices, paths, corpus, each)
         urls = each(_build, indices, settings, paths, corpus, shards)
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
-        return PreparedRun(tuple(urls), batch, of_parts=True)
+        return PreparedRun(tuple(urls), batch)
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the model to fit, or nothing for samplers and plain scores."""

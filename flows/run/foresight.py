@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -170,41 +170,30 @@ def look_ahead(
         read = time.perf_counter() - began
         model = model_for(family, settings, prepared)
         events.tell(Stage("time a sweep"))
-        begun = _Begun() if model is None else _begin(model, prepared, settings.seed)
-        foreseen = family.foresee(begun.q, settings) if isinstance(family, Foresees) else ()
-    return Foreseen(
-        files=found.files,
-        rows=found.rows,
+        q, said, costs = _begin(model, prepared, settings)
+        foreseen = family.foresee(q, settings) if isinstance(family, Foresees) else ()
+    return replace(
+        found,
         dropped=tuple(
             total_dropped([*(d for one in ingested for d in one.dropped), *prepared.dropped])
         ),
-        warnings=tuple(
-            dict.fromkeys((*of_headers, *prepared.warnings, *foreseen, *begun.warnings))
-        ),
+        warnings=tuple(dict.fromkeys((*of_headers, *prepared.warnings, *foreseen, *said))),
         partitions=len(prepared.partitions),
-        memory_bytes=begun.memory_bytes,
         seconds_to_read=read,
-        seconds_a_sweep=begun.seconds_a_sweep,
-        most_sweeps=None if model is None else settings.max_iter,
+        **costs,
     )
 
 
-@dataclass(frozen=True)
-class _Begun:
-    """Where a fit starts, what it warns of there, what it holds, and the time of a sweep."""
-
-    q: Any = None
-    warnings: tuple[str, ...] = ()
-    memory_bytes: int | None = None
-    seconds_a_sweep: float | None = None
-
-
-def _begin(model: Any, prepared: Prepared, seed: int) -> _Begun:
-    """Begin a fit, as far as the first sweeps of one partition.
+def _begin(
+    model: Any, prepared: Prepared, settings: RunSettings
+) -> tuple[Any, tuple[str, ...], dict[str, Any]]:
+    """Begin a fit; return its start, what it warns of there, and its costs as `Foreseen` has them.
 
     One partition at a time is in memory; sweeps are timed on the first, and counted for all by
     the size of their data.
     """
+    if model is None:
+        return None, (), {}
     total: TreeSum[Any] = TreeSum()
     sizes = []
     for url in prepared.partitions:
@@ -213,7 +202,7 @@ def _begin(model: Any, prepared: Prepared, seed: int) -> _Begun:
         total.add(model.observe(batch))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        q = model.init(total.value(), np.random.default_rng(seed))
+        q = model.init(total.value(), np.random.default_rng(settings.seed))
     first = _Stopwatch(InProcess(model, [read_state(prepared.partitions[0], prepared.batch)]))
     with suppress(_Enough, NonFiniteBound):  # of one partition's data, which says nothing
         for _ in loop_of(model)(model, first, start(model, q, first)):
@@ -222,8 +211,12 @@ def _begin(model: Any, prepared: Prepared, seed: int) -> _Begun:
     held = sum(sizes) + _KEPT * first.local_bytes * share
     if isinstance(model, Remembering):
         held += model.remembered(q, first.batch) * share
-    said = tuple(str(warning.message) for warning in caught)
-    return _Begun(q, said, round(held), _a_sweep(model, q, first) * share)
+    costs = {
+        "memory_bytes": round(held),
+        "seconds_a_sweep": _a_sweep(model, q, first) * share,
+        "most_sweeps": settings.max_iter,
+    }
+    return q, tuple(str(warning.message) for warning in caught), costs
 
 
 def _a_sweep(model: Any, q: Any, first: _Stopwatch) -> float:

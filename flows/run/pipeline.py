@@ -179,7 +179,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
                 q, fitted = _posterior(run, job, executor)
                 number = None if fitted is None else fitted.number
                 summaries = run.stage("score", _score, run, executor, q, number)
-                incremental.keep(run, executor, q, number, prepared)
+                incremental.keep(run)
             return run.stage(
                 "publish", publish, run, ingested, prepared, model, q, fitted, summaries
             )
@@ -203,7 +203,7 @@ def _claimed(run: Run) -> Iterator[None]:
         if run.fitted is None:
             whom = since_whom(run.since)
             ours = asked_for(run.family.name, run.settings, whom, run.files)
-            settle(run.paths, ours, run.resumes, run.settings.old_names)
+            settle(run.paths, ours, run.resumes)
             run.resumable = True
         yield
 
@@ -322,7 +322,7 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
             (name, repr(value))
             for name, value in sorted(run.settings.model_dump(exclude=set(FREE)).items())
         ),
-        **incremental.left_by_earlier(run, model, prepared),
+        start=incremental.start_of(run, model),
     )
 
 

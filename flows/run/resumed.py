@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from flows.data import json_files, storage
@@ -66,10 +66,8 @@ def read_asked(paths: RunPaths) -> Asked | None:
         return None
 
 
-def settle(paths: RunPaths, ours: Asked, resume: bool, old_names: Mapping[str, str]) -> None:
+def settle(paths: RunPaths, ours: Asked, resume: bool) -> None:
     """Write what a run is asked for, or compare it with what it began with.
-
-    Settings that an earlier version called by their ``old_names`` are the same settings.
 
     Raises
     ------
@@ -80,7 +78,6 @@ def settle(paths: RunPaths, ours: Asked, resume: bool, old_names: Mapping[str, s
     if theirs is None:
         json_files.write(_url(paths), ours)
         return
-    theirs.settings = {old_names.get(name, name): v for name, v in theirs.settings.items()}
     faults = _differences(paths.run_id, theirs, ours)
     if faults:
         raise InputError(faults)

@@ -3,7 +3,7 @@
 A run with ``since`` cuts every file by itself, so that an unchanged file gives unchanged
 partitions. What ingest made of them is kept under ``runs/RUN/kept/``; its manifest says which rows
 each partition is of and where its files are, which may be an earlier run's folder. What has been
-removed is made again. A model that can (`CatchesUp`) also keeps each partition's statistics.
+removed is made again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -22,15 +21,14 @@ from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.storage import DamagedError, InputFile, StorageError
 from flows.engine.block import digest_of
-from flows.family import Checked, CutsTogether, Family, Ingested, Prepared
+from flows.family import Checked, CutsTogether, Family, Ingested
 from flows.faults import Fault, InputError, shown
 from flows.report.page import Section
 from flows.run import tasks
 from flows.run.memo import FREE, code, differing, that_matter
 from flows.run.running import Run
 from flows.settings import RunSettings
-from vbmodels.core.protocol import CatchesUp, Continuable
-from vbmodels.core.state import to_bytes
+from vbmodels.core.protocol import Continuable
 
 log = logging.getLogger("vbflows.pipeline")
 
@@ -41,13 +39,12 @@ _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
 
 
 class KeptPart(json_files.Form):
-    """A partition that a run kept: its rows, its files after ingest, its statistics."""
+    """A partition that a run kept: its rows, its files after ingest."""
 
     fingerprint: str
     folder: str
     files: dict[str, str]  # by name, the digest of what it holds
     ingested: Any
-    stats: str | None = None
 
 
 class Manifest(json_files.Form):
@@ -190,37 +187,26 @@ def _take_up_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[I
     for kept, files in zip(new, digests, strict=True):
         kept.files = files
     by_index = {**taken, **{part.index: kept for part, kept in zip(rest, new, strict=True)}}
-    since.kept = [by_index[part.index].model_copy() for part in parts]
+    since.kept = [by_index[part.index] for part in parts]
     since.reused = len(taken)
     return [_INGESTED.validate_python(kept.ingested) for kept in since.kept]
 
 
-def left_by_earlier(run: Run, model: Any, prepared: Prepared) -> dict[str, Any]:
-    """Return what a job takes over from the earlier run, as its fields."""
+def start_of(run: Run, model: Any) -> str | None:
+    """Return the URL of the posterior that a fit starts near; None where it has none."""
     since = run.since
     if since is None or since.start is None:
-        return {}
+        return None
     if not isinstance(model, Continuable):
         since.start = None
         since.notes.append("This model cannot go on from an earlier posterior: it started anew.")
-        return {}
-    return {
-        "start": since.start,
-        "known_stats": tuple(kept.stats for kept in since.kept) if prepared.of_parts else (),
-    }
+    return since.start
 
 
-def keep(run: Run, executor: Any, q: Any, number: int | None, prepared: Prepared) -> None:
-    """Keep every partition's statistics, and write the manifest."""
-    since = run.since
-    if since is None:
-        return
-    urls: list[str | None] = [None] * len(since.kept)
-    if number is not None and prepared.of_parts and isinstance(executor.job.model, CatchesUp):
-        urls = list(executor.map(partial(_keep_stats, folder=_folder(run.paths)), q, number))
-    for kept, url in zip(since.kept, urls, strict=True):
-        kept.stats = url
-    json_files.write(_manifest(run.paths), Manifest(parts=since.kept))
+def keep(run: Run) -> None:
+    """Write the manifest."""
+    if run.since is not None:
+        json_files.write(_manifest(run.paths), Manifest(parts=run.since.kept))
 
 
 def section(run: Run) -> Section | None:
@@ -289,7 +275,7 @@ def runs_needed_by(paths: RunPaths) -> set[str]:
     except DamagedError:
         return set()  # nothing can be taken up by it
     above = storage.join(paths.target, "runs") + "/"
-    urls = [url for part in manifest.parts for url in (part.folder, part.stats) if url]
+    urls = [part.folder for part in manifest.parts]
     return {url.removeprefix(above).partition("/")[0] for url in urls if url.startswith(above)}
 
 
@@ -337,10 +323,3 @@ def _keep(item: tuple[KeptPart, int, list[str]], work: str) -> dict[str, str]:
         storage.write_bytes(storage.join(kept.folder, name), content)
         digests[name] = digest_of(content)
     return digests
-
-
-def _keep_stats(model: Any, q: Any, batch: Any, local: Any, index: int, *, folder: str) -> str:
-    """Write a partition's statistics; return their URL."""
-    url = storage.join(folder, "stats", f"part-{index:05d}.npz")
-    storage.write_bytes(url, to_bytes(model.partial_stats(q, batch, local)), durable=False)
-    return url

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from flows.settings.access import S3Access
-
-_log = logging.getLogger(__name__)
 
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
 
@@ -70,21 +67,14 @@ class RunSettings(BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, defer_build=True
     )
 
-    old_names: ClassVar[dict[str, str]] = {}
-    """Names of settings in earlier versions, which still work, and what they are now."""
-
     told_by_parts: ClassVar[frozenset[str]] = frozenset()
     """Settings that decide which partitions there are, and nothing of what one is made into."""
 
     @model_validator(mode="before")
     @classmethod
-    def _renamed(cls, values: Any) -> Any:
+    def _with_shares(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        for old, new in cls.old_names.items():
-            if old in values and new not in values:
-                _log.warning("the setting %s is called %s now; please write that", old, new)
-                values = {new if name == old else name: value for name, value in values.items()}
         return {name: _share(cls, name, value) for name, value in values.items()}
 
     seed: int = Field(0, ge=0, description="Seed of everything that is random.")

@@ -34,7 +34,6 @@ from flows.variants.conclude import (
 from flows.variants.count_checks import Rules, check_counts, look
 from flows.variants.count_files import missing_files
 from flows.variants.fitted_on import chosen, finish_partition
-from flows.variants.hyperparameters import hyperparameters
 from flows.variants.indel_calls import fit_url, kept_url
 from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
 from flows.variants.locations import (
@@ -59,12 +58,62 @@ from flows.variants.sample_sheet import (
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.batch import Counts
-from vbmodels.variants.batch_null import BatchNull
+from vbmodels.variants.batch_null import BatchNull, names_of_types
+from vbmodels.variants.contexts import names_of_contexts
 from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.published.pair import Pair
 from vbmodels.variants.published.rvd2 import RVD2
 from vbmodels.variants.several import OfCase, Several
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+
+
+def hyperparameters(model: Any, q: Any) -> list[Parameter]:
+    """Return every hyperparameter of the fit; they are point estimates."""
+    if isinstance(model, Pair):
+        return [
+            Parameter(name, sample, value)
+            for sample, of in (("case", q.case), ("control", q.control))
+            for name, value in (
+                ("mu0", of.a0 / (of.a0 + of.b0)), ("M0", of.a0 + of.b0), ("log_M", of.log_m)
+            )
+        ]  # fmt: skip
+    rows = [
+        Parameter("pi", None, q.pi),
+        Parameter("w", None, q.w),
+        Parameter("log_M_mean", None, q.log_m_mean),
+        Parameter("log_M_sd", None, q.log_m_sd),
+    ]
+    if len(q.rho) > 1:
+        means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
+        rows += [Parameter("rho", m, float(r)) for m, r in zip(means, q.rho, strict=True)]
+    if isinstance(model, BatchNull):
+        rows += [
+            Parameter("shift_mean", None, q.shift_mean),
+            Parameter("shift_sd", None, q.shift_sd),
+            Parameter("tau", None, q.tau),
+            Parameter("v", None, q.v),
+        ]
+        rows += [
+            Parameter("shift", kind, float(b), float(se))
+            for kind, b, se in zip(names_of_types(), q.shift, q.shift_se, strict=True)
+        ]
+    if isinstance(model, BatchNull) and q.of_context is not None:
+        rows += [
+            Parameter("context_shift", name, float(b), float(se))
+            for name, b, se in zip(
+                names_of_contexts(), q.of_context.flat, q.context_se.flat, strict=True
+            )
+        ]
+    if isinstance(model, PanelNull):
+        rows += [
+            Parameter("member_shift", f"{p + 1} {kind}", float(b))
+            for p, of in enumerate(q.member_shift)
+            for kind, b in zip(names_of_types(), of, strict=True)
+        ]
+    for t, kind in enumerate(names_of_types()):
+        rows.append(Parameter("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t]))))
+        rows.append(Parameter("error_shape", kind, float(q.a[t])))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -231,7 +280,7 @@ class Variants:
         own = own and len(kept) == len(parts)
         warnings = _replicate_warnings(columns, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
-        return Prepared(tuple(urls), Counts, warnings, own, dropped)
+        return Prepared(tuple(urls), Counts, warnings, dropped)
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
@@ -324,29 +373,6 @@ class Variants:
 
         return write_counts(target, rows, seed)
 
-    @property
-    def scenarios(self) -> dict[str, str]:
-        """What each scenario of samples that differ stands for."""
-        from flows.variants.simulate_reads import READ_SCENARIOS
-        from vbmodels.variants.read_artefacts import ARTEFACTS
-        from vbmodels.variants.scenarios import SCENARIOS
-
-        every: dict[str, Any] = {**SCENARIOS, **READ_SCENARIOS, **ARTEFACTS}
-        return {name: scenario.meaning for name, scenario in every.items()}
-
-    def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:
-        """Draw the counts, or the reads, of a scenario with their truth."""
-        from flows.variants.simulate import write_scenario
-        from flows.variants.simulate_artefacts import write_artefacts
-        from flows.variants.simulate_reads import READ_SCENARIOS, write_read_scenario
-        from vbmodels.variants.read_artefacts import ARTEFACTS
-
-        if scenario in READ_SCENARIOS:
-            return write_read_scenario(target, rows, seed, scenario)
-        if scenario in ARTEFACTS:
-            return write_artefacts(target, rows, seed, ARTEFACTS[scenario])
-        return write_scenario(target, rows, seed, scenario)
-
 
 def _prepare_several(
     source: str, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
@@ -368,7 +394,7 @@ def _prepare_several(
     json_files.write(work_url(paths, "kept", 0, "json"), kept)
     dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
     warnings = _replicate_warnings(cases.columns, settings)
-    return Prepared(tuple(urls), OfCase, warnings, False, dropped)
+    return Prepared(tuple(urls), OfCase, warnings, dropped)
 
 
 def _nothing(source: str, found: Sequence[Assembled]) -> Fault:

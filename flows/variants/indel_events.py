@@ -70,15 +70,3 @@ def inserted(length: int, first: int, second: int) -> str:
     return "".join(
         BASES[words[i // kernels.PER_WORD] >> 2 * (i % kernels.PER_WORD) & 3] for i in range(length)
     )
-
-
-def words_of(bases: str) -> tuple[int, int]:
-    """Return the words of an insertion's bases.
-
-    >>> inserted(3, *words_of("ACT"))
-    'ACT'
-    """
-    words = [0, 0]
-    for i, base in enumerate(bases):
-        words[i // kernels.PER_WORD] |= BASES.index(base) << 2 * (i % kernels.PER_WORD)
-    return words[0], words[1]

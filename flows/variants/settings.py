@@ -39,7 +39,6 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         "expert": ("tau",),
     }  # fmt: skip
     told_by_parts: ClassVar[frozenset[str]] = frozenset({"cases"})
-    old_names: ClassVar[dict[str, str]] = {"strand_bias": "filter_level"}
 
     case: str = Field(
         "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."

@@ -1,8 +1,6 @@
-"""Draws of the paper's simulation, or of a scenario, as a table of counts with its truth."""
+"""Draws of the paper's simulation as a table of counts with its truth."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +9,6 @@ from flows.data import storage
 from flows.variants.counts import to_table
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.simulate import Truth, simulate
 
 CONTIG = "simulated"
@@ -27,23 +24,7 @@ def write_counts(target: str, rows: int, seed: int) -> list[str]:
     counts, truth = simulate(
         np.random.default_rng(seed), n_locations=rows, n_variants=n_variants, vaf=0.01
     )
-    return _write(target, counts, truth)
-
-
-def write_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str]:
-    """Write the counts of a scenario of samples that differ, as `write_counts` does, and a FASTA.
-
-    Variants are as many a location as in its 300 locations. The samples of a panel are normal1,
-    normal2 and so on.
-    """
-    what = SCENARIOS[scenario]
-    n_variants = min(rows, round(what.n_variants * rows / 300))
-    rng = np.random.default_rng(seed)
-    counts, truth = simulate_scenario(rng, replace(what, n_variants=n_variants), rows)
-    letters = "".join(np.array(list(BASES))[counts.ref].tolist())
-    fasta = storage.join(target, "reference.fa")
-    storage.write_bytes(fasta, f">{CONTIG}\n{letters}\n".encode())
-    return [*_write(target, counts, truth), fasta]
+    return write_drawn(target, counts, truth)
 
 
 def _columns(counts: Counts) -> list[tuple[str, str]]:
@@ -54,7 +35,8 @@ def _columns(counts: Counts) -> list[tuple[str, str]]:
     return [(name, str(names[: i + 1].count(name))) for i, name in enumerate(names)]
 
 
-def _write(target: str, counts: Counts, truth: Truth) -> list[str]:
+def write_drawn(target: str, counts: Counts, truth: Truth) -> list[str]:
+    """Write drawn counts and their truth; see `write_counts`."""
     n_variants = len(truth.location)
     table = to_table(counts.counts, counts.ref, CONTIG, 0, _columns(counts))
     letters = np.array(list(BASES))

@@ -13,6 +13,7 @@ from scipy.special import betaln, expit, logsumexp
 from tests.contract import calibration_variants, ends
 from tests.contract.case_two_groups import cut, log_bayes_factors
 from tests.vbmodels.variants.reference import in_numpy
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
@@ -21,7 +22,6 @@ from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.sampling import differing, numbers, probabilities
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, of_fit
 
 MODEL = BatchNull()

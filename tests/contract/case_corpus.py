@@ -10,12 +10,13 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import minimize
 
+from reproduce.keyword_documents import split_documents, typical_coefficients
 from tests.contract import calibration_keywords, ends
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
-from vbmodels.keywords.simulate import simulate_words, split_documents, typical_coefficients
+from vbmodels.keywords.simulate import simulate_words
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery, Sampler
 from vbmodels.testing.extremes import Extremes

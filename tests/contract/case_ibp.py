@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from reproduce.ibp_images import matched_f1, simulate_images
 from tests.contract import calibration_features, ends
 from tests.contract.ibp_definition import (
     ALPHA,
@@ -34,7 +35,7 @@ from vbmodels.features.completion.members import Members
 from vbmodels.features.completion.searched import CompletedIBP
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.search import SearchIBP, best_fit
-from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
+from vbmodels.features.simulate import simulate_table
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     Best,

@@ -14,12 +14,12 @@ from tests.contract import case_batch_null, ends
 from tests.contract.case_batch_null import wrong_calls
 from tests.contract.case_two_groups import cut
 from tests.vbmodels.variants.reference import in_numpy
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.testing.case import Coordinates, Evidence, Recovery
 from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 MODEL = PanelNull()

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from reproduce.keyword_documents import batch_of, fit_documents
 from tests.contract import ends, samplers
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.published.coordinate import Factors
-from vbmodels.keywords.published.documents import batch_of, fit_documents
 from vbmodels.keywords.published.gibbs import gibbs
 from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.testing.agreement import Agreement

@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
 from tests.contract import calibration_bags, ends, samplers, vmmic
+from tests.vbmodels.bags.in_numpy import in_numpy
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.mode import Sums
@@ -220,7 +221,7 @@ def at_the_ends(model: Callable[[], Any], **items: Any) -> Extremes:
     return Extremes(
         tables=ends.tables_of_bags,
         empty=ends.no_bags,
-        plain=lambda: replace(model(), use_compiled=False),
+        plain=lambda: in_numpy(model()),
         refused={"one bag alone": "expected positive and negative bags"},
         **items,
     )
@@ -230,7 +231,7 @@ def draws_of_both_forms() -> Iterator[tuple[str, Any, Any]]:
     """The sampler's first draws of indicators, by compiled loops and by NumPy."""
     model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, warmup=2, draws=4)
     tables = {k: v for k, v in ends.tables_of_bags().items() if k != "one bag alone"}
-    return both_forms(model, replace(model, use_compiled=False), tables)
+    return both_forms(model, in_numpy(model), tables)
 
 
 def told(model: Any, q: Any, batch: Bags) -> FloatArray:

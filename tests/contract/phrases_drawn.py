@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
+from reproduce.keyword_documents import take_documents, typical_coefficients
 from tests.contract import ends
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.simulate import simulate_words, take_documents, typical_coefficients
+from vbmodels.keywords.simulate import simulate_words
 
 RATE = 0.2
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tests.contract import vmmic
+from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.batch import split
 from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gibbs import GibbsVMMIC
 from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
 from vbmodels.experts.batch import Rows

@@ -13,7 +13,7 @@ from flows.engine.estimation import DaskExecutor
 from tests.estimators import data
 from vbmodels.core.state import same_bits
 from vbmodels.estimators import LatentFeatures, MixtureOfExperts
-from vbmodels.estimators.executors import GROUP
+from vbmodels.estimators.base import GROUP
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import replace
 
+import pyarrow.parquet as pq
 import pytest
 
 from deploy.certs import make_certificates
@@ -307,7 +308,7 @@ def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, t
         known = S3Access(endpoint_url=address, anonymous=True, ca_file=str(tmp_path / "tls/ca.pem"))
         with storage.using(known.environment()):
             assert storage.expand("s3://in/features", [".parquet"])
-            assert storage.read_table(url).num_rows == storage.row_count(source)
+            assert storage.read_table(url).num_rows == pq.read_metadata(source).num_rows
     finally:
         public.kill()
 

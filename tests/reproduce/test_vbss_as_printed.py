@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from reproduce.keyword_documents import batch_of, fit_documents
 from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.keywords.graph import adjacency
-from vbmodels.keywords.published.documents import batch_of, fit_documents
 from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.keywords.selection import select_by_fdr
 

@@ -251,7 +251,7 @@ class AutoModel:
         if witness is None:
             return 0
         features = witness.features
-        rows = (instances + n_bags * features.leak) * self.witness.keep_columns
+        rows = instances + n_bags * features.leak
         columns = max(1.0, share * len(features.lengths)) * (features.n_columns + 1)
         square = features.n_columns**2 * max(features.n_kernels, FOLDS)
         return int(8 * (rows * (columns + features.mean.size) + 3 * square))

@@ -15,7 +15,6 @@ from vbmodels.core.state import FloatArray, IntArray, Stats
 
 BLOCK = 16_384
 """Instances that are worked on at once; a block holds whole bags."""
-POOLS = ("mean", "max", "min", "std")
 INSTANCES = 1000
 """Instances of each class of bags that landmarks are chosen from."""
 BAGS = 400

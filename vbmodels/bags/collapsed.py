@@ -92,8 +92,6 @@ class CollapsedVMMIC:
     tolerance
         Change of the objective between two epochs, in nats a parameter, that ends the fit; a
         tenth of a nat where there are 67 parameters.
-    use_compiled
-        Whether to use the compiled loops; by default where Numba is installed.
     kept_variance
         Share of the variance of a modality's scaled features whose directions are kept, where it
         has as many features as there are bags, and as `turned_from`, or more.
@@ -105,7 +103,6 @@ class CollapsedVMMIC:
     standardise: bool = True
     both_starts_below: float = 5.0
     tolerance: float = 0.0015
-    use_compiled: bool | None = None
     kept_variance: float = 0.97
     turned_from: int = 500
 
@@ -160,42 +157,6 @@ class CollapsedVMMIC:
             )
         )
 
-    def partial_stats(self, q: Search, batch: Bags, local: None) -> Sums:
-        """Evaluate likelihood, gradient and information at the points that judge ``q``."""
-        points = q.points if isinstance(q, ModeSearch) else self._asking(q).points
-        return Sums.at(points, self.likelihood(q), batch, wants_gradient=True)
-
-    def catch_up(
-        self, q: Search, before: Search, known: Sums, new: Sums
-    ) -> ModeSearch | GaussianSearch:
-        """Take one Newton step of every average, with g and H averaged over its points."""
-        if isinstance(q, ModeSearch) or isinstance(before, ModeSearch):
-            return q
-        layout, total = q.scaling.layout, q.points.shape[1]
-        back = np.linalg.inv(before.scaling.change(q.scaling))
-        components = []
-        for i, c in enumerate(q.components):
-            mean = c.average.mean
-            prior = self._precision(layout, c.tau)
-            gradient, information = -prior * (mean - self.priors.mean(layout)), np.diag(prior)
-            for sums, change in ((known, back), (new, np.eye(layout.dim))):
-                h = unpack(sums.information[i]) / total
-                gradient = gradient + change.T @ sums.gradient[i] / total
-                information = information + change.T @ h @ change
-            step = cho_solve(cho_factor(information), gradient)
-            mean = mean + step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
-            components.append(
-                replace(
-                    c,
-                    mean=mean,
-                    information=information - np.diag(prior),
-                    average=Gaussian(mean, information),
-                )
-            )
-        return self._asking(
-            replace(q, components=tuple(components), best=-np.inf, chosen=(), stale=0)
-        )
-
     def local_step(self, q: Search, batch: Bags, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
@@ -206,7 +167,7 @@ class CollapsedVMMIC:
 
     def likelihood(self, q: Search) -> Likelihood:
         """Return the likelihood on the features' present scale."""
-        return Likelihood(q.scaling, self.use_compiled)
+        return Likelihood(q.scaling)
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Take in what was evaluated at ``q`` and say which points come next."""

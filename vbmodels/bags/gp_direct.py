@@ -64,10 +64,7 @@ class DirectGP(CollapsedGP):
     def suff_stats(self, q: Search, batch: Batch, local: None) -> Any:
         """Evaluate a partition at the points of ``q``, or return what its stage wants."""
         if q.wanted == "averages":
-            return averages(
-                q.features, q.kernel, _mean(q), q.precision, batch,
-                keep=self.keep_columns, active=q.active,
-            )  # fmt: skip
+            return averages(q.features, q.kernel, _mean(q), q.precision, batch, active=q.active)
         return super().suff_stats(q, batch, local)
 
     def elbo(self, q: Search, stats: Any) -> float:

@@ -56,7 +56,6 @@ def averages(
     factor: FloatArray,
     batch: Batch,
     *,
-    keep: bool,
     active: BoolArray,
 ) -> GaussianSums:
     """Average over a partition at q(w) of every class: mean [C, P], factor of A [C, P, P].
@@ -74,7 +73,7 @@ def averages(
         k = int(kernel[c])
         weights = features.weights[k]
         drawn = (mean[c] + solve_lower(factor[c], normals, transposed=True).T) * weights
-        for block in CACHE.blocks(batch, features, keep):
+        for block in CACHE.blocks(batch, features):
             found = _block(block, features, k, c, drawn)
             value[c] += found[0]
             gradient[c] += found[1] * weights

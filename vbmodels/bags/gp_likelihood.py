@@ -117,11 +117,9 @@ class Block:
 class BlockCache(Memory[list[Block]]):
     """Blocks of partitions, until another feature map comes."""
 
-    def blocks(self, batch: Batch, features: FeatureMap, keep: bool) -> Iterator[Block]:
+    def blocks(self, batch: Batch, features: FeatureMap) -> Iterator[Block]:
         """Return the blocks of a partition, from memory where they are."""
         made = (Block.of(batch, bags, features) for bags in blocks_of(batch))
-        if not keep:
-            return made
         return iter(self.of(batch, features.key, lambda: list(made)))
 
 
@@ -248,7 +246,6 @@ def evaluate(
     batch: Batch,
     *,
     wanted: str,
-    keep: bool,
     active: NDArray[np.bool_] | None = None,
 ) -> Sums:
     """Evaluate a partition at the points [K, C, P].
@@ -263,8 +260,6 @@ def evaluate(
         The partition.
     wanted
         "gradient", and with it "gram" or "curvature".
-    keep
-        Whether columns are kept in memory for the next call.
     active
         Kernel values, or kernel values and classes, that are asked for, [K] or [K, C]; the others
         stay 0.
@@ -274,7 +269,7 @@ def evaluate(
     if active is not None:
         asked &= active.reshape(len(points), -1)
     kernel, of = np.nonzero(asked)
-    for block in CACHE.blocks(batch, features, keep):
+    for block in CACHE.blocks(batch, features):
         # Kernel values of one length have the same columns, which are read once for all of them.
         for length in np.unique(features.which[kernel]):
             own = np.flatnonzero(features.which[kernel] == length)

@@ -122,13 +122,9 @@ class CollapsedGP:
     ----------
     options
         Kernel, scaling, inducing points.
-    keep_columns
-        Whether phi is kept in memory between evaluations (8 N P bytes a length scale), or
-        computed again each time.
     """
 
     options: KernelOptions = field(default_factory=KernelOptions)
-    keep_columns: bool = True
 
     def observe(self, batch: Batch) -> Observed:
         """Return scaling, label counts and a sample for the inducing points."""
@@ -146,14 +142,7 @@ class CollapsedGP:
 
     def suff_stats(self, q: Search, batch: Batch, local: None) -> Sums:
         """Evaluate a partition at the points of ``q``."""
-        return evaluate(
-            q.features,
-            q.points,
-            batch,
-            wanted=q.wanted,
-            keep=self.keep_columns,
-            active=q.active,
-        )
+        return evaluate(q.features, q.points, batch, wanted=q.wanted, active=q.active)
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Return mu + (I + G)^-1 grad J: coordinate ascent (eqs 17, 18)."""

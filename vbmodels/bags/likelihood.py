@@ -16,22 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
-from vbmodels.bags.batch import Bags, Instances
+from vbmodels.bags import likelihood_kernels as kernels
+from vbmodels.bags.batch import Bags
 from vbmodels.bags.layout import Scaling
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import FloatArray
-
-compiled: ModuleType | None
-try:
-    from vbmodels.bags import likelihood_kernels as compiled
-except ImportError:
-    compiled = None
 
 Terms = tuple[FloatArray, FloatArray, FloatArray]
 """(pi, phi(eta), s) of some instances."""
@@ -40,13 +33,6 @@ DENSITY = 1.0 / np.sqrt(2.0 * np.pi)
 
 CHUNK = 8_192
 """Instances that are worked on at once: what they need stays in the cache."""
-
-
-def kernels_of(use_compiled: bool | None) -> ModuleType | None:
-    """Return the compiled loops, by default where Numba is installed, or None."""
-    if use_compiled and compiled is None:
-        raise ImportError("the compiled loops need Numba: install vbflows[kernels]")
-    return None if use_compiled is False else compiled
 
 
 @dataclass(frozen=True)
@@ -101,56 +87,6 @@ def fold(t: FloatArray, scaling: Scaling, k: int) -> Folded:
     return Folded(b, float(intercept - mean @ b), beta, float(-(mean @ beta)))
 
 
-def bag_moments(
-    part: Instances, first: int, last: int, w: Folded, mean: FloatArray, var: FloatArray
-) -> Terms:
-    """Add sum pi s to ``mean`` and sum pi (1 - pi) s^2 to ``var``, [last - first].
-
-    Returns (pi, phi(eta), s) of the instances.
-    """
-    rows = slice(part.offsets[first], part.offsets[last])
-    bag = np.repeat(np.arange(last - first), part.sizes[first:last])
-    features = part.features[rows]
-    eta = w.gate0 + features @ w.gate
-    score = w.slope0 + features @ w.slope
-    primary = ndtr(eta)
-    mean += np.bincount(bag, primary * score, minlength=last - first)
-    var += np.bincount(bag, primary * (1.0 - primary) * score**2, minlength=last - first)
-    return primary, np.exp(-0.5 * eta**2) / np.sqrt(2.0 * np.pi), score
-
-
-def bag_jacobian(
-    part: Instances,
-    first: int,
-    last: int,
-    centre: FloatArray,
-    inverse: FloatArray,
-    terms: Terms,
-    shrink: FloatArray,
-    bend: FloatArray,
-    slopes: FloatArray,
-    gates: FloatArray,
-) -> None:
-    """Fill dz/dbeta and dz/d(a, b), with r = (1 + v)^-1/2 and c = z r^2 / 2.
-
-    dz = r dmu - c dv; dmu/dbeta = sum pi x, dv/dbeta = 2 sum pi (1 - pi) s x,
-    dmu/db = sum phi s x, dv/db = sum (1 - 2 pi) phi s^2 x, with x scaled and phi = phi(eta).
-    """
-    primary, density, score = terms
-    rows = slice(part.offsets[first], part.offsets[last])
-    starts = part.offsets[first : last + 1] - part.offsets[first]
-    r, c = (np.repeat(x, np.diff(starts)) for x in (shrink, bend))
-    features = (part.features[rows] - centre) * inverse
-    to_slope = primary * (r - 2.0 * c * (1.0 - primary) * score)
-    to_gate = density * score * (r - c * (1.0 - 2.0 * primary) * score)
-    columns = np.arange(score.size)
-    shape = (last - first, score.size)
-    slopes[:] = csr_array((to_slope, columns, starts), shape=shape) @ features
-    gather = csr_array((to_gate, columns, starts), shape=shape)
-    gates[:, 0] = gather.sum(axis=1)
-    gates[:, 1:] = gather @ features
-
-
 class Likelihood:
     """The collapsed likelihood of one partition's labelled bags.
 
@@ -158,14 +94,11 @@ class Likelihood:
     ----------
     scaling
         Means and scales of the features.
-    use_compiled
-        Whether to use the compiled loops; by default where Numba is installed.
     """
 
-    def __init__(self, scaling: Scaling, use_compiled: bool | None = None) -> None:
+    def __init__(self, scaling: Scaling) -> None:
         self.scaling = scaling
         self.layout = scaling.layout
-        self.kernels = kernels_of(use_compiled)
 
     def predictor(self, t: FloatArray, data: Bags) -> FloatArray:
         """Return z, the probit score of every bag, [B]."""
@@ -224,18 +157,13 @@ class Likelihood:
         var = np.zeros(last - first)
         terms = []
         for part, w in zip(data.modalities, weights.modalities, strict=True):
-            if self.kernels is None:
-                terms.append(bag_moments(part, first, last, w, mean, var))
-                continue
             low, high = part.offsets[first], part.offsets[last]
             eta, bell, score, primary = np.empty((4, high - low))
-            self.kernels.linear(
-                part.features, low, w.gate, w.gate0, w.slope, w.slope0, eta, bell, score
-            )
+            kernels.linear(part.features, low, w.gate, w.gate0, w.slope, w.slope0, eta, bell, score)
             np.exp(bell, out=bell)
-            self.kernels.tail_ratio(eta, primary)
-            self.kernels.cdf_and_density(eta, bell, primary)
-            self.kernels.bag_sums(part.offsets, first, last, primary, score, mean, var)
+            kernels.tail_ratio(eta, primary)
+            kernels.cdf_and_density(eta, bell, primary)
+            kernels.bag_sums(part.offsets, first, last, primary, score, mean, var)
             terms.append((primary, bell, score))
         return mean, var, terms
 
@@ -256,24 +184,10 @@ class Likelihood:
             if self.scaling.turns:
                 slopes = np.empty((last - first, centre.size))
                 gates = np.empty((last - first, 1 + centre.size))
-            if self.kernels is None:
-                bag_jacobian(
-                    part, first, last, centre, inverse, terms[k], shrink, bend, slopes, gates
-                )
-            else:
-                self.kernels.bag_jacobian(
-                    part.features,
-                    part.offsets,
-                    first,
-                    last,
-                    centre,
-                    inverse,
-                    *terms[k],
-                    shrink,
-                    bend,
-                    slopes,
-                    gates,
-                )
+            kernels.bag_jacobian(
+                part.features, part.offsets, first, last, centre, inverse, *terms[k],
+                shrink, bend, slopes, gates,
+            )  # fmt: skip
             if self.scaling.turns:
                 to_slopes[:] = slopes @ self.scaling.turns[k]
                 to_gates[:, 0] = gates[:, 0]

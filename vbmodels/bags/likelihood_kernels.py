@@ -1,4 +1,4 @@
-"""Compiled loops over instances; each has a NumPy form that is its tested reference."""
+"""Compiled loops over instances; tests compare each with NumPy."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def bag_sums(
     mean: FloatArray,
     var: FloatArray,
 ) -> None:
-    """Add sum p s and sum p (1 - p) s^2 of bags first..last; see `likelihood.bag_moments`."""
+    """Add sum p s and sum p (1 - p) s^2 of bags first..last."""
     base = offsets[first]
     for i in range(first, last):
         total, spread = 0.0, 0.0
@@ -174,7 +174,12 @@ def bag_jacobian(
     slopes: FloatArray,
     gates: FloatArray,
 ) -> None:
-    """Fill one modality's columns of dz/dt for bags first..last; see `likelihood.bag_jacobian`."""
+    """Fill one modality's columns dz/dbeta and dz/d(a, b) of dz/dt for bags first..last.
+
+    With r = (1 + v)^-1/2 (``shrink``) and c = z r^2 / 2 (``bend``), dz = r dmu - c dv;
+    dmu/dbeta = sum pi x, dv/dbeta = 2 sum pi (1 - pi) s x, dmu/db = sum phi s x,
+    dv/db = sum (1 - 2 pi) phi s^2 x, with x scaled and phi = phi(eta).
+    """
     width = features.shape[1]
     base = offsets[first]
     # In double precision whatever the features' type: sums less their centre's share cancel.
@@ -256,7 +261,10 @@ def draw_indicators(
     residual: FloatArray,
     delta: NDArray[np.bool_],
 ) -> None:
-    """Draw one modality's indicators in place; see `gibbs._draw_by_position`."""
+    """Draw one modality's indicators in place.
+
+    ``odds`` is log Phi(eta) - log Phi(-eta) - s^2 / 2, ``residual`` y* - mu of every bag.
+    """
     for i in range(offsets.size - 1):
         left = residual[i]
         for j in range(offsets[i], offsets[i + 1]):

@@ -139,15 +139,13 @@ class Prediction:
     contributions: tuple[FloatArray, ...]
 
 
-def predict(
-    draws: FloatArray, scaling: Scaling, data: Bags, use_compiled: bool | None = None
-) -> Prediction:
+def predict(draws: FloatArray, scaling: Scaling, data: Bags) -> Prediction:
     """Average the predictions of draws of t, [S, dim], over bags of any label.
 
     P(y = 1) = mean Phi(z(t)), P(delta = 1) = mean Phi(a + x b), with the two-moment form of
     `likelihood` for z. An empty bag is scored by the intercept and its own features.
     """
-    likelihood = Likelihood(scaling, use_compiled)
+    likelihood = Likelihood(scaling)
     bag = np.zeros(data.n_bags)
     sizes = [len(m.features) for m in data.modalities]
     instances = tuple(np.zeros(size) for size in sizes)

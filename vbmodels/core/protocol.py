@@ -90,22 +90,6 @@ class Continuable(Model, Protocol):
 
 
 @runtime_checkable
-class CatchesUp(Continuable, Protocol):
-    """A continuable model that can take in new partitions before the first full sweep."""
-
-    def partial_stats(self, q: Any, batch: Any, local: Any) -> Any:
-        """Return additive statistics of a partition at ``q``; ``local`` None if it is new."""
-
-    def catch_up(self, q: Any, before: Any, known: Any, new: Any) -> Any:
-        """Return a better start than ``q``, which `restart` made from ``before``.
-
-        ``known`` is the sum over unchanged partitions, made at ``before`` and in its units;
-        ``new`` that over the others, made at ``q``. It is a start only, so it may leave out
-        the safeguards of a step.
-        """
-
-
-@runtime_checkable
 class Remembering(Protocol):
     """A model that keeps something of every partition between sweeps, to save time.
 

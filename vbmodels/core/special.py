@@ -90,26 +90,6 @@ def jaakkola_lambda(xi: FloatArray) -> FloatArray:
     return 0.5 * polya_gamma_mean(xi)
 
 
-def trigamma(x: FloatArray) -> FloatArray:
-    """Return psi'(x) for x > 0; [...].
-
-    psi'(x) = sum_{i<8} 1/(x+i)^2 + psi'(x+8), and the asymptotic series of the latter
-    (Abramowitz and Stegun 6.4.6, 6.4.12): 4e-15 relative, in a quarter of the time of
-    ``scipy.special.polygamma``.
-    """
-    x = np.asarray(x, dtype=np.float64)
-    total = np.zeros_like(x)
-    for i in range(8):
-        total += 1.0 / (x + i) ** 2
-    w = 1.0 / (x + 8.0)
-    s = w * w
-    tail = s * (
-        1 / 6 + s * (-1 / 30 + s * (1 / 42 + s * (-1 / 30 + s * (5 / 66 - s * 691 / 2730))))
-    )
-    result: FloatArray = total + w * (1.0 + 0.5 * w + tail)
-    return result
-
-
 def log_rising(a: FloatArray, k: IntArray, log_a: FloatArray | None = None) -> FloatArray:
     """Return log[Gamma(a + k) / Gamma(a)], a > 0, whole k >= 0, without its cancellation; [...].
 

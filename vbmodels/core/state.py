@@ -15,13 +15,11 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from vbmodels.core.moved import GONE, current
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -311,18 +309,12 @@ def _restore(tree: Any, arrays: dict[str, NDArray[Any]], source: str) -> Any:
         return _KINDS[tree["kind"]](value) if tree["kind"] in _KINDS else value
     if "tuple" in tree:
         return tuple(_restore(item, arrays, source) for item in tree["tuple"])
-    name = current(tree["state"])
-    cls = State._registry.get(name)
+    cls = State._registry.get(tree["state"])
     if cls is None:
         raise StateError(f"{source} holds a {tree['state']}, which this program does not know")
-    kept = {key: item for key, item in tree["fields"].items() if key not in GONE.get(name, ())}
-    values = {key: _restore(item, arrays, source) for key, item in kept.items()}
+    values = {key: _restore(item, arrays, source) for key, item in tree["fields"].items()}
     names = {field.name for field in fields(cls)}
-    # A field that came later is at its default in what was written before.
-    later = {
-        f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING
-    }
-    if not names - later <= set(values) <= names:
+    if set(values) != names:
         raise StateError(
             f"{source} was written by another version: {cls.__name__} has the fields "
             f"{sorted(names)}, the file has {sorted(values)}"

@@ -129,7 +129,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         Seed of the starts; an integer means what ``seed`` means to the pipeline.
     client
         Where to fit: None for this process, a ``distributed.Client``, the address of a Dask
-        scheduler, or an executor (`vbmodels.estimators.executors`).
+        scheduler, or an executor (`vbmodels.estimators.base`).
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.candidates import NO_KEYS, with_labels
 from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
-from vbmodels.features.gibbs_kernels import draw_features, row_keys
+from vbmodels.features.gibbs_kernels import draw_features, draw_uniform, row_keys
 from vbmodels.features.gibbs_state import ChainStats
 from vbmodels.features.moves import (
     chosen_start,
@@ -40,7 +40,6 @@ from vbmodels.features.passes import following, moved_lanes
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.residue import residual_moments, starts_along
 from vbmodels.features.row_moments import mean_omega
-from vbmodels.features.sample import sample_of, share_of
 from vbmodels.features.screens import edited, entropy_of, residue_sums, screen_sums
 from vbmodels.features.search_state import (
     ALL,
@@ -66,6 +65,35 @@ from vbmodels.features.search_state import (
 )
 from vbmodels.features.sticks import best_sticks
 from vbmodels.features.yardstick import fingerprints, likelihood_draws
+
+LONGER = 2.0
+"""A table of so many times the rows asked for, and no shorter one, is searched by a sample."""
+_SAMPLED = 7
+
+
+def share_of(asked: int | None, n_rows: float) -> float:
+    """Return the share of the rows that is searched: all of them where a part saves little.
+
+    >>> share_of(10_000, 20_000.0), share_of(10_000, 100_000.0)
+    (1.0, 0.1)
+    """
+    return 1.0 if asked is None or n_rows <= LONGER * asked else asked / n_rows
+
+
+def sample_of(batch: FeatureBatch, share: float, seed: int) -> FeatureBatch:
+    """Return the rows of a partition whose lot, which hangs on their number, is below ``share``."""
+    lot: FloatArray = draw_uniform(row_keys(batch.row_id, seed, _SAMPLED), 1)[:, 0]
+    taken = np.flatnonzero(lot < share)
+    distinct, back = np.unique(batch.row_of[taken], return_inverse=True)
+    return replace(
+        batch,
+        codes=batch.codes[distinct],
+        sign=batch.sign[distinct],
+        count=np.bincount(back, minlength=len(distinct)).astype(np.float64),
+        row_of=back.reshape(-1).astype(np.int64),
+        row_id=batch.row_id[taken],
+    )
+
 
 QUIET = 4  # last sweeps before the trace of bounds decides on convergence
 VISITS = 6

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, State
 from vbmodels.keywords.batch import KeywordBatch
@@ -98,34 +96,3 @@ def simulate_words(
         edge_offsets=np.zeros(n_documents + 1, dtype=np.int64),
     )
     return batch, WordsTruth(coefficients, alpha, keyword)
-
-
-def typical_coefficients(n_features: int, keyword_rate: float = 0.25) -> FloatArray:
-    """Return w [1 + n_features] with slopes that shrink and alternate, like fitted ones."""
-    slopes = 0.8 * (-0.6) ** np.arange(n_features)
-    spread = np.sqrt(1.0 + slopes @ slopes)
-    return np.concatenate([[spread * ndtri(keyword_rate)], slopes])
-
-
-def split_documents(batch: KeywordBatch, n_parts: int) -> list[KeywordBatch]:
-    """Cut a batch into ``n_parts`` runs of documents of almost equal length."""
-    cuts = np.linspace(0, batch.n_documents, n_parts + 1).round().astype(int)
-    return [take_documents(batch, int(a), int(b)) for a, b in pairwise(cuts)]
-
-
-def take_documents(batch: KeywordBatch, first: int, last: int) -> KeywordBatch:
-    """Return the documents from ``first`` to the one before ``last``."""
-    words = slice(int(batch.offsets[first]), int(batch.offsets[last]))
-    pairs = slice(int(batch.edge_offsets[first]), int(batch.edge_offsets[last]))
-    return KeywordBatch(
-        x=batch.x[words],
-        y=batch.y[words],
-        offsets=batch.offsets[first : last + 1] - batch.offsets[first],
-        fold=batch.fold[first:last],
-        complete=batch.complete[first:last],
-        edge_row=batch.edge_row[pairs],
-        edge_col=batch.edge_col[pairs],
-        edge_count=batch.edge_count[pairs],
-        edge_offsets=batch.edge_offsets[first : last + 1] - batch.edge_offsets[first],
-        unlabelled=None if batch.unlabelled is None else batch.unlabelled[first:last],
-    )

@@ -265,11 +265,6 @@ class BatchNull(TwoGroups):
             return fresh
         return replace(before, anchor=fresh.anchor, looks=0)
 
-    def catch_up(self, q: Any, before: Any, known: Any, new: Any) -> Any:
-        """Take one step, the unchanged partitions' sums as they were; none from another null's."""
-        same = isinstance(known, BatchSums) and known.shift.shape == new.shift.shape
-        return self.global_step(q, known + new) if same else q
-
     @property
     def contextual(self) -> bool:
         """Whether shifts differ by context."""

@@ -235,11 +235,6 @@ class PanelNull(BatchNull):
         )
         return replace(before, anchor=fresh.anchor, looks=0) if same else fresh
 
-    def catch_up(self, q: Any, before: Any, known: Any, new: Any) -> Any:
-        """Take one step, the unchanged partitions' sums as they were; none from other models'."""
-        same = isinstance(known, PanelSums) and known.members.shape == new.members.shape
-        return self.global_step(q, known + new) if same else q
-
     def anchored(self, q: Any) -> PanelGlobal:
         """Return ``q`` with its tables at its own error rates; other taus need not be compared."""
         found: Any = super().anchored(q)

@@ -270,10 +270,6 @@ class TwoGroups:
         """Return the sums of the E-step."""
         return self.suff_stats(q, batch, self.local_step(q, batch, local))
 
-    def catch_up(self, q: Global, before: Global, known: Sums, new: Sums) -> Global:
-        """Take one step of EM, the unchanged partitions' sums as they were."""
-        return self.global_step(q, known + new) if type(known) is Sums else q
-
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return the maximum of the expected complete log likelihood with its hyperpriors."""
         called, share = float(stats.called.sum()), stats.share

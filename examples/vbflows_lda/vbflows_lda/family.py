@@ -53,7 +53,7 @@ class TopicsFamily(ReadsOneTable):
         urls = [_url(paths, part.index, "npz") for part in parts]
         without = sum(each(words_of.write_arrays, list(zip(counted, urls, strict=True)), working))
         said = f"{without:,} documents have no word of the vocabulary: their topics are the prior's"
-        return Prepared(tuple(urls), Documents, (said,) if without else (), of_parts=True)
+        return Prepared(tuple(urls), Documents, (said,) if without else ())
 
     def model(self, settings: TopicSettings) -> Topics:
         """Return the model to fit."""

@@ -48,7 +48,6 @@ from flows.data.storage.tables import (
     read_overlapping,
     read_rows,
     read_table,
-    row_count,
     table_bytes,
     write_table,
 )
@@ -99,7 +98,6 @@ __all__ = [
     "remove_debris",
     "remove_empty",
     "remove_own",
-    "row_count",
     "seal",
     "sharing",
     "shown",

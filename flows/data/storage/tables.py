@@ -118,11 +118,6 @@ def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
     return persistent("read", url, read)
 
 
-def row_count(url: str) -> int:
-    """Return the number of rows of a table."""
-    return int(parquet_file(url).metadata.num_rows)
-
-
 def read_batches(
     url: str,
     rows: int,

@@ -14,10 +14,10 @@ import pytest
 from flows.cli import main
 from flows.features.ingest import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
+from reproduce.ibp_images import matched_f1
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import make
-from vbmodels.features.simulate import matched_f1
 
 QUICK = ["--set", "n_features=8", "--set", "tol=1e-6"]
 

@@ -15,7 +15,7 @@ from scipy.special import expit
 from flows.cli import main
 from flows.features import cell_baselines
 from flows.features.cell_baselines import beside_classes, beside_logistic, beside_shares
-from flows.features.filling_section import _beside
+from flows.features.fit_sections import _beside
 from vbmodels.features.batch import MISSING
 from vbmodels.features.completion.judged import Judged, together
 

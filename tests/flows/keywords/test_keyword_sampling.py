@@ -11,8 +11,8 @@ import pytest
 from flows.keywords import models as keyword_models
 from flows.keywords.report import BINS, KeywordSummary, report
 from flows.keywords.settings import KeywordSettings
+from reproduce.keyword_documents import batch_of
 from vbmodels.core.diagnostics import diagnose
-from vbmodels.keywords.published.documents import batch_of
 
 DOCUMENT = np.array([True, False, False]), np.ones((3, 3)) - np.eye(3)
 

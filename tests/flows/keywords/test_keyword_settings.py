@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from flows.keywords.codes import CODES
 from flows.keywords.languages import languages
-from flows.keywords.settings import KeywordSettings
+from flows.keywords.settings import CODES, KeywordSettings
 from flows.settings import RunSettings
 from flows.settings.load import load
 

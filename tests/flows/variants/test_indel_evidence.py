@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flows.variants.counts import Loci
-from flows.variants.indel_evidence import judge_indels
+from flows.variants.indel_rows import judge_indels
 from flows.variants.schema import READ_SUMS
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.indels import Indels, indel_units

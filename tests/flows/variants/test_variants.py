@@ -23,8 +23,7 @@ from flows.variants import fitted_on
 from flows.variants.counts import Loci
 from flows.variants.family import FAMILY
 from flows.variants.fitted_on import even
-from flows.variants.loci import _filters
-from flows.variants.read_evidence import judge_reads
+from flows.variants.loci import _filters, judge_reads
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import Region, locate, regions
 from flows.variants.settings import VariantSettings

@@ -11,9 +11,9 @@ import pytest
 from flows.variants.reads import count_region
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
-from flows.variants.simulate_artefacts import CONTIG, write_artefacts
-from tests.flows.variants.variant_files import check, run
-from vbmodels.variants.read_artefacts import ARTEFACTS
+from tests.flows.variants.artefact_bams import CONTIG, write_artefacts
+from tests.flows.variants.read_artefacts import ARTEFACTS
+from tests.flows.variants.variant_files import check
 
 LENGTH = 1000
 
@@ -70,15 +70,3 @@ def test_the_truth_is_in_the_case_and_not_in_the_control(drawn):
             alt = "ACGT".index(row["alt"])
             assert 0.15 < case[at, alt] / case[at].sum() < 0.65
             assert control[at, alt] <= 2
-
-
-def test_a_scenario_of_reads_is_drawn_by_its_name(capsys, tmp_path):
-    code, out, err = run(
-        capsys, "simulate", "variants", tmp_path, "--rows", 600, "--seed", 2, "--scenario",
-        "bam_overlaps",
-    )  # fmt: skip
-    assert code == 0, err
-    assert "samples.csv" in out
-    assert pq.read_table(tmp_path / "_truth" / "variants.parquet").num_rows == 0
-    for name in ("case1", "case2", "control1", "control2"):
-        assert (tmp_path / f"{name}.bam.bai").exists()

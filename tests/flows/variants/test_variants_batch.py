@@ -7,7 +7,7 @@ import pysam
 import pytest
 
 from flows.cli import main
-from vbmodels.variants.scenarios import NULLS
+from tests.flows.variants.scenario_files import write_scenario
 
 FAST = ("--set", "tol=1e-4")
 
@@ -23,9 +23,7 @@ def run(capsys, *arguments):
 @pytest.fixture(scope="module")
 def oxidised(tmp_path_factory):
     target = tmp_path_factory.mktemp("oxidised")
-    with pytest.raises(SystemExit):
-        main(["simulate", "variants", str(target), "--rows", "300", "--seed", "1", "--scenario",
-              "null_oxo5"])  # fmt: skip
+    write_scenario(str(target), 300, 1, "null_oxo5")
     return target / "counts.parquet"
 
 
@@ -61,13 +59,3 @@ def test_scores_and_later_runs_take_up_the_fit(capsys, oxidised, tmp_path):
     assert json.loads(out)["results"]["calls"] == 0
     code, _, err = run(capsys, "variants", oxidised, tmp_path, *FAST, "--since", "latest")
     assert code == 0, err
-
-
-def test_a_scenario_must_be_known(capsys, tmp_path):
-    code, _, err = run(capsys, "simulate", "variants", tmp_path, "--scenario", "oxo")
-    assert code == 2
-    assert "null_oxo5" in err
-    code, _, err = run(capsys, "simulate", "bags", tmp_path, "--scenario", "null_oxo5")
-    assert code == 2
-    assert "none there is" in err
-    assert set(NULLS) >= {"null_oxo5", "null_caseerr2"}

@@ -9,24 +9,20 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.cli import main
-from flows.variants.contexts import contexts_of
 from flows.variants.counts import Loci
+from flows.variants.fitted_on import contexts_of
 from flows.variants.settings import VariantSettings
+from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import run
-from vbmodels.variants.batch import Counts
 from vbmodels.variants.contexts import UNKNOWN, along
 
-NO_COUNTS = Counts(np.zeros((0, 2, 4), np.int32), np.zeros(0, np.int8), np.array([True, False]))
 FAST = ("--set", "tol=1e-4")
 
 
 @pytest.fixture(scope="module")
 def deaminated(tmp_path_factory):
     target = tmp_path_factory.mktemp("deaminated")
-    with pytest.raises(SystemExit):
-        main(["simulate", "variants", str(target), "--rows", "450", "--seed", "2", "--scenario",
-              "null_cpg8"])  # fmt: skip
+    write_scenario(str(target), 450, 2, "null_cpg8")
     return target
 
 
@@ -97,8 +93,8 @@ def test_bases_beside_locations_come_from_the_fasta(deaminated):
     ref = np.array(["ACGT".index(base) for base in letters])
     pos = np.array([450, 1, 2, 17, 300])
     loci = Loci(np.array(["chrsimulated"] * 5), pos, None, None, None)
-    assert contexts_of(loci, NO_COUNTS, settings).tolist() == along(ref)[pos - 1].tolist()
-    assert contexts_of(loci, NO_COUNTS, settings)[:2].tolist() == [UNKNOWN, UNKNOWN]
+    assert contexts_of(loci, settings).tolist() == along(ref)[pos - 1].tolist()
+    assert contexts_of(loci, settings)[:2].tolist() == [UNKNOWN, UNKNOWN]
     other = Loci(np.array(["elsewhere"]), np.array([5]), None, None, None)
-    assert contexts_of(other, NO_COUNTS, settings).tolist() == [UNKNOWN]
-    assert contexts_of(loci, NO_COUNTS, VariantSettings()) is None
+    assert contexts_of(other, settings).tolist() == [UNKNOWN]
+    assert contexts_of(loci, VariantSettings()) is None

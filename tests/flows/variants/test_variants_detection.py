@@ -16,11 +16,11 @@ from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.counts import Loci
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import QUICK, options, run, write_counts
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.detection import least_reads, share_called
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import TwoGroups
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from flows.data.runs import open_run
 from flows.variants import mismatches
-from flows.variants.alignment_index import damage_of
+from flows.variants.sample_sheet import damage_of
 from tests.flows.variants.variant_files import (
     CONTIGS,
     LENGTH,

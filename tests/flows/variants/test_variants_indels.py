@@ -17,8 +17,8 @@ from flows.variants.indel_clusters import clusters
 from flows.variants.reads import count_region
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
-from flows.variants.simulate_reads import ReadScenario, write_reads
 from tests.flows.variants import hostile_bam
+from tests.flows.variants.slipped_bams import ReadScenario, write_reads
 from tests.flows.variants.test_variants_walk import _aligned as aligned_pairs
 from tests.flows.variants.variant_files import options, run
 from vbmodels.core.state import State, same_bits

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from flows.cli import main
 from flows.data.runs import open_run
 from flows.variants.family import FAMILY
-from flows.variants.panel_report import of_panel
+from flows.variants.report import of_panel
 from flows.variants.roles import mixed, mixed_warnings
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.settings import VariantSettings
+from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import (
     check,
     options,
@@ -37,9 +37,7 @@ QUICK = ("--set", "max_iter=3", "--set", "control=", "--set", f"panel={NORMALS}"
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     target = tmp_path_factory.mktemp("panel")
-    with pytest.raises(SystemExit):
-        main(["simulate", "variants", str(target), "--rows", "24", "--seed", "3", "--scenario",
-              "simpanel_carriers"])  # fmt: skip
+    write_scenario(str(target), 24, 3, "simpanel_carriers")
     path = target / "counts.parquet"
     rows = pq.read_table(path)
     reads = {b: rows[b].to_numpy().copy() for b in "ACGT"}

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.batch import Instances, bags
 from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.gp_probit import OneSided
-from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.bags.published.gp_logistic import LogisticGP
 from vbmodels.core.fit import fit

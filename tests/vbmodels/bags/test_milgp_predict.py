@@ -11,12 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import ndtr
 
+from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags import gp_predict
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import bag_summary, entropy, predict, probit_bald
-from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import Chains, GibbsGP, draw_latent, predict_from_draws
 from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
 from vbmodels.core.fit import fit

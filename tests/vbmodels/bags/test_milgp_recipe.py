@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.gp_data import Observed, fold_of_bags
 from vbmodels.bags.gp_direct import DirectGP
@@ -15,7 +16,6 @@ from vbmodels.bags.gp_gaussian import averages
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import evaluate
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 
@@ -124,7 +124,7 @@ def test_the_likelihood_of_leaks_and_wrong_labels_is_its_definition(options):
         data = data.take(np.arange(20))
     f = feature_map(options, observed_of(data, options), np.random.default_rng(0))
     w, step = np.random.default_rng(1).standard_normal((2, f.n_columns))
-    found = evaluate(f, w[None, None], data, wanted="gradient", keep=False)
+    found = evaluate(f, w[None, None], data, wanted="gradient")
     assert_allclose(found.value[0, 0], plain_log_likelihood(f, data, w), rtol=1e-10)
     up, down = (plain_log_likelihood(f, data, w + h * step) for h in (1e-5, -1e-5))
     assert_allclose(found.gradient[0, 0] @ step, (up - down) / 2e-5, rtol=1e-6)
@@ -156,10 +156,10 @@ def test_averaged_curvature_is_the_hessian_of_both_kinds_of_bags(options):
     mean, step = rng.standard_normal((2, 1, f.n_columns))
     narrow = 1e7 * np.eye(f.n_columns)[None]
     kernel = np.zeros(1, np.int64)
-    found = averages(f, kernel, mean, narrow, data, keep=False, active=np.ones(1, bool))
+    found = averages(f, kernel, mean, narrow, data, active=np.ones(1, bool))
 
     def gradient(w):
-        return evaluate(f, w[None], data, wanted="gradient", keep=False).gradient
+        return evaluate(f, w[None], data, wanted="gradient").gradient
 
     change = (gradient(mean - 1e-5 * step) - gradient(mean + 1e-5 * step))[0, 0] / 2e-5
     assert_allclose(unpack(found.curvature)[0] @ step[0], change, rtol=1e-5, atol=1e-6)

@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from tests.contract import vmmic
+from tests.vbmodels.bags.in_numpy import in_numpy, replaced
 from vbmodels.bags import mode
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.collapsed import CollapsedVMMIC
@@ -88,7 +89,9 @@ def test_products_of_scaled_features_are_exact_beside_a_large_constant(value, st
 
 def test_compiled_likelihood_is_the_numpy_form(setting):
     data, scaling, t = setting
-    plain, fast = (Likelihood(scaling, flag).evaluate(t, data) for flag in (False, True))
+    fast = Likelihood(scaling).evaluate(t, data)
+    with replaced():
+        plain = Likelihood(scaling).evaluate(t, data)
     assert_allclose(fast.value, plain.value, rtol=1e-13)
     assert_allclose(fast.gradient, plain.gradient, rtol=1e-11, atol=1e-12)
     assert_allclose(fast.information, plain.information, rtol=1e-11, atol=1e-12)
@@ -112,9 +115,11 @@ def test_sums_over_single_precision_features_are_double(setting, far):
     single = bags(halves, setting[0].label, setting[0].bag_features)
     scaling = Observed.of(single).scaling(standardise=True)
     t = 0.3 * np.random.default_rng(1).standard_normal(scaling.layout.dim)
-    plain, fast = (Likelihood(scaling, flag) for flag in (False, True))
-    assert_allclose(fast.predictor(t, single), plain.predictor(t, single), atol=1e-14 * far)
-    plain, fast = plain.evaluate(t, single), fast.evaluate(t, single)
+    likelihood = Likelihood(scaling)
+    score, fast = likelihood.predictor(t, single), likelihood.evaluate(t, single)
+    with replaced():
+        assert_allclose(score, likelihood.predictor(t, single), atol=1e-14 * far)
+        plain = likelihood.evaluate(t, single)
     assert_allclose(fast.gradient, plain.gradient, atol=1e-12 * far)
     assert_allclose(fast.information, plain.information, atol=1e-12 * far)
 
@@ -162,7 +167,7 @@ def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
 @pytest.mark.parametrize("model", [MeanFieldVMMIC(start="zero"), GibbsVMMIC()])
 def test_compiled_sweep_is_the_numpy_form(model, setting):
     data = setting[0]
-    other = type(model)(**{**vars(model), "use_compiled": False})
+    other = in_numpy(model)
     ends = []
     for each in (model, other):
         with warnings.catch_warnings():
@@ -189,7 +194,8 @@ def test_far_tails_stay_finite_and_agree():
     wide = bags(parts, data.label)
     bounds = []
     for flag in (False, True):
-        model = MeanFieldVMMIC(standardise=False, start="zero", start_sd=1.0, use_compiled=flag)
+        model = MeanFieldVMMIC(standardise=False, start="zero", start_sd=1.0)
+        model = in_numpy(model) if flag else model
         reduce = InProcess(model, [wide])
         q = model.init(reduce.observe(), np.random.default_rng(0))
         bounds.append(start(model, q, reduce).elbo)

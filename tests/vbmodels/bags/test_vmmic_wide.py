@@ -45,12 +45,11 @@ def test_the_rank_of_the_instances_is_found():
     assert turned(wide(), 0.5).turns[0].shape[1] < RANK
 
 
-@pytest.mark.parametrize("compiled", [False, None])
-def test_turned_coordinates_say_the_same_of_every_bag(compiled):
+def test_turned_coordinates_say_the_same_of_every_bag():
     data, scaling = wide(), turned(wide())
     t = 0.3 * np.random.default_rng(1).standard_normal(scaling.layout.dim)
-    plain = Likelihood(replace(scaling, turns=()), compiled).evaluate(scaling.back @ t, data)
-    found = Likelihood(scaling, compiled).evaluate(t, data)
+    plain = Likelihood(replace(scaling, turns=())).evaluate(scaling.back @ t, data)
+    found = Likelihood(scaling).evaluate(t, data)
     assert_allclose(found.value, plain.value, rtol=1e-12)
     assert_allclose(found.gradient, scaling.back.T @ plain.gradient, rtol=1e-8, atol=1e-9)
     hessian = scaling.back.T @ plain.information @ scaling.back
@@ -60,7 +59,7 @@ def test_turned_coordinates_say_the_same_of_every_bag(compiled):
 def posterior_of(scaling: Scaling, data, priors: Priors):
     """Return the Gaussian of one Newton step from 0 at the learned precisions' start."""
     layout = scaling.layout
-    found = Likelihood(scaling, False).evaluate(np.zeros(layout.dim), data)
+    found = Likelihood(scaling).evaluate(np.zeros(layout.dim), data)
     prior = priors.precision(layout)
     precision = found.information + np.diag(prior)
     mean = np.linalg.solve(precision, found.gradient)

@@ -88,7 +88,3 @@ def test_polya_gamma_mean_and_lambda():
     want = exact(lambda v: mp.tanh(v / 2) / (2 * v) if v else mp.mpf(1) / 4, x)
     assert_allclose(special.polya_gamma_mean(x), want, rtol=1e-15)
     assert_allclose(special.jaakkola_lambda(x), want / 2, rtol=1e-15)
-
-
-def test_trigamma():
-    assert_allclose(special.trigamma(POSITIVE), exact(lambda v: mp.psi(1, v), POSITIVE), rtol=5e-15)

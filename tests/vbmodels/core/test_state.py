@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
-from vbmodels.core import moved
 from vbmodels.core.state import (
     State,
     StateError,
@@ -172,32 +170,6 @@ def test_another_set_of_fields_is_refused():
             from_bytes(data, State)
     finally:
         State._registry[f"{__name__}.Inner"] = known
-
-
-@dataclass(frozen=True)
-class Grown(State):
-    """What `Inner` might be in a later version."""
-
-    weights: np.ndarray
-    note: Any = None
-    share: float = 0.5
-
-
-def test_a_field_that_came_later_is_at_its_default(monkeypatch):
-    data = to_bytes(Inner(np.ones(1)))
-    monkeypatch.setitem(State._registry, f"{__name__}.Inner", Grown)
-    found = from_bytes(data, Grown)
-    assert found.share == 0.5
-    assert_array_equal(found.weights, np.ones(1))
-
-
-def test_a_field_that_is_gone_is_left_out_where_its_class_says_so(monkeypatch):
-    data = to_bytes(Grown(np.ones(1), share=0.25))
-    monkeypatch.setitem(State._registry, f"{__name__}.Grown", Inner)
-    with pytest.raises(StateError, match="another version"):
-        from_bytes(data, Inner)
-    monkeypatch.setitem(moved.GONE, f"{__name__}.Grown", frozenset({"share"}))
-    assert_array_equal(from_bytes(data, Inner).weights, np.ones(1))
 
 
 def test_objects_are_refused_with_their_place():

@@ -20,9 +20,8 @@ from vbmodels.core.squarem import squarem
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.diversity import angles, omega
 from vbmodels.experts.published.cavi import BoundedExperts
-from vbmodels.experts.published.mabn import Angular, AngularPrior
+from vbmodels.experts.published.mabn import Angular, AngularPrior, sphere_maximum
 from vbmodels.experts.published.row_step import local_state, row_sums
-from vbmodels.experts.published.sphere import sphere_maximum
 from vbmodels.experts.simulate import simulate
 
 

@@ -15,8 +15,7 @@ from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.experts.batch import Observed, Rows
-from vbmodels.experts.published.draw_order import in_one_order
-from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.published.metropolis import SampledExperts, in_one_order
 from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate
 

@@ -16,9 +16,8 @@ from vbmodels.estimators import MixtureOfExperts
 from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.newton import LINES_TAU, Climb, Counted, answered
 from vbmodels.experts.parts import FOLDS, HELD, never_held
-from vbmodels.experts.relevance import LEVELS, relevance
 from vbmodels.experts.stacking import WEIGHTS
-from vbmodels.experts.together import SCALES, Together
+from vbmodels.experts.together import LEVELS, SCALES, Together, relevance
 
 
 def together_rows(n, seed, d=4):

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
+from reproduce.ibp_images import matched_f1, simulate_images
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess
@@ -18,7 +19,7 @@ from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.published.held import HeldGlobal
 from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP, log_buffet
 from vbmodels.features.published.laplace_gibbs import LaplaceDraw, LaplaceGibbs, laplace
-from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
+from vbmodels.features.simulate import simulate_table
 
 SIGMA2 = 0.7
 

@@ -13,8 +13,8 @@ from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.candidates import with_labels
 from vbmodels.features.chain_steps import chain_from
+from vbmodels.features.moves import EXTRA, MOST_WIDER, most_wider, redraw
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
-from vbmodels.features.redrawing import EXTRA, MOST_WIDER, most_wider, redraw
 from vbmodels.features.search import SearchIBP
 from vbmodels.features.search_state import REDRAW, REFIT, TIDY, Lane, SearchLocal
 from vbmodels.features.simulate import simulate_table

@@ -17,8 +17,7 @@ from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.sample import sample_of, share_of
-from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit
+from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit, sample_of, share_of
 from vbmodels.features.search_state import CHAINS, SETTLE, TIDY, WIDEN, SearchLocal
 from vbmodels.features.simulate import simulate_table
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from reproduce.keyword_documents import batch_of, fit_document, fit_documents
 from tests.vbmodels.keywords.keyword_documents import real_documents
 from vbmodels.core.fit import fit
-from vbmodels.keywords.published.documents import batch_of, fit_document, fit_documents
 from vbmodels.keywords.published.spectrum import spectra
 from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.keywords.selection import select_by_fdr

@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from tests.contract.case_batch_null import brute_force
 from tests.contract.case_two_groups import cut
 from tests.vbmodels.variants.reference import in_numpy
+from tests.vbmodels.variants.scenarios import SCENARIOS, exchangeable, simulate_scenario
 from vbmodels.core.cavi import start
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import leaves
@@ -20,7 +21,6 @@ from vbmodels.variants import posterior
 from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import TAUS, BatchNull, _vertex, names_of_types
 from vbmodels.variants.hyperparameters import log_normal_maximum, log_normal_step
-from vbmodels.variants.scenarios import SCENARIOS, exchangeable, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 MODEL = BatchNull(alternatives=MIXTURE)

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import logit
 
 from tests.vbmodels.variants.reference import in_numpy
+from tests.vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import units
@@ -24,7 +25,6 @@ from vbmodels.variants.contexts import (
     nested_step,
 )
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 PLAIN = BatchNull(alternatives=MIXTURE)
@@ -146,9 +146,6 @@ def test_a_posterior_of_other_types_begins_anew():
     own = replace(start(MODEL, batch), tau=0.7)
     assert MODEL.restart(observed, own, rng).tau == 0.7
     assert PLAIN.restart(observed, own, rng).tau == start(PLAIN, batch).tau
-    known = PLAIN.suff_stats(moved, batch, PLAIN.local_step(moved, batch, None))
-    new = MODEL.suff_stats(own, batch, MODEL.local_step(own, batch, None))
-    assert MODEL.catch_up(own, own, known, new) is own
 
 
 def test_a_panel_goes_with_contexts():

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from tests.contract.case_panel_null import brute_force
 from tests.contract.case_two_groups import cut
 from tests.vbmodels.variants.reference import in_numpy
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
@@ -20,7 +21,6 @@ from vbmodels.variants import posterior
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.batch_null import TAUS, BatchNull
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 MODEL = PanelNull(alternatives=MIXTURE)
@@ -256,8 +256,6 @@ def test_a_fit_is_taken_up_only_for_as_many_members():
     fresh = MODEL.init(MODEL.observe(two), rng)
     assert same_bits(MODEL.restart(MODEL.observe(two), before, rng), fresh)
     assert MODEL.restart(MODEL.observe(three), before, rng).tau == before.tau
-    known, new = (MODEL.suff_stats(at(b), b, MODEL.table(at(b), units(b))) for b in (two, three))
-    assert MODEL.catch_up(before, before, known, new) is before
 
 
 def test_what_members_are_must_fit_the_case():

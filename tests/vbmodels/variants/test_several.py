@@ -8,13 +8,13 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.state import same_bits
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.case_sums import Branch, CaseSums
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.several import EVERY, OfCase, Several
 from vbmodels.variants.two_groups import Observed
 

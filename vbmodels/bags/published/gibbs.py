@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky
 from scipy.special import expit, log_ndtr, ndtri_exp
 
+from vbmodels.bags import likelihood_kernels as kernels
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.layout import Observed, Scaling
 from vbmodels.bags.mode import refuse_hopeless
@@ -35,7 +36,7 @@ from vbmodels.bags.published.vmmic import FIXED
 from vbmodels.core.chains import Schedule
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import FloatArray, State, Stats
 
 DRIVER = 2**32 - 1
 """Stands in the place of a partition's id for what the driver draws."""
@@ -123,8 +124,6 @@ class GibbsVMMIC:
         Sweeps thrown away, draws kept of each chain, and sweeps for each of them.
     start_sd
         Standard deviation of the chains' starts around 0.
-    use_compiled
-        Whether to use the compiled loop; by default where Numba is installed.
     """
 
     priors: Priors = field(default_factory=lambda: FIXED)
@@ -134,8 +133,6 @@ class GibbsVMMIC:
     draws: int = 500
     thin: int = 1
     start_sd: float = 0.1
-    use_compiled: bool | None = None
-
     objective: ClassVar[str] = "log likelihood"
 
     @property
@@ -163,7 +160,7 @@ class GibbsVMMIC:
 
     def local_step(self, q: Chains, batch: Bags, local: Indicators | None) -> Indicators:
         """Draw y* and then delta, with U integrated out, of every chain."""
-        rows = Rows.of(batch, q.scaling, self.use_compiled)
+        rows = Rows.of(batch, q.scaling)
         chains = []
         for c, t in enumerate(q.t):
             rng = self._rng(q, c, batch.partition)
@@ -173,7 +170,7 @@ class GibbsVMMIC:
 
     def suff_stats(self, q: Chains, batch: Bags, local: Indicators) -> Draws:
         """Draw U given delta and y* anew given delta, and sum what the globals need."""
-        rows = Rows.of(batch, q.scaling, self.use_compiled)
+        rows = Rows.of(batch, q.scaling)
         found = []
         for c, t in enumerate(q.t):
             rng = self._rng(q, len(q.t) + c, batch.partition)
@@ -266,33 +263,9 @@ def _draw_indicators(
     after = []
     for part, (_, eta, s), old in zip(data.modalities, terms, before, strict=True):
         odds, uniform, delta = log_odds(eta) - 0.5 * s**2, rng.random(eta.size), old.copy()
-        if rows.kernels is not None:
-            rows.kernels.draw_indicators(part.offsets, odds, s, uniform, residual, delta)
-        else:
-            _draw_by_position(part.offsets, odds, s, uniform, residual, delta)
+        kernels.draw_indicators(part.offsets, odds, s, uniform, residual, delta)
         after.append(delta)
     return tuple(after)
-
-
-def _draw_by_position(
-    offsets: IntArray,
-    odds: FloatArray,
-    score: FloatArray,
-    uniform: FloatArray,
-    residual: FloatArray,
-    delta: NDArray[np.bool_],
-) -> None:
-    """Draw one modality's indicators in place, a position of all bags at once.
-
-    ``odds`` is log Phi(eta) - log Phi(-eta) - s^2 / 2, ``residual`` y* - mu of every bag.
-    """
-    sizes = np.diff(offsets)
-    for position in range(int(sizes.max(initial=0))):
-        bags = np.flatnonzero(sizes > position)
-        at = offsets[bags] + position
-        without = residual[bags] + delta[at] * score[at]
-        delta[at] = uniform[at] < expit(odds[at] + score[at] * without)
-        residual[bags] = without - delta[at] * score[at]
 
 
 def _draw_sums(

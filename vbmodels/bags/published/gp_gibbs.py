@@ -96,8 +96,6 @@ class GibbsGP:
         Sweeps thrown away, and draws kept of each chain.
     thin
         Sweeps between two draws that are kept.
-    keep_columns
-        As in `CollapsedGP`.
     """
 
     options: KernelOptions = ONE_KERNEL
@@ -105,8 +103,6 @@ class GibbsGP:
     warmup: int = 200
     draws: int = 750
     thin: int = 1
-    keep_columns: bool = True
-
     objective: ClassVar[str] = "log density"
 
     def __post_init__(self) -> None:
@@ -153,7 +149,7 @@ class GibbsGP:
         total, log_likelihood = np.zeros_like(flat), np.zeros(len(flat))
         gram = np.zeros((size, size))
         weights = features.weights[0]
-        for block in CACHE.blocks(batch, features, self.keep_columns):
+        for block in CACHE.blocks(batch, features):
             columns, s = block.columns[0], np.sqrt(1.0 + block.noise(features, 0))
             labels = np.tile(block.labels, (1, self.chains))
             t = (block.mean[:, None] + columns @ (flat * weights).T) / s[:, None]

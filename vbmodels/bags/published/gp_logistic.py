@@ -84,13 +84,10 @@ class LogisticGP:
     sweeps
         Sweeps after which the fit counts as done, converged or not (25 in the text); None:
         until the bound has converged.
-    keep_columns
-        As in `CollapsedGP`.
     """
 
     options: KernelOptions = PRINTED
     sweeps: int | None = 25
-    keep_columns: bool = True
 
     def __post_init__(self) -> None:
         if len(self.options.length_scales) > 1 or len(self.options.amplitudes) > 1:
@@ -119,7 +116,7 @@ class LogisticGP:
         n_classes, size = q.mean.shape
         value, pull = np.zeros(n_classes), np.zeros_like(q.mean)
         matrix = np.zeros((n_classes, size, size))
-        for block in CACHE.blocks(batch, q.features, self.keep_columns):
+        for block in CACHE.blocks(batch, q.features):
             for c in range(n_classes):
                 one = _block_sums(q, block, c)
                 value[c] += one[0]

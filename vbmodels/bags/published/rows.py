@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
+from vbmodels.bags import likelihood_kernels as kernels
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.layout import Scaling
-from vbmodels.bags.likelihood import kernels_of
 from vbmodels.core.state import FloatArray
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A partition's labelled bags on the scale of the model.
-
-    ``kernels`` are the compiled loops, None for the NumPy form.
-    """
+    """A partition's labelled bags on the scale of the model."""
 
     data: Bags
     scaling: Scaling
-    kernels: ModuleType | None
 
     @classmethod
-    def of(cls, batch: Bags, scaling: Scaling, use_compiled: bool | None) -> Rows:
-        """Take the labelled bags; by default for the compiled loops where Numba is installed."""
-        return cls(batch.labelled(), scaling, kernels_of(use_compiled))
+    def of(cls, batch: Bags, scaling: Scaling) -> Rows:
+        """Take the labelled bags."""
+        return cls(batch.labelled(), scaling)
 
     def features(self, k: int) -> FloatArray:
         """Return the scaled features of modality ``k``, [N_k, D_k]."""
         features, centre = self.data.modalities[k].features, self.scaling.means[k]
-        if self.kernels is None:
-            plain: FloatArray = (features - centre) / self.scaling.scales[k]
-            return plain
         scaled = np.empty(features.shape)
-        self.kernels.scaled(features, 0, centre, 1.0 / self.scaling.scales[k], scaled)
+        kernels.scaled(features, 0, centre, 1.0 / self.scaling.scales[k], scaled)
         return scaled
 
     def own_design(self, first: int, last: int) -> FloatArray:
@@ -53,12 +45,6 @@ class Rows:
         n_bags = self.data.n_bags
         r = self.own_design(0, n_bags)
         for k, (part, p) in enumerate(zip(self.data.modalities, primary, strict=True)):
-            x, totals = self.features(k), r[:, self.scaling.layout.slopes(k)]
-            if self.kernels is not None:
-                self.kernels.bag_totals(x, part.offsets, 0, n_bags, p, totals)
-                continue
-            filled = np.flatnonzero(part.sizes)
-            if filled.size:
-                starts = part.offsets[:-1][filled]
-                totals[filled] = np.add.reduceat(p[:, None] * x, starts, axis=0)
+            totals = r[:, self.scaling.layout.slopes(k)]
+            kernels.bag_totals(self.features(k), part.offsets, 0, n_bags, p, totals)
         return r

@@ -80,15 +80,12 @@ class MeanFieldVMMIC:
         "mode": the mode of the collapsed posterior; "zero": normal with ``start_sd``.
     start_sd
         Standard deviation of the start near zero.
-    use_compiled
-        Whether to use the compiled loops; by default where Numba is installed.
     """
 
     priors: Priors = field(default_factory=lambda: FIXED)
     standardise: bool = True
     start: str = "mode"
     start_sd: float = 0.01
-    use_compiled: bool | None = None
 
     def __post_init__(self) -> None:
         if self.priors.learn:
@@ -139,7 +136,7 @@ class MeanFieldVMMIC:
     def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
         """Return the sums of a sweep; while the start is sought, the likelihood there."""
         if q.search is not None:
-            likelihood = Likelihood(q.scaling, self.use_compiled)
+            likelihood = Likelihood(q.scaling)
             return Sums.at(q.search.points, likelihood, batch, True)
         if local is None:
             raise ValueError("the sums of a sweep need the partition's local factors")
@@ -245,7 +242,7 @@ class MeanFieldVMMIC:
         return inverse(gram + np.diag(prior))
 
     def _rows(self, q: MeanField, batch: Bags) -> Rows:
-        return Rows.of(batch, q.scaling, self.use_compiled)
+        return Rows.of(batch, q.scaling)
 
     def _theta_curvature(self, layout: Layout, stats: SweepSums) -> FloatArray:
         curvature = stats.outer.copy()

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.ascent import search
@@ -39,8 +40,34 @@ from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.posterior import DrawnPosterior
-from vbmodels.experts.published.draw_order import in_one_order, mean_cosine
 from vbmodels.experts.published.walk import Kind, WalkPrior, fitted_gamma
+
+
+def in_one_order(draws: FloatArray, density: FloatArray) -> FloatArray:
+    """Return draws [chains, S, 2, K, p] with experts in the order of the densest draw's.
+
+    Each is permuted to the largest inner product with that draw; gates less their mean, which
+    the softmax does not see.
+    """
+    centred = draws.copy()
+    centred[:, :, 0] -= centred[:, :, 0].mean(2, keepdims=True)
+    pivot = centred[np.unravel_index(int(np.argmax(density)), density.shape)]
+    gain = np.einsum("csrkp,rjp->csjk", centred, pivot)
+    ordered = np.empty_like(draws)
+    for i, s in np.ndindex(*density.shape):
+        _, order = linear_sum_assignment(gain[i, s], maximize=True)
+        ordered[i, s] = draws[i, s][:, order]
+    return ordered
+
+
+def mean_cosine(vectors: FloatArray) -> FloatArray:
+    """Return the mean cosine over pairs of vectors [..., K, p]; [...]."""
+    k = vectors.shape[-2]
+    a = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    total = np.sum(a.sum(-2) ** 2, axis=-1)
+    result: FloatArray = (total - k) / max(1, k * (k - 1))
+    return result
+
 
 WANTED = 0.3  # share of proposals accepted
 QUANTITIES = ("log density", "length of gates", "length of experts", "cosine between experts")

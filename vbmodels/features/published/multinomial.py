@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, xlog1py, xlogy
 
 from vbmodels.core.cavi import evaluated
@@ -43,8 +44,47 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, bearable
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.published.held import HeldGlobal
-from vbmodels.features.published.softmax_cells import cells_of, indicators, log_totals, normalised
 from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
+
+
+def indicators(codes: NDArray[np.int16], levels: IntArray) -> FloatArray:
+    """Return 1 where a row has a category; [U, L]."""
+    column = np.repeat(np.arange(len(levels)), levels)
+    category = np.concatenate([np.arange(r) for r in levels])
+    result: FloatArray = (codes[:, column] == category).astype(np.float64)
+    return result
+
+
+def cells_of(batch: FeatureBatch, rows: slice) -> tuple[FloatArray, FloatArray]:
+    """Return the indicators [B, L] and which cells are there [B, D]."""
+    codes = batch.codes[rows]
+    return indicators(codes, batch.levels), (codes >= 0).astype(np.float64)
+
+
+def normalised(
+    log_p: FloatArray, values: FloatArray, asked: FloatArray, levels: IntArray
+) -> FloatArray:
+    """Return exp(values) / sum of exp(log_p) over each column's categories, 0 if missing."""
+    column = np.repeat(np.arange(len(levels)), levels)
+    total = _log_sums(log_p, levels)
+    result: FloatArray = np.exp(values - total[:, column]) * asked[:, column]
+    return result
+
+
+def log_totals(log_p: FloatArray, levels: IntArray, asked: FloatArray) -> FloatArray:
+    """log sum of exp over each column's categories, 0 where the cell is missing; [B, D]."""
+    return _log_sums(log_p, levels) * asked
+
+
+def _log_sums(log_p: FloatArray, levels: IntArray) -> FloatArray:
+    """log sum of exp over each column's categories; [B, D]."""
+    first = np.concatenate([[0], np.cumsum(levels)[:-1]])
+    column = np.repeat(np.arange(len(levels)), levels)
+    top = np.maximum.reduceat(log_p, first, axis=1)
+    total = np.add.reduceat(np.exp(log_p - top[:, column]), first, axis=1)
+    result: FloatArray = top + np.log(total)
+    return result
+
 
 BLOCK = 256
 LARGEST_LOGIT = 35.0

@@ -49,12 +49,6 @@ class BSSDraws:
         probability: FloatArray = self.r.mean(axis=(0, 1))
         return probability
 
-    @property
-    def prior_probability(self) -> FloatArray:
-        """E[p_i | y] [n], what BSS ranks by: for a word that is not observed it forgets that."""
-        probability: FloatArray = expit(self.theta).mean(axis=(0, 1))
-        return probability
-
     def columns(self) -> FloatArray:
         """Return ln sigma^2, logit alpha and theta side by side [C, S, 2 + n]."""
         scalars = np.stack([np.log(self.sigma2), logit(self.alpha)], axis=-1)

@@ -9,11 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pysam
 
-from flows.variants.simulated_files import CONTIG, write_files
-from vbmodels.core.state import IntArray
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.slippage import (
-    READ,
+from tests.flows.variants.bams import CONTIG, write_files
+from tests.flows.variants.slippage import (
     Indel,
     Read,
     draw_indels,
@@ -22,11 +19,13 @@ from vbmodels.variants.slippage import (
     runs_of,
     slip_rates,
 )
+from vbmodels.core.state import IntArray
+from vbmodels.variants.bases import BASES
 
 
 @dataclass(frozen=True)
 class ReadScenario:
-    """What is drawn; see `vbmodels.variants.slippage`.
+    """What is drawn; see `tests.flows.variants.slippage`.
 
     Attributes
     ----------
@@ -48,26 +47,11 @@ class ReadScenario:
     replicates: int = 2
 
 
-READ_SCENARIOS = {
-    "null_indels": ReadScenario("BAM files: polymerases slip in runs of a base, nothing else"),
-    "null_indels_x3": ReadScenario("the same, in the case three times as often", factor=3.0),
-    "indels.05": ReadScenario("BAM files: indels of 5 %, polymerases slip", 0.05, 100),
-    "indels.02_x3": ReadScenario("of 2 %, in the case they slip three times as often", 0.02, 100,
-                                 3.0),
-}  # fmt: skip
-
-
-def write_read_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str]:
-    """Write a scenario of `READ_SCENARIOS` over ``rows`` bases; return the URLs.
-
-    The truth is ``indels``; see `flows.variants.simulated_files.write_files`.
-    """
-    what = READ_SCENARIOS[scenario]
-    return write_reads(target, max(rows, 2 * READ), seed, what)
-
-
 def write_reads(target: str, length: int, seed: int, what: ReadScenario) -> list[str]:
-    """Write reads over a reference of ``length`` bases; see `write_read_scenario`."""
+    """Write reads over a reference of ``length`` bases; return the URLs.
+
+    The truth is ``indels``; see `tests.flows.variants.bams.write_files`.
+    """
     rng = np.random.default_rng(seed)
     reference = draw_reference(rng, length)
     slips = slip_rates(rng, runs_of(reference))

@@ -9,10 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pysam
 
-from flows.variants.simulated_files import CONTIG, write_files
-from vbmodels.core.state import IntArray
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.read_artefacts import (
+from tests.flows.variants.bams import CONTIG, write_files
+from tests.flows.variants.read_artefacts import (
     DELETED,
     PARALOG,
     Artefacts,
@@ -21,6 +19,8 @@ from vbmodels.variants.read_artefacts import (
     draw_genome,
     draw_pairs,
 )
+from vbmodels.core.state import IntArray
+from vbmodels.variants.bases import BASES
 
 LEAST = 2 * PARALOG  # bases of a reference
 _LETTERS = np.array(list(BASES))
@@ -32,7 +32,7 @@ def write_artefacts(target: str, rows: int, seed: int, what: Artefacts) -> list[
     """Write reads over ``rows`` bases, 600 at least; return the URLs.
 
     The truth, ``variants``, is what the case carries, the deletion with the base before; see
-    `flows.variants.simulated_files.write_files`.
+    `tests.flows.variants.bams.write_files`.
     """
     rng = np.random.default_rng(seed)
     genome = draw_genome(rng, max(rows, LEAST), what)
