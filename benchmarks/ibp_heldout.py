@@ -1,6 +1,6 @@
 """Held-out cells of real surveys: the IBP beside its rivals, all in one run.
 
-    python benchmarks/ibp_heldout.py npi40|youthdep26|mushroom23|krvskp|tmas|vote [--rows N]
+    python -m benchmarks.ibp_heldout npi40|youthdep26|mushroom23|krvskp|tmas|vote [--rows N]
                                      [--splits 3] [--draws CHAINS WARMUP DRAWS]
 
 10 % of the cells are hidden; figures are mean log probabilities of their categories, one a split,
@@ -10,12 +10,17 @@ then the mean over splits and the CPU seconds of one thread for one split.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
-from ibp import say, table
-from ibp_rivals import (
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from benchmarks.ibp_rivals import (
     factor_analysis,
     latent_classes,
     logistic_columns,
@@ -23,9 +28,6 @@ from ibp_rivals import (
     margins,
     multinomial_mixture,
 )
-from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
-
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.fit import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch
@@ -33,6 +35,8 @@ from vbmodels.features.forms import apply, make
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.predict import missing_cells
 
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "features"
+Codes = NDArray[np.int64]
 Table = NDArray[np.float64]
 Draws = tuple[int, int, int]
 Method = Callable[[FeatureBatch, int], Table]
@@ -44,6 +48,40 @@ SIZES = {
     "tmas": {"factors": 8, "classes": 12, "sampler": 12},
     "vote": {"factors": 4, "classes": 6, "sampler": 12},
 }
+
+
+def say(*words: object) -> None:
+    """Print one line now."""
+    sys.stdout.write(" ".join(str(w) for w in words) + "\n")
+    sys.stdout.flush()
+
+
+def table(name: str, rows: int | None = None) -> tuple[Codes, Codes]:
+    """Return codes (-1 missing, the most frequent category 0) and numbers of categories."""
+    found = pq.read_table(DATA / f"{name}.parquet")
+    codes, levels = [], []
+    for column in found.column_names:
+        if column == "id":
+            continue
+        values = found[column].to_numpy(zero_copy_only=False)
+        if values.dtype == object:
+            text = ["" if value is None else str(value) for value in values]
+            values = np.unique(text, return_inverse=True)[1].astype(float)
+            values[np.array(text) == ""] = np.nan
+        values = values.astype(float)
+        missing = np.isnan(values) | (values == 255)
+        kinds, counts = np.unique(values[~missing], return_counts=True)
+        if len(kinds) < 2:
+            continue
+        code = np.full(len(values), -1)
+        for i, kind in enumerate(kinds[np.argsort(-counts, kind="stable")]):
+            code[values == kind] = i
+        codes.append(code)
+        levels.append(len(kinds))
+    stacked = np.stack(codes, axis=1)
+    if rows is not None:
+        stacked = stacked[np.random.default_rng(99).permutation(len(stacked))[:rows]]
+    return stacked, np.array(levels)
 
 
 def ibp_gibbs(batch: FeatureBatch, k: int, draws: Draws, seed: int) -> Table:
