@@ -33,6 +33,7 @@ def words_of(place, record):
     return pa.concat_tables(parts).to_pandas()
 
 
+@pytest.mark.thorough
 def test_labelling_what_is_asked_for_settles_the_rate(simulated, tmp_path):
     (place, record), outcome = run(simulated, tmp_path / "first")
     asked = storage.read_table(place.table("ask", 0)).to_pandas()
@@ -77,9 +78,3 @@ def test_what_is_asked_for_is_told_by_integrated_probabilities(simulated, tmp_pa
     asked = storage.read_table(place.table("ask", 0)).to_pandas()
     assert len(asked) == 40
     assert asked.expected.to_numpy() == pytest.approx(expected[asked.doc_id].to_numpy())
-
-
-def test_nothing_is_asked_where_nobody_wants_to_know(simulated, tmp_path):
-    for options in ({"ask": 0}, {"model": "textrank", "ask": 5}):
-        (place, _), _ = run(simulated, tmp_path / str(len(options)), **options)
-        assert not storage.exists(place.table("ask", 0))
