@@ -10,6 +10,7 @@ from tests.faults import pipelines
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
+@pytest.mark.thorough
 def test_new_bits_that_lose_what_they_promised_end_the_round(tmp_path):
     """On this table every new pair of bits looked 3 to 4 nats better, until it had settled."""
     source = pipeline_named("features").simulate(str(tmp_path / "in"), 2000, 1)[0]
