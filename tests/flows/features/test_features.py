@@ -8,8 +8,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from flows.catalogue import pipeline_named
 from flows.features.ingest import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
+from tests.faults import pipelines
 from tests.flows.experts.runs import asked, latest, printed, refused, succeed, written
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
@@ -272,3 +274,15 @@ def test_columns_must_agree_between_files(tmp_path, capsys):
     written(folder, other, "2.parquet")
     said = refused(capsys, "features", folder, tmp_path / "out")
     assert "a difference in b" in said
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_new_bits_that_lose_what_they_promised_end_the_search(tmp_path):
+    """On this table every new pair of bits looks 3 to 4 nats better, until it has converged."""
+    source = pipeline_named("features").simulate(str(tmp_path / "in"), 2000, 1)[0]
+    settings = {"partitions": None, "n_features": 12, "max_iter": 600}
+    outcome = pipelines.run("features", source, str(tmp_path / "out"), **settings)
+    assert outcome["converged"]
+    assert outcome["lines"][0].startswith("4 features in 2,000 rows")
+    assert outcome["elbo"] > -34_850

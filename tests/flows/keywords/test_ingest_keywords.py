@@ -59,6 +59,14 @@ def test_candidates_are_stems_of_nouns_adjectives_and_verbs():
     assert words(p, "term")[5:] == ["small", "words", "GPU", "large"]
 
 
+@pytest.mark.parametrize(
+    ("stem", "expected"),
+    [("none", "generously"), ("auto", "gener"), ("porter", "gener"), ("snowball", "generous")],
+)
+def test_stems(stem, expected):
+    assert Normaliser(TextOptions(stem=stem))("Generously") == expected
+
+
 @pytest.mark.parametrize("token", ["is", "The", "x", "42", "--", "p(x", "a=b", "w" * 51, "%"])
 def test_what_is_no_word(token):
     assert Normaliser(TextOptions())(token) is None

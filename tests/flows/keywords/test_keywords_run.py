@@ -213,23 +213,11 @@ def test_a_fit_says_that_it_has_not_converged(source, tmp_path, done):
     assert done[1].converged
 
 
-@pytest.mark.thorough
-def test_a_damaged_shard_is_named(source, tmp_path):
-    place = run(source, tmp_path / "out")[0]
-    url = place.file("posterior/corpus/phrases/shard-00000.parquet")
-    data = bytearray(storage.read_bytes(url))
-    data[50] ^= 1
-    storage.write_bytes(url, bytes(data))
-    with pytest.raises(InputError, match=r"shard-00000.* is damaged"):
-        launch_score(place.root, source, str(tmp_path / "score"), ComputeSettings(), False)
-
-
-@pytest.mark.parametrize("unit", ["word", "phrase"])
-def test_a_corpus_without_a_candidate_word_is_refused(tmp_path, unit):
+def test_a_corpus_without_a_candidate_word_is_refused(tmp_path):
     table = pa.table({"text": ["", "...", "1 2 3"], "keywords": [["x"], [], ["y"]]})
     pq.write_table(table, tmp_path / "in.parquet")
     with pytest.raises(InputError, match="expected documents with candidate words, found none"):
-        run(tmp_path / "in.parquet", tmp_path / "out", unit=unit)
+        run(tmp_path / "in.parquet", tmp_path / "out")
 
 
 def test_documents_that_are_complete_give_no_new_phrases(tmp_path):

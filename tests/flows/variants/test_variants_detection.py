@@ -18,7 +18,6 @@ from tests.flows.variants.variant_files import QUICK, options, run, succeed, wri
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import BatchNull
-from vbmodels.variants.detection import least_reads
 from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import TwoGroups
 
@@ -58,23 +57,6 @@ def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
             log_m0, log_m1, _ = model.reweigh(model.anchored(q), model.table(model.anchored(q), of))
             called.append(log_m1 - log_m0 >= least)
         assert low <= np.mean(called) <= high
-
-
-def test_the_fewest_reads_are_called_and_one_fewer_are_not(fitted):
-    model, q, counts = fitted
-    kind = np.arange(12)
-    depth, control = np.full(12, 400), np.arange(12)
-    found = least_reads(model, q, depth, depth, control, kind, (3, 3), 3.0)
-    assert (found > 1).all()
-    of = units(counts).take(slice(0, 12))
-    at = model.anchored(q)
-    for less, expected in ((0, True), (1, False)):
-        reads = found - less
-        alt = np.column_stack([reads // 3 + (i < reads % 3) for i in range(3)]
-                              + [control // 3 + (i < control % 3) for i in range(3)])  # fmt: skip
-        one = replace(of, alt_reads=alt, depth=np.full((12, 6), 400), kind=kind)
-        log_m0, log_m1, _ = model.reweigh(at, model.table(at, one))
-        assert ((log_m1 - log_m0 >= 3.0) == expected).all()
 
 
 @pytest.mark.thorough

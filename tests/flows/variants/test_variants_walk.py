@@ -178,15 +178,6 @@ def test_sums_are_those_by_hand(odd, fasta):
             assert sums[:, :, i].any() or bam == odd[2]  # which has no indels
 
 
-def test_sums_do_not_depend_on_where_regions_are_cut(odd, fasta):
-    settings = VariantSettings(fasta=str(fasta))
-    for bam in odd:
-        whole = count_region(str(bam), WHOLE, settings)
-        parts = [count_region(str(bam), Region("amp", s, s + 100), settings)
-                 for s in range(0, 1500, 100)]  # fmt: skip
-        assert_array_equal(np.concatenate([p.sums for p in parts]), whole.sums)
-
-
 def test_cram_and_an_index_of_another_kind_give_the_same(odd, fasta, tmp_path):
     settings = VariantSettings(fasta=str(fasta))
     bam, cram = tmp_path / "a.bam", tmp_path / "a.cram"
