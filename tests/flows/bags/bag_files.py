@@ -33,8 +33,8 @@ def refused(capsys, *arguments):
 def fitted(capsys, path, target, *options):
     """Fit bags with settings NAME=VALUE or options --NAME; return what --json prints."""
     parts = [str(option) for option in options]
-    asked = [x for p in parts for x in (("--set", p) if "=" in p else (p,))]
-    code, out, err = run(capsys, "bags", path, target, *asked, *PLAIN)
+    sets = [x for p in parts for x in (("--set", p) if "=" in p else (p,))]
+    code, out, err = run(capsys, "bags", path, target, *sets, *PLAIN)
     assert code == 0, err
     return json.loads(out)
 

@@ -42,7 +42,7 @@ def refused(capsys, *arguments):
     return said
 
 
-def asked(*settings):
+def setting_args(*settings):
     """Return settings NAME=VALUE as arguments."""
     return [part for setting in settings for part in ("--set", setting)]
 

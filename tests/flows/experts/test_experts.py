@@ -11,9 +11,17 @@ from sklearn.metrics import log_loss
 
 from flows.data.names import digests_of
 from flows.experts.design import fitted_rows
-from tests.flows.experts.runs import asked, latest, printed, refused, rows_of, succeed, written
+from tests.flows.experts.runs import (
+    latest,
+    printed,
+    refused,
+    rows_of,
+    setting_args,
+    succeed,
+    written,
+)
 
-QUICK = asked("n_experts=3", "inference=cavi", "tau=0.3")
+QUICK = setting_args("n_experts=3", "inference=cavi", "tau=0.3")
 
 
 def plain(n=60, seed=0, **more):
@@ -133,10 +141,10 @@ def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path, capsys)
 def test_every_inference_is_compared_with_logistic_regression(tmp_path):
     columns = plain(n=200)
     path = written(tmp_path, columns)
-    quick = (*asked("n_experts=2", "test_share=0.3"), "--partitions", 2)
+    quick = (*setting_args("n_experts=2", "test_share=0.3"), "--partitions", 2)
     losses = []
     for name, more in (("cavi", ["max_iter=9"]), ("mh", ["warmup=20", "draws=4"])):
-        how = (*quick, *asked(f"inference={name}", *more))
+        how = (*quick, *setting_args(f"inference={name}", *more))
         succeed("experts", path, tmp_path / name, *how)
         folder, record = latest(tmp_path / name)
         losses.append(record["results"]["logistic_log_loss"])
@@ -225,8 +233,8 @@ def test_cells_that_overflow_are_named(fitted, tmp_path, capsys):
 @pytest.mark.parametrize("prior", ["gaussian", "mabn1", "mabn2"])
 def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, prior):
     path = written(tmp_path, plain(n=120))
-    more = asked("inference=mh", "n_experts=2", "warmup=150", "draws=40", "chains=2")
-    succeed("experts", path, tmp_path / "out", *more, *asked(f"prior={prior}"))
+    more = setting_args("inference=mh", "n_experts=2", "warmup=150", "draws=40", "chains=2")
+    succeed("experts", path, tmp_path / "out", *more, *setting_args(f"prior={prior}"))
     folder, record = latest(tmp_path / "out")
     results = record["results"]
     assert record["converged"]
@@ -254,4 +262,4 @@ def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, prior):
 )
 def test_settings_that_do_not_go_together_are_refused(tmp_path, capsys, more, expected):
     path = written(tmp_path, plain())
-    assert expected in refused(capsys, "experts", path, tmp_path / "out", *asked(*more))
+    assert expected in refused(capsys, "experts", path, tmp_path / "out", *setting_args(*more))

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss
 
-from tests.flows.experts.runs import asked, latest, refused, rows_of, succeed, written
+from tests.flows.experts.runs import latest, refused, rows_of, setting_args, succeed, written
 
-QUICK = asked("n_experts=1", "test_share=0.3", "tau=1")
+QUICK = setting_args("n_experts=1", "test_share=0.3", "tau=1")
 NAMES = ["blue", "green", "red"]
 
 
@@ -100,4 +100,4 @@ def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path):
 )
 def test_what_several_classes_cannot_be_is_said(tmp_path, capsys, change, more, expected):
     path = written(tmp_path, {**table()[0], **change})
-    assert expected in refused(capsys, "experts", path, tmp_path / "out", *asked(*more))
+    assert expected in refused(capsys, "experts", path, tmp_path / "out", *setting_args(*more))

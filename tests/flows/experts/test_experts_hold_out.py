@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.experts.design import fitted_rows
-from tests.flows.experts.runs import asked, latest, succeed
+from tests.flows.experts.runs import latest, setting_args, succeed
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import cell_keys
 
@@ -37,7 +37,7 @@ def copies(tmp_path_factory):
 def test_copies_are_judged_or_fitted_together(copies, tmp_path):
     """The rows not fitted are those of whole groups, whose sizes are known."""
     folder, distinct, counts = copies
-    more = asked("inference=cavi", "n_experts=2", "test_share=0.3")
+    more = setting_args("inference=cavi", "n_experts=2", "test_share=0.3")
     succeed("experts", folder, tmp_path / "out", "--partitions", 3, *more)
     held = ~fitted_rows(cell_keys(distinct), np.ones(len(distinct)), 0.3)
     assert 0.15 < held.mean() < 0.45

@@ -13,9 +13,9 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
-from tests.flows.experts.runs import asked, latest, refused, rows_of, succeed
+from tests.flows.experts.runs import latest, refused, rows_of, setting_args, succeed
 
-QUICK = asked("n_experts=1", "test_share=0.2", "baselines=false")
+QUICK = setting_args("n_experts=1", "test_share=0.2", "baselines=false")
 EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
 
 

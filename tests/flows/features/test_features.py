@@ -12,13 +12,13 @@ from flows.catalogue import pipeline_named
 from flows.features.ingest import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
 from tests.faults import pipelines
-from tests.flows.experts.runs import asked, latest, printed, refused, succeed, written
+from tests.flows.experts.runs import latest, printed, refused, setting_args, succeed, written
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import make
 from vbmodels.features.simulate import matched_f1
 
-QUICK = asked("n_features=8", "tol=1e-6")
+QUICK = setting_args("n_features=8", "tol=1e-6")
 
 
 def words(rng, n, levels=("left", "right")):
@@ -100,7 +100,7 @@ def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
 
 @pytest.mark.thorough
 def test_the_multinomial_form_runs_and_scores(simulated, tmp_path):
-    more = asked("inference=multinomial", "tol=1e-4")
+    more = setting_args("inference=multinomial", "tol=1e-4")
     succeed("features", simulated, tmp_path, *QUICK, *more)
     folder, record = latest(tmp_path)
     assert record["converged"]
@@ -117,7 +117,7 @@ def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path):
     columns = {f"q{i}": [str(int(x)) for x in z ^ (rng.random(30) < 0.1)] for i in range(6)}
     source = written(tmp_path, {"id": [f"r{i}" for i in range(30)], **columns})
     target = tmp_path / "out"
-    more = asked("inference=laplace", "warmup=4", "draws=4", "n_features=3", "least_rows=1")
+    more = setting_args("inference=laplace", "warmup=4", "draws=4", "n_features=3", "least_rows=1")
     succeed("features", source, target, *more)
     folder, record = latest(target)
     rows = pq.read_table(folder / "rows")
@@ -133,7 +133,7 @@ def test_a_search_without_a_sweep_after_its_chains_is_refused_before_the_fit(
     simulated, tmp_path, capsys
 ):
     """With one more there is a fit, so the limit is not a guess."""
-    more = ("--partitions", 2, *asked("n_features=3"), "--max-iter")
+    more = ("--partitions", 2, *setting_args("n_features=3"), "--max-iter")
     said = refused(capsys, "features", simulated, tmp_path / "60", *more, 60)
     assert "column max_iter: expected more than the 60 sweeps" in said
     assert "found 60; raise max_iter" in said
@@ -185,7 +185,7 @@ def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path
     found = []
     for source in (parquet, csv):
         target = tmp_path / source.suffix[1:]
-        succeed("features", source, target, *QUICK, *asked("n_features=2"))
+        succeed("features", source, target, *QUICK, *setting_args("n_features=2"))
         found.append(latest(target)[1]["results"])
     assert found[0]["columns"] == found[1]["columns"]
     assert found[0]["prevalence"] == found[1]["prevalence"]
@@ -208,13 +208,15 @@ def many(n, columns):
 )
 def test_bad_tables_exit_2_with_a_sentence(columns, settings, sentence, tmp_path, capsys):
     source = written(tmp_path, many(300, columns))
-    assert sentence in refused(capsys, "features", source, tmp_path / "out", *asked(*settings))
+    assert sentence in refused(
+        capsys, "features", source, tmp_path / "out", *setting_args(*settings)
+    )
 
 
 @pytest.mark.thorough
 def test_more_features_than_rows_are_lowered_with_a_word(tmp_path, capsys):
     source = written(tmp_path, many(10, {}))
-    said = printed(capsys, "features", source, tmp_path / "out", *asked("tol=1e-3"))
+    said = printed(capsys, "features", source, tmp_path / "out", *setting_args("tol=1e-3"))
     assert "n_features was lowered from 12 to 9" in said
 
 
@@ -226,7 +228,7 @@ def test_rare_categories_are_joined_and_scored_as_one(tmp_path, capsys):
     every = [f"level {i % 20}" for i in range(n)]
     table = many(n, {"x": x, "every": every, "b": words(rng, n)})
     source = written(tmp_path, table)
-    more = asked("n_features=2", "max_levels=8", "rare_below=3", "tol=1e-3")
+    more = setting_args("n_features=2", "max_levels=8", "rare_below=3", "tol=1e-3")
     said = printed(capsys, "features", source, tmp_path / "out", *QUICK, *more)
     assert "(rare), in 2 columns: x (10), every (13)" in said
     _, record = latest(tmp_path / "out")

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from flows.features.cell_baselines import beside_classes, beside_logistic, beside_shares
 from flows.features.filling_section import _beside
-from tests.flows.experts.runs import asked, latest, succeed, written
+from tests.flows.experts.runs import latest, setting_args, succeed, written
 from vbmodels.features.batch import MISSING
 from vbmodels.features.completion.judged import Judged
 
@@ -75,7 +75,7 @@ def survey(n=120, seed=0):
 def fitted(tmp_path, name, *options):
     columns, gone = survey()
     path = written(tmp_path, columns)
-    succeed("features", path, tmp_path / name, *asked("n_features=4", *options))
+    succeed("features", path, tmp_path / name, *setting_args("n_features=4", *options))
     return *latest(tmp_path / name), gone
 
 

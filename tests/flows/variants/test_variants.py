@@ -150,8 +150,8 @@ def test_all_samples_are_counted_once_and_any_two_compared(capsys, published, si
     assert answer(capsys, "count", source, tmp_path / "all", *fasta)["rows"] == 3600
     for name, least in (("weak", 13), ("strong", 14)):
         how = (*FAST, *fasta, *options(case=name))
-        told = answer(capsys, "variants", tmp_path / "all", tmp_path / name, *how)
-        assert least <= told["results"]["calls"] <= 14
+        result = answer(capsys, "variants", tmp_path / "all", tmp_path / name, *how)
+        assert least <= result["results"]["calls"] <= 14
     direct = pq.read_table(published[0].table("loci")).sort_by("pos")
     weak = answers(tmp_path / "weak")
     for column in ("case_depth", "control_depth", "called"):
@@ -230,8 +230,8 @@ def test_the_draw_of_locations_does_not_depend_on_how_they_are_cut():
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["papers", "germline", "two_sided", "strict"])
 def test_other_forms_of_the_test_run(counts, tmp_path, form):
-    asked = {"papers": PAPERS, "germline": ("--set", "control=")}
-    succeed("variants", counts, tmp_path, *FAST, *asked.get(form, ("--set", f"{form}=true")))
+    forms = {"papers": PAPERS, "germline": ("--set", "control=")}
+    succeed("variants", counts, tmp_path, *FAST, *forms.get(form, ("--set", f"{form}=true")))
     assert len(answers(tmp_path)) == 120
     with pysam.VariantFile(open_run(str(tmp_path))[0].file("variants.vcf.gz")) as file:
         assert list(file.header.samples) == ["case", "control"][: 1 if form == "germline" else 2]
@@ -252,15 +252,15 @@ def test_the_sampler_tells_what_the_mean_field_does(capsys, counts, tmp_path):
 
 
 @pytest.mark.thorough
-def test_one_replicate_and_an_unknown_reference_are_told(capsys, counts, tmp_path):
+def test_one_replicate_and_an_unknown_reference_are_reported(capsys, counts, tmp_path):
     table = pq.read_table(counts)
     table = table.filter(pa.compute.equal(table["replicate"], "1"))
     unknown = pa.compute.equal(table["pos"], table["pos"][0])
     table = table.set_column(2, "ref", pa.compute.if_else(unknown, "N", table["ref"]))
     pq.write_table(table, tmp_path / "one.parquet")
-    told = answer(capsys, "variants", tmp_path / "one.parquet", tmp_path / "o", *FAST)
+    result = answer(capsys, "variants", tmp_path / "one.parquet", tmp_path / "o", *FAST)
     for sample in ("case", "control"):
-        assert any(f"Sample {sample} has one replicate" in w for w in told["warnings"])
+        assert any(f"Sample {sample} has one replicate" in w for w in result["warnings"])
     assert len(answers(tmp_path / "o")) == 119
 
 
@@ -405,5 +405,5 @@ def test_tp53_reads_end_to_end(capsys, shared_data, tmp_path):
     names = ("NA06986", "NA11918", "NA12842", "NA12878")
     rows = [(("case", "control")[i % 2], i, folder / f"{n}.bam") for i, n in enumerate(names)]
     how = options(fasta=fasta, region="17:7572000-7590999")
-    told = answer(capsys, "variants", write_sheet(tmp_path, rows), tmp_path / "out", *how)
-    assert told["results"]["locations"] > 5000
+    result = answer(capsys, "variants", write_sheet(tmp_path, rows), tmp_path / "out", *how)
+    assert result["results"]["locations"] > 5000

@@ -93,8 +93,8 @@ def of_counts(tmp_path_factory, counts):
 
 def test_each_case_of_counts_has_the_bits_of_a_run_of_its_own(counts, of_counts, tmp_path):
     about = json.loads((place(of_counts) / "run.json").read_text())
-    told = about["results"]
-    assert told["passed"] == sum(own["passed"] for own in told["cases"].values()) == 9
+    results = about["results"]
+    assert results["passed"] == sum(own["passed"] for own in results["cases"].values()) == 9
     assert about["partitions"] == 3 * 3  # 240 rows of 6 replicates' 16 each, of every case
     succeed("score", place(of_counts), counts, tmp_path / "scored")
     columns = ["pos", "case_reads", "control_reads"]
@@ -241,7 +241,7 @@ def test_settings_of_several_cases_that_cannot_be_are_refused(capsys, counts, as
 def test_a_cap_on_the_depth_holds_for_cases_and_panels(capsys, reads, tmp_path, asked):
     asked = {"control": "blood", "max_depth": 20, **asked}
     how = (*QUICK, *asked_of(reads), *options(**asked))
-    told = answer(capsys, "variants", reads, tmp_path, *how)
+    result = answer(capsys, "variants", reads, tmp_path, *how)
     depth = rows_of(tmp_path, "loci", "ann")["case_depth"].to_pylist()
     assert max(depth) == 2 * 20
-    assert any("max_depth caps" in warning for warning in told["warnings"])
+    assert any("max_depth caps" in warning for warning in result["warnings"])

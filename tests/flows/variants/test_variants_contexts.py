@@ -31,10 +31,10 @@ def deaminated(tmp_path_factory):
 def test_oxidation_is_said_and_not_called(capsys, tmp_path):
     how = ("--rows", 300, "--seed", 1, "--scenario", "null_oxo5")
     succeed("simulate", "variants", tmp_path, *how)
-    told = answer(capsys, "variants", tmp_path / "counts.parquet", tmp_path / "out", *FAST)
-    assert told["results"]["calls"] == 0
-    assert 3.0 < told["results"]["largest_factor"] < 8.0
-    warned = " ".join(told["warnings"])
+    result = answer(capsys, "variants", tmp_path / "counts.parquet", tmp_path / "out", *FAST)
+    assert result["results"]["calls"] == 0
+    assert 3.0 < result["results"]["largest_factor"] < 8.0
+    warned = " ".join(result["warnings"])
     assert all(f"{name} errors are" in warned for name in ("G>T", "C>A"))
     assert "A>G errors are" not in warned
     (place,) = Path(tmp_path, "out", "runs").glob("*")
@@ -50,10 +50,10 @@ def test_contexts_are_said_not_called_and_the_same_however_rows_are_cut(
 ):
     source = deaminated / "counts.parquet"
     how = (*FAST, *options(fasta=deaminated / "reference.fa", types="trinucleotide"))
-    told = answer(capsys, "variants", source, tmp_path / "a", *how, "--partitions", 4)
+    result = answer(capsys, "variants", source, tmp_path / "a", *how, "--partitions", 4)
     succeed("variants", source, tmp_path / "b", *how, "--partitions", 1)
-    assert told["results"]["calls"] == 0
-    warned = " ".join(told["warnings"])
+    assert result["results"]["calls"] == 0
+    warned = " ".join(result["warnings"])
     assert "[C>T]G x" in warned or "C[G>A]" in warned
     (place,) = Path(tmp_path, "a", "runs").glob("*")
     assert "Differences by context" in (place / "report.html").read_text()

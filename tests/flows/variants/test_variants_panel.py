@@ -59,8 +59,8 @@ def same_calls(one, other):
 
 
 def test_a_tumour_alone_is_called_against_a_panel(capsys, simulated, tmp_path):
-    told = answer(capsys, "variants", simulated, tmp_path, *QUICK)
-    assert told["results"]["calls"] >= 1
+    result = answer(capsys, "variants", simulated, tmp_path, *QUICK)
+    assert result["results"]["calls"] >= 1
     with pysam.VariantFile(str(place(tmp_path) / "variants.vcf.gz")) as vcf:
         names = list(vcf.header.samples)
         assert names == ["case", "case:1", "case:2", "case:3", "normal1", "normal2", "normal3"]
