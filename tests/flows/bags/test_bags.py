@@ -103,6 +103,7 @@ def test_every_form_runs(simulated, tmp_path, capsys, options):
     assert ("largest_r_hat" in results) == ("inference=gibbs" in options)
 
 
+@pytest.mark.thorough
 def test_a_score_of_bags_with_other_features_is_refused(fitted, tmp_path, capsys):
     source = written(tmp_path, instances())
     said = refused(capsys, "score", fitted, source, tmp_path / "no", *PLAIN)

@@ -79,6 +79,7 @@ def fitted(tmp_path, name, *options):
     return *latest(tmp_path / name), gone
 
 
+@pytest.mark.thorough
 def test_a_run_says_which_models_filled_its_cells(tmp_path):
     folder, record, gone = fitted(tmp_path, "whole", "partitions=3")
     filling = record["results"]["filling"]
