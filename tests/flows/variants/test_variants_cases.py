@@ -201,6 +201,7 @@ def test_a_case_that_the_sheet_does_not_have_is_not_taken_for_all_of_them(capsys
     assert "expected the name of one of the sheet's cases, found 'anm', and the role case" in err
 
 
+@pytest.mark.thorough
 def test_a_later_run_in_which_a_case_and_the_control_have_changed_places_reads_both(
     reads, tmp_path
 ):  # fmt: skip
@@ -237,6 +238,7 @@ def test_settings_of_several_cases_that_cannot_be_are_refused(capsys, counts, as
     assert message in err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("asked", [{"cases": ",".join(CASES)}, {"panel": "bob", "case": "ann"}])
 def test_a_cap_on_the_depth_holds_for_cases_and_panels(capsys, reads, tmp_path, asked):
     asked = {"control": "blood", "max_depth": 20, **asked}

@@ -13,7 +13,6 @@ from flows.variants.contexts import contexts_of
 from flows.variants.counts import Loci
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import answer, loci, options, refused, succeed
-from vbmodels.variants.batch import Counts
 from vbmodels.variants.contexts import UNKNOWN, along
 
 FAST = ("--set", "tol=1e-4")
@@ -45,6 +44,7 @@ def test_oxidation_is_said_and_not_called(capsys, tmp_path):
     assert "G>T x" in null
 
 
+@pytest.mark.thorough
 def test_contexts_are_said_not_called_and_the_same_however_rows_are_cut(
     capsys, deaminated, tmp_path
 ):
@@ -83,10 +83,9 @@ def test_contexts_of_locations_come_from_the_fasta(deaminated):
     settings = VariantSettings(fasta=str(fasta), types="trinucleotide", chr_names="map")
     ref = np.array(["ACGT".index(base) for base in fasta.read_text().split("\n")[1]])
     pos = np.array([450, 1, 2, 17, 300])
-    none = Counts(np.zeros((0, 2, 4), np.int32), np.zeros(0, np.int8), np.array([True, False]))
     places = Loci(np.array(["chrsimulated"] * 5), pos, None, None, None)
-    assert contexts_of(places, none, settings).tolist() == along(ref)[pos - 1].tolist()
-    assert contexts_of(places, none, settings)[:2].tolist() == [UNKNOWN, UNKNOWN]
+    assert contexts_of(places, settings).tolist() == along(ref)[pos - 1].tolist()
+    assert contexts_of(places, settings)[:2].tolist() == [UNKNOWN, UNKNOWN]
     other = Loci(np.array(["elsewhere"]), np.array([5]), None, None, None)
-    assert contexts_of(other, none, settings).tolist() == [UNKNOWN]
-    assert contexts_of(places, none, VariantSettings()) is None
+    assert contexts_of(other, settings).tolist() == [UNKNOWN]
+    assert contexts_of(places, VariantSettings()) is None
