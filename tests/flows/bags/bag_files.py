@@ -16,6 +16,7 @@ PLAIN = ("--json",)
 
 def run(capsys, *arguments):
     """Return (exit code, stdout, stderr) of a command."""
+    capsys.readouterr()  # of earlier commands
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
     captured = capsys.readouterr()

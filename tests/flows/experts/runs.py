@@ -14,6 +14,7 @@ from flows.cli import main
 
 def run(capsys, *arguments):
     """Run the command; return its exit code and what it printed, in one line."""
+    capsys.readouterr()  # of earlier commands
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
     captured = capsys.readouterr()

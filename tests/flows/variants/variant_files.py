@@ -26,6 +26,7 @@ LENGTH = 120
 
 def run(capsys, *arguments):
     """Return (exit code, stdout, stderr in one line) of a command."""
+    capsys.readouterr()  # of earlier commands
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
     captured = capsys.readouterr()
