@@ -1,5 +1,7 @@
 """Tables of bags for tests, and how a user runs the pipeline over them."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,11 +16,28 @@ PLAIN = ("--json",)
 
 def run(capsys, *arguments):
     """Return (exit code, stdout, stderr) of a command."""
+    capsys.readouterr()  # of earlier commands
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
     captured = capsys.readouterr()
     assert "Traceback" not in captured.out + captured.err
     return stopped.value.code, captured.out, captured.err
+
+
+def refused(capsys, *arguments):
+    """Return what a command that must exit with 2 says."""
+    code, out, err = run(capsys, *arguments)
+    assert code == 2, err
+    return out + err
+
+
+def fitted(capsys, path, target, *options):
+    """Fit bags with settings NAME=VALUE or options --NAME; return what --json prints."""
+    parts = [str(option) for option in options]
+    sets = [x for p in parts for x in (("--set", p) if "=" in p else (p,))]
+    code, out, err = run(capsys, "bags", path, target, *sets, *PLAIN)
+    assert code == 0, err
+    return json.loads(out)
 
 
 def quietly(*arguments):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,8 +10,8 @@ import pytest
 from flows.bags.family import FAMILY
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
-from flows.cli import main
 from flows.data import partition, storage
+from tests.flows.bags.bag_files import refused
 
 FAST = ("--set", "model=gp_probit", "--set", "n_inducing=8")
 
@@ -41,20 +39,6 @@ def write(path, bags, spell):
     return path
 
 
-def run(command):
-    with pytest.raises(SystemExit) as stopped:
-        main(list(map(str, command)))
-    return stopped.value.code
-
-
-def outcome(target):
-    run_id = json.loads((target / "latest.json").read_text())["run_id"]
-    folder = target / "runs" / run_id
-    told = pq.read_table(folder / "bags")
-    return folder, dict(zip(told["bag_id"].to_pylist(), told["probability"].to_pylist(),
-                            strict=True))  # fmt: skip
-
-
 SPELLINGS = {
     "plain.parquet": (int, None),
     "words.csv": (lambda one: "relapse" if one else "none", "relapse"),
@@ -77,28 +61,8 @@ def test_labels_are_read_as_the_user_means_them(name, bags, tmp_path, monkeypatc
     assert partition.read(part, instances_in(settings))["label"].to_pylist() == bags[1].tolist()
 
 
-@pytest.mark.slow
-def test_the_label_that_the_user_calls_positive(bags, tmp_path, monkeypatch):
-    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
-    found = {}
-    for name in ("plain.parquet", "words.csv", "signs.parquet"):
-        spell, positive = SPELLINGS[name]
-        source, target = write(tmp_path / name, bags, spell), tmp_path / f"{name}.out"
-        more = ("--set", f"positive={positive}") if positive else ()
-        assert run(["bags", source, target, *FAST, *more]) == 0
-        folder, found[name] = outcome(target)
-        results = json.loads((folder / "run.json").read_text())["results"]
-        assert results["positive"] == (positive or "1")
-        said = f"Positive is the label {positive}, any other" if positive else "the label 1, in"
-        assert said in (folder / "report.html").read_text()
-    assert found["words.csv"] == found["plain.parquet"] == found["signs.parquet"]
-    fitted, _ = outcome(tmp_path / "words.csv.out")
-    assert run(["score", fitted, tmp_path / "words.csv", tmp_path / "new"]) == 0
-    assert outcome(tmp_path / "new")[1] == pytest.approx(found["words.csv"], abs=1e-6)
-
-
 def test_labels_of_other_words_are_refused_without_it(bags, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
     source = write(tmp_path / "signs.parquet", bags, lambda one: 2 * int(one) - 1)
-    assert run(["bags", source, tmp_path / "out", *FAST]) == 2
-    assert "--set positive=" in capsys.readouterr().err
+    said = refused(capsys, "bags", source, tmp_path / "out", *FAST)
+    assert "--set positive=" in said

@@ -25,6 +25,7 @@ def test_a_copied_file_is_refused_with_file_and_row(tmp_path, capsys):
     assert "the same in 100 more rows" in err
 
 
+@pytest.mark.thorough
 def test_a_bag_may_lie_in_several_files(tmp_path, capsys):
     """Its instances differ in name or in modality; a name that is not there is not compared."""
     table = instances(40, modality=["m"] * 120)

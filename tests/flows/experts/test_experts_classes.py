@@ -8,11 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss
 
-from flows.cli import main
-from tests.flows.experts.runs import latest, rows_of
-from tests.flows.experts.runs import run_told_in_a_line as run
+from tests.flows.experts.runs import latest, refused, rows_of, setting_args, succeed, written
 
-QUICK = ["--set", "n_experts=1", "--set", "test_share=0.3", "--set", "tau=1"]
+QUICK = setting_args("n_experts=1", "test_share=0.3", "tau=1")
 NAMES = ["blue", "green", "red"]
 
 
@@ -32,12 +30,11 @@ def table(n=700, seed=0):
 def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classes")
     pq.write_table(pa.table(table()[0]), folder / "in.parquet")
-    with pytest.raises(SystemExit) as stopped:
-        main(["experts", str(folder / "in.parquet"), str(folder / "out"), *QUICK])
-    assert stopped.value.code == 0
+    succeed("experts", folder / "in.parquet", folder / "out", *QUICK)
     return folder
 
 
+@pytest.mark.thorough
 def test_every_class_has_a_chance_and_is_judged(fitted):
     folder, record = latest(fitted / "out")
     columns, chance = table()
@@ -65,19 +62,18 @@ def test_every_class_has_a_chance_and_is_judged(fitted):
         assert heading in page
 
 
-def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path, capsys):
+@pytest.mark.thorough
+def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path):
     source = pq.read_table(fitted / "in.parquet")
     pq.write_table(source.slice(50, 40).drop_columns("label"), tmp_path / "new.parquet")
-    code, said = run(capsys, "score", fitted / "out", tmp_path / "new.parquet", tmp_path / "new")
-    assert code == 0, said
+    succeed("score", fitted / "out", tmp_path / "new.parquet", tmp_path / "new")
     names = [f"probability_{name}" for name in NAMES]
     old, new = (
         np.column_stack([rows_of(latest(t)[0])[n].to_numpy() for n in names])
         for t in (fitted / "out", tmp_path / "new")
     )
     np.testing.assert_allclose(new, old[50:90], rtol=1e-9)
-    code, said = run(
-        capsys,
+    succeed(
         "experts",
         fitted / "in.parquet",
         tmp_path / "cut",
@@ -87,7 +83,6 @@ def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path, capsys)
         "--set",
         "baselines=false",
     )
-    assert code == 0, said
     cut = np.column_stack([rows_of(latest(tmp_path / "cut")[0])[n].to_numpy() for n in names])
     np.testing.assert_allclose(cut, old, atol=1e-5)
     truth = [NAMES.index(v) if v else -1 for v in source["label"].to_pylist()]
@@ -104,8 +99,5 @@ def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path, capsys)
     ],
 )
 def test_what_several_classes_cannot_be_is_said(tmp_path, capsys, change, more, expected):
-    pq.write_table(pa.table({**table()[0], **change}), tmp_path / "in.parquet")
-    told = [part for one in more for part in ("--set", one)]
-    code, said = run(capsys, "experts", tmp_path / "in.parquet", tmp_path / "out", *told)
-    assert code == 2
-    assert expected in said
+    path = written(tmp_path, {**table()[0], **change})
+    assert expected in refused(capsys, "experts", path, tmp_path / "out", *setting_args(*more))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from flows.experts.design import Design
-from flows.experts.weights import curves_of, names_of, weights_of
+from flows.experts.weights import curves_of
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.experts.additive import AdditiveExperts
@@ -40,16 +40,3 @@ def test_a_curve_is_the_change_of_the_log_odds():
         assert curve.sd[middle] == 0.0
         assert max(curve.sd) > 0.05
     assert curves[0].mean[0] - min(curves[0].mean) > 2.0  # down, then up again
-
-
-def test_every_coefficient_has_its_name():
-    _, _, design, basis, posterior = fitted()
-    names = names_of(posterior, design.columns, basis)
-    assert names.additive[:3] == ("a", "b", "c")
-    assert names.additive[3] == f"a > {basis.knots[0, 0]:.6g}"
-    assert names.additive[-1] == "intercept"
-    number, role, column, mean, _ = weights_of(posterior, names)
-    assert set(number.to_pylist()) == {0}
-    assert set(role.to_pylist()) == {"additive"}
-    assert column.to_pylist() == list(names.additive)
-    assert_allclose(mean.to_pylist(), posterior.part.coefficients)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.cli import main
-from flows.experts.design import fitted_rows, groups_of
-from flows.experts.report import report
-from flows.experts.settings import ExpertSettings
-from flows.experts.summary import BINS, ExpertSummary
-from vbmodels.estimators import MixtureOfExperts
+from flows.experts.design import fitted_rows
+from tests.flows.experts.runs import latest, setting_args, succeed
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import cell_keys
-from vbmodels.experts.posterior import Component, Posterior
 
 COPIES = 4
 
@@ -40,32 +33,15 @@ def copies(tmp_path_factory):
     return folder, distinct, counts
 
 
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    assert stopped.value.code == 0, captured.err
-    return json.loads(captured.out)
-
-
-def test_copies_are_judged_or_fitted_together(capsys, copies, tmp_path):
+@pytest.mark.thorough
+def test_copies_are_judged_or_fitted_together(copies, tmp_path):
     """The rows not fitted are those of whole groups, whose sizes are known."""
     folder, distinct, counts = copies
-    out = run(
-        capsys, "experts", folder, tmp_path / "out", "--json", "--partitions", 3,
-        *("--set", "inference=cavi"), *("--set", "n_experts=2"), *("--set", "test_share=0.3"),
-    )  # fmt: skip
+    more = setting_args("inference=cavi", "n_experts=2", "test_share=0.3")
+    succeed("experts", folder, tmp_path / "out", "--partitions", 3, *more)
     held = ~fitted_rows(cell_keys(distinct), np.ones(len(distinct)), 0.3)
     assert 0.15 < held.mean() < 0.45
-    assert out["results"]["test_rows"] == counts[held].sum()
-
-
-def test_the_order_of_columns_and_the_sign_of_zero_do_not_matter():
-    x = np.array([[1.0, -0.0, 3.0], [2.0, 5.0, 0.5]])
-    one = groups_of(x, ["b", "a", "c"])
-    other = groups_of(np.abs(x[:, [2, 0, 1]]), ["c", "b", "a"])
-    np.testing.assert_array_equal(one, other)
-    assert one[0] != one[1]
+    assert latest(tmp_path / "out")[1]["results"]["test_rows"] == counts[held].sum()
 
 
 def test_folds_go_by_cells_and_draws_by_names():
@@ -77,34 +53,3 @@ def test_folds_go_by_cells_and_draws_by_names():
     assert np.all(folds == folds[:, :1])
     assert set(folds[:, 0]) == set(range(5))
     assert np.unique(batch.uniforms(1, 1)).size == len(x)
-
-
-def test_the_estimator_holds_copies_out_together():
-    rng = np.random.default_rng(2)
-    x = np.repeat(rng.normal(size=(40, 2)), COPIES, axis=0)
-    y = (x[:, 0] + rng.normal(size=len(x)) > 0).astype(int)
-    made: list[Rows] = []
-
-    class Watched(MixtureOfExperts):
-        def _rows(self, *given):
-            made.append(super()._rows(*given))
-            return made[-1]
-
-    Watched(n_experts=2, inference="cavi", tol=1e-3).fit(x, y)
-    folds = made[0].fold(3).reshape(40, COPIES)
-    assert np.all(folds == folds[:, :1])
-
-
-@pytest.mark.parametrize("held", [(300.0, 0.0, 0.0), (200.0, 100.0, 0.0)])
-def test_one_expert_for_all_rows_is_no_mixture(held):
-    rng = np.random.default_rng(0)
-    one = Component(rng.normal(size=(2, 3, 3)), np.ones((2, 3, 3)), None)
-    summary = ExpertSummary(
-        300, np.array(held), np.array([250.0, 30.0, 20.0]), np.ones((4, 3)),
-        np.zeros((3, BINS)), np.zeros(7), ("a", "b"), False,
-    )  # fmt: skip
-    found = report(Posterior((one,)), None, [summary], ExpertSettings(n_experts=3))
-    alone = held[0] == 300.0
-    assert found.headline.startswith("One of 3 experts holds all 300 rows") is alone
-    assert any("This is no mixture" in warning for warning in found.warnings) is alone
-    assert ("2 of 3 experts are responsible" in found.headline) is not alone

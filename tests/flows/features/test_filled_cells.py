@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,12 +9,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from flows.cli import main
-from flows.features import cell_baselines
 from flows.features.cell_baselines import beside_classes, beside_logistic, beside_shares
-from flows.features.fit_sections import _beside
+from flows.features.filling_section import _beside
+from tests.flows.experts.runs import latest, setting_args, succeed, written
 from vbmodels.features.batch import MISSING
-from vbmodels.features.completion.judged import Judged, together
+from vbmodels.features.completion.judged import Judged
 
 LEVELS = np.array([2, 2, 3])
 
@@ -68,49 +64,6 @@ def test_latent_classes_and_shares_are_judged_on_the_same_cells():
     assert beside_shares(one, LEVELS) is None
 
 
-def test_of_a_large_table_classes_learn_from_some_rows(monkeypatch):
-    found = judged(900, 3)
-    monkeypatch.setattr(cell_baselines, "MOST_INDICATORS", 300 * LEVELS.sum())
-    some = beside_classes(found, LEVELS)
-    assert (some.rows, some.cells) == (300, len(found.truth))
-
-
-def test_parts_together_are_the_whole():
-    one, two = judged(100, 1), judged(150, 2)
-    whole = together([one, two])
-    assert_allclose(whole.rows[len(one.rows) :] - 100, two.rows)
-    assert whole.codes[whole.rows, whole.columns].tolist() == [MISSING] * len(whole.rows)
-
-
-def test_a_column_with_one_known_category_and_too_few_cells():
-    codes = np.zeros((6, 3), np.int16)
-    codes[0, 0] = MISSING
-    none = np.zeros(0, int)
-    alone = Judged(codes, np.array([0]), np.array([0]), np.array([1]), np.zeros(1))
-    assert beside_logistic(alone, LEVELS) is None
-    assert beside_logistic(Judged(codes, none, none, none, np.zeros(0)), LEVELS) is None
-    two = Judged(codes, np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), np.zeros(2))
-    found = beside_logistic(two, LEVELS)
-    assert_allclose(found.rival, np.log(1e-9) / 2)
-
-
-def test_a_single_column_has_nothing_to_be_regressed_on():
-    at = np.arange(3)
-    alone = Judged(
-        np.array([[-1], [-1], [-1], [0], [1]], np.int16), at, at * 0, at % 2, np.zeros(3)
-    )
-    assert beside_logistic(alone, LEVELS[:1]) is None
-
-
-def test_of_a_wide_table_some_columns_are_regressed(monkeypatch):
-    found = judged()
-    whole = beside_logistic(found, LEVELS)
-    monkeypatch.setattr(cell_baselines, "MOST_WORK", 2.0 * found.codes.size * LEVELS.mean())
-    some = beside_logistic(found, LEVELS)
-    assert whole.cells == len(found.truth)
-    assert some.cells == np.isin(found.columns, [0, 2]).sum()
-
-
 def survey(n=120, seed=0):
     rng = np.random.default_rng(seed)
     psi = rng.normal(size=(n, 2)) @ rng.normal(0.0, 2.0, (2, 8))
@@ -122,18 +75,14 @@ def survey(n=120, seed=0):
 
 def fitted(tmp_path, name, *options):
     columns, gone = survey()
-    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
-    with pytest.raises(SystemExit) as stopped:
-        main(["features", str(tmp_path / "in.parquet"), str(tmp_path / name),
-              "--set", "n_features=4", *options])  # fmt: skip
-    assert stopped.value.code == 0
-    run_id = json.loads((tmp_path / name / "latest.json").read_text())["run_id"]
-    folder = Path(tmp_path / name / "runs" / run_id)
-    return folder, json.loads((folder / "run.json").read_text()), gone
+    path = written(tmp_path, columns)
+    succeed("features", path, tmp_path / name, *setting_args("n_features=4", *options))
+    return *latest(tmp_path / name), gone
 
 
+@pytest.mark.thorough
 def test_a_run_says_which_models_filled_its_cells(tmp_path):
-    folder, record, gone = fitted(tmp_path, "whole", "--partitions", "3")
+    folder, record, gone = fitted(tmp_path, "whole", "partitions=3")
     filling = record["results"]["filling"]
     assert_allclose(sum(one["weight"] for one in filling["members"].values()), 1.0)
     assert filling["hidden_cells"] > 20
@@ -152,7 +101,7 @@ def test_a_run_says_which_models_filled_its_cells(tmp_path):
 
 
 def test_a_run_that_stops_before_models_have_learned_says_so(tmp_path):
-    _, record, gone = fitted(tmp_path, "short", "--set", "max_iter=110")
+    _, record, gone = fitted(tmp_path, "short", "max_iter=110")
     assert any("before the models that fill missing cells had learned" in warning
                for warning in record["warnings"])  # fmt: skip
     assert "filling" not in record["results"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose
 
-from flows.features.naming import _category_sums, _covariance, meaning_sums, meanings
+from flows.features.naming import _covariance, meaning_sums, meanings
 from vbmodels.core.in_process import tree_sum
 from vbmodels.features.predict import category_probabilities
 
@@ -27,14 +27,6 @@ def known(rows=900, seed=0):
     )
     codes = np.minimum(codes, LEVELS - 1)
     return z.astype(float), mean, covariance, codes
-
-
-def test_category_sums_are_those_of_every_cell():
-    psi = np.random.default_rng(1).normal(size=(7, 6))
-    each = [
-        category_probabilities(psi, LEVELS, np.full(7, d)).sum(0)[: LEVELS[d]] for d in range(3)
-    ]
-    assert_allclose(_category_sums(psi, LEVELS), np.concatenate(each), rtol=1e-12)
 
 
 def test_a_feature_is_told_by_the_columns_that_it_changes():
@@ -68,15 +60,6 @@ def test_what_is_explained_is_the_covariance_of_the_columns_that_a_feature_ties(
     assert_allclose(first.pairs[0].explained, first.pairs[0].observed, atol=0.02)
 
 
-def test_missing_cells_are_left_out_of_the_covariances():
-    nu, mean, covariance, codes = known(rows=300)
-    codes[:100, 2] = -1
-    sums = meaning_sums(nu, mean, covariance, codes, LEVELS, np.arange(300), 300)
-    there = codes[100:]
-    plain = np.cov((there[:, 0] == 1).astype(float), there[:, 2] == 0, ddof=0)[0, 1]
-    assert_allclose(_covariance(sums, LEVELS)[1, 5], plain, atol=1e-12)
-
-
 def test_no_cut_of_the_rows_changes_what_a_feature_is():
     nu, mean, covariance, codes = known(rows=2500)
     ids, parts = np.arange(2500), []
@@ -88,11 +71,3 @@ def test_no_cut_of_the_rows_changes_what_a_feature_is():
     assert together.compared == whole.compared
     assert_allclose(together.with_it, whole.with_it, rtol=1e-12)
     assert_allclose(together.together, whole.together)
-
-
-def test_doubt_spreads_the_prevalence():
-    nu, mean, covariance, codes = known(rows=400)
-    sums = meaning_sums(np.full_like(nu, 0.5), mean, covariance, codes, LEVELS, np.arange(400), 400)
-    first, _ = meanings(sums, LEVELS)
-    assert first.sure == 0.0
-    assert_allclose(first.prevalence_sd, np.sqrt(0.25 * 400) / 400)

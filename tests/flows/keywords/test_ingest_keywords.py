@@ -1,7 +1,5 @@
 """Documents to candidate words and arrays: small made-up documents and real abstracts."""
 
-import pickle
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,16 +7,14 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.faults import InputError
 from flows.keywords.check import check_documents
 from flows.keywords.counts import Rows, added
 from flows.keywords.documents import prepare as prepared_of
-from flows.keywords.languages import stop_words
-from flows.keywords.text import OTHER, Normaliser, TextOptions
+from flows.keywords.text import Normaliser, TextOptions
 from flows.keywords.tokens import tokenise
-from flows.keywords.told import MAX_NAMED, Report, Told
+from flows.keywords.told import Told
 from tests.flows.keywords.one_corpus import features_of, words_of
-from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS
+from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.graph import adjacency
 
 TITLED = (
@@ -52,21 +48,6 @@ def test_raw_text_is_split_tagged_and_titled():
     assert groups["graphs"] == "plural_noun"
     assert groups["small"] == "adjective"
     assert {"The", "of", "They", "!"}.isdisjoint(groups)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A line that is broken\nin the middle of a sentence.",
-        "word " * 41 + "\nThe first line is no title, it is too long.",
-        "One line only",
-        "\n\n",
-        "",
-    ],
-)
-def test_what_is_no_title(text):
-    sentences = tokenise(text, TextOptions()).sentence
-    assert set(sentences) <= ({0, 1} if text.startswith("word") else {0})
 
 
 def test_candidates_are_stems_of_nouns_adjectives_and_verbs():
@@ -138,13 +119,6 @@ def test_known_keywords_are_split_normalised_and_matched():
     )
 
 
-def test_a_keyword_below_the_minimum_count_is_named_as_rare():
-    documents = table(tokens=[["aa", "bb", "aa"]], keywords=[["bb"]])
-    p = prepare(documents, TextOptions(min_count=2))
-    assert p.report.absent_keywords.names == ("d0: bb (bb: too rare)",)
-    assert words(p, "observed") == [False]
-
-
 def test_documents_without_candidates_are_named_and_leave_no_trace():
     documents = table(text=["Of the and.", "Graphs.", "", "42"], complete=[None, True, None, None])
     p = prepare(documents, TextOptions())
@@ -155,22 +129,6 @@ def test_documents_without_candidates_are_named_and_leave_no_trace():
     (b,) = features_of(p, documents=4)
     assert b.n_documents == 1
     assert np.isfinite(b.x).all()
-
-
-def test_a_partition_in_which_nothing_is_left():
-    p = prepare(table(text=["Of the."]), TextOptions())
-    (b,) = features_of(p, documents=1)
-    assert b.n_documents == 0
-    assert b.x.shape == (0, len(FEATURE_NAMES))
-
-
-def test_noun_phrases_end_with_the_sentence():
-    documents = table(
-        tokens=[["big", "red", "dog", "cat", "bird"]],
-        pos=[["JJ", "JJ", "NN", "NN", "NN"]],
-        sentence=[[0, 0, 0, 0, 1]],
-    )
-    assert_array_equal(prepare(documents, TextOptions()).tokens.phrase, [4, 4, 4, 4, 1])
 
 
 def test_a_document_of_20000_words_is_cut_to_its_most_frequent():
@@ -197,37 +155,9 @@ def test_other_languages_are_not_tagged():
     assert p.tokens.sentence.max() == 1
 
 
-def test_stop_words_of_other_languages():
-    pytest.importorskip("stop_words", reason="the package stop-words is not installed")
-    p = prepare(table(text=["Les réseaux et les graphes."]), TextOptions(language="french"))
-    assert words(p) == ["réseau", "graph"]
-    with pytest.raises(InputError, match="a language with a list of stop words, found 'klingon'"):
-        stop_words("klingon")
-
-
 def test_composed_and_decomposed_letters_are_the_same():
     documents = table(tokens=[["re\u0301seau", "ﬁne"]], keywords=[["r\u00e9seau fine"]])
     assert words(prepare(documents, TextOptions(stem="none")), "observed") == [True, True]
-
-
-def test_an_unknown_language_is_refused():
-    with pytest.raises(InputError, match=r"column language: expected one of arabic, .*'klingon'"):
-        TextOptions(language="klingon")
-
-
-def test_reports_add_and_name_only_the_first():
-    one = Report(documents=1, without_words=Told(70, tuple("x" * 70)))
-    both = one + one
-    assert both.documents == 2
-    assert both.without_words.count == 140
-    assert len(both.without_words.names) == MAX_NAMED
-
-
-def test_partitions_travel_between_processes():
-    p = prepare(table(text=[TITLED]), TextOptions())
-    again = pickle.loads(pickle.dumps(p))
-    assert words_of(again) == words_of(p)
-    assert pickle.loads(pickle.dumps(TextOptions(min_count=2))) == TextOptions(min_count=2)
 
 
 @pytest.fixture(scope="module")
@@ -235,34 +165,7 @@ def abstracts(shared_data):
     return pq.read_table(shared_data / "keywords" / "hulth.parquet").slice(0, 300)
 
 
-def test_the_tagger_agrees_with_the_tags_of_real_abstracts(abstracts):
-    """Of candidate or not, over the tokens of sentences that both split in the same way."""
-    same = total = 0
-    for row in abstracts.to_pylist():
-        given = prepare(
-            pa.Table.from_pylist([row]).append_column("keywords", pa.array([[""]])),
-            TextOptions(stem="none"),
-        )
-        ours = prepare(table(text=[row["text"]]), TextOptions(stem="none"))
-        a, b = set(words(given)), set(words(ours))
-        same += len(a & b)
-        total += len(a | b)
-    assert same / total > 0.93
-
-
-def test_titles_of_real_abstracts_are_found(abstracts):
-    def letters(tokens, sentences, title):
-        text = "".join(t for t, s in zip(tokens, sentences, strict=True) if s == title)
-        return "".join(c for c in text.replace("SB-", "").replace("RB-", "") if c.islower())
-
-    hits = 0
-    for row in abstracts.to_pylist():
-        ours = tokenise(row["text"], TextOptions())
-        title = letters(row["tokens"], row["sentence"], 1)
-        hits += letters(ours.tokens, ours.sentence, 0) == title
-    assert hits / len(abstracts) > 0.98
-
-
+@pytest.mark.thorough
 def test_the_evaluation_sets_are_read_as_they_are(shared_data):
     """Their tokens are the candidates of the papers: mean 57.6 (abstracts), 308 (papers)."""
     for name, rows, mean in (("hulth_eval", 1463, 57.6), ("semeval_eval", 60, 308)):
@@ -279,6 +182,7 @@ def test_the_evaluation_sets_are_read_as_they_are(shared_data):
         assert p.report.observed == sum(gold)
 
 
+@pytest.mark.thorough
 def test_the_partitioning_changes_no_feature_of_real_abstracts(abstracts):
     documents = abstracts.select(["doc_id", "text"]).append_column(
         "keywords", pa.array([g[:3] for g in abstracts["gold_phrases"].to_pylist()])
@@ -291,10 +195,6 @@ def test_the_partitioning_changes_no_feature_of_real_abstracts(abstracts):
     assert_array_equal(x, np.concatenate([b.x for b in features_of(*parts)]))
     assert np.isfinite(x).all()
     assert (x[:, 1:-3].std(axis=0) > 0).all()  # the user has given no scores
-
-
-def test_other_is_no_group():
-    assert OTHER not in range(len(POS_GROUPS))
 
 
 def test_the_users_scores_reach_the_words_with_their_stem():
@@ -320,15 +220,3 @@ def test_the_users_scores_reach_the_words_with_their_stem():
     unused = prepared.report.unused_scores
     assert (unused.count, unused.names) == (2, ("a: absent", "a: the"))
     assert prepare(documents.drop_columns(["scored", "scores"]), TextOptions()).tokens.score is None
-
-
-def test_scores_that_are_no_numbers_are_refused():
-    documents = pa.table(
-        {
-            "doc_id": ["a"], "text": ["a graph"], "keywords": [["graph"]],
-            "scored": [["graph", "a"]], "scores": [[float("inf")]],
-        }
-    )  # fmt: skip
-    faults = check_documents([(0, documents)], "file")[0].found.faults()
-    assert {fault.column for fault in faults} == {"scores"}
-    assert len(faults) == 2

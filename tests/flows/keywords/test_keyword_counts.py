@@ -23,10 +23,6 @@ def tables():
     return made
 
 
-def names(tables):
-    return {key for table in tables for key in table["key"].to_pylist()}
-
-
 def test_counts_by_hand():
     keys = np.array([7, 3, 7, 7], np.uint64)
     found = count_candidates(keys, np.array([1, 0, 1, 2]), np.array([True, False, False, True]))
@@ -56,30 +52,6 @@ def test_what_the_corpus_says_of_a_candidate_leaves_its_own_fold_out(tables):
     own = [sum(row == one for row in pairs) for one in ((0, 0), (19, 1))]
     assert found.documents.tolist() == [4 - own[0], 4 - own[1], 4]
     assert found.labels[0] == 4 - own[0]
-
-
-def test_a_candidate_of_one_document_is_kept_where_it_is_known_or_a_word(tables):
-    rows = added([Rows.of(t) for t in tables])
-    kept, every = (set(Whole.of(rows, lone).key.tolist()) for lone in (False, True))
-    assert every == names(tables)
-    assert kept < every
-    known = {
-        key for t in tables
-        for key, y in zip(t["key"].to_pylist(), t["labels"].to_pylist(), strict=True) if y
-    }  # fmt: skip
-    assert known <= kept
-    seen_once = {key for key, times in Counter(k for t in tables for k in t["key"].to_pylist())
-                 .items() if times == 1}  # fmt: skip
-    assert every - kept == seen_once - known
-
-
-def test_nothing_to_count():
-    none = np.zeros(0, np.int64)
-    nothing = count_candidates(none.astype(np.uint64), none, np.zeros(0, bool))
-    for tables in ([], [nothing], [nothing, nothing]):
-        whole = Whole.of(added([Rows.of(t) for t in tables]), True)
-        assert not len(whole.key)
-        assert whole.elsewhere(np.array([3], np.uint64), np.array([0])).frequency.tolist() == [0]
 
 
 def test_folds_depend_on_the_name_alone_and_are_of_equal_size():

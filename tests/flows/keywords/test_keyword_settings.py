@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from flows.keywords.languages import languages
-from flows.keywords.settings import CODES, KeywordSettings
+from flows.keywords.settings import KeywordSettings
 from flows.settings import RunSettings
 from flows.settings.load import load
 
@@ -54,18 +53,6 @@ def test_there_are_at_most_twenty_settings_and_five_come_first():
     assert len(KeywordSettings.first) <= 5
 
 
-def test_one_threshold_runs_over_the_corpus_unless_documents_have_models_of_their_own():
-    assert KeywordSettings(unit="word").over_corpus
-    assert not KeywordSettings(model="vbss").over_corpus
-    assert KeywordSettings(model="vbss", select="best_f").over_corpus
-    assert not KeywordSettings(model="textrank", select="best_f").over_corpus
-
-
 @pytest.mark.parametrize("text", ["de", "DE", "de_AT", "German", "german"])
 def test_a_language_is_read_by_name_or_code(text):
     assert load(KeywordSettings, None, [f"language={text}"]).language == "german"
-
-
-def test_every_code_is_of_a_language_that_there_is():
-    assert set(CODES.values()) <= set(languages())
-    assert load(KeywordSettings, None, ["language=klingon"]).language == "klingon"

@@ -6,28 +6,23 @@ import pyarrow as pa
 import pytest
 import Stemmer
 
-from flows.faults import InputError
 from flows.keywords.documents import prepare
-from flows.keywords.languages import languages, stop_words
+from flows.keywords.languages import stop_words
 from flows.keywords.text import Normaliser, TextOptions
 
 FREE = {"armenian": "եւ", "irish": "agus", "lithuanian": "ir", "yiddish": "און", "tamil": "ஒரு"}
 
 
-@pytest.mark.parametrize("language", Stemmer.algorithms())
-def test_every_language_with_a_stemmer_has_stop_words(language):
-    found = stop_words(language)
-    assert len(found) > 30
-    normalise = Normaliser(TextOptions(language=language))
-    assert [word for word in found if " " not in word and normalise(word)] == []
+def test_every_language_with_a_stemmer_has_stop_words():
+    for language in Stemmer.algorithms():
+        found = stop_words(language)
+        assert len(found) > 30, language
+        normalise = Normaliser(TextOptions(language=language))
+        assert [word for word in found if " " not in word and normalise(word)] == [], language
 
 
-@pytest.mark.parametrize(("language", "word"), FREE.items())
-def test_our_own_lists_hold_the_commonest_words(language, word):
-    assert word in stop_words(language)
-
-
-def test_serbian_is_stopped_in_both_alphabets():
+def test_our_own_lists_hold_the_commonest_words_in_every_alphabet():
+    assert all(word in stop_words(language) for language, word in FREE.items())
     assert {"između", "између", "njega", "њега"} <= stop_words("serbian")
 
 
@@ -35,16 +30,10 @@ def documents(text):
     return pa.table({"doc_id": ["d"], "text": [text], "keywords": [["sztucznej inteligencji"]]})
 
 
-@pytest.mark.parametrize("language", ["ukrainian", "slovak", "other"])
+@pytest.mark.parametrize("language", ["ukrainian", "other"])
 def test_a_language_without_a_stemmer_works(language):
     assert TextOptions(language=language).algorithm is None
     text = "Zastosowanie sztucznej inteligencji. Modele sztucznej inteligencji w medycynie."
     prepared = prepare(documents(text), TextOptions(language=language), True)
     assert "sztucznej" in prepared.vocabulary.to_pylist()
     assert prepared.marks.y.sum() == 1
-
-
-def test_a_language_that_nobody_knows_is_refused_with_a_way_out():
-    with pytest.raises(InputError, match="other"):
-        TextOptions(language="klingon")
-    assert {"polish", "ukrainian", "basque", "other"} <= set(languages())

@@ -12,35 +12,12 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import RunPaths
-from flows.data.states import read_state
 from flows.keywords.documents import prepare
 from flows.keywords.family import FAMILY
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.shards import Shard
 from flows.keywords.text import TextOptions
-from flows.keywords.work import read_wide, write_narrow
-from vbmodels.core.state import same_bits
+from flows.keywords.work import read_wide
 from vbmodels.keywords.batch import DocumentTokens
-from vbmodels.keywords.lengths import Lengths
-
-
-def lengths(values):
-    n = np.array(values, np.int64)
-    return Lengths(n, np.zeros_like(n), np.zeros_like(n), np.ones_like(n))
-
-
-@pytest.mark.parametrize(
-    ("values", "bits"),
-    [
-        ([], 8), ([0, 127, -128], 8), ([128], 16), ([-129, 5], 16), ([1 << 15], 32),
-        ([-(1 << 31)], 32), ([1 << 31], 64),
-    ],
-)  # fmt: skip
-def test_numbers_are_as_short_as_they_can_be_and_come_back(tmp_path, values, bits):
-    state, url = lengths(values), str(tmp_path / "state.npz")
-    write_narrow(url, state)
-    assert read_state(url, Lengths).n.dtype == np.dtype(f"i{bits // 8}")
-    assert same_bits(read_wide(url, Lengths), state)
 
 
 def ingested(folder: Path, unit: str):
@@ -69,20 +46,3 @@ def test_ingest_writes_at_most_eight_times_its_input(tmp_path, unit):
     for field in fields(DocumentTokens):
         assert np.array_equal(getattr(tokens, field.name), getattr(made, field.name)), field.name
     assert len(parts) == 1
-
-
-def test_the_driver_reads_no_tokens(tmp_path):
-    _, parts, settings, paths = ingested(tmp_path, "phrase")
-    for name in ("tokens", "marks", "documents", "vocabulary"):
-        for file in Path(paths.work, name).iterdir():
-            file.unlink()
-    asked = []
-
-    def each(function, items, *more):
-        asked.append(items)
-        if isinstance(items[0], Shard):
-            return [("digest", np.zeros((2, 10), np.int64)) for _ in items]
-        return [f"partition {i}" for i in items]
-
-    FAMILY.prepare(parts, settings, paths, None, each)
-    assert asked == [[Shard(kind, 0, 1, 0, 1) for kind in ("words", "phrases")], [0]]

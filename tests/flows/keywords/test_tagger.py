@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from flows.keywords.text import (
-    AT_THE_START,
     INSIDE_SENTENCES,
     TextOptions,
     _parser,
@@ -35,6 +36,7 @@ def printed(code):
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_the_tagger_loads_no_corpora_leaves_textblob_whole_and_tags_alike():
     assert printed(BARE) == printed(WHOLE) != ""
 
@@ -54,7 +56,3 @@ def test_a_token_has_the_tag_that_it_has_in_its_sentence(monkeypatch):
     for _ in range(2):
         assert tokenise(TEXT, TextOptions()).pos == told
     assert len(INSIDE_SENTENCES) <= 5
-
-
-def test_a_token_that_begins_a_sentence_may_be_another_word():
-    assert AT_THE_START["Found"] != INSIDE_SENTENCES["Found"]

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from flows.keywords import tokens as tokens_of
 from flows.keywords.text import TextOptions, splitter
 from flows.keywords.token_kernels import UNKNOWN
-from flows.keywords.tokens import read_tokens, tokenise
+from flows.keywords.tokens import read_tokens
 
 WORDS = "a b D p 3 8 o x X word and/or abc/def foo é U.S. e.g. etc. Dr. 100% n't don't it's"
 SIGNS = "... .. . ! ? ( ) : ; = - * ' \" “ ” ‘ ’ < > ♥ ° _ ^ [ ] { } | / \\ , `"
@@ -50,12 +50,6 @@ def test_documents_are_split_as_textblob_splits_each(language):
         assert_array_equal(found.sentence[own], numbers)
         joined += any(len(t) > 1 and t in ("(!)", ":)", ":D") for line in lines for t in line)
     assert joined > 20
-
-
-def test_a_memory_of_a_limited_size_splits_alike(monkeypatch):
-    before = [tokenise(text, TextOptions()) for text in texts(2, 50)]
-    monkeypatch.setattr(tokens_of, "MOST_TOKENS", 3)
-    assert [tokenise(text, TextOptions()) for text in texts(2, 50)] == before
 
 
 def test_tokens_that_are_given_stay_as_they_are_beside_text():

@@ -50,10 +50,6 @@ def test_contents_name_every_part_and_costs_come_last():
     assert html.index("bound (nats)") > html.index("What was asked, and what it cost</h2>")
 
 
-def test_numbers_are_rounded_for_the_eye_alone():
-    assert '<td data-value="0.000123456">0.000123</td>' in page()
-
-
 @pytest.fixture(scope="module")
 def browsed(tmp_path_factory):
     """Return what an expression is in the browser that shows the page."""

@@ -69,12 +69,6 @@ def test_a_long_line_has_a_hundred_marks_with_words():
     assert "case at 4,999: 1" in svg
 
 
-def test_a_histogram_of_nothing_warns_of_nothing():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert "<svg" in plots.histogram([], "probability", "words", "title")
-
-
 @pytest.mark.parametrize("name", ["年龄多大", "नमस्ते", "age 🚀", "a\x1b[2Jb", "한국어 $x$"])
 def test_names_without_glyphs_warn_of_nothing_and_stay_text(name):
     with warnings.catch_warnings():
@@ -88,10 +82,3 @@ def test_names_without_glyphs_warn_of_nothing_and_stay_text(name):
         assert f"{name}</text>" in svg
         assert "&lt;b&gt;&amp;</text>" in svg
     assert "<text" not in plots.bars(["plain"], [1.0], "x", "t")  # drawn as it was
-
-
-def test_wide_names_are_cut_and_have_room():
-    assert plots._plain("漢" * 40).strip() == "漢" * 13 + "…"
-    assert plots._plain("a" * 40) == "a" * 27 + "…"
-    assert plots._plain("a" * 28) == "a" * 28
-    assert plots._plain("漢字").startswith("   ")

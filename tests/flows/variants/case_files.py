@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pysam
 
 from flows.variants.counts import to_table
-from tests.flows.variants.variant_files import BASES, sequence
+from tests.flows.variants.variant_files import BASES, header_of, make_read, save_reads, sequence
 
 CONTIGS = ("chr1", "chr2")
 LENGTH = 90
@@ -47,38 +47,28 @@ def write_reads_of(path, seed, carried=None, deletion=0.0, depth=60, cram=None):
     ``carried`` is (contig, position from 0) of an allele in a third of the reads.
     """
     rng = np.random.default_rng(seed)
-    header = pysam.AlignmentHeader.from_dict(
-        {"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": [{"SN": c, "LN": LENGTH} for c in CONTIGS]}
-    )
-    with pysam.AlignmentFile(
-        str(path), "wb" if cram is None else "wc", header=header,
-        reference_filename=None if cram is None else str(cram),
-    ) as file:  # fmt: skip
-        for c, contig in enumerate(CONTIGS):
-            text = sequence(contig, LENGTH)
-            starts = np.sort(rng.integers(0, LENGTH - READ - 3, depth * LENGTH // READ))
-            for i, start in enumerate(starts.tolist()):
-                read = pysam.AlignedSegment(header)
-                read.query_name, read.mapping_quality = f"{contig}-{i}", 60
-                read.flag = 16 * int(rng.integers(2))
-                read.reference_id, read.reference_start = c, start
-                letters = list(text[start : start + READ])
-                read.cigartuples = [(0, READ)]
-                before = ANCHOR + 1 - start
-                if c == 0 and 5 < before < READ - 5 and rng.random() < deletion:
-                    letters = list(text[start : ANCHOR + 1] + text[ANCHOR + 4 : start + READ + 3])
-                    read.cigartuples = [(0, before), (2, 3), (0, READ - before)]
-                elif carried and carried[0] == contig and rng.random() < 0.3:
-                    at = carried[1] - start
-                    if 0 <= at < READ:
-                        letters[at] = "A" if letters[at] != "A" else "C"
-                for k in np.flatnonzero(rng.random(READ) < 0.002):
-                    letters[k] = str(rng.choice(BASES))
-                read.query_sequence = "".join(letters)
-                read.query_qualities = pysam.qualitystring_to_array(chr(33 + 35) * READ)
-                file.write(read)
-    pysam.index(str(path))
-    return path
+    header, made = header_of(CONTIGS, LENGTH), []
+    for c, contig in enumerate(CONTIGS):
+        text = sequence(contig, LENGTH)
+        starts = np.sort(rng.integers(0, LENGTH - READ - 3, depth * LENGTH // READ))
+        for i, start in enumerate(starts.tolist()):
+            flag = 16 * int(rng.integers(2))
+            letters, cigar = list(text[start : start + READ]), None
+            before = ANCHOR + 1 - start
+            if c == 0 and 5 < before < READ - 5 and rng.random() < deletion:
+                letters = list(text[start : ANCHOR + 1] + text[ANCHOR + 4 : start + READ + 3])
+                cigar = [(0, before), (2, 3), (0, READ - before)]
+            elif carried and carried[0] == contig and rng.random() < 0.3:
+                at = carried[1] - start
+                if 0 <= at < READ:
+                    letters[at] = "A" if letters[at] != "A" else "C"
+            for k in np.flatnonzero(rng.random(READ) < 0.002):
+                letters[k] = str(rng.choice(BASES))
+            bases = "".join(letters)
+            made.append(
+                make_read(header, f"{contig}-{i}", start, bases, cigar, flag, c, quality=35)
+            )
+    return save_reads(path, header, made, "wb" if cram is None else "wc", cram)
 
 
 def write_cases(folder, cases=("ann", "bob", "cid"), cram=None):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pysam
 
+from tests.flows.variants.variant_files import save_reads
+
 M, I, D, N, S, H, P, EQ, X = range(9)
 CONTIGS = (("first", 400), ("amp", 1500), ("last", 400))
 
@@ -112,8 +114,4 @@ def write(path, seed, fragments=400, kind="odd", depth_at=None, length=60):
             more.next_reference_id, more.next_reference_start = two.reference_id, start + gap
             more.template_length = gap + length
             reads.append(more)
-    with pysam.AlignmentFile(str(path), "wb", header=header) as file:
-        for read in sorted(reads, key=lambda r: (r.reference_id, r.reference_start)):
-            file.write(read)
-    pysam.index(str(path))
-    return path
+    return save_reads(path, header, reads)

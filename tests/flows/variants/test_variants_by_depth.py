@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from flows.data import storage
-from flows.variants.bam_index import bytes_of_windows
-from flows.variants.by_depth import boundaries, cut
+from flows.variants.by_depth import boundaries
 from flows.variants.family import FAMILY
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
@@ -30,14 +29,6 @@ def deep(tmp_path_factory):
     for name in ("a", "b"):
         write_bam(folder / f"{name}.bam", reads, ("chr1",), LENGTH)
     return folder
-
-
-def test_bytes_of_windows_add_up_to_the_file(deep):
-    path = deep / "a.bam"
-    (of,) = bytes_of_windows(f"{path}.bai", path.stat().st_size)
-    assert abs(of.sum() - path.stat().st_size) < 1000  # but for the header
-    assert of.argmax() == DEEP.start // 2**14
-    assert of.max() > 0.8 * of.sum()
 
 
 def test_a_deep_amplicon_is_shared(deep):
@@ -66,8 +57,3 @@ def test_the_parts_of_a_sheet_are_all_positions_once(deep):
     assert all(a[1] == b[0] for a, b in itertools.pairwise(spans))
     assert [p.index for p in parts] == list(range(7))
     assert len({p.fingerprint for p in parts}) == 7
-
-
-def test_every_part_has_a_position():
-    assert cut(np.array([3, 1]), np.array([0.0, 1e9]), 4) == [0, 1, 2, 3, 4]
-    assert cut(np.array([1]), np.array([5.0]), 1) == [0, 1]

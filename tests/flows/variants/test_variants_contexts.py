@@ -1,19 +1,18 @@
-"""Differences by the bases beside a location, from a FASTA: what a run does and says."""
+"""A case whose library differs from the control's, by substitution and by the bases around it."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pysam
 import pytest
 
+from flows.variants.contexts import contexts_of
 from flows.variants.counts import Loci
-from flows.variants.fitted_on import contexts_of
 from flows.variants.settings import VariantSettings
-from tests.flows.variants.scenario_files import write_scenario
-from tests.flows.variants.variant_files import run
+from tests.flows.variants.variant_files import answer, loci, options, refused, succeed
 from vbmodels.variants.contexts import UNKNOWN, along
 
 FAST = ("--set", "tol=1e-4")
@@ -22,79 +21,71 @@ FAST = ("--set", "tol=1e-4")
 @pytest.fixture(scope="module")
 def deaminated(tmp_path_factory):
     target = tmp_path_factory.mktemp("deaminated")
-    write_scenario(str(target), 450, 2, "null_cpg8")
+    how = ("--rows", 450, "--seed", 2, "--scenario", "null_cpg8")
+    succeed("simulate", "variants", target, *how)
     return target
 
 
-def options(folder):
-    return ("--set", f"fasta={folder / 'reference.fa'}", "--set", "types=trinucleotide")
+@pytest.mark.thorough
+def test_oxidation_is_said_and_not_called(capsys, tmp_path):
+    how = ("--rows", 300, "--seed", 1, "--scenario", "null_oxo5")
+    succeed("simulate", "variants", tmp_path, *how)
+    result = answer(capsys, "variants", tmp_path / "counts.parquet", tmp_path / "out", *FAST)
+    assert result["results"]["calls"] == 0
+    assert 3.0 < result["results"]["largest_factor"] < 8.0
+    warned = " ".join(result["warnings"])
+    assert all(f"{name} errors are" in warned for name in ("G>T", "C>A"))
+    assert "A>G errors are" not in warned
+    (place,) = Path(tmp_path, "out", "runs").glob("*")
+    assert "Differences between the samples" in (place / "report.html").read_text()
+    with pysam.VariantFile(str(place / "variants.vcf.gz")) as vcf:
+        (null,) = [r.value for r in vcf.header.records if r.key == "vbflows_null"]
+    assert null.startswith("batch:")
+    assert "G>T x" in null
 
 
-def answer(capsys, folder, target, *more):
-    code, out, err = run(
-        capsys, "variants", folder / "counts.parquet", target, *FAST, *options(folder), *more,
-        "--json",
-    )  # fmt: skip
-    assert code == 0, err
-    return json.loads(out)
-
-
-def test_contexts_are_said_and_not_called(capsys, deaminated, tmp_path):
-    told = answer(capsys, deaminated, tmp_path, "--partitions", "3")
-    assert told["results"]["calls"] == 0
-    warned = " ".join(told["warnings"])
-    assert "differ by the bases beside them" in warned
+@pytest.mark.thorough
+def test_contexts_are_said_not_called_and_the_same_however_rows_are_cut(
+    capsys, deaminated, tmp_path
+):
+    source = deaminated / "counts.parquet"
+    how = (*FAST, *options(fasta=deaminated / "reference.fa", types="trinucleotide"))
+    result = answer(capsys, "variants", source, tmp_path / "a", *how, "--partitions", 4)
+    succeed("variants", source, tmp_path / "b", *how, "--partitions", 1)
+    assert result["results"]["calls"] == 0
+    warned = " ".join(result["warnings"])
     assert "[C>T]G x" in warned or "C[G>A]" in warned
-    (place,) = Path(tmp_path, "runs").glob("*")
+    (place,) = Path(tmp_path, "a", "runs").glob("*")
     assert "Differences by context" in (place / "report.html").read_text()
     rows = pq.read_table(place / "posterior" / "parameters.parquet").to_pylist()
     of = {r["index"]: r["mean"] for r in rows if r["name"] == "context_shift"}
     assert len(of) == 204
     assert of["A[C>T]G"] > 1.2 > of["A[C>T]A"]
-
-
-def test_a_fit_and_its_score_have_the_same_evidence_however_it_is_cut(capsys, deaminated, tmp_path):
-    answer(capsys, deaminated, tmp_path / "one", "--partitions", "1")
-    answer(capsys, deaminated, tmp_path / "more", "--partitions", "4")
-    tables = []
-    for name in ("one", "more"):
-        (place,) = (tmp_path / name / "runs").glob("*")
-        tables.append(pq.read_table(place / "loci").sort_by("pos"))
+    one, other = (loci(tmp_path / name).sort_by("pos") for name in "ab")
     for column in ("prob", "case_mean", "case_q95"):
-        one, other = (table[column].to_numpy() for table in tables)
-        np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-9, err_msg=column)
+        a, b = one[column].to_numpy(), other[column].to_numpy()
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-9, err_msg=column)
 
 
-def test_without_a_fasta_it_is_refused(capsys, deaminated, tmp_path):
-    code, _, err = run(
-        capsys, "variants", deaminated / "counts.parquet", tmp_path / "out",
-        "--set", "types=trinucleotide",
-    )  # fmt: skip
-    assert code == 2
+def test_contexts_without_a_fasta_and_unknown_scenarios_are_refused(capsys, deaminated, tmp_path):
+    source, target = deaminated / "counts.parquet", tmp_path / "out"
+    err = refused(capsys, "variants", source, target, "--set", "types=trinucleotide")
     assert "no FASTA is named" in err
-    assert not (tmp_path / "out").exists()
+    assert not target.exists()
+    err = refused(capsys, "simulate", "variants", tmp_path, "--scenario", "oxo")
+    assert "null_oxo5" in err
+    err = refused(capsys, "simulate", "bags", tmp_path, "--scenario", "null_oxo5")
+    assert "none there is" in err
 
 
-def test_a_run_since_one_by_substitution_begins_anew(capsys, deaminated, tmp_path):
-    code, _, err = run(
-        capsys, "variants", deaminated / "counts.parquet", tmp_path, *FAST,
-        "--set", f"fasta={deaminated / 'reference.fa'}",
-    )  # fmt: skip
-    assert code == 0, err
-    told = answer(capsys, deaminated, tmp_path, "--since", "latest")
-    assert "differ by the bases beside them" in " ".join(told["warnings"])
-
-
-def test_bases_beside_locations_come_from_the_fasta(deaminated):
-    settings = VariantSettings(
-        fasta=str(deaminated / "reference.fa"), types="trinucleotide", chr_names="map"
-    )
-    letters = (deaminated / "reference.fa").read_text().split("\n")[1]
-    ref = np.array(["ACGT".index(base) for base in letters])
+def test_contexts_of_locations_come_from_the_fasta(deaminated):
+    fasta = deaminated / "reference.fa"
+    settings = VariantSettings(fasta=str(fasta), types="trinucleotide", chr_names="map")
+    ref = np.array(["ACGT".index(base) for base in fasta.read_text().split("\n")[1]])
     pos = np.array([450, 1, 2, 17, 300])
-    loci = Loci(np.array(["chrsimulated"] * 5), pos, None, None, None)
-    assert contexts_of(loci, settings).tolist() == along(ref)[pos - 1].tolist()
-    assert contexts_of(loci, settings)[:2].tolist() == [UNKNOWN, UNKNOWN]
+    places = Loci(np.array(["chrsimulated"] * 5), pos, None, None, None)
+    assert contexts_of(places, settings).tolist() == along(ref)[pos - 1].tolist()
+    assert contexts_of(places, settings)[:2].tolist() == [UNKNOWN, UNKNOWN]
     other = Loci(np.array(["elsewhere"]), np.array([5]), None, None, None)
     assert contexts_of(other, settings).tolist() == [UNKNOWN]
-    assert contexts_of(loci, VariantSettings()) is None
+    assert contexts_of(places, VariantSettings()) is None

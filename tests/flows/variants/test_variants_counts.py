@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pysam
 import pytest
 
 from flows.data import reading
 from flows.data.runs import open_run
-from flows.variants import read_columns
-from flows.variants.counts import read_sorted, to_table
+from flows.variants.counts import read_sorted
 from flows.variants.regions import Region, regions
-from flows.variants.schema import COUNTS, READ_SUMS
+from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import (
-    CONTIGS,
     QUICK,
     check,
+    check_refused,
     loci,
     options,
-    positions,
-    run,
+    refused,
     sequence,
+    succeed,
     write_counts,
     write_fasta,
-    write_reads,
 )
-
-
-@pytest.fixture
-def reads(tmp_path):
-    return write_reads(tmp_path)
 
 
 @pytest.fixture
@@ -65,18 +55,15 @@ def test_counts_of_another_reference_are_refused_before_any_compute(capsys, fast
             ref[6] = (ref[6] + 1) % 4
 
     source = write_counts(tmp_path / "counts.parquet", change=wrong)
-    code, _, err = check(capsys, source, fasta=fasta)
-    assert code == 2
+    err = check_refused(capsys, source, fasta=fasta)
     base, row = sequence("chr2")[6], 2 * (40 + 6) + 1
     assert f"column ref, row {row}: expected {base} as at chr2:7 of {fasta}" in err
     other = write_fasta(tmp_path / "other.fa", ("1", "chr2", "chr10"), 30)
     source = write_counts(tmp_path / "counts.parquet")
-    code, _, err = check(capsys, source, fasta=other)
-    assert code == 2
+    err = check_refused(capsys, source, fasta=other)
     assert f"row 1: expected a contig of {other} (1, chr2, chr10), found 'chr1'" in err
     assert f"column pos, row 141: expected a position within chr2:1-30 of {other}" in err
-    code, _, err = run(capsys, "variants", source, tmp_path / "out", *QUICK, *options(fasta=other))
-    assert code == 2
+    err = refused(capsys, "variants", source, tmp_path / "out", *QUICK, *options(fasta=other))
     assert not (tmp_path / "out" / "runs").exists()
 
 
@@ -85,11 +72,11 @@ def test_a_fasta_that_is_not_as_its_index_has_it_is_refused(capsys, fasta, tmp_p
     pysam.faidx(str(fasta))
     assert check(capsys, source, fasta=fasta)[0] == 0
     fasta.write_bytes(fasta.read_bytes()[:300])
-    code, _, err = check(capsys, source, fasta=fasta)
-    assert code == 2
+    err = check_refused(capsys, source, fasta=fasta)
     assert "samtools faidx" in err
 
 
+@pytest.mark.thorough
 def test_counts_take_the_names_and_the_order_of_the_fasta(capsys, tmp_path):
     names = {"1": "chr1", "2": "chr2", "10": "chr10"}
     fasta = tmp_path / "plain.fa"
@@ -97,44 +84,17 @@ def test_counts_take_the_names_and_the_order_of_the_fasta(capsys, tmp_path):
     source = write_counts(tmp_path / "counts.parquet")
     assert check(capsys, source, fasta=fasta)[0] == 2
     how = options(fasta=fasta, chr_names="map", region="chr10:1-20")
-    code, _, err = run(capsys, "variants", source, tmp_path / "one", *QUICK, *how)
-    assert code == 0, err
+    succeed("variants", source, tmp_path / "one", *QUICK, *how)
     assert set(loci(tmp_path / "one")["chrom"].to_pylist()) == {"10"}
     for partitions in (1, 5):
         how = ("--partitions", partitions, *options(fasta=fasta, chr_names="map"))
-        code, _, err = run(capsys, "variants", source, tmp_path / "all", *QUICK, *how)
-        assert code == 0, err
+        succeed("variants", source, tmp_path / "all", *QUICK, *how)
         found = loci(tmp_path / "all")
         assert found["chrom"].to_pylist() == [name for name in names for _ in range(40)]
         assert found["pos"].to_pylist() == 3 * list(range(1, 41))
 
 
-def test_names_map_to_those_of_a_bed_without_a_fasta(capsys, tmp_path):
-    source = write_counts(tmp_path / "counts.parquet")
-    (tmp_path / "x.bed").write_text("2\t4\t9\n")
-    how = options(bed=tmp_path / "x.bed", chr_names="map")
-    code, _, err = run(capsys, "variants", source, tmp_path / "out", *QUICK, *how)
-    assert code == 0, err
-    assert positions(tmp_path / "out") == set(range(5, 10))
-
-
-def test_a_count_refits_from_its_own_partitions(capsys, reads, tmp_path):
-    """The counts of a FASTA's contigs, in its order, need no shuffle."""
-    fasta = options(fasta=tmp_path / "ref.fa")
-    code, _, err = run(capsys, "count", reads, tmp_path / "counts", "--partitions", 3, *fasta)
-    assert code == 0, err
-    written = pq.read_table(tmp_path / "counts")
-    assert list(dict.fromkeys(written["chrom"].to_pylist())) == list(CONTIGS)
-    target = tmp_path / "out"
-    asked = (*QUICK, *fasta, "--since", "latest")
-    assert run(capsys, "variants", tmp_path / "counts", target, *asked)[0] == 0
-    place, _ = open_run(str(target))
-    with open(place.file("kept/manifest.json")) as file:
-        kept = json.load(file)["parts"]
-    assert len(kept) == 3
-    assert all(part["stats"] for part in kept)  # each partition is of its own part
-
-
+@pytest.mark.thorough
 def test_rows_that_are_left_out_are_counted_with_a_reason(capsys, tmp_path):
     def change(contig, reads, ref):
         if contig == "chr1":
@@ -148,9 +108,8 @@ def test_rows_that_are_left_out_are_counted_with_a_reason(capsys, tmp_path):
     )
     how = options(region="chr1:1-20")
     for partitions in (1, 4):
-        code, _, err = run(capsys, "variants", source, tmp_path / "out", *QUICK, *how,
+        succeed("variants", source, tmp_path / "out", *QUICK, *how,
                            "--partitions", partitions)  # fmt: skip
-        assert code == 0, err
         _, record = open_run(str(tmp_path / "out"))
         assert {d.reason: d.count for d in record.dropped} == {
             "row of a sample that is neither case nor control": 2 * 3 * 40,
@@ -161,19 +120,5 @@ def test_rows_that_are_left_out_are_counted_with_a_reason(capsys, tmp_path):
         assert record.rows_read == 4 * 3 * 40
         assert record.rows_kept == 2 * 17
         assert record.rows_kept + sum(d.count for d in record.dropped) == record.rows_read
-    code, _, err = run(capsys, "variants", source, tmp_path / "no", *QUICK, *options(region="chr7"))
-    assert code == 2
+    err = refused(capsys, "variants", source, tmp_path / "no", *QUICK, *options(region="chr7"))
     assert "no row of these samples and regions" in err
-
-
-def test_counts_of_before_say_of_no_read_that_it_has_no_base_qualities():
-    counts, ref = np.full((2, 1, 4), 9, np.int64), np.zeros(2, np.int8)
-    sums = np.arange(2 * 4 * len(READ_SUMS)).reshape(2, 1, 4, -1)
-    table = to_table(counts, ref, "chr1", 0, [("case", "1")], counts, sums)
-    assert np.array_equal(read_columns.arrays(table)[1], sums[:, 0])
-    at = list(READ_SUMS).index("no_base_quality")
-    before = table.drop_columns(["no_base_quality"])
-    both = pa.concat_tables([table, before], promote_options="default")
-    expected = np.concatenate([sums[:, 0], sums[:, 0]])
-    expected[2:, :, at] = 0
-    assert np.array_equal(read_columns.arrays(both)[1], expected)

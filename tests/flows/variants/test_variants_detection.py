@@ -13,14 +13,12 @@ import pytest
 from flows.data.runs import open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
-from flows.variants.counts import Loci
 from flows.variants.settings import VariantSettings
-from tests.flows.variants.variant_files import QUICK, options, run, write_counts
-from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
+from tests.flows.variants.variant_files import QUICK, options, run, succeed, write_counts
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import BatchNull
-from vbmodels.variants.detection import least_reads, share_called
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import TwoGroups
 
 
@@ -61,53 +59,7 @@ def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
         assert low <= np.mean(called) <= high
 
 
-def test_the_fewest_reads_are_called_and_one_fewer_are_not(fitted):
-    model, q, counts = fitted
-    kind = np.arange(12)
-    depth, control = np.full(12, 400), np.arange(12)
-    found = least_reads(model, q, depth, depth, control, kind, (3, 3), 3.0)
-    assert (found > 1).all()
-    of = units(counts).take(slice(0, 12))
-    at = model.anchored(q)
-    for less, expected in ((0, True), (1, False)):
-        reads = found - less
-        alt = np.column_stack([reads // 3 + (i < reads % 3) for i in range(3)]
-                              + [control // 3 + (i < control % 3) for i in range(3)])  # fmt: skip
-        one = replace(of, alt_reads=alt, depth=np.full((12, 6), 400), kind=kind)
-        log_m0, log_m1, _ = model.reweigh(at, model.table(at, one))
-        assert ((log_m1 - log_m0 >= 3.0) == expected).all()
-
-
-def test_no_depth_finds_nothing_and_more_finds_less(fitted):
-    model, q, _ = fitted
-    depth = np.array([0, 2, 50, 400, 4000])
-    kind, control = np.zeros(5, int), np.zeros(5, int)
-    reads = least_reads(model, q, depth, np.full(5, 400), control, kind, (3, 3), 3.0)
-    share = share_called(reads, depth, 3, float(np.exp(q.log_m_mean)), 0.95)
-    assert reads[0] == -1
-    assert np.isnan(share[0])
-    assert (np.diff(share[2:]) < 0).all()
-
-
-def test_the_share_is_that_of_draws():
-    rng = np.random.default_rng(2)
-    share = share_called(np.array([12]), np.array([500]), 3, 800.0, 0.95)[0]
-    rate = rng.beta(800 * share, 800 * (1 - share), (40_000, 3))
-    assert abs((rng.binomial(500, rate).sum(axis=1) >= 12).mean() - 0.95) < 0.01
-
-
-def test_regions_histogram_and_quantiles():
-    limit = np.array([0.01, 0.2, np.nan, 0.01, 0.01])
-    loci = Loci(np.array(["a"] * 4 + ["b"]), np.array([5, 6, 7, 8, 9]), None)
-    found = detection.callable_regions(limit, loci, 0.05)
-    assert found == (("a", 4, 5), ("a", 7, 8), ("b", 8, 9))
-    assert detection.bed(found) == b"a\t4\t5\na\t7\t8\nb\t8\t9\n"
-    counts = detection.histogram(limit)
-    assert counts.sum() == 5
-    assert 0.01 <= detection.quantile(counts, 0.5) <= 0.0122
-    assert detection.quantile(counts, 0.95) is None
-
-
+@pytest.mark.thorough
 def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(detection, "CALLABLE_SHARE", 0.6)
 
@@ -117,8 +69,7 @@ def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, monkeypatch, t
 
     source = write_counts(tmp_path / "counts.parquet", contigs=("chr1",), change=carries)
     target = tmp_path / "out"
-    code, _, err = run(capsys, "variants", source, target, *QUICK)
-    assert code == 0, err
+    succeed("variants", source, target, *QUICK)
     place, record = open_run(str(target))
     limits = pq.read_table(place.table("detection"))
     assert limits["pos"].to_pylist() == list(range(1, 41))
@@ -144,17 +95,6 @@ def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, monkeypatch, t
         *options(test="posterior_difference"))  # fmt: skip
     papers = open_run(str(tmp_path / "papers"))[0]
     assert not (tmp_path / "papers" / "runs" / papers.run_id / "callable.bed").exists()
-
-
-def test_the_batch_aware_null_has_limits_too():
-    scenario = replace(SCENARIOS["af.005_400"], n_variants=1)
-    counts, _ = simulate_scenario(np.random.default_rng(3), scenario, 12)
-    model = BatchNull()
-    q = fitted_to(model, counts, 3)
-    settings = VariantSettings()
-    decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
-    limit = detection.limits(model, q, counts, decision, settings)
-    assert np.isfinite(limit).all()
 
 
 def test_a_limit_is_that_of_the_locations_context():

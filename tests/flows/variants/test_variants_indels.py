@@ -12,7 +12,7 @@ import pytest
 
 from flows.data.runs import open_run
 from flows.data.states import read_state
-from flows.variants import indel_calls, indel_events
+from flows.variants import indel_events
 from flows.variants.indel_clusters import clusters
 from flows.variants.reads import count_region
 from flows.variants.regions import Region
@@ -20,10 +20,17 @@ from flows.variants.settings import VariantSettings
 from tests.flows.variants import hostile_bam
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
 from tests.flows.variants.test_variants_walk import _aligned as aligned_pairs
-from tests.flows.variants.variant_files import options, run
+from tests.flows.variants.variant_files import (
+    header_of,
+    make_read,
+    options,
+    run,
+    save_reads,
+    succeed,
+)
 from vbmodels.core.state import State, same_bits
 from vbmodels.variants.batch import Counts
-from vbmodels.variants.indels import UNSEEN, Indels, indel_units
+from vbmodels.variants.indels import Indels, indel_units
 
 SOME = ReadScenario("", share=0.1, every=50, depth=300)
 
@@ -41,14 +48,9 @@ def called(simulated):
 
 
 def _called(folder, name, *more, sheet="samples.csv"):
-    from flows.cli import main
-
-    target = folder / name
     how = options(fasta=folder / "reference.fa", tol=1e-4)
-    with pytest.raises(SystemExit) as stopped:
-        main(["variants", str(folder / sheet), str(target), *how, *more])
-    assert stopped.value.code == 0
-    return open_run(str(target))[0]
+    succeed("variants", folder / sheet, folder / name, *how, *more)
+    return open_run(str(folder / name))[0]
 
 
 def _records(paths):
@@ -121,57 +123,38 @@ def test_alleles_are_those_by_hand(tmp_path, seed):
 def _pair(folder, cigars):
     """Write two overlapping mates over a run of six T with a CIGAR each."""
     bases = "ACGACGTCAGGCATTTTTTGCACGATCGACTAGC"
-    fasta = folder / "ref.fa"
+    fasta, path = folder / "ref.fa", folder / "pair.bam"
     fasta.write_text(f">c\n{bases}\n")
-    header = pysam.AlignmentHeader.from_dict(
-        {"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": [{"SN": "c", "LN": len(bases)}]}
-    )
-    path = folder / "pair.bam"
-    with pysam.AlignmentFile(str(path), "wb", header=header) as file:
-        for flag, cigar in zip((99, 147), cigars, strict=True):
-            read = pysam.AlignedSegment(header)
-            read.query_name, read.flag, read.mapping_quality = "p", flag, 60
-            shown, p = "", 2
-            for o, n in cigar:
-                shown += bases[p : p + n] if o == 0 else "T" * n if o == 1 else ""
-                p += n if o != 1 else 0
-            read.query_sequence, read.cigartuples = shown, cigar
-            read.reference_id = read.next_reference_id = 0
-            read.reference_start = read.next_reference_start = 2
-            read.template_length = 30 if flag == 99 else -30
-            read.query_qualities = pysam.qualitystring_to_array("I" * len(shown))
-            file.write(read)
-    pysam.index(str(path))
+    header, reads = header_of(["c"], len(bases)), []
+    for flag, cigar in zip((99, 147), cigars, strict=True):
+        shown, p = "", 2
+        for o, n in cigar:
+            shown += bases[p : p + n] if o == 0 else "T" * n if o == 1 else ""
+            p += n if o != 1 else 0
+        reads.append(make_read(header, "p", 2, shown, cigar, flag))
+        reads[-1].next_reference_id, reads[-1].next_reference_start = 0, 2
+        reads[-1].template_length = 30 if flag == 99 else -30
+    save_reads(path, header, reads)
     settings = VariantSettings(fasta=str(fasta))
     return _named(count_region(str(path), Region("c", 0, len(bases)), settings).indels)
 
 
-def test_a_lost_base_of_a_run_is_one_allele_wherever_it_stands_and_mates_count_once(tmp_path):
-    cigars = [[(0, 11), (2, 1), (0, 12)], [(0, 16), (2, 1), (0, 7)]]
+@pytest.mark.parametrize(
+    ("cigars", "allele"),
+    [
+        ([[(0, 11), (2, 1), (0, 12)], [(0, 16), (2, 1), (0, 7)]], (12, -1, "")),
+        ([[(0, 14), (1, 2), (0, 8)], [(0, 17), (1, 2), (0, 5)]], (12, 2, "TT")),
+    ],
+)
+def test_an_indel_of_a_run_is_one_allele_wherever_it_is_and_mates_count_once(
+    tmp_path, cigars, allele
+):
     found = _pair(tmp_path, cigars)
-    assert list(found) == [(12, -1, "")]
-    assert sum(found[12, -1, ""][:2]) == 1
+    assert list(found) == [allele]
+    assert sum(found[allele][:2]) == 1
 
 
-def test_a_gained_base_moves_to_the_left_of_its_run(tmp_path):
-    found = _pair(tmp_path, [[(0, 14), (1, 2), (0, 8)], [(0, 17), (1, 2), (0, 5)]])
-    assert list(found) == [(12, 2, "TT")]
-    assert sum(found[12, 2, "TT"][:2]) == 1
-
-
-def test_every_anchor_gives_an_unseen_slip_of_both_kinds():
-    run, base = np.array([3, 0, 0, 1]), np.array([1, -1, -1, 2])
-    reads = np.array([[5, 0], [2, 1]])
-    of = Indels(np.array([0, 0]), np.array([-1, 4]), np.array(["C", "ACGT"]), reads, reads, run,
-                base)  # fmt: skip
-    units = indel_units(of, np.full((4, 2), 9), np.array([True, False]))
-    kinds = sorted(zip(units.location.tolist(), units.alt.tolist(), units.kind.tolist(),
-                       strict=True))  # fmt: skip
-    assert kinds == [(0, UNSEEN, 6 + 2), (0, 0, 2), (0, 1, 6), (3, UNSEEN, 0), (3, UNSEEN, 6)]
-    assert units.depth.min() == 9
-    assert units.alt_reads.sum() == reads.sum()
-
-
+@pytest.mark.thorough
 def test_true_indels_are_called_and_slips_are_not(simulated, called):
     truth = pq.read_table(simulated / "_truth" / "indels.parquet").to_pylist()
     assert len(truth) >= 3
@@ -184,53 +167,53 @@ def test_true_indels_are_called_and_slips_are_not(simulated, called):
     assert read_state(f"{called.root}/posterior/indels.npz", State).pi < 0.5
 
 
+@pytest.mark.thorough
 def test_bcftools_norm_leaves_the_records_as_they_are(simulated, called):
     tool = shutil.which("bcftools")
     if tool is None:
         pytest.skip("bcftools is not installed")
-    vcf = called.file("variants.vcf.gz")
 
     def lines(*arguments):
-        done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=True)
+        command = [tool, *arguments, called.file("variants.vcf.gz")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         return [line for line in done.stdout.splitlines() if line[:1] != "#"]
 
-    fasta = str(simulated / "reference.fa")
-    ours = lines("view", vcf)
+    ours = lines("view")
     assert len(ours) >= 3
-    assert lines("norm", "-c", "e", "-f", fasta, vcf) == ours
-    (counted,) = [x for x in lines("stats", vcf) if "number of indels:" in x]
-    assert counted.endswith(f"\t{len(ours)}")
-    kinds = {x.split()[0] for x in lines("query", "-f", "%TYPE\n", vcf)}
-    assert kinds == {"INDEL"}
+    assert lines("norm", "-c", "e", "-f", str(simulated / "reference.fa")) == ours
+    assert {x.split()[0] for x in lines("query", "-f", "%TYPE\n")} == {"INDEL"}
 
 
+def _same_bits(one, other):
+    q = [read_state(f"{paths.root}/posterior/indels.npz", State) for paths in (one, other)]
+    return _records(one) == _records(other) and same_bits(*q)
+
+
+@pytest.mark.thorough
 def test_the_same_bits_of_any_partitions_and_of_a_run_since(simulated, called):
-    expected = _records(called)
-    q = read_state(f"{called.root}/posterior/indels.npz", State)
-    first = _called(simulated, "cut", "--set", "rows_per_partition=700", "--since", "latest")
-    again = _called(simulated, "cut", "--set", "rows_per_partition=700", "--since", "latest")
-    for paths in (first, again):
-        assert _records(paths) == expected
-        assert same_bits(read_state(f"{paths.root}/posterior/indels.npz", State), q)
+    for _ in range(2):
+        cut = _called(simulated, "cut", "--set", "rows_per_partition=700", "--since", "latest")
+        assert _same_bits(cut, called)
 
 
-def test_a_cram_gives_the_same_and_so_do_workers(simulated, called):
+@pytest.mark.thorough
+def test_a_cram_gives_the_same_bits_on_workers_and_a_score_the_same_alleles(simulated, called):
     for name in ("case1", "case2", "control1", "control2"):
         out, bam = str(simulated / f"{name}.cram"), str(simulated / f"{name}.bam")
         pysam.view("-C", "-T", str(simulated / "reference.fa"), "-o", out, bam, catch_stdout=False)
         pysam.index(out)
     sheet = (simulated / "samples.csv").read_text().replace(".bam", ".cram")
     (simulated / "crams.csv").write_text(sheet)
-    found = _called(simulated, "cram", "--workers", "2", sheet="crams.csv")
-    assert _records(found) == _records(called)
-    q = read_state(f"{called.root}/posterior/indels.npz", State)
-    assert same_bits(read_state(f"{found.root}/posterior/indels.npz", State), q)
+    assert _same_bits(_called(simulated, "cram", "--workers", "2", sheet="crams.csv"), called)
+    succeed("score", called.root, simulated / "samples.csv", simulated / "scored")
+    scored = {record[:3] for record in _records(open_run(str(simulated / "scored"))[0])}
+    assert scored == {record[:3] for record in _records(called)}
 
 
+@pytest.mark.thorough
 def test_without_indels_in_the_counts_one_sentence_says_so(capsys, simulated, tmp_path):
     counts = tmp_path / "counts"
-    code, _, err = run(capsys, "simulate", "variants", tmp_path, "--rows", "60")
-    assert code == 0
+    succeed("simulate", "variants", tmp_path, "--rows", "60")
     code, out, err = run(capsys, "variants", tmp_path / "counts.parquet", counts)
     assert code == 0
     told = "Indels were not called: these counts do not hold them or come without a reference"
@@ -259,32 +242,7 @@ def test_a_cluster_of_uncalled_alleles_is_told_with_its_reads():
     assert clusters(units, np.array([False, True, False, False]), counts, Places()) == ()
 
 
-def test_a_run_that_was_stopped_over_its_indels_has_the_same_bits(
-    capsys, monkeypatch, simulated, called
-):
-    how = options(fasta=simulated / "reference.fa", tol=1e-4)
-    target = simulated / "stopped"
-
-    def stopped(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(indel_calls, "_conclude", stopped)
-        assert run(capsys, "variants", simulated / "samples.csv", target, *how)[0] != 0
-    (run_id,) = (path.name for path in (target / "runs").iterdir())
-    asked = ("variants", simulated / "samples.csv", target, *how, "--resume", run_id)
-    assert run(capsys, *asked)[0] == 0
-    assert _records(open_run(str(target))[0]) == _records(called)
-
-
-def test_a_finished_run_scores_new_reads_by_its_own_indels_fit(capsys, simulated, called):
-    target = simulated / "scored"
-    code, _, err = run(capsys, "score", called.root, simulated / "samples.csv", target)  # fmt: skip
-    assert code == 0, err
-    scored = {record[:3] for record in _records(open_run(str(target))[0])}
-    assert scored == {record[:3] for record in _records(called)}
-
-
+@pytest.mark.thorough
 def test_indels_at_the_ends_of_reads_and_in_badly_mapped_ones_say_so(simulated, tmp_path):
     """In the case alone three bases are lost: near the ends of reads, or in reads mapped at 22."""
     folder = tmp_path / "artefacts"
@@ -305,21 +263,13 @@ def test_indels_at_the_ends_of_reads_and_in_badly_mapped_ones_say_so(simulated, 
             start, before, quality = (
                 (ends, 96, 60) if i % 2 else (mapped, int(rng.integers(10, 90)), 22)
             )
-            read = pysam.AlignedSegment(header)
-            read.query_name, read.flag, read.mapping_quality = (
-                f"more{i}",
-                16 * (i // 2 % 2),
-                quality,
+            shown = bases[start - before : start] + bases[start + 3 :][: 100 - before]
+            cigar = [(0, before), (2, 3), (0, 100 - before)]
+            flag = 16 * (i // 2 % 2)
+            reads.append(
+                make_read(header, f"more{i}", start - before, shown, cigar, flag, 0, quality)
             )
-            read.reference_id, read.reference_start = 0, start - before
-            read.query_sequence = bases[start - before : start] + bases[start + 3 :][: 100 - before]
-            read.cigartuples = [(0, before), (2, 3), (0, 100 - before)]
-            read.query_qualities = pysam.qualitystring_to_array("I" * 100)
-            reads.append(read)
-        with pysam.AlignmentFile(str(path), "wb", header=header) as file:
-            for read in sorted(reads, key=lambda read: read.reference_start):
-                file.write(read)
-        pysam.index(str(path))
+        save_reads(path, header, reads)
     with pysam.VariantFile(_called(folder, "again").file("variants.vcf.gz")) as file:
         found = {r.pos: (tuple(r.filter), r.info.get("RPZ")) for r in file}
     assert found[ends][0] == ("read_end",)

@@ -11,12 +11,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from flows.variants import bam_kernels, bam_walk
-from flows.variants.reads import base_codes, count_region, pileup_region
+from flows.variants.reads import count_region, pileup_region
 from flows.variants.regions import Region
 from flows.variants.schema import READ_SUMS
 from flows.variants.settings import VariantSettings
 from tests.flows.variants import hostile_bam
 from tests.flows.variants.hostile_bam import D, H, I, M, P, S
+from tests.flows.variants.variant_files import header_of, make_read, save_reads
 
 WHOLE = Region("amp", 0, 1500)
 HOW = (
@@ -71,16 +72,6 @@ def test_counts_are_those_of_htslib_s_pileup(odd, fasta, monkeypatch, chunk, how
             expected = pileup_region(str(bam), region, settings)
             assert_array_equal(count_region(str(bam), region, settings).counts, expected)
         assert expected.sum() > 0
-
-
-def test_templates_by_name_do_not_depend_on_how_the_bytes_are_cut(odd, fasta, monkeypatch):
-    settings = VariantSettings(fasta=str(fasta), min_base_quality=0, orphans=True)
-    found = []
-    for chunk in (900, 2**16):
-        monkeypatch.setattr(bam_walk, "_LEAST_CHUNK", chunk)
-        monkeypatch.setattr(bam_walk, "_MOST_CHUNK", chunk)
-        found.append([count_region(str(bam), WHOLE, settings).counts for bam in odd])
-    assert_array_equal(*found)
 
 
 def test_counts_of_real_reads_are_those_of_htslib_s_pileup(shared_data):
@@ -187,15 +178,6 @@ def test_sums_are_those_by_hand(odd, fasta):
             assert sums[:, :, i].any() or bam == odd[2]  # which has no indels
 
 
-def test_sums_do_not_depend_on_where_regions_are_cut(odd, fasta):
-    settings = VariantSettings(fasta=str(fasta))
-    for bam in odd:
-        whole = count_region(str(bam), WHOLE, settings)
-        parts = [count_region(str(bam), Region("amp", s, s + 100), settings)
-                 for s in range(0, 1500, 100)]  # fmt: skip
-        assert_array_equal(np.concatenate([p.sums for p in parts]), whole.sums)
-
-
 def test_cram_and_an_index_of_another_kind_give_the_same(odd, fasta, tmp_path):
     settings = VariantSettings(fasta=str(fasta))
     bam, cram = tmp_path / "a.bam", tmp_path / "a.cram"
@@ -203,13 +185,7 @@ def test_cram_and_an_index_of_another_kind_give_the_same(odd, fasta, tmp_path):
     pysam.index("-c", str(bam))
     expected = count_region(str(odd[2]), WHOLE, settings)
     assert_array_equal(count_region(str(bam), WHOLE, settings).sums, expected.sums)
-    with (
-        pysam.AlignmentFile(str(bam)) as source,
-        pysam.AlignmentFile(str(cram), "wc", template=source,
-                            reference_filename=str(fasta)) as out,
-    ):  # fmt: skip
-        for read in source:
-            out.write(read)
+    pysam.view("-C", "-T", str(fasta), "-o", str(cram), str(bam), catch_stdout=False)
     pysam.index(str(cram))
     found = count_region(str(cram), WHOLE, settings)
     assert_array_equal(found.counts, expected.counts)
@@ -234,28 +210,14 @@ def test_a_record_of_a_size_that_none_has_is_not_waited_for(size):
 
 def test_a_long_cigar_is_read_from_its_tag(fasta, tmp_path):
     """More than 65,535 operations do not fit a record: they stand in the tag CG."""
-    header = pysam.AlignmentHeader.from_dict(
-        {"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": [{"SN": "amp", "LN": 200_000}]}
-    )
-    rng = np.random.default_rng(0)
-    reference = "".join(rng.choice(list("ACGT"), 200_000))
+    reference = "".join(np.random.default_rng(0).choice(list("ACGT"), 200_000))
     (tmp_path / "r.fa").write_text(f">amp\n{reference}\n")
-    read = pysam.AlignedSegment(header)
-    read.query_name, read.reference_id, read.reference_start = "long", 0, 10
-    read.mapping_quality = 60
-    read.cigartuples = [(M, 2), (I, 1)] * 35_000 + [(M, 1)]
-    read.query_sequence = "ACG" * 35_000 + "A"
-    read.query_qualities = pysam.qualitystring_to_array("I" * 105_001)
-    with pysam.AlignmentFile(str(tmp_path / "a.bam"), "wb", header=header) as file:
-        file.write(read)
-    pysam.index(str(tmp_path / "a.bam"))
+    header, cigar = header_of(["amp"], 200_000), [(M, 2), (I, 1)] * 35_000 + [(M, 1)]
+    read = make_read(header, "long", 10, "ACG" * 35_000 + "A", cigar)
+    save_reads(tmp_path / "a.bam", header, [read])
     settings = VariantSettings(fasta=str(tmp_path / "r.fa"))
     region = Region("amp", 0, 16_000)
     found = count_region(str(tmp_path / "a.bam"), region, settings)
     assert_array_equal(found.counts, pileup_region(str(tmp_path / "a.bam"), region, settings))
     assert found.counts.sum() == 16_000 - 10
     assert found.sums[10:, :, list(READ_SUMS).index("near_indel")].sum() == 16_000 - 10
-
-
-def test_codes_of_bases():
-    assert base_codes("acgtN").tolist() == [0, 1, 2, 3, -1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from functools import lru_cache
@@ -25,11 +26,33 @@ LENGTH = 120
 
 def run(capsys, *arguments):
     """Return (exit code, stdout, stderr in one line) of a command."""
+    capsys.readouterr()  # of earlier commands
     with pytest.raises(SystemExit) as stopped:
         main([str(a) for a in arguments])
     captured = capsys.readouterr()
     assert "Traceback" not in captured.out + captured.err
     return stopped.value.code, captured.out, " ".join(captured.err.split())
+
+
+def succeed(*arguments):
+    """Run a command that must succeed."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    assert stopped.value.code == 0
+
+
+def refused(capsys, *arguments):
+    """Return what a command that must exit with 2 says, in one line."""
+    code, _, err = run(capsys, *arguments)
+    assert code == 2, err
+    return err
+
+
+def answer(capsys, *arguments):
+    """Return what a command that must succeed prints with --json."""
+    code, out, err = run(capsys, *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
 
 
 def run_stopped_and_resumed(capsys, monkeypatch, source, target, *asked):
@@ -43,8 +66,7 @@ def run_stopped_and_resumed(capsys, monkeypatch, source, target, *asked):
         code, _, err = run(capsys, "variants", source, target, *asked)
     assert code == 1, err
     (name,) = (p.name for p in (target / "runs").iterdir())
-    code, _, err = run(capsys, "variants", source, target, *asked, "--resume", name)
-    assert code == 0, err
+    succeed("variants", source, target, *asked, "--resume", name)
 
 
 def options(**settings):
@@ -61,35 +83,55 @@ def write_fasta(path, contigs=CONTIGS, length=LENGTH):
     return path
 
 
-def write_bam(path, reads=None, contigs=CONTIGS, length=LENGTH, index=True):
-    """Write reads (contig, start, length, flag, mate, name, quality), 12 a contig by default."""
-    if reads is None:
-        reads = [
-            (c, 5 * i, 50, 0, -1, f"r{c}-{i}", 30) for c in range(len(contigs)) for i in range(12)
-        ]
-    header = pysam.AlignmentHeader.from_dict(
-        {"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": [{"SN": c, "LN": length} for c in contigs]}
+def header_of(contigs, length):
+    contigs = [{"SN": name, "LN": length} for name in contigs]
+    return pysam.AlignmentHeader.from_dict({"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": contigs})
+
+
+def make_read(header, name, start, bases, cigar=None, flag=0, contig=0, mapped=60, quality=40):
+    """Return an alignment; its quality is one for all bases, or one for each."""
+    read = pysam.AlignedSegment(header)
+    read.query_name, read.flag, read.mapping_quality = name, flag, mapped
+    read.query_sequence, read.cigartuples = bases, cigar or [(0, len(bases))]
+    read.reference_id, read.reference_start = contig, start
+    read.query_qualities = pysam.qualitystring_to_array(
+        "".join(chr(33 + q) for q in np.broadcast_to(quality, len(bases)))
     )
-    with pysam.AlignmentFile(str(path), "wb", header=header) as file:
-        for contig, start, n, flag, mate, name, quality in sorted(reads, key=lambda r: r[:2]):
-            read = pysam.AlignedSegment(header)
-            read.query_name, read.flag, read.mapping_quality = name, flag, 60
-            read.query_sequence = sequence(contigs[contig], length)[start : start + n]
-            read.reference_id, read.reference_start, read.cigartuples = contig, start, [(0, n)]
-            read.query_qualities = pysam.qualitystring_to_array(chr(33 + quality) * n)
-            if mate >= 0:
-                read.next_reference_id, read.next_reference_start = contig, mate
-                read.template_length = n if mate >= start else -n
+    return read
+
+
+def save_reads(path, header, reads, mode="wb", fasta=None, index=True):
+    """Write reads in order of their positions."""
+    fasta = None if fasta is None else str(fasta)
+    with pysam.AlignmentFile(str(path), mode, header=header, reference_filename=fasta) as file:
+        for read in sorted(reads, key=lambda read: (read.reference_id, read.reference_start)):
             file.write(read)
     if index:
         pysam.index(str(path))
     return path
 
 
+def write_bam(path, reads=None, contigs=CONTIGS, length=LENGTH, index=True):
+    """Write reads (contig, start, length, flag, mate, name, quality), 12 a contig by default."""
+    if reads is None:
+        reads = [
+            (c, 5 * i, 50, 0, -1, f"r{c}-{i}", 30) for c in range(len(contigs)) for i in range(12)
+        ]
+    header, made = header_of(contigs, length), []
+    for contig, start, n, flag, mate, name, quality in reads:
+        bases = sequence(contigs[contig], length)[start : start + n]
+        read = make_read(header, name, start, bases, None, flag, contig, quality=quality)
+        if mate >= 0:
+            read.next_reference_id, read.next_reference_start = contig, mate
+            read.template_length = n if mate >= start else -n
+        made.append(read)
+    return save_reads(path, header, made, index=index)
+
+
 def write_sheet(folder, rows=None, name="sheet.csv"):
     rows = rows or [("case", "1", "a.bam"), ("control", "1", "b.bam")]
     path = folder / name
-    path.write_text("sample,replicate,path\n" + "".join(f"{','.join(r)}\n" for r in rows))
+    path.write_text("sample,replicate,path\n" + "".join(f"{','.join(map(str, r))}\n" for r in rows))
     return path
 
 
@@ -132,3 +174,7 @@ def positions(target):
 
 def check(capsys, source, **settings):
     return run(capsys, "check", "variants", source, *options(**settings))
+
+
+def check_refused(capsys, source, **settings):
+    return refused(capsys, "check", "variants", source, *options(**settings))

@@ -1,6 +1,8 @@
-"""The table of documents worth labelling: what is asked for, and what its answers are worth."""
+"""What a run says of its words: what is false of them, and which documents to label next."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.keywords.report import BINS, KeywordSummary, report
 from flows.keywords.settings import KeywordSettings
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
@@ -33,6 +36,39 @@ def words_of(place, record):
     return pa.concat_tables(parts).to_pandas()
 
 
+@pytest.mark.thorough
+def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
+    source = pipeline_named("keywords").simulate(str(tmp_path / "in"), 200, 2)[0]
+    (place, record), outcome = run(source, tmp_path / "out", keyword_rate=0.35, partitions=2)
+    headline, results, words = outcome["lines"][0], record.results, words_of(place, record)
+    documents = storage.read_table(source)
+    gold = dict(zip(documents["doc_id"].to_pylist(), documents["gold"].to_pylist(), strict=True))
+    new = words[words.selected & ~words.observed]
+    share = float(np.mean(1.0 - new.probability))
+    assert results["found"] == len(new) > 100
+    assert results["expected_false_share"] == pytest.approx(share)
+    assert f"{len(new):,} new keywords" in headline
+    assert f"the model expects {share:.1%} to be false" in headline
+    assert share <= 0.2
+    # Known keywords prove no precision.
+    unknown = words[~words.observed]
+    pairs = zip(unknown.doc_id, unknown.term, strict=True)
+    true, chosen = np.array([t in set(gold[d]) for d, t in pairs]), unknown.selected.to_numpy()
+    assert results["precision"] == pytest.approx(true[chosen].mean())
+    assert results["recall"] == pytest.approx(chosen[true].mean())
+
+
+def test_chains_that_disagree_are_warned_of():
+    one = KeywordSummary(
+        documents=1, candidates=3, observed=1, selected=1, expected_false=0.0, terms=Counter(),
+        histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
+    )  # fmt: skip
+    found = report(None, None, [one], KeywordSettings(model="bss"))
+    assert found.results["r_hat"] is None
+    assert "chains disagree (largest R-hat inf" in found.warnings[0]
+
+
+@pytest.mark.thorough
 def test_labelling_what_is_asked_for_settles_the_rate(simulated, tmp_path):
     (place, record), outcome = run(simulated, tmp_path / "first")
     asked = storage.read_table(place.table("ask", 0)).to_pandas()
@@ -77,9 +113,3 @@ def test_what_is_asked_for_is_told_by_integrated_probabilities(simulated, tmp_pa
     asked = storage.read_table(place.table("ask", 0)).to_pandas()
     assert len(asked) == 40
     assert asked.expected.to_numpy() == pytest.approx(expected[asked.doc_id].to_numpy())
-
-
-def test_nothing_is_asked_where_nobody_wants_to_know(simulated, tmp_path):
-    for options in ({"ask": 0}, {"model": "textrank", "ask": 5}):
-        (place, _), _ = run(simulated, tmp_path / str(len(options)), **options)
-        assert not storage.exists(place.table("ask", 0))
