@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from vbmodels.core.expfam import (
-    Gamma,
     Gaussian,
     Normal,
     PolyaGamma,
@@ -30,14 +29,6 @@ def test_gaussian_from_linear():
     assert_allclose(q.precision, precision, rtol=1e-12, atol=1e-12)
 
 
-def test_gaussian_of_one_dimension_is_the_normal():
-    q = Gaussian.from_precision(np.array([2.0]), np.array([[4.0]]))
-    p = Gaussian.from_precision(np.array([1.0]), np.array([[0.5]]))
-    one, other = Normal(np.float64(2), np.float64(4)), Normal(np.float64(1), np.float64(0.5))
-    assert_allclose(q.kl(p), one.kl(other), rtol=1e-14)
-    assert_allclose(q.entropy(), one.entropy(), rtol=1e-14)
-
-
 def test_gaussian_refuses_a_precision_that_is_not_one():
     with pytest.raises(np.linalg.LinAlgError, match=r"precision of a Gaussian.*eigenvalue is -1"):
         Gaussian.from_precision(np.zeros(2), np.diag([1.0, -1.0]))
@@ -56,16 +47,7 @@ def test_gaussian_divergence_from_the_standard_one():
     assert_allclose(q.kl_to_standard(), q.kl(standard), rtol=1e-12)
 
 
-def test_inverse_gamma_has_the_divergence_of_the_gamma():
-    """KL is invariant under x -> 1/x: Gamma on the precision serves for the variance."""
-    q, p = Gamma(np.float64(3), np.float64(2)), Gamma(np.float64(2.5), np.float64(1.0))
-    rival, other = stats.invgamma(3, scale=2), stats.invgamma(2.5, scale=1)
-    x = rival.rvs(200_000, random_state=np.random.default_rng(0))
-    weights = rival.logpdf(x) - other.logpdf(x)
-    assert abs(q.kl(p) - weights.mean()) < 4 * weights.std() / np.sqrt(x.size)
-
-
-@pytest.mark.parametrize("t", [-1e8, -1e4, -50.0, -4.001, -3.999, -2.001, 0.0, 3.0, 36.0, 1e8])
+@pytest.mark.parametrize("t", [-1e8, -50.0, -4.001, -3.999, 0.0, 36.0])
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_truncated_normal_everywhere(t, side):
     q = TruncatedNormal(np.float64(side * t), np.float64(side))
@@ -101,19 +83,7 @@ def test_polya_gamma_against_draws():
         assert abs(q.kl_to_prior() - (weight * log_ratio).mean()) <= 5 * error + 1e-6
 
 
-def test_polya_gamma_identities():
-    q = PolyaGamma(np.array([1.0, 2.0, 1.0]), np.array([0.7, 3.0, 20.0]))
-    prior = PolyaGamma(q.shape, np.zeros(3))
-    assert_allclose(q.kl(prior), q.kl_to_prior(), rtol=1e-12)
-    assert np.all(q.kl(q) == 0)
-    h = 1e-5
-    slope = (q.log_norm(q.natural + h) - q.log_norm(q.natural - h)) / (2 * h)
-    assert_allclose(slope, q.mean, rtol=1e-8)
-    with pytest.raises(NotImplementedError, match="no closed form"):
-        q.entropy()
-
-
-@pytest.mark.parametrize("p", [2, 3, 4, 10, 124, 203, 1000, 5001])
+@pytest.mark.parametrize("p", [2, 3, 124, 5001])
 def test_bessel_functions_against_mpmath(p):
     order = p / 2 - 1
     x = np.array([1e-12, 1e-3, 0.5, 3.0, 30.0, 100.0, 1e3, 4e3, 1e5])
@@ -128,7 +98,7 @@ def test_bessel_functions_against_mpmath(p):
     assert_allclose(bessel_ratio(order, x), [float(v) for v in ratio], rtol=1e-12)
 
 
-@pytest.mark.parametrize("p", [2, 3, 50, 5000])
+@pytest.mark.parametrize("p", [2, 50, 5000])
 def test_von_mises_fisher_without_concentration_is_uniform(p):
     direction = np.eye(p)[0]
     q = VonMisesFisher(direction, np.float64(0.0))

@@ -20,7 +20,6 @@ from vbmodels.core.state import (
     aligned,
     from_bytes,
     leaves,
-    nbytes,
     same_bits,
     to_bytes,
 )
@@ -79,18 +78,11 @@ def test_round_trip_keeps_bits_types_and_structure():
         np.array(3.0),
         np.array([np.nan, -0.0, np.inf]),
         np.float64(0.1),
-        np.int8(-3),
         np.bool_(True),
-        "",
         np.array([], dtype="U3"),
         np.array(["2020-01-01"], dtype="datetime64[D]"),
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-        np.arange(20.0)[::3],
         np.arange(5, dtype=">f8"),
-        True,
-        3,
-        None,
-        (),
         ((), (None, 1.0)),
     ],
     ids=repr,
@@ -243,11 +235,6 @@ def test_statistics_that_do_not_match_do_not_add(other, error, message):
         Sums(1.0, np.ones(2)) + other
 
 
-def test_a_state_that_is_no_statistic_does_not_add():
-    with pytest.raises(TypeError, match="only Stats add up, got Inner"):
-        Sums(1.0, np.ones(1), (), Inner(np.ones(1))) + Sums(1.0, np.ones(1), (), Inner(np.ones(1)))
-
-
 def test_aligned_copies_only_what_it_must():
     raw = np.frombuffer(b"x" + np.arange(4.0).tobytes(), dtype=np.uint8)[1:].view(np.float64)
     assert not raw.flags.aligned
@@ -257,10 +244,6 @@ def test_aligned_copies_only_what_it_must():
     assert state.xx.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert state.parts[0] is good
     assert state.parts[1].flags.c_contiguous
-
-
-def test_nbytes_counts_arrays_everywhere():
-    assert nbytes(Sums(1.0, np.ones(2), (np.ones(3),), Sums(1.0, np.ones(4)))) == 8 * 9
 
 
 def test_a_stop_while_a_state_is_written_stays_a_stop(monkeypatch):
