@@ -106,24 +106,6 @@ def test_a_site_matches_the_tilted_moments():
         assert_allclose(1 / precision, share @ f**2 - at**2, rtol=1e-6)
 
 
-def test_one_bag_is_exact():
-    """With one label there is nothing to approximate: P(y) = Phi(0) for a prior around 0."""
-    of = Gathered(np.array([[1.5, 1.0]]), np.array([1.0]), np.array([0, 1]), 1, 0.0)
-    found = settled(of, np.array([0.8, 2.0]))
-    assert_allclose(found.value, np.log(0.5), rtol=1e-10)
-    assert_allclose(found.log_z, np.log(0.5), rtol=1e-10)
-
-
-def test_two_bags_are_nearly_exact():
-    columns = np.array([[1.5, 1.0], [-0.4, 1.0]])
-    of, variance = Gathered(columns, np.array([1.0, -1.0]), np.array([0, 1]), 1, 0.0), [0.8, 2.0]
-    found = settled(of, np.array(variance))
-    both = columns @ np.diag(variance) @ columns.T + np.eye(2)
-    turned = both * np.outer(of.sign, of.sign)
-    exact = np.log(stats.multivariate_normal.cdf([0, 0], [0, 0], turned))
-    assert_allclose(found.value, exact, atol=0.003)
-
-
 def test_the_fixed_point_is_that_of_plain_sequential_ep():
     """EP written out naively: a bag at a time, moments by quadrature, full inverses."""
     of, variance = some_bags(15, 3, 0.0, seed=2)
