@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import ColumnSums, scaled, too_large
-from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.searches import Climbing
 
 
@@ -21,7 +19,7 @@ def sums_of(x, cuts=()):
     return first
 
 
-@pytest.mark.parametrize("size", [1.0, 1e155, 1e300, 1e-170, 1e-300])
+@pytest.mark.parametrize("size", [1.0, 1e300, 1e-300])
 def test_scale_follows_the_columns_whatever_their_size(size):
     x = np.random.default_rng(0).normal([0.0, 5.0, -1.0], 1.0, (50, 3))
     for cuts in ((), (7, 30)):
@@ -72,23 +70,3 @@ def test_small_rises_far_from_the_top_do_not_end_a_search(away, rises, over):
     after = first.updated(value, away - at, 1e-2)
     assert after.ascent.at[0] == at
     assert after.done == over
-
-
-# What a fit leaves.
-
-
-def test_covariances_are_those_of_the_factors():
-    model, rng = BoundedExperts(2), np.random.default_rng(0)
-    batch = Rows.of(
-        rng.standard_normal((300, 2)), np.sign(rng.standard_normal(300)), np.arange(300)
-    )
-    q = model.init(model.observe(batch), rng)
-    far = replace(q, experts=replace(q.experts, mean=q.experts.mean + 1e9))
-    (found,) = model.posterior(far).components
-    assert_array_equal(found.covariance[1], far.experts.covariance)
-    assert_allclose(found.sd[1] ** 2, np.diagonal(far.experts.covariance, axis1=1, axis2=2))
-    angular = BoundedExperts(2, "mabn2")
-    q = angular.init(angular.observe(batch), rng)
-    (found,) = angular.posterior(q).components
-    mean = q.experts.mean
-    assert_allclose(found.covariance[1], q.experts.second - mean[:, :, None] * mean[:, None, :])
