@@ -10,16 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from tests.vbmodels.bags.gp_bags import ONE, simulated
-from vbmodels.bags.batch import Instances, bags, split
+from vbmodels.bags.batch import Instances, bags
 from vbmodels.bags.gp_data import MultiLabelBags, Observed, Sample, Spread
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_features import feature_map
 from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block, evaluate
-from vbmodels.bags.gp_points import sobol_normals
-from vbmodels.bags.gp_predict import negative_bags, predict
-from vbmodels.bags.gp_probit import CollapsedGP
-from vbmodels.bags.gp_simulate import simulate_gp
+from vbmodels.bags.gp_likelihood import CACHE, BagTerms, evaluate
+from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
@@ -141,15 +138,6 @@ def test_memory_of_columns_changes_no_bit_and_goes_with_the_batch():
 # Fits.
 
 
-def test_direct_fit_and_coordinate_ascent_reach_one_point():
-    data = simulated()
-    direct = fit(DirectGP(ONE, tolerance=1e-12, posterior_form="laplace"), split(data, 3))
-    ascent = fit(CollapsedGP(ONE), split(data, 3), tol=1e-13, max_iter=5000)
-    assert_allclose(direct.trace[-1], ascent.trace[-1], rtol=1e-9)
-    assert_allclose(direct.q.points, ascent.q.points, atol=1e-4)
-    assert direct.iterations < ascent.iterations
-
-
 def test_classes_fitted_together_are_those_fitted_alone():
     data = simulated()
     other = (np.arange(40) % 4 == 0).astype(np.int8)
@@ -172,19 +160,6 @@ def test_classes_fitted_together_are_those_fitted_alone():
     found = predict(model.posterior(together), both)
     assert len(found) == 2
     assert found[1].bag_probability.shape == (40,)
-
-
-def test_evidence_by_curvature_is_near_the_truth():
-    data, _ = simulate_gp(np.random.default_rng(3), 12, 2, n_features=2, offset=-0.5)
-    options = replace(ONE, n_inducing=3)
-    q = fit(DirectGP(options), [data]).q
-    w = sobol_normals(2**15, q.features.n_columns, 0)
-    block = Block.of(data, slice(0, 12), q.features)
-    none = negative_bags(q.features, 0, block, w)
-    with np.errstate(divide="ignore"):
-        each = np.where(data.label[:, None] == 1, np.log(-np.expm1(none)), none).sum(0)
-    exact = np.log(np.mean(np.exp(each - each.max()))) + each.max()
-    assert abs(q.evidence[0, 0] - exact) < 0.5
 
 
 def test_the_gaussian_is_one_wherever_the_search_ended():

@@ -147,14 +147,6 @@ def gaussian_fit(**options):
     return data, true, model, fit(model, split(data, 3))
 
 
-def test_the_nearest_gaussian_rises_above_the_collapsed_bound():
-    _, _, _, done = gaussian_fit()
-    assert done.q.wanted == "averages"
-    mode = fit(DirectGP(posterior_form="laplace"), split(text()[0], 3))
-    assert done.trace[-1] > mode.trace[-1] + 0.1
-    assert np.all(np.diff(done.trace[-5:]) >= 0)
-
-
 @pytest.mark.thorough
 def test_the_nearest_gaussian_is_stationary_under_its_own_draws():
     """E[log p] - KL falls along any change of mean or scale; 2^11 fresh draws, scipy's terms."""

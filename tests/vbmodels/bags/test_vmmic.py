@@ -23,12 +23,11 @@ from vbmodels.bags.published.local import Tails
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
 from vbmodels.core.cavi import start
-from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.protocol import Cursor
 from vbmodels.core.special import inverse_mills
-from vbmodels.core.state import from_bytes, leaves, same_bits, to_bytes
+from vbmodels.core.state import from_bytes, same_bits, to_bytes
 
 
 def three_kinds(seed=0, n=60):
@@ -119,20 +118,6 @@ def test_gradient_is_that_of_the_value(setting):
 
 
 @pytest.mark.thorough
-def test_information_is_the_expected_square_of_the_score(setting):
-    """With labels drawn from the model E[g g'] over labels is H: sum over both labels, a bag."""
-    data, scaling, t = setting
-    likelihood = Likelihood(scaling)
-    total = np.zeros((t.size, t.size))
-    for i in range(data.n_bags):
-        one = data.take(np.array([i]))
-        for label in (0, 1):
-            e = likelihood.evaluate(t, bags(one.modalities, [label], one.bag_features))
-            total += np.exp(e.value) * np.outer(e.gradient, e.gradient)
-    assert_allclose(likelihood.evaluate(t, data).information, total, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.thorough
 def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
     rng = np.random.default_rng(0)
     data = vmmic.simulate(3, 30, (4,))
@@ -149,44 +134,6 @@ def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
     (score,), (bag,), _ = vmmic.whole([data])
     expected = 0.3 + np.bincount(bag, 1.1 * score[:, 0], minlength=data.n_bags)
     assert_allclose(Likelihood(scaling).predictor(sure, data), expected, atol=1e-10)
-
-
-@pytest.mark.parametrize("model", [MeanFieldVMMIC(start="zero"), GibbsVMMIC()])
-def test_compiled_sweep_is_the_numpy_form(model, setting):
-    data = setting[0]
-    other = type(model)(**{**vars(model), "use_compiled": False})
-    ends = []
-    for each in (model, other):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FewBags)
-            reduce = InProcess(each, split(data, 2))
-            q = each.init(reduce.observe(), np.random.default_rng(0))
-        cursor = start(each, q, reduce)
-        for number in range(1, 4):
-            q = each.global_step(q, cursor.stats)
-            stats_ = reduce(q, number=number, warm=number - 1)
-            cursor = Cursor(q, stats_, number, each.elbo(q, stats_))
-        ends.append(cursor)
-    for (name, one), (_, two) in zip(*map(leaves, ends), strict=True):
-        if one is not None:
-            assert_allclose(two, one, rtol=1e-9, atol=1e-9, err_msg=name)
-
-
-def test_far_tails_stay_finite_and_agree():
-    rng = np.random.default_rng(2)
-    data = vmmic.simulate(1, 20, (3, 2))
-    parts = [
-        Instances(400.0 * rng.normal(size=m.features.shape), m.offsets) for m in data.modalities
-    ]
-    wide = bags(parts, data.label)
-    bounds = []
-    for flag in (False, True):
-        model = MeanFieldVMMIC(standardise=False, start="zero", start_sd=1.0, use_compiled=flag)
-        reduce = InProcess(model, [wide])
-        q = model.init(reduce.observe(), np.random.default_rng(0))
-        bounds.append(start(model, q, reduce).elbo)
-        assert np.isfinite(bounds[-1])
-    assert_allclose(bounds[0], bounds[1], rtol=1e-9)
 
 
 def test_the_sampler_resumes_to_the_bit():
@@ -247,20 +194,6 @@ def test_objective_is_its_definition_by_many_draws():
     weights += stats.norm.logpdf(t, 0.0, sd).sum(1)
     weights -= stats.multivariate_normal.logpdf(t, q.mean, np.linalg.inv(q.precision))
     assert abs(done.trace[-1] - weights.mean()) < 4 * weights.std() / np.sqrt(2000) + 0.3
-
-
-@pytest.mark.thorough
-def test_gibbs_has_the_moments_of_the_posterior():
-    data = [vmmic.simulate(0, 6, (2,))]
-    points, weights = vmmic.quadrature(4, 16)
-    weight = np.exp(weights + vmmic.log_likelihood(points, data) - vmmic.log_evidence(data))
-    mean = weight @ points
-    sd = np.sqrt(weight @ points**2 - mean**2)
-    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, warmup=100, draws=2500)
-    found = diagnose(fit(model, data, max_iter=10_000).q.kept)
-    assert found.r_hat.max() < 1.04
-    assert np.all(np.abs(found.mean - mean) < 4.5 * found.mcse)
-    assert_allclose(found.sd, sd, rtol=0.08)
 
 
 @pytest.mark.thorough

@@ -223,16 +223,6 @@ def test_a_trial_that_is_not_finite_is_refused():
     assert [s.elbo for s in wild] == [s.elbo for s in steps_of(Toy(), cavi, 8)]
 
 
-def test_squarem_needs_fewer_evaluations():
-    """A slow case: few, noisy observations a group, so z and (mu, tau) follow each other."""
-    model = Toy(c0=2.0, d0=60.0)
-    counts = {
-        loop.__name__: fit(model, batches(0, 2), loop=loop, tol=1e-10, max_iter=5000).iterations
-        for loop in (cavi, squarem)
-    }
-    assert counts["squarem"] < 0.7 * counts["cavi"], counts
-
-
 # A layout that differs in memory is the same state.
 
 

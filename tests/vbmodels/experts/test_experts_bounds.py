@@ -17,9 +17,7 @@ from vbmodels.core.fit import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.diversity import angles, omega
 from vbmodels.experts.published.cavi import BoundedExperts
-from vbmodels.experts.published.mabn import AngularPrior
 from vbmodels.experts.published.sphere import sphere_maximum
-from vbmodels.experts.simulate import simulate
 
 
 def test_flipping_labels_changes_the_bound():
@@ -33,18 +31,6 @@ def test_flipping_labels_changes_the_bound():
         return model.elbo(q, model.suff_stats(q, rows, model.local_step(q, rows, None)))
 
     assert bound(flipped) < bound(batch) - 5.0
-
-
-def test_weights_are_repeats():
-    """The bound of prod p(y | x)^w: q(z) of a row is that of each of its copies."""
-    batch = small(rows=80)
-    x, t, key = batch.dense[:, :-1], batch.t, batch.key
-    again = np.concatenate([np.arange(80), np.arange(20)])
-    weighted = Rows.of(x, t, key, np.where(np.arange(80) < 20, 2.0, 1.0))
-    repeated = Rows.of(x[again], t[again], key[again])
-    model = BoundedExperts(2)
-    one, two = (fit(model, [rows], max_iter=400, tol=1e-4) for rows in (weighted, repeated))
-    assert_allclose(one.trace, two.trace, rtol=1e-9)
 
 
 def test_lemma_1_is_no_bound_in_124_dimensions():
@@ -117,19 +103,6 @@ def test_one_expert_is_bayesian_logistic_regression():
     bound += 0.5 * (np.linalg.slogdet(v)[1] + np.linalg.slogdet(precision)[1])
     assert_allclose(done.trace[-1], bound, rtol=1e-9)
     assert_allclose(done.q.gates.mean, 0.0)
-
-
-@pytest.mark.thorough
-def test_angular_prior_keeps_directions_apart():
-    x, t, _ = simulate(np.random.default_rng(3), 150, features=5)
-    batch = Rows.of(x, t, np.arange(150, dtype=np.int64))
-    cosines = []
-    for kappa in (0.0, 100.0):
-        model = BoundedExperts(2, "mabn2", angular=AngularPrior(kappa))
-        q = fit(model, [batch], max_iter=3000, tol=1e-5).q
-        cosines.append(float(q.experts.direction[0] @ q.experts.direction[1]))
-    assert cosines[1] < cosines[0] - 0.2
-    assert cosines[1] < -0.5
 
 
 @pytest.mark.filterwarnings("ignore::vbmodels.core.fit.NotConverged")
