@@ -182,6 +182,7 @@ def case(name: str, made: Any) -> Case:
         if plain
         else "the share of keywords it reads off the labels is asked in tests/vbmodels/keywords",
         partition_rtol=1e-8,
+        default=not plain,
     )
 
 

@@ -80,5 +80,6 @@ CASE = Case(
     best="It is a chain: what it leaves is the sample, no point that is better than others.",
     objective=Objective(value=log_joint, every=12, rtol=0.03),
     sweeps=25,
+    default=False,
     slow=frozenset({"rise", "partition", "resume", "recovery"}),
 )

@@ -167,6 +167,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         # SQUAREM divides two small differences: rounding grows more than under plain ascent.
         partition_rtol=1e-8,
         slow=frozenset({"recovery"}),
+        default=False,
         recovery=Recovery(error=recovery_error, tolerance=items["recovery"], seeds=(0, 1, 2)),
     )
 

@@ -170,6 +170,7 @@ CASE = Case(
     # SQUAREM divides two small differences: rounding grows more than under plain ascent.
     partition_rtol=1e-8,
     slow=frozenset({"recovery", "stationary"}),
+    default=False,
     sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.08, seeds=(0, 1, 2)),
 )

@@ -277,6 +277,7 @@ CASES = [
         recovery=Recovery(
             error=lambda seed: ranking_error(MeanFieldVMMIC(), seed), tolerance=0.1, seeds=(0, 1)
         ),
+        default=False,
     ),
     Case(
         name="vmmic_collapsed",
@@ -304,5 +305,6 @@ CASES = [
         objective=Objective(value=objective, every=1, rtol=1e-2),
         sweeps=5,
         resume_sweeps=3,
+        default=False,
     ),
 ]

@@ -84,20 +84,6 @@ def test_bags_from_a_list_and_from_a_long_table(estimator):
 
 
 @pytest.mark.thorough
-def test_variants_of_arrays_and_of_tables():
-    counts, ref, case = data.reads()
-    found = VariantTester().fit(counts, ref=ref, case=case)
-    own = found.test()
-    assert own["pos"][own["called"]].tolist() == [7]
-    frame = pd.DataFrame(data.counts_table(counts, case))
-    told = VariantTester().fit(frame).test(frame)
-    assert isinstance(told, pd.DataFrame)
-    assert_allclose(told["prob"], own["prob"], rtol=1e-8)
-    with pytest.raises(NotImplementedError, match="point estimates"):
-        found.to_arviz()
-
-
-@pytest.mark.thorough
 def test_a_control_that_alone_has_the_allele_is_no_gain():
     rng = np.random.default_rng(0)
     counts = np.zeros((60, 12, 4), int)
@@ -237,13 +223,3 @@ def sampled_by(weight):
 def test_what_is_wrong_is_said(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(*data.crossed(rows=40))
-
-
-def test_bags_take_their_columns_by_name():
-    x, y = data.bags()
-    table = data.long_table(x, y)
-    found = clone(BAGS[0]).fit(pa.table(table))
-    turned = pa.table(dict(reversed(table.items())))
-    assert_array_equal(found.predict_proba(turned), found.predict_proba(pa.table(table)))
-    with pytest.raises(ValueError, match="columns f1"):
-        found.predict(turned.drop_columns("f1"))

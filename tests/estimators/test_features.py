@@ -64,20 +64,6 @@ def test_columns_of_every_type_stand_side_by_side():
     assert filled["count"].dtype.kind == "i"
 
 
-@pytest.mark.thorough
-def test_the_names_of_columns_come_back_as_they_were():
-    words = data.categories()[0].astype(object)
-    words[0, 0] = None
-    for labels in ([0, 1, 2, 3, 4], list("abcde"), [("x", i) for i in range(5)]):
-        frame = pd.DataFrame(words, columns=labels, index=np.arange(200) + 7)
-        found = features().fit(frame)
-        filled = found.impute(frame)
-        assert filled.columns.equals(frame.columns)
-        assert filled.index.equals(frame.index)
-        assert_array_equal(filled.to_numpy()[1:], words[1:])
-        assert filled.iloc[0, 0] in ("yes", "no")
-
-
 @pytest.mark.parametrize("hole", [None, pd.NA])
 def test_a_gap_in_a_list_of_lists_is_no_category(hole):
     rows = data.categories()[0].tolist()

@@ -185,6 +185,8 @@ class Case:
 
     ``undivided`` is the reason why a model takes one partition only, if it does.
     ``calibration`` (item 8) may be of several: a fit, and the sampler of its model.
+    ``default`` is False for a form that no fit takes by default: its tests get the mark
+    ``thorough``, where the settings of pytest know it.
     ``slow`` names the items whose tests take long and get the mark ``slow``, where the settings of
     pytest know it, or else are skipped; "truth" holds for evidence and sampler, "sampler" for that
     alone.
@@ -213,6 +215,7 @@ class Case:
     seeds: Sequence[int] = (0, 1, 2)
     rise_rtol: float = 1e-9
     partition_rtol: float = 1e-9
+    default: bool = True
     slow: frozenset[Item] = frozenset()
 
     def __post_init__(self) -> None:

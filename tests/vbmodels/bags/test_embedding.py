@@ -9,13 +9,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vbmodels.bags import bag_contributions, bag_pools
-from vbmodels.bags.bag_basis import Moments
 from vbmodels.bags.bag_contributions import contributions, of_instances
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.core.fit import fit
-from vbmodels.core.state import same_bits
 
 
 def some_bags(n=70, d=4, seed=0, modalities=1, empty=(), wide=False):
@@ -140,15 +138,6 @@ def test_text_has_its_own_blocks():
     assert said.probability[label == 1].mean() > said.probability[label == 0].mean() + 0.3
     rest = said.shares[:, 0] + said.shares[:, 2]
     assert_allclose(rest + np.bincount(bag, weights=each), said.mean, atol=1e-9)
-
-
-def test_moments_have_the_same_bits_however_bags_are_cut():
-    rng = np.random.default_rng(0)
-    columns, has = rng.standard_normal((90, 5)), rng.random(90) < 0.9
-    whole = Moments.of([(columns, has)], 90)
-    for order in (np.arange(90), rng.permutation(90)):
-        parts = [Moments.of([(columns[i], has[i])], 90) for i in np.split(order, [7, 30, 64])]
-        assert same_bits(parts[0] + parts[1] + (parts[2] + parts[3]), whole)
 
 
 def test_a_large_bag_is_taken_a_piece_at_a_time(monkeypatch):

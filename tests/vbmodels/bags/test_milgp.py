@@ -9,31 +9,21 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from tests.vbmodels.bags.gp_bags import ONE, simulated
+from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
 from vbmodels.bags.batch import Instances, bags
-from vbmodels.bags.gp_data import MultiLabelBags, Observed, Sample, Spread
+from vbmodels.bags.gp_data import MultiLabelBags, Observed, Spread
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_features import feature_map
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE, BagTerms, evaluate
 from vbmodels.bags.gp_predict import predict
+from vbmodels.bags.gp_probit import OneSided
 from vbmodels.bags.published.gp_gibbs import GibbsGP
+from vbmodels.bags.published.gp_logistic import LogisticGP
 from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 
 # What is summed before a fit.
-
-
-def test_the_sample_does_not_depend_on_how_the_data_are_cut():
-    rows = np.random.default_rng(0).standard_normal((5000, 3))
-    rows[100] = rows[7]
-    whole = Sample.of(rows, 50, seed=1)
-    cut = (
-        Sample.of(rows[:9], 50, 1) + Sample.of(rows[9:4000], 50, 1) + Sample.of(rows[4000:], 50, 1)
-    )
-    assert_array_equal(whole.rows, cut.rows)
-    assert len(whole.rows) == 50
-    assert not np.array_equal(whole.rows, Sample.of(rows, 50, seed=2).rows)
 
 
 def test_spread_of_parts_is_that_of_the_whole_far_from_zero():
@@ -172,3 +162,51 @@ def test_the_gaussian_is_one_wherever_the_search_ended():
         ends.append((int(q.kernel[0]), q.points[q.kernel[0], 0]))
     assert ends[0][0] == ends[1][0]
     assert_allclose(ends[0][1], ends[1][1], atol=1e-3)
+
+
+# Bad inputs.
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("model", [DirectGP(ONE), LogisticGP(), GibbsGP(ONE, draws=9)])
+def test_bags_of_one_label_are_fitted_with_a_warning(model, label):
+    data = simulated()
+    data = bags(data.modalities, np.full(40, label))
+    with pytest.warns(OneSided, match="rest on the prior"):
+        q = fit(model, [data]).q
+    if isinstance(model, DirectGP):
+        found = predict(model.posterior(q), data)[0].bag_probability
+        assert (found > 0.5).all() if label else (found < 0.5).all()
+
+
+def test_two_thousand_negative_instances_far_from_zero():
+    rng = np.random.default_rng(0)
+    rows = np.vstack([rng.normal(0, 1e-3, (2000, 2)), rng.normal(1e4, 1, (3, 2))])
+    data = one_bag(rows, [0, 1], [2000, 3])
+    for model in (DirectGP(ONE), LogisticGP()):
+        assert np.isfinite(fit(model, [data]).trace).all()
+
+
+def test_identical_instances_leave_one_inducing_point():
+    data = one_bag(np.ones((12, 3)), [0, 1, 1], [4, 4, 4])
+    q = fit(DirectGP(ONE), [data]).q
+    assert len(q.features.points) == 1
+    found = predict(DirectGP(ONE).posterior(q), data)[0]
+    assert np.ptp(found.probability) < 1e-12
+
+
+def test_a_class_that_no_bag_has():
+    data = simulated()
+    labels = np.stack([data.label, np.zeros(40, np.int8)], 1)
+    both = MultiLabelBags(data, labels)
+    with pytest.warns(OneSided, match="class 1 has 0 positive"):
+        q = fit(DirectGP(ONE), [both]).q
+    assert predict(DirectGP(ONE).posterior(q), both)[1].bag_probability.max() < 0.5
+
+
+def test_several_modalities_are_refused_and_bag_features_are_used():
+    data = simulated()
+    with pytest.raises(ValueError, match="one modality"):
+        fit(DirectGP(ONE), [bags([*data.modalities, *data.modalities], data.label)])
+    with_own = bags(data.modalities, data.label, np.arange(40.0)[:, None])
+    assert fit(DirectGP(ONE), [with_own]).q.features.mean.size == 4

@@ -48,18 +48,6 @@ def test_without_rows_it_samples_the_prior(name):
     assert stats.kstest(g[::20].ravel(), "gamma", args=(2.0,)).pvalue > 1e-3
 
 
-def test_types_are_densities_and_differ_for_the_third_direction():
-    """Type II pulls by |s|, type I by its direction alone; the circle, by quadrature."""
-    grid = np.arange(60) * 2.0 * np.pi / 60
-    unit = np.column_stack([np.cos(grid), np.sin(grid)])
-    pairs = np.array([[unit[0], b, c] for b in unit for c in unit])
-    found = [WalkPrior(name, kappa=2.0).log_directions(pairs) for name in ("mabn1", "mabn2")]
-    for log_density in found:
-        total = np.exp(log_density).sum()
-        assert_allclose(total * (2.0 * np.pi / 60) ** 2 * 2.0 * np.pi, 1.0, rtol=2e-3)
-    assert np.abs(found[0] - found[1]).max() > 0.5
-
-
 @pytest.mark.thorough
 def test_predictions_of_two_experts_are_those_by_quadrature():
     """K = 2, one feature, Gaussian prior: the mean prediction by importance-weighted draws."""
