@@ -15,7 +15,7 @@ from tests.contract.case_two_groups import cut, log_bayes_factors
 from tests.vbmodels.variants.reference import in_numpy
 from vbmodels.core.fit import fit
 from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
+from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.batch_null import BatchNull
@@ -189,6 +189,7 @@ CASE = Case(
     # and 1e-13 is 8e-8.
     partition_rtol=1e-6,
     slow=frozenset({"recovery", "stationary"}),
+    thorough=frozenset({"truth"}),
     sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.1, seeds=(0, 1, 2)),
 )
@@ -201,7 +202,7 @@ SAMPLED = replace(
     batches=lambda seed, parts: sampled(batches(seed, parts)),
     tiny=lambda seed: sampled(tiny(seed)),
     recovery="the test is that of batch_null, whose row counts wrong calls",
-    default=False,
+    thorough=EVERY,
 )
 CONTEXTS = BatchNull(types="trinucleotide")
 
@@ -223,6 +224,6 @@ OF_CONTEXTS = replace(
         seeds=(0,),
     ),
     recovery="the test is that of batch_null, whose row counts wrong calls",
-    default=False,
+    thorough=EVERY,
 )  # fmt: skip
 CASES = [CASE, SAMPLED, OF_CONTEXTS]

@@ -31,6 +31,7 @@ from vbmodels.experts.published.normals import Normals
 from vbmodels.experts.published.row_step import Local
 from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.testing.case import (
+    EVERY,
     Case,
     Coordinates,
     Evidence,
@@ -227,7 +228,7 @@ def _case(prior: str, sampled: tuple[float, tuple[float, float]], **items: Any) 
         "recovery": "the bound's collapse is measured in tests/vbmodels and benchmarks/bmem",
         "partition_rtol": 1e-6,
         "slow": frozenset({"recovery", "sampler"}),
-        "default": False,
+        "thorough": EVERY,
     }
     return Case(**(given | items))
 

@@ -14,7 +14,7 @@ from vbmodels.core.fit import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.published.metropolis import SampledExperts, Walk
 from vbmodels.experts.published.walk import WalkPrior
-from vbmodels.testing.case import Case, Objective, Recovery
+from vbmodels.testing.case import EVERY, Case, Objective, Recovery
 
 
 def model() -> SampledExperts:
@@ -59,5 +59,5 @@ CASE = Case(
     best="It is a chain: what it leaves is the sample, no point that is better than others.",
     objective=Objective(value=log_likelihood, every=29, rtol=1e-9),
     slow=frozenset({"recovery"}),
-    default=False,
+    thorough=EVERY,
 )

@@ -11,6 +11,7 @@ from tests.contract import case_bmem_additive as two
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.several import ClassRows, OneVersusRest
+from vbmodels.testing.case import EVERY
 
 CLASSES = 3
 
@@ -57,5 +58,5 @@ CASE = replace(
     global_step=OF_ONE,
     recovery="tests/estimators/test_experts.py compares held-out rows with the truth",
     seeds=(0,),
-    default=False,
+    thorough=EVERY,
 )

@@ -37,6 +37,7 @@ from vbmodels.features.search import SearchIBP, best_fit
 from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    EVERY,
     Best,
     Case,
     Coordinates,
@@ -284,6 +285,6 @@ CASES = [
         ),
         best=Best(phase=lambda q: q.search.stage, max_iter=600),
         resume_sweeps=16,
-        default=False,
+        thorough=EVERY,
     ),
 ]

@@ -16,7 +16,7 @@ from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.published.multinomial import TextGlobal, TextIBP, TextLocal
 from vbmodels.features.simulate import simulate_table
-from vbmodels.testing.case import Case, Coordinates, GlobalStep, LocalStep, MonteCarlo
+from vbmodels.testing.case import EVERY, Case, Coordinates, GlobalStep, LocalStep, MonteCarlo
 from vbmodels.testing.extremes import Extremes
 
 SIGMA2 = 0.8
@@ -146,5 +146,5 @@ CASE = Case(
     "lies below its definition, which lies below the evidence.",
     sampler="the package has no sampler of it; its definition and both steps are compared",
     recovery="It finds the images' features less reliably; the Polya-Gamma row asks for them.",
-    default=False,
+    thorough=EVERY,
 )

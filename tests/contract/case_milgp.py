@@ -26,6 +26,7 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    EVERY,
     Case,
     Coordinates,
     Evidence,
@@ -429,7 +430,7 @@ CASES = [
         # evidence: rise is asked of the steps before.
         sweeps=12,
         partition_rtol=1e-7,
-        default=False,
+        thorough=EVERY,
     ),
     Case(
         name="milgp_logistic",
@@ -457,6 +458,6 @@ CASES = [
             seeds=(0, 1, 2),
         ),
         slow=frozenset({"truth", "recovery"}),
-        default=False,
+        thorough=EVERY,
     ),
 ]

@@ -15,7 +15,7 @@ from tests.contract.case_batch_null import log_prior, wrong_calls
 from tests.contract.case_two_groups import cut
 from tests.vbmodels.variants.reference import in_numpy
 from vbmodels.core.fit import fit
-from vbmodels.testing.case import Coordinates, Evidence, Recovery
+from vbmodels.testing.case import EVERY, Coordinates, Evidence, Recovery
 from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.panel import PanelNull
@@ -148,6 +148,6 @@ CASE = replace(
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
     # Rounding grows more than without the members' shifts, of which a site says little.
     partition_rtol=1e-7,
-    default=False,
+    thorough=EVERY,
     recovery=Recovery(error=recovery_error, tolerance=0.34, seeds=(0, 1, 2)),
 )

@@ -28,6 +28,7 @@ from vbmodels.keywords.published.gibbs import gibbs
 from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    EVERY,
     Case,
     Coordinates,
     Evidence,
@@ -296,7 +297,7 @@ def case(name: str, **options: Any) -> Case:
             draws=hooks.draws, moments=hooks.moments, mean_tolerance=0.5, sd_ratio=(0.02, 1.2)
         ),
         recovery="one document says too little of its keywords; benchmarks/ has whole corpora",
-        default=False,
+        thorough=EVERY,
     )
 
 

@@ -25,6 +25,7 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, same_bits
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    EVERY,
     Case,
     Coordinates,
     Evidence,
@@ -277,7 +278,7 @@ CASES = [
         recovery=Recovery(
             error=lambda seed: ranking_error(MeanFieldVMMIC(), seed), tolerance=0.1, seeds=(0, 1)
         ),
-        default=False,
+        thorough=EVERY,
     ),
     Case(
         name="vmmic_collapsed",
@@ -305,6 +306,6 @@ CASES = [
         objective=Objective(value=objective, every=1, rtol=1e-2),
         sweeps=5,
         resume_sweeps=3,
-        default=False,
+        thorough=EVERY,
     ),
 ]

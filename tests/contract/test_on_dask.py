@@ -26,7 +26,7 @@ def cluster():
 def marks(case):
     if is_slow(case, "partition"):
         return [pytest.mark.slow]
-    return [] if case.default else [pytest.mark.thorough]
+    return [pytest.mark.thorough] if "partition" in case.thorough else []
 
 
 @pytest.mark.parametrize(

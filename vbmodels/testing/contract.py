@@ -292,7 +292,7 @@ def _marks(metafunc: pytest.Metafunc, row: Case, item: Item) -> list[pytest.Mark
     known = {line.partition(":")[0].strip() for line in metafunc.config.getini("markers")}
     if metafunc.function.__name__ == THOUSAND or is_slow(row, item):
         return [pytest.mark.slow] if "slow" in known else [pytest.mark.skip(reason=UNKNOWN)]
-    return [] if row.default or "thorough" not in known else [pytest.mark.thorough]
+    return [pytest.mark.thorough] if item in row.thorough and "thorough" in known else []
 
 
 def _forms(row: Case) -> Iterator[tuple[str, Calibration | str]]:
