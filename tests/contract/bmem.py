@@ -55,7 +55,6 @@ Vectors = Callable[[Any, np.random.Generator, int], tuple[FloatArray, FloatArray
 
 
 def beside_sampler(
-    n_experts: int,
     prior: WalkPrior,
     lengths: tuple[float, float],
     vectors: Vectors,
@@ -66,10 +65,7 @@ def beside_sampler(
 
     A mixture's chains cross from mode to mode, so they are long.
     """
-    long = {"warmup": 1500, "draws": 400, "thin": 25}
-    short = {"warmup": 500, "draws": 300, "thin": 4}
-    many = long if n_experts > 1 else short
-    sampler = SampledExperts(n_experts, prior, *lengths, chains=6, **many)
+    sampler = SampledExperts(2, prior, *lengths, chains=6, warmup=1500, draws=400, thin=25)
 
     def draws(batches: Sequence[Rows], rng: np.random.Generator) -> FloatArray:
         done = fit(sampler, batches, seed=int(rng.integers(2**31)), max_iter=sampler.evaluations)

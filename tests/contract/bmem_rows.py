@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,12 +49,6 @@ def _data(parts: Sequence[Rows]) -> tuple[FloatArray, FloatArray]:
     return np.concatenate([b.dense for b in parts]), np.concatenate([b.t for b in parts])
 
 
-def evidence_of_one(parts: Sequence[Rows]) -> float:
-    x, t = _data(parts)
-    beta, log_w = _normal(60, [1.0, np.sqrt(10.0)])
-    return float(logsumexp(log_w + np.log(expit(t * (beta @ x.T))).sum(1)))
-
-
 def evidence_of_two(parts: Sequence[Rows]) -> float:
     """The gates' difference is N(0, 2/tau) for the feature and N(0, 20) for the intercept."""
     x, t = _data(parts)
@@ -67,6 +61,18 @@ def evidence_of_two(parts: Sequence[Rows]) -> float:
         row = np.log(g * right[:, None] + (1.0 - g) * right[None, :]).sum(2)
         total.append(log_w + logsumexp(row + log_one[:, None] + log_one[None, :]))
     return float(logsumexp(total))
+
+
+def excess_loss_of(fitted: Callable[[Rows], Any], seed: int, rows: int, new: int) -> float:
+    """Held-out log-loss of ``fitted(rows)`` above that of the true probabilities."""
+    rng = np.random.default_rng([seed, 7])
+    x, t, truth = simulate(rng, rows + new, features=2, n_experts=2, gate_scale=4, expert_scale=4)
+    keys = np.arange(rows + new, dtype=np.int64)
+    posterior = fitted(Rows.of(x[:rows], t[:rows], keys[:rows]))
+    p = posterior.predict(Rows.of(x[rows:], 0.0 * t[rows:], keys[rows:])).probability
+    found = np.where(t[rows:] > 0, p, 1.0 - p)
+    true = np.where(t[rows:] > 0, truth.probability[rows:], 1.0 - truth.probability[rows:])
+    return float(np.mean(np.log(true) - np.log(found)))
 
 
 AT_THE_ENDS = Extremes(

@@ -62,12 +62,8 @@ def gate_and_bag(
 
 
 def vmmic(rng: np.random.Generator) -> Readings:
-    """Everything from vMMIC's default priors, fitted by vMMIC."""
-    return from_vmmic(rng, BagSettings(model="vmmic"))
-
-
-def from_vmmic(rng: np.random.Generator, settings: BagSettings) -> Readings:
     """Everything from vMMIC's default priors; one label alone is refused by the fit."""
+    settings = BagSettings(model="vmmic")
     priors = Priors()
     while True:
         tau = rng.gamma(priors.shape, WIDTH / priors.rate, 2)
@@ -89,16 +85,6 @@ def gp(rng: np.random.Generator) -> Readings:
 def stack_of_gp(rng: np.random.Generator) -> Readings:
     """Everything from the Gaussian process, fitted by the default."""
     return from_gp(rng, BagSettings())
-
-
-def stack_of_vmmic(rng: np.random.Generator) -> Readings:
-    """Bags of vMMIC, of which no member of the default is the model.
-
-    Its primary instances are not read: they are those that count, to either side, and not, as
-    the witness has it, those that make a bag positive.
-    """
-    found = from_vmmic(rng, BagSettings())
-    return {"bags without label": found["bags without label"]}
 
 
 def from_gp(rng: np.random.Generator, settings: BagSettings) -> Readings:
@@ -241,19 +227,6 @@ STACK = (
                 slope=(1.0, 1.4),
                 bins=0.12,
                 measured="60 runs: .000 +- .008, slope 1.21, bins to .06",
-            ),
-        },
-        few=6,
-    ),
-    Calibration(
-        form="bags, auto; data of vmmic",
-        run=stack_of_vmmic,
-        bounds={
-            "bags without label": Bounds(
-                large=(-0.03, 0.03),
-                slope=(0.95, 1.25),
-                bins=0.12,
-                measured="60 runs: -.001 +- .009, slope 1.10, bins to -.10",
             ),
         },
         few=6,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tests.contract import calibration_experts, samplers
 from tests.contract.bmem import chances
-from tests.contract.bmem_rows import AT_THE_ENDS, batches, by_prediction, tiny
+from tests.contract.bmem_rows import AT_THE_ENDS, batches, by_prediction, excess_loss_of, tiny
 from vbmodels.core.fit import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.published.metropolis import SampledExperts, Walk
 from vbmodels.experts.published.walk import WalkPrior
-from vbmodels.experts.simulate import simulate
-from vbmodels.testing.case import Case, Objective, Recovery
+from vbmodels.testing.case import EVERY, Case, Objective, Recovery
 
 
 def model() -> SampledExperts:
@@ -32,18 +32,13 @@ def log_likelihood(q: Walk, batches: Sequence[Rows]) -> float:
 
 
 def excess_loss(seed: int) -> float:
-    """Held-out log-loss above that of the true probabilities, 600 rows fitted."""
-    rng = np.random.default_rng([seed, 7])
-    x, t, truth = simulate(rng, 2100, features=2, n_experts=2, gate_scale=4.0, expert_scale=4.0)
-    keys = np.arange(2100, dtype=np.int64)
-    sampler = SampledExperts(2, WalkPrior("gaussian", 0.1), warmup=3000, draws=200, thin=10)
-    one = Rows.of(x[:600], t[:600], keys[:600])
-    done = fit(sampler, [one], seed=seed, max_iter=sampler.evaluations)
-    new = Rows.of(x[600:], 0.0 * t[600:], keys[600:])
-    p = sampler.posterior(done.q).predict(new).probability
-    found = np.where(t[600:] > 0, p, 1.0 - p)
-    true = np.where(t[600:] > 0, truth.probability[600:], 1.0 - truth.probability[600:])
-    return float(np.mean(np.log(true) - np.log(found)))
+    """See `excess_loss_of`; 600 rows fitted."""
+
+    def fitted(rows: Rows) -> Any:
+        sampler = SampledExperts(2, WalkPrior("gaussian", 0.1), warmup=3000, draws=200, thin=10)
+        return sampler.posterior(fit(sampler, [rows], seed=seed, max_iter=sampler.evaluations).q)
+
+    return excess_loss_of(fitted, seed, 600, 1500)
 
 
 CASE = Case(
@@ -64,4 +59,5 @@ CASE = Case(
     best="It is a chain: what it leaves is the sample, no point that is better than others.",
     objective=Objective(value=log_likelihood, every=29, rtol=1e-9),
     slow=frozenset({"recovery"}),
+    thorough=EVERY,
 )

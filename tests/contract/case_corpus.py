@@ -18,7 +18,7 @@ from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
 from vbmodels.keywords.simulate import simulate_words
 from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery, Sampler
+from vbmodels.testing.case import EVERY, Case, Coordinates, GlobalStep, Recovery, Sampler
 from vbmodels.testing.extremes import Extremes
 
 RATE, CONSTANT_SD, EXPONENT = 0.3, 2.0, 1.0
@@ -183,6 +183,7 @@ def case(name: str, made: Any) -> Case:
         if plain
         else "the share of keywords it reads off the labels is asked in tests/vbmodels/keywords",
         partition_rtol=1e-8,
+        thorough=EVERY if plain else frozenset(),
     )
 
 

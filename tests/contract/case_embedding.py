@@ -135,4 +135,5 @@ CASE = Case(
     rise_rtol=1e-6,
     partition_rtol=1e-8,
     slow=frozenset({"sampler"}),
+    thorough=frozenset({"partition"}),
 )

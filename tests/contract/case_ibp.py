@@ -24,7 +24,7 @@ from tests.contract.ibp_definition import (
     sample,
     tiny,
 )
-from tests.contract.ibp_sampler import first_of_sticks, gibbs_draws, quantities
+from tests.contract.ibp_sampler import gibbs_draws, quantities
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
@@ -38,6 +38,7 @@ from vbmodels.features.search import SearchIBP, best_fit
 from vbmodels.features.simulate import simulate_table
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    EVERY,
     Best,
     Case,
     Coordinates,
@@ -84,7 +85,7 @@ def moments(q: FeatureGlobal, locals_: Sequence[FeatureLocal]) -> tuple[FloatArr
     pairs = zip(q.mean, q.covariance, strict=True)
     w = np.stack([rng.multivariate_normal(m, s, 2000) for m, s in pairs], axis=1)
     z = (rng.random((2000, *nu.shape)) < nu).astype(float)
-    value = quantities(z, w, LEVELS, first_of_sticks)
+    value = quantities(z, w, LEVELS)
     return value.mean(0), value.std(0)
 
 
@@ -285,5 +286,6 @@ CASES = [
         ),
         best=Best(phase=lambda q: q.search.stage, max_iter=600),
         resume_sweeps=16,
+        thorough=EVERY,
     ),
 ]

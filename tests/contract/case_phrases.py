@@ -1,4 +1,4 @@
-"""The rows of phrases: the rate estimated from the labels, and given as a fact."""
+"""The row of phrases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.contract import calibration_phrases
-from tests.contract.phrases_drawn import RATE, cut, drawn, nothing, tables
+from tests.contract.phrases_drawn import cut, drawn, nothing, tables
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
@@ -17,19 +17,6 @@ from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery
 from vbmodels.testing.extremes import Extremes
-
-MEAN_PHRASES = 23.0
-
-
-def estimated() -> Keyphrases:
-    return Keyphrases()
-
-
-def told() -> Keyphrases:
-    """kappa and the rates are facts."""
-    fact = CorpusProbit(0.4, length_exponent=1.0)
-    alone = CorpusProbit(length_exponent=1.0)
-    return Keyphrases(fact, alone, per_document=RATE * MEAN_PHRASES)
 
 
 def batches(seed: int, parts: int) -> list[PhraseBatch]:
@@ -41,21 +28,22 @@ def tiny(seed: int) -> list[PhraseBatch]:
     return cut(drawn(rng, 4, mean_words=4.0, n_complete=1)[0], 2)
 
 
-def coordinates(model: Keyphrases) -> Coordinates:
-    """Those of the phrases' regression; the scorer's are held: they are features."""
+def free(one: CorpusGlobal) -> FloatArray:
+    return np.flatnonzero(CorpusProbit().prior(one)[1] > 0.0)
 
-    def free(one: CorpusGlobal) -> FloatArray:
-        return np.flatnonzero(CorpusProbit().prior(one)[1] > 0.0)
 
-    def to_vector(q: PhraseGlobal) -> FloatArray:
-        return q.phrases.theta[:, free(q.phrases)].ravel()
+def to_vector(q: PhraseGlobal) -> FloatArray:
+    return q.phrases.theta[:, free(q.phrases)].ravel()
 
-    def from_vector(q: PhraseGlobal, vector: FloatArray) -> PhraseGlobal:
-        theta = q.phrases.theta.copy()
-        theta[:, free(q.phrases)] = vector.reshape(len(theta), -1)
-        return replace(q, phrases=replace(q.phrases, theta=theta))
 
-    return Coordinates(to_vector=to_vector, from_vector=from_vector)
+def from_vector(q: PhraseGlobal, vector: FloatArray) -> PhraseGlobal:
+    theta = q.phrases.theta.copy()
+    theta[:, free(q.phrases)] = vector.reshape(len(theta), -1)
+    return replace(q, phrases=replace(q.phrases, theta=theta))
+
+
+COORDINATES = Coordinates(to_vector=to_vector, from_vector=from_vector)
+"""Those of the phrases' regression; the scorer's are held: they are features."""
 
 
 def probabilities(model: Keyphrases, q: PhraseGlobal, batch: PhraseBatch, local: Any) -> FloatArray:
@@ -74,47 +62,38 @@ def recovery_error(seed: int) -> float:
     return float(abs(q.phrases.mean[1] - 0.8))
 
 
-def case(name: str, made: Any) -> Case:
-    plain = made is estimated
-    return Case(
-        name=name,
-        model=made,
-        calibration=calibration_phrases.ITEMS
-        if plain
-        else "the row with the pipeline's defaults answers",
-        batches=batches,
-        tiny=tiny,
-        draws="it keeps no draws: three nodes of the rate are all that it averages over",
-        extremes=Extremes(
-            tables=tables,
-            empty=nothing,
-            plain="it has no compiled loops: NumPy is all",
-            infinite=frozenset(
-                f"{at}{one}.scale"
-                for one in ("scorer", "phrases")
-                for at in ("", "q.", "scorer.q.", "phrases.q.")
-            )
-            | {"scale"},
-        ),
-        agreement=Agreement(
-            published=probabilities,
-            scored=scores,
-            largest=0.25,
-            because="a score integrates the coefficients out, the fit does not, since they have "
-            "the labels of its documents in them already (docs/pipelines/keywords.md)",
-        ),
-        global_step=GlobalStep(coordinates=coordinates(made()), at="fixed_point", tolerance=1e-5),
-        local_step="a partition has no parameters of its own",
-        monte_carlo="it is fitted to its mode, which has no expectation; the objective is that of "
-        "the corpus model, whose row compares it with scipy's",
-        evidence="its objective is a density at the mode, not a bound; the corpus model's is "
-        "compared with quadrature",
-        sampler="the regression of phrases is the corpus model with other units: its row answers",
-        recovery=Recovery(error=recovery_error, tolerance=0.15)
-        if plain
-        else "the row with the pipeline's defaults answers",
-        partition_rtol=1e-8,
-    )
-
-
-CASES = [case("phrases", estimated), case("phrases_told", told)]
+CASE = Case(
+    name="phrases",
+    model=Keyphrases,
+    calibration=calibration_phrases.ITEMS,
+    batches=batches,
+    tiny=tiny,
+    draws="it keeps no draws: three nodes of the rate are all that it averages over",
+    extremes=Extremes(
+        tables=tables,
+        empty=nothing,
+        plain="it has no compiled loops: NumPy is all",
+        infinite=frozenset(
+            f"{at}{one}.scale"
+            for one in ("scorer", "phrases")
+            for at in ("", "q.", "scorer.q.", "phrases.q.")
+        )
+        | {"scale"},
+    ),
+    agreement=Agreement(
+        published=probabilities,
+        scored=scores,
+        largest=0.25,
+        because="a score integrates the coefficients out, the fit does not, since they have "
+        "the labels of its documents in them already (docs/pipelines/keywords.md)",
+    ),
+    global_step=GlobalStep(coordinates=COORDINATES, at="fixed_point", tolerance=1e-5),
+    local_step="a partition has no parameters of its own",
+    monte_carlo="it is fitted to its mode, which has no expectation; the objective is that of "
+    "the corpus model, whose row compares it with scipy's",
+    evidence="its objective is a density at the mode, not a bound; the corpus model's is "
+    "compared with quadrature",
+    sampler="the regression of phrases is the corpus model with other units: its row answers",
+    recovery=Recovery(error=recovery_error, tolerance=0.15),
+    partition_rtol=1e-8,
+)

@@ -15,6 +15,7 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    EVERY,
     Case,
     Coordinates,
     Evidence,
@@ -167,6 +168,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         # SQUAREM divides two small differences: rounding grows more than under plain ascent.
         partition_rtol=1e-8,
         slow=frozenset({"recovery"}),
+        thorough=EVERY,
         recovery=Recovery(error=recovery_error, tolerance=items["recovery"], seeds=(0, 1, 2)),
     )
 

@@ -14,7 +14,7 @@ from tests.vbmodels.variants import reference
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
+from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import local_fdr, q_values
@@ -170,6 +170,7 @@ CASE = Case(
     # SQUAREM divides two small differences: rounding grows more than under plain ascent.
     partition_rtol=1e-8,
     slow=frozenset({"recovery", "stationary"}),
+    thorough=EVERY,
     sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.08, seeds=(0, 1, 2)),
 )

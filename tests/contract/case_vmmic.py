@@ -26,6 +26,7 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, same_bits
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    EVERY,
     Case,
     Coordinates,
     Evidence,
@@ -278,6 +279,7 @@ CASES = [
         recovery=Recovery(
             error=lambda seed: ranking_error(MeanFieldVMMIC(), seed), tolerance=0.1, seeds=(0, 1)
         ),
+        thorough=EVERY,
     ),
     Case(
         name="vmmic_collapsed",
@@ -305,5 +307,6 @@ CASES = [
         objective=Objective(value=objective, every=1, rtol=1e-2),
         sweeps=5,
         resume_sweeps=3,
+        thorough=EVERY,
     ),
 ]

@@ -6,7 +6,8 @@ example, `vbmodels.testing.case` says what each item asks for. Models must be pi
 batches a `State`: they are also fitted on two worker processes of a real Dask cluster.
 
 Run one model alone with ``pytest tests/contract -k <name>``. Put the items that take more
-than a few seconds in ``slow`` and run them with ``-m slow``.
+than a few seconds in ``slow`` and run them with ``-m slow``; those in ``thorough``, and every
+item of a form that is no default (`EVERY`), run with ``-m thorough``.
 """
 
 from __future__ import annotations

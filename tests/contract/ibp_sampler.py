@@ -7,11 +7,11 @@ computed here from the generative model, for draws of (z, weights) from anywhere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.cavi import start
@@ -20,9 +20,6 @@ from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch, feature_batch
 
-Probabilities = Callable[[FloatArray, IntArray], FloatArray]
-"""(psi [..., units], levels) -> P(a column's first category), [..., columns]."""
-
 
 def first_of_sticks(psi: FloatArray, levels: IntArray) -> FloatArray:
     """Stick-breaking: the first category is where the first unit stops."""
@@ -30,21 +27,13 @@ def first_of_sticks(psi: FloatArray, levels: IntArray) -> FloatArray:
     return expit(-psi[..., first])
 
 
-def first_of_softmax(psi: FloatArray, levels: IntArray) -> FloatArray:
-    """Softmax over each column's categories."""
-    cuts = np.cumsum(levels)[:-1]
-    return np.stack([softmax(b, axis=-1)[..., 0] for b in np.split(psi, cuts, axis=-1)], -1)
-
-
-def quantities(
-    z: FloatArray, weights: FloatArray, levels: IntArray, first: Probabilities
-) -> FloatArray:
+def quantities(z: FloatArray, weights: FloatArray, levels: IntArray) -> FloatArray:
     """Return the mean over rows of P(first category) by column, then of products by pair.
 
     z is [..., N, K], weights [..., units, K + 1].
     """
     psi = weights[..., None, :, 0] + z @ np.swapaxes(weights[..., 1:], -1, -2)
-    p = first(psi, levels)
+    p = first_of_sticks(psi, levels)
     pairs = [p[..., i] * p[..., j] for i, j in combinations(range(p.shape[-1]), 2)]
     return np.concatenate([p.mean(-2), np.stack([x.mean(-1) for x in pairs], -1)], -1)
 
@@ -61,7 +50,7 @@ def gibbs_draws(sampler: GibbsIBP, batches: Sequence[FeatureBatch], seed: int) -
             (local,) = reduce.local_states(step.cursor.number)
             z = np.stack([c.z for c in local.chains]).astype(float)
             weights = np.stack([c.weights for c in step.q.chains])
-            found.append(quantities(z, weights, batch.levels, first_of_sticks))
+            found.append(quantities(z, weights, batch.levels))
         if step.converged:
             return np.stack(found, 1)
     raise AssertionError("the sampler did not end")

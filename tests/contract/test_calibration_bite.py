@@ -79,6 +79,7 @@ def test_sharpened_and_blurred_probabilities_are_caught_where_none_may_be(factor
     fails(sharpened(item, factor), "above the mean, slope", 30)
 
 
+@pytest.mark.thorough
 def test_sharpened_probabilities_are_caught_beyond_a_measured_range():
     fails(sharpened(KEYWORDS[0], 1.5), "unlisted words", KEYWORDS[0].few)
 

@@ -23,12 +23,15 @@ def cluster():
         yield connected
 
 
+def marks(case):
+    if is_slow(case, "partition"):
+        return [pytest.mark.slow]
+    return [pytest.mark.thorough] if "partition" in case.thorough else []
+
+
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(c, id=c.name, marks=[pytest.mark.slow] if is_slow(c, "partition") else [])
-        for c in cases()
-    ],
+    [pytest.param(c, id=c.name, marks=marks(c)) for c in cases()],
 )
 def test_2_workers_give_the_bits_of_one_process(case, cluster, tmp_path):
     batches = case.batches(0, 7)

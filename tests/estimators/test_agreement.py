@@ -17,7 +17,6 @@ from vbmodels.core.state import State, from_bytes
 from vbmodels.estimators import (
     KeywordExtractor,
     LatentFeatures,
-    MILGPClassifier,
     MixtureOfExperts,
     MultimodalMIC,
     StackedBagClassifier,
@@ -76,11 +75,11 @@ def test_features(tmp_path):
     assert_allclose(read(found.model_, q, found).mean, found.weight_means_, rtol=1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
         (MultimodalMIC, ("model=vmmic",)),
-        (MILGPClassifier, ("model=gp_probit", "n_inducing=10")),
         (StackedBagClassifier, ("model=auto", "n_inducing=10")),
     ],
 )
@@ -105,6 +104,7 @@ def test_bags(kind, settings, tmp_path):
                     [told[row[1]] for row in rows], atol=1e-6)  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_variants(tmp_path):
     counts, _, case = data.reads()
     columns = data.counts_table(counts, case)
@@ -121,6 +121,7 @@ def test_variants(tmp_path):
     assert (called["pos"].to_pylist(), called["alt"].to_pylist()) == ([8], ["G"])
 
 
+@pytest.mark.thorough
 def test_keywords(tmp_path):
     texts, known, complete = data.documents()
     columns = {"doc_id": [f"d{i}" for i in range(len(texts))], "tokens": texts, "keywords": known,

@@ -38,6 +38,7 @@ def installed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
+@pytest.mark.thorough
 def test_experts_have_the_same_bits(client, installed):
     x, y = data.crossed()
     asked = MixtureOfExperts(2, tau=1.0, restarts=2, n_partitions=5, random_state=0)
@@ -51,7 +52,7 @@ def test_experts_have_the_same_bits(client, installed):
 @pytest.mark.slow
 def test_features_by_an_address_and_by_an_executor(client, installed, tmp_path):
     x, _ = data.categories()
-    asked = LatentFeatures(3, anneal=3, starts=1, tol=1e-4, n_partitions=4, random_state=0)
+    asked = LatentFeatures(3, starts=1, tol=1e-4, n_partitions=4, random_state=0)
     here = asked.fit(x)
     address = client.scheduler.address
     store = tmp_path / "store"

@@ -13,9 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from tests.estimators import data
 from vbmodels.estimators import (
@@ -52,58 +51,6 @@ def test_pipeline_grid_clone_pickle_and_joblib(tmp_path):
     assert not hasattr(clone(fitted), "q_")
 
 
-@pytest.mark.slow
-def test_processes_of_joblib_give_the_same_scores():
-    x, y = data.crossed()
-    here, there = (cross_val_score(clone(EXPERTS), x, y, cv=2, n_jobs=n) for n in (1, 2))
-    assert_array_equal(here, there)
-
-
-def test_more_classes_by_one_against_the_rest():
-    x, _ = data.crossed()
-    y = np.digitize(x[:, 0], [-0.4, 0.4])
-    assert OneVsRestClassifier(clone(EXPERTS)).fit(x, y).score(x, y) > 0.9
-
-
-def test_fitted_attributes():
-    x, y = data.crossed()
-    found = clone(EXPERTS).fit(x, y)
-    assert found.converged_ is True
-    assert found.elbo_ == found.trace_[-1]
-    assert len(found.trace_) <= found.n_iter_
-    assert found.expert_means_.shape == found.gate_sds_.shape == (2, 4)
-    assert (found.expert_sds_ > 0).all()
-
-
-@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, pa.table])
-def test_experts_take_and_give_every_kind_of_table(kind):
-    x, y = data.crossed()
-    given = x if kind is np.asarray else kind({f"x{d}": x[:, d] for d in range(3)})
-    found = clone(EXPERTS).fit(given, y)
-    assert_array_equal(found.predict_proba(given), clone(EXPERTS).fit(x, y).predict_proba(x))
-    shares = found.responsibilities(given)
-    assert isinstance(shares, type(given))
-    assert_allclose(np.asarray(shares).reshape(len(y), -1).sum(1), 1.0)
-
-
-@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, pa.table])
-def test_features_impute_in_the_kind_given(kind):
-    x, has = data.categories()
-    holes = x.astype(object)
-    holes[:20, 0] = None
-    named = {f"c{d}": holes[:, d].tolist() for d in range(5)}
-    given = holes if kind is np.asarray else kind(named)
-    found = clone(FEATURES).fit(given)
-    filled, seen = found.impute(given), found.transform(given)
-    assert isinstance(filled, type(given))
-    assert isinstance(seen, type(given))
-    cells = np.asarray(filled.to_pandas() if kind is pa.table else filled)
-    assert_array_equal(cells[20:], x[20:])
-    assert np.mean(cells[:20, 0] == np.where(has[:20], "yes", "no")) > 0.8
-    chance = np.asarray(seen.to_pandas() if kind is pa.table else seen)[:, 0]
-    assert abs(np.corrcoef(chance, has)[0, 1]) > 0.8
-
-
 def test_features_keep_the_rows_names_and_count_new_categories_as_missing():
     x, _ = data.categories()
     frame = pd.DataFrame(x[:100], index=[f"r{i}" for i in range(100)], columns=list("abcde"))
@@ -117,6 +64,7 @@ def test_features_keep_the_rows_names_and_count_new_categories_as_missing():
     assert chain.fit(frame, frame["a"] == "yes").score(frame, frame["a"] == "yes") > 0.7
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("estimator", BAGS, ids=lambda e: type(e).__name__)
 def test_bags_from_a_list_and_from_a_long_table(estimator):
     x, y = data.bags()
@@ -135,34 +83,7 @@ def test_bags_from_a_list_and_from_a_long_table(estimator):
     assert_array_equal(pickle.loads(pickle.dumps(found)).predict(x), found.predict(x))
 
 
-def test_modalities_in_tuples_and_in_a_table_say_the_same():
-    x, y = data.bags()
-    rng = np.random.default_rng(1)
-    other = [rng.standard_normal((3, 4)) for _ in x]
-    pairs = list(zip(x, other, strict=True))
-    found = MultimodalMIC(random_state=0).fit(pairs, y)
-    rows = [(i, kind, row.tolist()) for i, pair in enumerate(pairs)
-            for kind, bag in zip(("0", "1"), pair, strict=True) for row in bag]  # fmt: skip
-    columns = dict(zip(("bag_id", "modality", "features"), map(list, zip(*rows, strict=True)),
-                       strict=True))  # fmt: skip
-    again = MultimodalMIC(random_state=0).fit(pa.table(columns), y)
-    assert_allclose(again.predict_proba(pa.table(columns)), found.predict_proba(pairs), atol=1e-9)
-    assert [p.shape for p in found.predict_instance_proba(pairs)[0]] == [x[0].shape[:1], (3,)]
-
-
-def test_variants_of_arrays_and_of_tables():
-    counts, ref, case = data.reads()
-    found = VariantTester().fit(counts, ref=ref, case=case)
-    own = found.test()
-    assert own["pos"][own["called"]].tolist() == [7]
-    frame = pd.DataFrame(data.counts_table(counts, case))
-    told = VariantTester().fit(frame).test(frame)
-    assert isinstance(told, pd.DataFrame)
-    assert_allclose(told["prob"], own["prob"], rtol=1e-8)
-    with pytest.raises(NotImplementedError, match="point estimates"):
-        found.to_arviz()
-
-
+@pytest.mark.thorough
 def test_a_control_that_alone_has_the_allele_is_no_gain():
     rng = np.random.default_rng(0)
     counts = np.zeros((60, 12, 4), int)
@@ -174,17 +95,6 @@ def test_a_control_that_alone_has_the_allele_is_no_gain():
     both = VariantTester(two_sided=True).fit(counts, **of).test()
     assert both["pos"][both["called"]].tolist() == [7]
     assert both["alt"][both["called"]].tolist() == ["G"]
-
-
-def test_keywords_of_texts_and_of_tables(words):
-    found, texts, known = words
-    chosen = found.transform(texts, known)
-    assert np.mean([set(k) <= set(c) for k, c in zip(known, chosen, strict=True)]) == 1.0
-    table = pa.table({"tokens": texts, "doc_id": [f"d{i}" for i in range(len(texts))]})
-    told = found.transform(table)
-    assert told.column_names == ["doc_id", "keywords"]
-    assert told["keywords"].to_pylist() == found.transform(texts)
-    assert found.score_words(table)["rank"].to_pylist()[:1] != [None]
 
 
 @pytest.mark.parametrize("inference", ["cavi", pytest.param("mh", marks=pytest.mark.slow)])
@@ -241,6 +151,7 @@ def test_counts_that_contradict_one_another_are_refused():
         VariantTester().fit(np.full((1, 2, 4), 3 * 10**9), ref=[0], case=[True, False])
 
 
+@pytest.mark.thorough
 def test_reference_bases_are_single_letters_or_places():
     counts, ref, case = data.reads()
     letters = np.array(list("ACGTN"))
@@ -312,31 +223,3 @@ def sampled_by(weight):
 def test_what_is_wrong_is_said(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(*data.crossed(rows=40))
-
-
-def test_columns_of_zero_and_one_stay_as_they_are():
-    x, y = data.crossed()
-    hot = OneHotEncoder(sparse_output=False).fit_transform((x > 0).astype(int))
-    found = clone(EXPERTS).fit(hot, y)
-    assert_array_equal(found.centre_, 0.0)
-    assert_array_equal(found.scale_, 1.0)
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, pa.table])
-def test_columns_in_another_order_are_refused(kind):
-    x, y = data.crossed(rows=40)
-    named = {f"x{d}": x[:, d] for d in range(3)}
-    found = clone(EXPERTS).fit(kind(named), y)
-    assert found.feature_names_in_.tolist() == list(named)
-    with pytest.raises(ValueError, match="feature names"):
-        found.predict(kind(dict(reversed(named.items()))))
-
-
-def test_bags_take_their_columns_by_name():
-    x, y = data.bags()
-    table = data.long_table(x, y)
-    found = clone(BAGS[0]).fit(pa.table(table))
-    turned = pa.table(dict(reversed(table.items())))
-    assert_array_equal(found.predict_proba(turned), found.predict_proba(pa.table(table)))
-    with pytest.raises(ValueError, match="columns f1"):
-        found.predict(turned.drop_columns("f1"))

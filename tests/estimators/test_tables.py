@@ -25,7 +25,7 @@ from vbmodels.estimators import (
 )
 
 EXPERTS = MixtureOfExperts(1, tau=1.0, random_state=0)
-FEATURES = LatentFeatures(2, search="starts", starts=1, anneal=3, tol=1e-3, random_state=0)
+FEATURES = LatentFeatures(2, starts=1, tol=1e-3, random_state=0)
 BAGS = MILGPClassifier(n_inducing=10, kernel_params="heuristic", random_state=0)
 
 
@@ -37,28 +37,8 @@ def over_pandas(columns):
     return narwhals.from_native(pd.DataFrame(columns))
 
 
-def over_polars(columns):
-    return narwhals.from_native(polars(columns))
-
-
-KINDS = {
-    "pandas": pd.DataFrame,
-    "Arrow": pa.table,
-    "polars": polars,
-    "narwhals": over_pandas,
-    "narwhals over polars": over_polars,
-}
-
-
-def kinds(*quick):
-    """All kinds of table, of which a few are tried whenever tests run."""
-    return pytest.mark.parametrize(
-        "kind",
-        [
-            pytest.param(make, id=name, marks=() if name in quick else pytest.mark.slow)
-            for name, make in KINDS.items()
-        ],
-    )
+def kinds(*makers):
+    return pytest.mark.parametrize("kind", makers, ids=lambda make: make.__name__)
 
 
 def column(table, name):
@@ -66,7 +46,7 @@ def column(table, name):
     return (found.to_pylist if hasattr(found, "to_pylist") else found.to_list)()
 
 
-@kinds("pandas", "polars", "narwhals")
+@kinds(pd.DataFrame, over_pandas)
 def test_rows_of_numbers(kind):
     x, y = data.crossed(rows=60)
     table = kind({f"x{d}": x[:, d].tolist() for d in range(3)})
@@ -76,7 +56,7 @@ def test_rows_of_numbers(kind):
     assert type(found.responsibilities(table)) is type(table)
 
 
-@kinds("pandas", "polars", "narwhals")
+@kinds(polars, over_pandas)
 def test_rows_of_categories(kind):
     words = data.categories(rows=60)[0].astype(object)
     words[0, 0] = None
@@ -90,7 +70,7 @@ def test_rows_of_categories(kind):
     assert column(filled, "c0") == plain.impute(words)[:, 0].tolist()
 
 
-@kinds("Arrow", "polars")
+@kinds(pa.table, polars)
 @pytest.mark.parametrize("output", ["pandas", "polars", "default"])
 def test_the_kind_of_output_that_is_asked_for(kind, output):
     words = data.categories(rows=60)[0]
@@ -106,7 +86,7 @@ def test_the_kind_of_output_that_is_asked_for(kind, output):
     assert_array_equal(column(seen, found.get_feature_names_out()[0]), plain[:, 0])
 
 
-@kinds("Arrow", "polars")
+@kinds(pa.table, polars)
 def test_documents(kind):
     texts, known, _ = data.documents(count=20)
     plain = KeywordExtractor(keyword_rate=0.3, stop_words=None).fit(texts, known)
@@ -124,7 +104,7 @@ def test_documents(kind):
     assert make_pipeline(asked).set_output(transform="default") is not None
 
 
-@kinds("Arrow", "polars")
+@kinds(pa.table, polars)
 def test_bags_and_counts_by_the_users_names(kind):
     x, y = data.bags()
     long = data.long_table(x, y)

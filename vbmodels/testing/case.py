@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -34,6 +34,7 @@ Item = Literal[
     "rise", "partition", "resume", "stationary", "definition", "truth", "sampler", "recovery",
     "calibration", "extremes", "agreement", "draws",
 ]  # fmt: skip
+EVERY: frozenset[Item] = frozenset(get_args(Item))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +186,8 @@ class Case:
 
     ``undivided`` is the reason why a model takes one partition only, if it does.
     ``calibration`` (item 8) may be of several: a fit, and the sampler of its model.
+    ``thorough`` names the items whose tests get the mark ``thorough``, where the settings of pytest
+    know it: `EVERY` of a form that no fit takes by default.
     ``slow`` names the items whose tests take long and get the mark ``slow``, where the settings of
     pytest know it, or else are skipped; "truth" holds for evidence and sampler, "sampler" for that
     alone.
@@ -213,6 +216,7 @@ class Case:
     seeds: Sequence[int] = (0, 1, 2)
     rise_rtol: float = 1e-9
     partition_rtol: float = 1e-9
+    thorough: frozenset[Item] = frozenset()
     slow: frozenset[Item] = frozenset()
 
     def __post_init__(self) -> None:

@@ -288,11 +288,11 @@ def is_slow(row: Case, item: Item) -> bool:
 
 
 def _marks(metafunc: pytest.Metafunc, row: Case, item: Item) -> list[pytest.MarkDecorator]:
-    """Return the mark ``slow`` where it is due; skip where pytest has not been told of it."""
-    if metafunc.function.__name__ != THOUSAND and not is_slow(row, item):
-        return []
+    """Return the mark ``slow`` or ``thorough``; skip a slow test where pytest does not know it."""
     known = {line.partition(":")[0].strip() for line in metafunc.config.getini("markers")}
-    return [pytest.mark.slow] if "slow" in known else [pytest.mark.skip(reason=UNKNOWN)]
+    if metafunc.function.__name__ == THOUSAND or is_slow(row, item):
+        return [pytest.mark.slow] if "slow" in known else [pytest.mark.skip(reason=UNKNOWN)]
+    return [pytest.mark.thorough] if item in row.thorough and "thorough" in known else []
 
 
 def _forms(row: Case) -> Iterator[tuple[str, Calibration | str]]:

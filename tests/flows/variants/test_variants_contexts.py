@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 import pytest
-
 from flows.variants.contexts import contexts_of
+
 from flows.variants.counts import Loci
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import answer, loci, options, refused, succeed

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from flows.data.runs import open_run
 from flows.variants import detection
@@ -18,7 +19,6 @@ from tests.flows.variants.variant_files import QUICK, options, run, succeed, wri
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import BatchNull
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import TwoGroups
 
 

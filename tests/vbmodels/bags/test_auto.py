@@ -19,9 +19,9 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE as BLOCKS
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_starts import NEAR, at_values, near
+from vbmodels.bags.gp_starts import at_values, near
 from vbmodels.bags.stacking_weights import objective, stacked
-from vbmodels.bags.united import parted, united
+from vbmodels.bags.united import parted
 from vbmodels.core.cavi import start
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.fit import fit, loop_of
@@ -57,13 +57,6 @@ def test_weights_are_the_highest_of_their_objective():
     )
     assert objective(log_p, found) >= -best.fun - 1e-8
     assert_allclose(found.sum(), 1.0)
-
-
-def test_a_member_that_says_nothing_is_outweighed():
-    rng = np.random.default_rng(1)
-    good = np.log(rng.uniform(0.6, 1.0, 200))
-    flat = np.full(200, np.log(0.5))
-    assert stacked(np.column_stack([good, flat, flat - 1.0]))[0] > 0.95
 
 
 def test_instances_are_bitwise_the_witness_alone(data, done):
@@ -107,30 +100,6 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
     same = [float(d) < 1e-11 for d in away]
     assert same == [f == 2 for f in range(FOLDS)]
     assert before.kernel[2] == after.kernel[2]
-
-
-def test_a_fold_chooses_its_kernel_value_by_its_other_bags():
-    """As a fit to these alone does, features held; here some differ from all bags."""
-    data = some_bags(n=40, d=2, seed=6)
-    options = replace(OPTIONS, length_scales=(0.5, 1.0, 2.0), amplitudes=(0.3, 1.0, 3.0, 10.0))
-    q = fit(replace(MODEL, witness=DirectGP(options)), [data], seed=1, max_iter=3000).q
-    witness, open_to = q.witness, near(q.witness)
-    away = witness.evidence.max() - witness.evidence[:, 0]
-    assert open_to.tolist() == np.flatnonzero(away <= NEAR).tolist()
-    chosen = open_to[q.folds.kernel]
-    assert np.any(chosen != witness.kernel[0])
-    alone = MODEL._model(replace(q, phase="folds"))
-    fold = fold_of(data)
-    for f in range(FOLDS):
-        others = data.take(np.flatnonzero(fold != f))
-        start = at_values(witness, open_to, 1)
-        stats = alone.suff_stats(start, others, None)
-
-        def reduce(q, *, others=others, **_):
-            return alone.suff_stats(q, others, None)
-
-        *_, last = alone.steps(reduce, Cursor(start, stats, 0, alone.elbo(start, stats)))
-        assert open_to[last.q.kernel[0]] == chosen[f]
 
 
 def test_what_is_weighed_is_told_without_the_bag(data, done):
@@ -197,19 +166,6 @@ def test_several_modalities_are_united_for_the_witness():
     assert_allclose(one.weights, done.q.weights, rtol=1e-6)
 
 
-def test_united_rows_go_back_to_where_they_came_from():
-    data = some_bags(n=9, d=2, modalities=2, empty=(2,))
-    q = fit(MODEL, [some_bags(n=40, d=2, modalities=2)], seed=1, max_iter=3000).q
-    maps = q.embedding.map.modalities
-    whole = united(maps, data).modalities[0]
-    for k, (m, of) in enumerate(zip(data.modalities, maps, strict=True)):
-        rows = np.column_stack([parted(data, column)[k] for column in whole.features.T])
-        assert_allclose(rows[:, 2 * k : 2 * k + 2], of.scaled(m.features))
-        assert np.all(rows[:, 4 + k] == 1.0)
-        assert np.all(rows[:, 4 + 1 - k] == 0.0)
-        assert_allclose(parted(data, whole.bag.astype(float))[k], m.bag)
-
-
 def seen(batches):
     return tree_sum(MODEL.observe(b) for b in batches)
 
@@ -265,22 +221,6 @@ def test_a_restart_tries_all_kernel_values_where_the_best_has_moved(data, wide):
     assert found.witness.features.n_kernels == features.n_kernels
     assert found.searched == data.n_bags
     assert found.witness.kernel[0] == best
-
-
-def test_neighbours_in_the_grid_are_those_beside_in_length_and_amplitude(wide):
-    around = wide.q.witness.features.around
-    assert around(np.array([0])).tolist() == [0, 1, 5, 6]
-    assert around(np.array([7])).tolist() == [1, 2, 3, 6, 7, 8, 11, 12, 13]
-    assert around(np.array([0, 19])).tolist() == [0, 1, 5, 6, 13, 14, 18, 19]
-
-
-def test_a_restart_tries_all_kernel_values_with_many_more_bags(data, done):
-    few = fit(MODEL, [data.take(np.arange(30))], seed=1, max_iter=3000).q
-    q = MODEL.restart(seen([data]), few, np.random.default_rng(1))
-    assert q.witness.features.n_kernels == 4
-    assert q.searched == data.n_bags
-    other = replace(done.q, phase="stack")
-    assert MODEL.restart(seen([data]), other, np.random.default_rng(1)).embedding.at.size == 0
 
 
 def test_without_the_witness_the_others_are_stacked(data):
@@ -340,21 +280,3 @@ def test_of_many_bags_some_choose_the_kernel_value(data):
     assert one.witness.features.same_values(own.features, own.kernel).tolist() == [0]
     a, b = WITNESS.posterior(one.witness), WITNESS.posterior(own)
     assert_allclose(a.mean, b.mean, atol=5e-3)
-
-
-def test_folds_that_begin_at_all_bags_end_where_others_do():
-    """The Gaussian nearest to a fold's posterior hangs little on where the search begins."""
-    data = some_bags(n=400, d=2, seed=3)
-    found = fit(replace(MODEL, few=150), [data], seed=1, max_iter=3000).q
-    q = replace(found, phase="folds", folds=at_values(found.witness, np.zeros(1, np.int64), FOLDS))
-    model = MODEL._model(q)
-
-    def reduce(q, **_):
-        view = CACHE.view(found.embedding.map.modalities, data, "folds")
-        return model.suff_stats(q, view, None)
-
-    stats = reduce(q.folds)
-    *_, last = model.steps(reduce, Cursor(q.folds, stats, 0, model.elbo(q.folds, stats)))
-    a, b = (WITNESS.posterior(of) for of in (found.folds, last.q))
-    sd = np.sqrt(np.array([np.diag(np.linalg.inv(f @ f.T)) for f in b.factor]))
-    assert np.sqrt(np.mean(((a.mean - b.mean) / sd) ** 2)) < 0.1

@@ -52,45 +52,6 @@ def test_slope_of_the_evidence_is_its_difference(eps):
         assert_allclose((ends[1] - ends[0]) / 2e-4, found.slope[m], rtol=1e-5)
 
 
-def quadrature(of: Gathered, variance: np.ndarray, without: int | None = None):
-    """Posterior of two weights by a grid: log evidence, and mean and variance of each f."""
-    at = np.linspace(-7.0, 7.0, 201)
-    grids = [at * np.sqrt(v) for v in variance]
-    w = np.stack(np.meshgrid(*grids, indexing="ij"), -1).reshape(-1, variance.size)
-    weight = stats.norm.logpdf(w, 0, np.sqrt(variance)).sum(1)
-    f = w @ of.columns.T
-    log_p = stats.norm.logcdf(of.sign * f)
-    if of.eps:
-        log_p = np.log(of.eps + (1 - 2 * of.eps) * np.exp(log_p))
-    log_p[:, [] if without is None else [without]] = 0.0
-    total = weight + log_p.sum(1)
-    cell = np.prod([g[1] - g[0] for g in grids])
-    top = total.max()
-    share = np.exp(total - top)
-    mean = share @ f / share.sum()
-    spread = share @ f**2 / share.sum() - mean**2
-    return top + np.log(share.sum() * cell), mean, spread
-
-
-@pytest.mark.parametrize("eps", [0.0, 0.02])
-def test_close_to_quadrature(eps):
-    """EP is no bound: its evidence, moments and leave-one-out come near the exact ones."""
-    rng = np.random.default_rng(3)
-    columns = np.column_stack([rng.standard_normal(40), np.ones(40)])
-    sign = np.where(columns[:, 0] + 1.2 * rng.standard_normal(40) > 0, 1.0, -1.0)
-    of, variance = Gathered(columns, sign, np.array([0, 1]), 1, eps), np.array([1.5, 2.0])
-    found = settled(of, variance)
-    value, mean, spread = quadrature(of, variance)
-    assert abs(found.value - value) < 0.06
-    gram = columns.T @ (found.tau[:, None] * columns)
-    cov = np.linalg.inv(gram + np.diag(1 / variance))
-    assert_allclose(columns @ (cov @ (columns.T @ found.nu)), mean, atol=0.02)
-    assert_allclose(np.einsum("ni,ij,nj->n", columns, cov, columns), spread, rtol=0.1)
-    for i in (0, 5, 11):
-        without = quadrature(of, variance, without=i)[0]
-        assert abs(found.log_z[i] - (value - without)) < 0.03
-
-
 def test_a_site_matches_the_tilted_moments():
     """One update from no sites: mean and variance of N(f) times the likelihood, by quadrature."""
     mean, variance = np.array([0.3, -1.0]), np.array([2.0, 0.5])
@@ -104,24 +65,6 @@ def test_a_site_matches_the_tilted_moments():
         precision = 1 / variance[i] + new.tau[i]
         assert_allclose((mean[i] / variance[i] + new.nu[i]) / precision, at, rtol=1e-6)
         assert_allclose(1 / precision, share @ f**2 - at**2, rtol=1e-6)
-
-
-def test_one_bag_is_exact():
-    """With one label there is nothing to approximate: P(y) = Phi(0) for a prior around 0."""
-    of = Gathered(np.array([[1.5, 1.0]]), np.array([1.0]), np.array([0, 1]), 1, 0.0)
-    found = settled(of, np.array([0.8, 2.0]))
-    assert_allclose(found.value, np.log(0.5), rtol=1e-10)
-    assert_allclose(found.log_z, np.log(0.5), rtol=1e-10)
-
-
-def test_two_bags_are_nearly_exact():
-    columns = np.array([[1.5, 1.0], [-0.4, 1.0]])
-    of, variance = Gathered(columns, np.array([1.0, -1.0]), np.array([0, 1]), 1, 0.0), [0.8, 2.0]
-    found = settled(of, np.array(variance))
-    both = columns @ np.diag(variance) @ columns.T + np.eye(2)
-    turned = both * np.outer(of.sign, of.sign)
-    exact = np.log(stats.multivariate_normal.cdf([0, 0], [0, 0], turned))
-    assert_allclose(found.value, exact, atol=0.003)
 
 
 def test_the_fixed_point_is_that_of_plain_sequential_ep():

@@ -9,56 +9,21 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from tests.vbmodels.bags.gp_simulate import simulate_gp
-from vbmodels.bags.batch import Instances, bags, split
-from vbmodels.bags.gp_data import BLOCK, MultiLabelBags, Observed, Sample, Spread, blocks_of
+from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
+from vbmodels.bags.batch import Instances, bags
+from vbmodels.bags.gp_data import MultiLabelBags, Observed, Spread
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_features import feature_map
 from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block, evaluate
-from vbmodels.bags.gp_points import sobol_normals
-from vbmodels.bags.gp_predict import negative_bags, predict
-from vbmodels.bags.gp_probit import CollapsedGP
+from vbmodels.bags.gp_likelihood import CACHE, BagTerms, evaluate
+from vbmodels.bags.gp_predict import predict
+from vbmodels.bags.gp_probit import OneSided
 from vbmodels.bags.published.gp_gibbs import GibbsGP
+from vbmodels.bags.published.gp_logistic import LogisticGP
 from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 
-ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)
-
-
-def simulated(seed=0, n_bags=40, **options):
-    return simulate_gp(np.random.default_rng(seed), n_bags, 6, **options)
-
-
-def one_bag(rows, labels, sizes):
-    bag = np.repeat(np.arange(len(sizes)), sizes)
-    return bags([Instances.from_rows(bag, np.asarray(rows, float), len(sizes))], labels)
-
-
 # What is summed before a fit.
-
-
-def test_the_sample_does_not_depend_on_how_the_data_are_cut():
-    rows = np.random.default_rng(0).standard_normal((5000, 3))
-    rows[100] = rows[7]
-    whole = Sample.of(rows, 50, seed=1)
-    cut = (
-        Sample.of(rows[:9], 50, 1) + Sample.of(rows[9:4000], 50, 1) + Sample.of(rows[4000:], 50, 1)
-    )
-    assert_array_equal(whole.rows, cut.rows)
-    assert len(whole.rows) == 50
-    assert not np.array_equal(whole.rows, Sample.of(rows, 50, seed=2).rows)
-
-
-def test_the_sample_is_uniform_over_rows():
-    rows = np.arange(20_000, dtype=float)[:, None]
-    drawn = np.concatenate([Sample.of(rows, 200, seed).rows[:, 0] for seed in range(20)])
-    assert stats.kstest(drawn, "uniform", (0, 20_000)).pvalue > 1e-3
-
-
-def test_equal_rows_are_drawn_once():
-    rows = np.tile([[1.0, -0.0], [1.0, 0.0], [2.0, 5.0]], (30, 1))
-    assert len(Sample.of(rows, 10, 0).rows) == 2
 
 
 def test_spread_of_parts_is_that_of_the_whole_far_from_zero():
@@ -68,20 +33,12 @@ def test_spread_of_parts_is_that_of_the_whole_far_from_zero():
     assert_allclose(total.deviation / 300, rows.var(0), rtol=1e-6)
 
 
-def test_blocks_hold_whole_bags_and_cover_all():
-    sizes = [5, 0, BLOCK + 3, 7, BLOCK - 6, 1, 0]
-    data = one_bag(np.zeros((sum(sizes), 1)), [0] * len(sizes), sizes)
-    cuts = list(blocks_of(data))
-    assert [i for cut in cuts for i in range(cut.start, cut.stop)] == list(range(len(sizes)))
-    assert max(sum(sizes[cut]) for cut in cuts) == BLOCK + 3
-
-
 # Features.
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "linear+rbf"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear+rbf"])
 def test_features_give_the_kernel_back(kernel):
-    data, _ = simulated()
+    data = simulated()
     options = replace(ONE, kernel=kernel, n_inducing=10)
     f = feature_map(options, Observed.of(data, 1000, 0), np.random.default_rng(0))
     rows = data.modalities[0].features
@@ -94,31 +51,6 @@ def test_features_give_the_kernel_back(kernel):
     if f.rbf:
         at_points = f.base(f.points * f.divisor * f.scale + f.mean)[1][0]
         assert at_points.max() < 1e-4
-
-
-def test_wild_scales_do_not_matter():
-    data, _ = simulated()
-    scales = np.array([1e-7, 1.0, 1e9])
-    wild = bags([Instances(data.modalities[0].features * scales + 5 * scales,
-                           data.modalities[0].offsets)], data.label)  # fmt: skip
-    options = replace(ONE, kernel="linear")
-    p, q = (
-        predict(DirectGP(options).posterior(fit(DirectGP(options), [d]).q), d)[0].probability
-        for d in (data, wild)
-    )
-    assert_allclose(p, q, atol=1e-5)
-
-
-def test_text_is_seen_by_its_unit_rows():
-    rows = np.abs(np.random.default_rng(0).standard_normal((40, 6)))
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    rows[3] = 0.0
-    data = one_bag(rows, [0, 1] * 5, [4] * 10)
-    f = feature_map(KernelOptions(), Observed.of(data, 100, 0), np.random.default_rng(0))
-    assert f.linear
-    assert not f.rbf
-    assert f.clip == np.inf
-    assert_allclose(f.weights[0], [2.0] * 6 + [0.5, 2.0])
 
 
 def test_unknown_kernels_and_grids_are_refused():
@@ -136,13 +68,13 @@ def test_unknown_kernels_and_grids_are_refused():
 
 
 def test_gradient_is_the_derivative_and_curvature_that_of_negative_bags():
-    data, _ = simulated()
+    data = simulated()
     f = feature_map(ONE, Observed.of(data, 1000, 0), np.random.default_rng(0))
     rng = np.random.default_rng(1)
     w = rng.standard_normal((1, 1, f.n_columns))
 
     def at(w, d=data, wanted="gradient"):
-        return evaluate(f, w, d, wanted=wanted)
+        return evaluate(f, w, d, wanted=wanted, keep=False)
 
     step = rng.standard_normal(w.shape)
     rise = (at(w + 1e-5 * step).value - at(w - 1e-5 * step).value) / 2e-5
@@ -183,19 +115,10 @@ def test_a_positive_bag_of_thousands_has_a_finite_curvature(form):
     assert_array_equal(terms.slope * terms.root_odds(1)[0], 0.0)
 
 
-def test_bags_without_instances_or_label_say_nothing():
-    t = np.array([[0.3], [-1.0], [0.5]])
-    labels = np.array([[1], [0], [-1], [0]], np.int8)
-    terms = BagTerms.at(t, np.array([0, 0, 2, 3, 3]), labels)
-    assert_array_equal(terms.value[[0, 2, 3]], 0.0)
-    assert_array_equal(terms.slope[2], 0.0)
-    assert_allclose(terms.value[1], stats.norm.logsf(t[:2]).sum())
-
-
 def test_memory_of_columns_changes_no_bit_and_goes_with_the_batch():
-    data, _ = simulated()
+    data = simulated()
     before = len(CACHE.kept)
-    fresh, kept = (fit(DirectGP(ONE), [data]).q for _ in range(2))
+    kept, fresh = (fit(DirectGP(ONE, keep_columns=k), [data]).q for k in (True, False))
     assert same_bits(kept, fresh)
     assert len(CACHE.kept) == before + 1
     del data
@@ -205,17 +128,8 @@ def test_memory_of_columns_changes_no_bit_and_goes_with_the_batch():
 # Fits.
 
 
-def test_direct_fit_and_coordinate_ascent_reach_one_point():
-    data, _ = simulated()
-    direct = fit(DirectGP(ONE, tolerance=1e-12, posterior_form="laplace"), split(data, 3))
-    ascent = fit(CollapsedGP(ONE), split(data, 3), tol=1e-13, max_iter=5000)
-    assert_allclose(direct.trace[-1], ascent.trace[-1], rtol=1e-9)
-    assert_allclose(direct.q.points, ascent.q.points, atol=1e-4)
-    assert direct.iterations < ascent.iterations
-
-
 def test_classes_fitted_together_are_those_fitted_alone():
-    data, _ = simulated()
+    data = simulated()
     other = (np.arange(40) % 4 == 0).astype(np.int8)
     both = MultiLabelBags(data, np.stack([data.label, other], 1))
     options = replace(ONE, length_scales=(0.5, 1.0), amplitudes=(1.0, 3.0), sample=10_000)
@@ -238,22 +152,9 @@ def test_classes_fitted_together_are_those_fitted_alone():
     assert found[1].bag_probability.shape == (40,)
 
 
-def test_evidence_by_curvature_is_near_the_truth():
-    data, _ = simulate_gp(np.random.default_rng(3), 12, 2, n_features=2, offset=-0.5)
-    options = replace(ONE, n_inducing=3)
-    q = fit(DirectGP(options), [data]).q
-    w = sobol_normals(2**15, q.features.n_columns, 0)
-    block = Block.of(data, slice(0, 12), q.features)
-    none = negative_bags(q.features, 0, block, w)
-    with np.errstate(divide="ignore"):
-        each = np.where(data.label[:, None] == 1, np.log(-np.expm1(none)), none).sum(0)
-    exact = np.log(np.mean(np.exp(each - each.max()))) + each.max()
-    assert abs(q.evidence[0, 0] - exact) < 0.5
-
-
 def test_the_gaussian_is_one_wherever_the_search_ended():
     """Where L-BFGS stops depends on rounding; the nearest Gaussian does not."""
-    data, _ = simulated()
+    data = simulated()
     options = KernelOptions(n_inducing=10)
     ends = []
     for tolerance in (1e-4, 1e-6):
@@ -261,3 +162,51 @@ def test_the_gaussian_is_one_wherever_the_search_ended():
         ends.append((int(q.kernel[0]), q.points[q.kernel[0], 0]))
     assert ends[0][0] == ends[1][0]
     assert_allclose(ends[0][1], ends[1][1], atol=1e-3)
+
+
+# Bad inputs.
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("model", [DirectGP(ONE), LogisticGP(), GibbsGP(ONE, draws=9)])
+def test_bags_of_one_label_are_fitted_with_a_warning(model, label):
+    data = simulated()
+    data = bags(data.modalities, np.full(40, label))
+    with pytest.warns(OneSided, match="rest on the prior"):
+        q = fit(model, [data]).q
+    if isinstance(model, DirectGP):
+        found = predict(model.posterior(q), data)[0].bag_probability
+        assert (found > 0.5).all() if label else (found < 0.5).all()
+
+
+def test_two_thousand_negative_instances_far_from_zero():
+    rng = np.random.default_rng(0)
+    rows = np.vstack([rng.normal(0, 1e-3, (2000, 2)), rng.normal(1e4, 1, (3, 2))])
+    data = one_bag(rows, [0, 1], [2000, 3])
+    for model in (DirectGP(ONE), LogisticGP()):
+        assert np.isfinite(fit(model, [data]).trace).all()
+
+
+def test_identical_instances_leave_one_inducing_point():
+    data = one_bag(np.ones((12, 3)), [0, 1, 1], [4, 4, 4])
+    q = fit(DirectGP(ONE), [data]).q
+    assert len(q.features.points) == 1
+    found = predict(DirectGP(ONE).posterior(q), data)[0]
+    assert np.ptp(found.probability) < 1e-12
+
+
+def test_a_class_that_no_bag_has():
+    data = simulated()
+    labels = np.stack([data.label, np.zeros(40, np.int8)], 1)
+    both = MultiLabelBags(data, labels)
+    with pytest.warns(OneSided, match="class 1 has 0 positive"):
+        q = fit(DirectGP(ONE), [both]).q
+    assert predict(DirectGP(ONE).posterior(q), both)[1].bag_probability.max() < 0.5
+
+
+def test_several_modalities_are_refused_and_bag_features_are_used():
+    data = simulated()
+    with pytest.raises(ValueError, match="one modality"):
+        fit(DirectGP(ONE), [bags([*data.modalities, *data.modalities], data.label)])
+    with_own = bags(data.modalities, data.label, np.arange(40.0)[:, None])
+    assert fit(DirectGP(ONE), [with_own]).q.features.mean.size == 4

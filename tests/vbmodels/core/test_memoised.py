@@ -44,8 +44,8 @@ def steps(loop, model, reduce, count, seed=0):
     return list(itertools.islice(loop(model, reduce, begin(loop, model, q, reduce)), count))
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("rounds", [2, 3, 16])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("rounds", [3, 16])
 def test_the_bound_rises_at_every_visit_and_the_loop_knows_it_exactly(seed, rounds):
     model = Toy()
     reduce = Watching(model, batches(seed, 16))
@@ -73,7 +73,7 @@ def test_a_visit_does_its_own_partitions_alone():
     assert all(same_bits(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 7, 16])
+@pytest.mark.parametrize("parts", [1, 7])
 def test_any_partitioning_ends_at_the_same_point(parts):
     model = Toy()
     sweeps = fit(model, batches(1, 1), tol=1e-15, loop=cavi)
@@ -84,24 +84,12 @@ def test_any_partitioning_ends_at_the_same_point(parts):
     assert rounds.trace[-1] == pytest.approx(sweeps.trace[-1], rel=1e-12)
 
 
-def test_rounds_take_fewer_sweeps_than_one_round():
-    ends = {r: fit(Toy(), batches(2, 16), tol=1e-12, loop=Memoised(r)).iterations for r in (1, 16)}
-    assert ends[16] < ends[1]
-
-
 def test_a_model_names_its_loop():
     parts = batches(1, 7)
     done = fit(Toy(loop="memoised"), parts, tol=1e-15)
     assert same_bits(done.q, fit(Toy(), parts, tol=1e-15, loop=Memoised()).q)
     with pytest.raises(ValueError, match=r"out of .*'cavi', 'memoised', 'squarem'.*'newton'"):
         fit(Toy(loop="newton"), parts)
-
-
-def test_no_more_rounds_than_partitions():
-    model = Toy()
-    reduce = InProcess(model, batches(0, 2))
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    assert len(Memoised(8).start(model, q, reduce).kept) == 2
 
 
 def test_statistics_that_are_too_large_are_refused(monkeypatch):

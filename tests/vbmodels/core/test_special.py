@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import log_ndtr
 
 from vbmodels.core import special
 
@@ -56,12 +55,6 @@ def test_inverse_mills_left():
 def test_inverse_mills_right():
     x = np.concatenate([np.linspace(0, 37, 200), [38.5, 100.0, 1e8]])
     assert_allclose(special.inverse_mills(x), exact(mp_mills, x), rtol=5e-13, atol=1e-300)
-
-
-def test_scipy_log_ndtr_is_good_enough_to_be_used_as_it_is():
-    x = np.concatenate([WIDE[WIDE <= 0], np.linspace(0.01, 37, 100)])
-    want = exact(lambda v: mp.log1p(-mp_cdf(-v)) if v > 0 else mp.log(mp_cdf(v)), x)
-    assert_allclose(log_ndtr(x), want, rtol=5e-13)
 
 
 @pytest.mark.parametrize("x", [np.linspace(-8, 8, 201), -np.logspace(0, 8, 60)])

@@ -18,7 +18,6 @@ from vbmodels.core.state import (
     aligned,
     from_bytes,
     leaves,
-    nbytes,
     same_bits,
     to_bytes,
 )
@@ -77,18 +76,11 @@ def test_round_trip_keeps_bits_types_and_structure():
         np.array(3.0),
         np.array([np.nan, -0.0, np.inf]),
         np.float64(0.1),
-        np.int8(-3),
         np.bool_(True),
-        "",
         np.array([], dtype="U3"),
         np.array(["2020-01-01"], dtype="datetime64[D]"),
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-        np.arange(20.0)[::3],
         np.arange(5, dtype=">f8"),
-        True,
-        3,
-        None,
-        (),
         ((), (None, 1.0)),
     ],
     ids=repr,
@@ -105,10 +97,10 @@ def test_equal_states_have_equal_bytes():
     assert to_bytes(outer()) == to_bytes(outer())
 
 
-@pytest.mark.parametrize("change", [{"rate": np.nextafter(0.1, 1)}, {"count": 1}, {"absent": 0.0}])
-def test_same_bits_sees_the_smallest_difference(change):
-    assert not same_bits(outer(), replace(outer(), **change))
+def test_same_bits_sees_the_smallest_difference():
     assert same_bits(outer(), outer())
+    for change in ({"rate": np.nextafter(0.1, 1)}, {"count": 1}, {"absent": 0.0}):
+        assert not same_bits(outer(), replace(outer(), **change))
 
 
 def test_same_bits_takes_nan_for_nan_and_minus_zero_for_another():
@@ -151,25 +143,17 @@ def test_another_type_is_refused_by_name():
         from_bytes(to_bytes(Inner(np.ones(1))), Outer)
 
 
-def test_an_unknown_type_is_refused():
-    data = to_bytes(Inner(np.ones(1)))
-    known = State._registry.pop(f"{__name__}.Inner")
-    try:
-        with pytest.raises(StateError, match="does not know"):
-            from_bytes(data, State)
-    finally:
-        State._registry[f"{__name__}.Inner"] = known
-
-
-def test_another_set_of_fields_is_refused():
-    data = to_bytes(Inner(np.ones(1)))
-    known = State._registry[f"{__name__}.Inner"]
-    State._registry[f"{__name__}.Inner"] = Sums
-    try:
-        with pytest.raises(StateError, match=r"another version.*'note'"):
-            from_bytes(data, State)
-    finally:
-        State._registry[f"{__name__}.Inner"] = known
+@pytest.mark.parametrize(
+    ("known", "said"), [(None, "does not know"), (Sums, r"another version.*'note'")]
+)
+def test_an_unknown_type_and_another_set_of_fields_are_refused(monkeypatch, known, said):
+    data, name = to_bytes(Inner(np.ones(1))), f"{__name__}.Inner"
+    if known is None:
+        monkeypatch.delitem(State._registry, name)
+    else:
+        monkeypatch.setitem(State._registry, name, known)
+    with pytest.raises(StateError, match=said):
+        from_bytes(data, State)
 
 
 def test_objects_are_refused_with_their_place():
@@ -215,11 +199,6 @@ def test_statistics_that_do_not_match_do_not_add(other, error, message):
         Sums(1.0, np.ones(2)) + other
 
 
-def test_a_state_that_is_no_statistic_does_not_add():
-    with pytest.raises(TypeError, match="only Stats add up, got Inner"):
-        Sums(1.0, np.ones(1), (), Inner(np.ones(1))) + Sums(1.0, np.ones(1), (), Inner(np.ones(1)))
-
-
 def test_aligned_copies_only_what_it_must():
     raw = np.frombuffer(b"x" + np.arange(4.0).tobytes(), dtype=np.uint8)[1:].view(np.float64)
     assert not raw.flags.aligned
@@ -229,10 +208,6 @@ def test_aligned_copies_only_what_it_must():
     assert state.xx.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert state.parts[0] is good
     assert state.parts[1].flags.c_contiguous
-
-
-def test_nbytes_counts_arrays_everywhere():
-    assert nbytes(Sums(1.0, np.ones(2), (np.ones(3),), Sums(1.0, np.ones(4)))) == 8 * 9
 
 
 def test_a_stop_while_a_state_is_written_stays_a_stop(monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
@@ -28,30 +27,6 @@ def small(seed=0, rows=60, features=3, sparse=False):
 def slope(function, at, step=1e-5):
     moved = np.eye(at.size) * step
     return np.array([(function(at + d) - function(at - d)) / (2 * step) for d in moved])
-
-
-def log_loss(y, p):
-    return -np.mean(np.where(y == 1, np.log(p), np.log1p(-p)))
-
-
-def held_out(shared_data, name, sparse=False, rows=None):
-    """Return train rows, test rows, test labels; dense columns get mean 0 and sd 1."""
-    parts = []
-    for part in ("train", "test"):
-        table = pq.read_table(shared_data / "experts" / f"{name}_{part}.parquet")
-        columns = [c for c in table.column_names if c not in ("id", "label")]
-        x = np.column_stack([table[c].to_numpy() for c in columns]).astype(float)
-        parts.append((x, table["label"].to_numpy()))
-    (x, y), (new, truth) = parts
-    if rows is not None:
-        x, y = x[:rows], y[:rows]
-    if not sparse:
-        mean, sd = x.mean(0), x.std(0)
-        x, new = (x - mean) / sd, (new - mean) / sd
-    key = np.arange(len(y), dtype=np.int64)
-    new_key = 10**6 + np.arange(len(truth), dtype=np.int64)
-    batch = Rows.of(x, 2.0 * y - 1.0, key, sparse=sparse)
-    return batch, Rows.of(new, 2.0 * truth - 1.0, new_key, sparse=sparse), truth
 
 
 # Rows.
@@ -135,6 +110,7 @@ def test_objective_has_its_gradient(wide):
     assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_bound_is_its_definition_by_monte_carlo():
     """E_q[log p(y, eta, beta) - log q] by draws, densities from scipy.stats."""
     batch, rng = small(rows=25, features=2), np.random.default_rng(4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 
 import numpy as np
@@ -48,49 +47,7 @@ def test_without_rows_it_samples_the_prior(name):
     assert stats.kstest(g[::20].ravel(), "gamma", args=(2.0,)).pvalue > 1e-3
 
 
-def test_without_rows_it_samples_the_gaussian_prior():
-    model = SampledExperts(2, WalkPrior("gaussian", tau=4.0), chains=8, warmup=300, draws=1000)
-    draws = prior_draws(model)
-    assert (np.abs(draws.mean((0, 1, 2))) < [0.03, 0.3]).all()
-    assert_allclose(draws.std((0, 1, 2)), [0.5, np.sqrt(10.0)], rtol=0.07)
-
-
-def test_types_are_densities_and_differ_for_the_third_direction():
-    """Type II pulls by |s|, type I by its direction alone; the circle, by quadrature."""
-    grid = np.arange(60) * 2.0 * np.pi / 60
-    unit = np.column_stack([np.cos(grid), np.sin(grid)])
-    pairs = np.array([[unit[0], b, c] for b in unit for c in unit])
-    found = [WalkPrior(name, kappa=2.0).log_directions(pairs) for name in ("mabn1", "mabn2")]
-    for log_density in found:
-        total = np.exp(log_density).sum()
-        assert_allclose(total * (2.0 * np.pi / 60) ** 2 * 2.0 * np.pi, 1.0, rtol=2e-3)
-    assert np.abs(found[0] - found[1]).max() > 0.5
-
-
-@pytest.mark.slow
-def test_posterior_of_one_expert_is_that_by_quadrature():
-    rng = np.random.default_rng(1)
-    x = rng.standard_normal((12, 1))
-    t = np.where(rng.random(12) < expit(2.0 * x[:, 0] + 0.5), 1.0, -1.0)
-    batch = Rows.of(x, t, np.arange(12, dtype=np.int64))
-    model = SampledExperts(1, chains=4, warmup=400, draws=1000, thin=4)
-    done = fit(model, [batch], seed=2, max_iter=5000)
-    assert model.diagnose(done.q).r_hat.max() < 1.03
-    draws = done.q.draws[:, :, 1, 0].reshape(-1, 2)
-    angle = np.arange(360) * np.pi / 180
-    length = np.linspace(1e-3, 40.0, 2000)
-    u, g = np.meshgrid(angle, length)
-    beta = np.stack([g * np.cos(u), g * np.sin(u)], -1).reshape(-1, 2)
-    log_w = stats.gamma.logpdf(np.linalg.norm(beta, axis=1), 2.0, scale=2.0)
-    log_w += np.log(expit(t * (beta @ batch.dense.T))).sum(1)
-    w = np.exp(log_w - log_w.max())
-    w /= w.sum()
-    exact = w @ beta
-    sd = np.sqrt(w @ beta**2 - exact**2)
-    assert_allclose(draws.mean(0), exact, atol=0.12 * sd.max())
-    assert_allclose(draws.std(0), sd, rtol=0.12)
-
-
+@pytest.mark.thorough
 def test_predictions_of_two_experts_are_those_by_quadrature():
     """K = 2, one feature, Gaussian prior: the mean prediction by importance-weighted draws."""
     rng = np.random.default_rng(3)
@@ -124,32 +81,6 @@ def test_weighted_rows_are_refused():
     batch = Rows.of(x, t, key, np.where(key == 7, 0.6, 1.0))
     with pytest.raises(ValueError, match=r"expected weights 0 or 1, got 0.6 in row 7"):
         fit(SampledExperts(2), [batch])
-
-
-def test_learned_shape_stays_below_its_cap_and_is_common_to_all_chains():
-    x, t, _ = simulate(np.random.default_rng(3), 60, features=2)
-    batch = Rows.of(x, t, np.arange(60, dtype=np.int64))
-    model = SampledExperts(2, learn=True, most_alpha1=20.0, warmup=600, draws=50)
-    q = fit(model, [batch], max_iter=5000).q
-    assert (q.alpha[:, 0] <= 20.0).all()
-    assert not np.allclose(q.alpha, [[2.0, 0.5], [2.0, 0.5]])
-    share = q.accepted[0] / q.accepted[1]
-    assert ((share > 0.05) & (share < 0.9)).all()
-
-
-def test_draws_do_not_depend_on_partitions_and_go_on_after_a_stop():
-    x, t, _ = simulate(np.random.default_rng(4), 80, features=2)
-    keys = np.arange(80, dtype=np.int64)
-    model = SampledExperts(2, WalkPrior("mabn2"), learn=True, warmup=60, draws=20)
-
-    def parts(count):
-        cuts = np.linspace(0, 80, count + 1).astype(int)
-        return [Rows.of(x[a:b], t[a:b], keys[a:b]) for a, b in itertools.pairwise(cuts)]
-
-    one, many = (fit(model, parts(c), max_iter=5000).q for c in (1, 5))
-    assert_allclose(one.draws, many.draws, rtol=1e-8)
-    other = fit(model, parts(1), seed=1, max_iter=5000).q
-    assert np.abs(other.draws - one.draws).max() > 0.1
 
 
 def test_draws_are_brought_to_one_order():

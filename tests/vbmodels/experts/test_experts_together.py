@@ -6,13 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from scipy.stats import chi2_contingency
-from sklearn.linear_model import LogisticRegression
 
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import from_bytes, to_bytes
-from vbmodels.estimators import MixtureOfExperts
 from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.newton import LINES_TAU, Climb, Counted, answered
 from vbmodels.experts.parts import FOLDS, HELD, never_held
@@ -93,22 +91,6 @@ def test_relevance_is_taken_from_parts_that_are_never_held_out():
     assert np.abs(told).max() > 0.01
 
 
-def test_columns_that_tell_nothing_cost_less_than_they_did():
-    """Log loss of a product among twelve columns of noise, with relevance and without."""
-    rng = np.random.default_rng(11)
-    x = rng.uniform(size=(1200, 14))
-    truth = expit(12.0 * x[:, 0] * x[:, 1] - 3.0)
-    t = np.where(rng.random(1200) < truth, 1.0, -1.0)
-    label = (t[:, None] == np.array([-1.0, 1.0])).astype(float)
-    lost = []
-    for classes in (label[:600], np.zeros((600, 2))):
-        seen = Together.of(x[:600], np.ones(600), classes, 200)
-        f = LogisticRegression(C=30.0, max_iter=1000).fit(seen.columns(x[:600]), t[:600])
-        p = f.predict_proba(seen.columns(x[600:]))[:, 1]
-        lost.append(-np.mean(np.log(np.where(t[600:] > 0, p, 1.0 - p))))
-    assert lost[0] < lost[1] - 0.01
-
-
 @pytest.mark.parametrize("x", [np.zeros((50, 2)), np.eye(5)], ids=["alike", "few"])
 def test_nothing_is_seen_together_in_few_rows_or_where_all_are_alike(x):
     assert Together.of(x, np.ones(len(x)), np.ones((len(x), 2)), 200) is None
@@ -185,43 +167,8 @@ def test_weight_is_that_of_rows_held_out():
     assert_array_equal(again.predict(rows).probability, p)
 
 
-def test_it_costs_little_where_lines_tell_all():
-    """Held-out log loss on linear truths, over three tables."""
-    lost = []
-    for seed in range(3):
-        rng = np.random.default_rng([6, seed])
-        x = rng.standard_normal((2500, 3))
-        y = (rng.random(2500) < expit(2.0 * x[:, 0] - x[:, 1])).astype(int)
-        kept = MixtureOfExperts(2, restarts=1, random_state=0).fit(x[:500], y[:500])
-        p = kept.predict_proba(x[500:])[:, 1]
-        without = kept.set_params(gaussian_process=False).fit(x[:500], y[:500])
-        q = without.predict_proba(x[500:])[:, 1]
-        right = y[500:] == 1
-        ratio = np.where(right, q, 1.0 - q) / np.where(right, p, 1.0 - p)
-        lost.append(np.mean(np.log(ratio)))
-    assert np.mean(lost) < 0.005
-
-
 def test_the_additive_part_alone_has_none():
     x, t = together_rows(200, 9)
     alone = fit(AdditiveExperts(1), cut_coded(x, t, joint=True), seed=0, max_iter=5000)
     assert alone.q.processes == ()
     assert alone.q.additive.process == ()
-
-
-def test_a_table_twice_has_the_weight_of_the_table():
-    x, t = together_rows(300, 7)
-    y = (t > 0).astype(int)
-    once = MixtureOfExperts(3, restarts=2, random_state=0).fit(x, y)
-    twice = MixtureOfExperts(3, restarts=2, random_state=0).fit(np.vstack([x, x]), np.tile(y, 2))
-    assert once.q_.additive.weight == twice.q_.additive.weight
-    assert_allclose(once.predict_proba(x), twice.predict_proba(x), atol=2e-3)
-
-
-def test_several_classes_have_processes_of_their_own():
-    rng = np.random.default_rng(8)
-    x = rng.standard_normal((400, 3))
-    y = (x[:, 0] * x[:, 1] > 0).astype(int) + 2 * (x[:, 2] > 0.5)
-    found = MixtureOfExperts(2, restarts=1, random_state=0).fit(x, y)
-    assert any(one.process is not None for one in found.posterior_.parts)
-    assert found.score(x, y) > 0.8

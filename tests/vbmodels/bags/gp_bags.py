@@ -1,0 +1,20 @@
+"""Bags that the tests of the probit GP share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_simulate import simulate_gp
+
+ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)
+
+
+def simulated(seed: int = 0, n_bags: int = 40) -> Bags:
+    return simulate_gp(np.random.default_rng(seed), n_bags, 6)[0]
+
+
+def one_bag(rows, labels, sizes) -> Bags:
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    return bags([Instances.from_rows(bag, np.asarray(rows, float), len(sizes))], labels)
