@@ -13,7 +13,6 @@ from scipy.special import betaln, expit, logsumexp
 from tests.contract import case_batch_null, ends
 from tests.contract.case_batch_null import wrong_calls
 from tests.contract.case_two_groups import cut
-from tests.vbmodels.variants.reference import in_numpy
 from vbmodels.core.fit import fit
 from vbmodels.testing.case import Coordinates, Evidence, Recovery
 from vbmodels.testing.extremes import Extremes
@@ -146,7 +145,7 @@ CASE = replace(
     model=lambda: MODEL,
     batches=batches,
     tiny=tiny,
-    extremes=Extremes(tables=tables, empty=ends.no_counts, plain=lambda: in_numpy(MODEL)),
+    extremes=Extremes(tables=tables, empty=ends.no_counts, plain=case_batch_null.PLAIN),
     global_step=replace(
         case_batch_null.CASE.global_step,
         coordinates=Coordinates(

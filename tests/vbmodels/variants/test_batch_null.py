@@ -11,14 +11,11 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 
 from tests.contract.case_batch_null import brute_force
-from tests.contract.case_two_groups import cut
-from tests.vbmodels.variants.reference import in_numpy
 from vbmodels.core.cavi import start
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.state import leaves
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import units
-from vbmodels.variants.batch_null import TAUS, BatchNull, _vertex, names_of_types
+from vbmodels.variants.batch_null import TAUS, BatchNull, names_of_types
 from vbmodels.variants.hyperparameters import log_normal_maximum, log_normal_step
 from vbmodels.variants.scenarios import SCENARIOS, exchangeable, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
@@ -113,43 +110,6 @@ def test_the_profile_is_the_log_likelihood_at_each_tau():
     assert not MODEL.reweigh(replace(q, looks=0), table)[2].profile.any()
 
 
-def test_a_better_tau_far_off_is_taken_from_the_profile():
-    assert _vertex(np.arange(5.0), -((np.arange(5.0) - 1.75) ** 2), 2) == pytest.approx(1.75)
-    assert _vertex(np.arange(5.0), np.arange(5.0), 4) == 4.0
-
-
-def test_compiled_loops_equal_their_reference():
-    batch = drawn(locations=8)
-    q = at(batch, looks=7)
-    one, other = (m.reweigh(q, m.table(q, units(batch))) for m in (MODEL, in_numpy(MODEL)))
-    assert_allclose(one[0], other[0], rtol=0, atol=1e-6)
-    assert_allclose(one[1], other[1], rtol=0, atol=1e-5)
-    for (name, a), (_, b) in zip(leaves(one[2]), leaves(other[2]), strict=True):
-        assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=name)
-
-
-def test_a_partition_returns_60_numbers_more():
-    batch = drawn(locations=3)
-    q = at(batch)
-    one, other = (
-        sum(np.asarray(v).size for _, v in leaves(m.suff_stats(q, batch, m.table(q, units(batch)))))
-        for m in (TwoGroups(alternatives=MIXTURE), MODEL)
-    )
-    assert other - one == 60
-
-
-def test_seven_partitions_fit_as_one():
-    batch, ends = drawn(locations=42), []
-    for parts in (1, 7):
-        reduce = InProcess(MODEL, cut(batch, parts))
-        q = MODEL.init(reduce.observe(), np.random.default_rng(0))
-        ends.append(list(islice(MODEL.steps(reduce, start(MODEL, q, reduce)), 12))[-1])
-    assert_allclose(ends[1].elbo, ends[0].elbo, rtol=1e-9)
-    for name in ("shift", "tau", "v", "log_m_mean", "a"):
-        one, many = (getattr(end.q, name) for end in ends)
-        assert_allclose(many, one, rtol=1e-6, atol=1e-7, err_msg=name)
-
-
 def test_oxidation_is_found_and_taken_as_the_null():
     batch = simulate_scenario(np.random.default_rng(2), SCENARIOS["null_oxo5"], 150)[0]
     model = MODEL
@@ -166,6 +126,7 @@ def test_oxidation_is_found_and_taken_as_the_null():
     assert (m1 - m0).max() < 8.0
 
 
+@pytest.mark.thorough
 def test_moments_of_both_rates_are_those_of_a_grid():
     batch, model = drawn("af.01_oxo5", 4, depth=1000), BatchNull()
     q = at(batch, model, pi=0.3, tau=0.3, v=0.02)
@@ -187,6 +148,7 @@ def test_moments_of_both_rates_are_those_of_a_grid():
         assert (np.diff(rate.quantiles, axis=1) >= 0.0).all()
 
 
+@pytest.mark.thorough
 def test_a_newton_step_on_log_m_ends_where_em_does():
     log_m = np.log(np.geomspace(2.0, 2e5, 10))
     rng = np.random.default_rng(0)

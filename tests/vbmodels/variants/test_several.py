@@ -45,6 +45,7 @@ def mixed(data):
     return [one for row in zip_longest(*columns) for one in row if one is not None]
 
 
+@pytest.mark.thorough
 def test_each_case_has_the_bits_of_its_own_fit(data, alone):
     model = Several(MODEL, NAMES, tol=1e-7)
     done = fit(model, mixed(data))
