@@ -17,7 +17,6 @@ from vbmodels.variants.read_artefacts import (
     GAP,
     READ,
     Artefacts,
-    aligned,
     draw_genome,
     draw_pairs,
     library,
@@ -118,27 +117,3 @@ def test_reads_that_end_beside_a_deletion_are_aligned_as_they_come():
     counts = shown(genome, reads_of(pairs))
     inside = counts[at : at + DELETED].sum()
     assert 0 < inside < 0.3 * counts[at - 20 : at - 20 + DELETED].sum()
-
-
-@pytest.mark.parametrize("gap_at", [1, GAP - 1, GAP, 50, READ - GAP, READ - GAP + 1])
-def test_alignments_have_as_many_bases_as_the_read(gap_at):
-    place = np.arange(200, 200 + READ)
-    place[gap_at:] += DELETED
-    for clip, strand in ((0, 0), (5, 0), (5, 1)):
-        start, operations = aligned(place, clip, strand)
-        assert sum(n for op, n in operations if op != DELETION) == READ
-        behind = start + sum(n for op, n in operations if op != CLIPPED)
-        assert behind <= place[-1] + 1
-
-
-def test_a_paralog_differs_and_maps_badly():
-    genome, pairs = drawn(Artefacts("", paralog=1.0), depth=100)
-    foreign = [p for p in pairs if p.left.mapping_quality < 60]
-    own = [p for p in pairs if p.left.mapping_quality == 60]
-    assert foreign
-    assert own
-    at, base = np.array(genome.paralog).T
-    counts = shown(genome, reads_of(foreign))
-    assert counts[at, base].sum() > 0.95 * counts[at].sum() > 0
-    rest = shown(genome, reads_of(own))
-    assert rest[at, base].sum() <= 0.01 * rest[at].sum() + 2

@@ -114,9 +114,3 @@ def test_a_case_without_a_partition_stays_where_it_is(data, alone):
     assert last.converged
     assert same_bits(last.q.of[1], alone[1].q)
     assert same_bits(last.q.of[0], q.of[0])
-
-
-@pytest.mark.parametrize("names", [(), ("ann", "ann")])
-def test_names_that_cannot_be_are_refused(names):
-    with pytest.raises(ValueError, match="different names"):
-        Several(MODEL, names)

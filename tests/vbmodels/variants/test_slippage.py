@@ -7,7 +7,6 @@ from numpy.testing import assert_array_equal
 
 from vbmodels.variants.slippage import (
     READ,
-    Indel,
     draw_indels,
     draw_reads,
     draw_reference,
@@ -65,9 +64,3 @@ def test_slips_are_as_frequent_as_their_rates():
     assert spanning > 1000
     expected = spanning * rates[120]  # times the replicate's factor, of sd .3
     assert 0.4 * expected < lost < 2.5 * expected
-
-
-def test_alleles_are_written_with_the_base_before():
-    reference = np.array([0, 1, 2, 2, 3])
-    assert Indel(1, 1, (), 0.1).alleles(reference) == ("CG", "C")
-    assert Indel(1, 0, (2, 3), 0.1).alleles(reference) == ("C", "CGT")

@@ -15,7 +15,6 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves, same_bits
 from vbmodels.features.batch import feature_batch, split_rows
 from vbmodels.features.completion import filling
-from vbmodels.features.completion import members as of_members
 from vbmodels.features.completion.classes import class_counts, moved_classes, no_classes
 from vbmodels.features.completion.filling import filled
 from vbmodels.features.completion.hiding import learning
@@ -72,21 +71,15 @@ def test_members_see_nothing_of_the_cells_that_are_hidden_from_them():
     assert_allclose(a.density + b.density, 1.0)  # two categories: the other one was asked for
 
 
-def test_the_search_goes_as_it_would_alone_and_nothing_learns_without_missing_cells():
-    codes, _ = answers(missing=0.0)
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_the_search_goes_as_it_would_alone_and_nothing_learns_without_missing_cells(missing):
+    codes, _ = answers(missing=missing)
     batch = feature_batch(codes, LEVELS)
     both, alone = fitted([batch]), fitted([batch], model().search)
-    assert both.q.completion is None
-    assert same_bits(both.q.search, alone.q)
-    assert both.trace == alone.trace
-
-
-def test_the_search_goes_as_it_would_alone_beside_members_too():
-    codes, _ = answers()
-    batch = feature_batch(codes, LEVELS)
-    both, alone = fitted([batch]), fitted([batch], model().search)
-    assert both.q.completion is not None
+    assert (both.q.completion is None) == (missing == 0.0)
     assert both.trace[: len(alone.trace)] == alone.trace
+    if not missing:
+        assert same_bits(both.q.search, alone.q)
 
 
 def test_rows_that_learn_and_hidden_cells_do_not_hang_on_partitions():
@@ -129,15 +122,7 @@ def test_few_rows_at_a_time_are_filled_as_all_at_once(monkeypatch):
     assert sorted(np.concatenate([cells for _, cells in pieces])) == list(range(len(rows)))
 
 
-def test_a_large_table_is_learned_from_some_of_its_rows(monkeypatch):
-    monkeypatch.setattr(of_members, "MOST_ROWS", 60)
-    codes, _ = answers()
-    done = fitted([feature_batch(codes, LEVELS)])
-    assert_allclose(done.q.completion.share, 60 / 150)
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    assert 40 < len(local.completion.z) < 85
-
-
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
 def test_continuous_traits_are_filled_better_than_by_the_features(seed):
     codes, truth = answers(seed=seed)
@@ -167,6 +152,7 @@ def test_a_row_without_any_answer_is_filled():
     assert_allclose(cells.sum(1), 1.0)
 
 
+@pytest.mark.thorough
 def test_a_fit_that_is_stopped_before_members_have_learned_is_filled_by_its_features():
     codes, _ = answers(60)
     batch = feature_batch(codes, LEVELS)

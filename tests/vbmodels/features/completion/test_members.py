@@ -17,8 +17,6 @@ from vbmodels.features.completion.classes import (
     LANES,
     SMOOTH,
     class_counts,
-    class_shares,
-    column_shares,
     moved_classes,
     no_classes,
 )
@@ -71,6 +69,7 @@ def test_the_sums_of_traits_are_those_of_the_rows():
     assert_allclose(sums.quadratic[:, 0], expected, rtol=0.1)
 
 
+@pytest.mark.thorough
 def test_loadings_and_their_variances_are_drawn_from_their_conditionals():
     rng = np.random.default_rng(1)
     size, units = 3, 5
@@ -124,22 +123,6 @@ def test_a_lane_moves_as_its_equations_say(lane):
     assert_allclose(moved_classes(found, LEVELS).rows[i:j], rows + prior)
     of_cells = np.repeat(1.0 / LEVELS, LEVELS) if k == FEW else SMOOTH
     assert_allclose(moved_classes(found, LEVELS).cells[i:j], cells + of_cells, atol=1e-12)
-
-
-def test_shares_of_classes_and_of_columns_are_probabilities():
-    codes = table()
-    at = no_classes()
-    for _ in range(20):
-        counts = class_counts(at, codes, LEVELS, row_keys(np.arange(len(codes)), 1))
-        at = moved_classes(counts, LEVELS)
-    edges = np.cumsum(LEVELS)[:-1]
-    for found in class_shares(at, codes, LEVELS):
-        for own in np.split(found, edges, axis=1):
-            assert_allclose(own.sum(1), 1.0)
-    shares = np.split(column_shares(at, LEVELS), edges)
-    for d, own in enumerate(shares):
-        counted = np.bincount(codes[codes[:, d] >= 0, d], minlength=LEVELS[d])
-        assert_allclose(own, (counted + FEW / LEVELS[d]) / (counted.sum() + FEW))
 
 
 def test_the_weights_climb_to_their_optimum():
