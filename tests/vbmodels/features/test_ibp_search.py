@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -34,7 +33,7 @@ from vbmodels.features.search_state import CHAINS, RELABEL, SETTLE
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.sticks import best_sticks
 from vbmodels.features.weights import weight_kl
-from vbmodels.features.yardstick import likelihood_draws, measured
+from vbmodels.features.yardstick import measured
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 FEW = LEVELS[:10]
@@ -157,19 +156,6 @@ def test_a_complement_leaves_the_likelihood_alone(fitted):
         rise -= weight_kl(turned.mean, turned.covariance, BIAS, turned.variance)
         sticks = [best_sticks(-np.sort(-c)[None], at.n_rows, at.alpha)[1][0] for c in (at.on, on)]
         assert_allclose(gains[k], rise + sticks[1] - sticks[0], atol=1e-8)
-
-
-def test_features_of_the_same_label_take_the_same_random_numbers(fitted):
-    _, batch, q, nu, _, _ = fitted
-    order = np.array([3, 0, 4, 1, 2])
-    place = np.concatenate([[0], order + 1])
-    same = replace(q, mean=q.mean[:, place], covariance=0.0 * q.covariance + np.eye(6))
-    plain = replace(q, covariance=0.0 * q.covariance + np.eye(6))
-    assert_allclose(
-        likelihood_draws(same, batch, nu[:, order], 4, order),
-        likelihood_draws(plain, batch, nu, 4),
-        rtol=1e-12,
-    )
 
 
 def walk(model, batches, seed=0, most=500):

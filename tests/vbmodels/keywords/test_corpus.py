@@ -15,7 +15,7 @@ from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.corpus import NODES, CorpusProbit, coefficient_table
-from vbmodels.keywords.corpus_likelihood import keyword_probability, likelihood, listing
+from vbmodels.keywords.corpus_likelihood import keyword_probability, listing
 from vbmodels.keywords.lengths import (
     CountLaw,
     Lengths,
@@ -25,7 +25,6 @@ from vbmodels.keywords.rate import GIVEN, OF_COMPLETE, OF_LABELS, RateSources
 from vbmodels.keywords.simulate import (
     simulate_words,
     split_documents,
-    take_documents,
     typical_coefficients,
 )
 
@@ -108,21 +107,6 @@ def test_gradient_and_information_are_differences(corpus, at_some_point):
         assert_allclose(bend[j], (below - above) / 2e-5, rtol=1e-5, atol=1e-3)
 
 
-def test_fishers_information_is_the_mean_square_of_the_score(corpus, at_some_point):
-    batch, _ = corpus
-    model, q = at_some_point
-    few = take_documents(batch, 40, 50)  # open documents
-    (share,) = model.listings(q, few)
-    slope = q.theta[0, :-2] / q.scale
-    eta = few.x @ slope - q.location @ slope
-    p = np.repeat(np.exp(share.log_delta), few.sizes) * stats.norm.cdf(eta)
-    found = likelihood(few, q.location, q.scale, q.theta[:, :-2], [share], True)[2][0]
-    x = np.column_stack([(few.x - q.location) / q.scale, share.slopes[few.document_of_word]])
-    score = stats.norm.pdf(eta) * np.repeat(np.exp(share.log_delta), few.sizes)
-    j = np.column_stack([score[:, None] * x[:, :-2], -p[:, None] * x[:, -2:]])
-    assert_allclose(found, (j / (p * (1 - p))[:, None]).T @ j, rtol=1e-9, atol=1e-12)
-
-
 def test_the_evidence_by_laplace_is_that_of_quadrature():
     """The density at the mode and the information there, against a sum over a grid of w."""
     for seed in (0, 1):
@@ -137,28 +121,6 @@ def test_the_evidence_by_laplace_is_that_of_quadrature():
         bend = np.linalg.slogdet(np.linalg.inv(model.posterior_covariance(done.q)))[1]
         found = done.trace[-1] + np.log(2.0 * np.pi) - 0.5 * bend
         assert abs(found - exact) < 0.4
-
-
-def test_probabilities_of_few_labels_own_that_the_coefficients_are_open():
-    """Hidden keywords are told with a better log score than by the coefficients' mode alone."""
-    gain = []
-    for seed in range(8):
-        batch, truth = simulate_words(
-            np.random.default_rng([seed, 5]), 40, coefficients=typical_coefficients(24, 0.3),
-            mean_words=12.0,
-        )  # fmt: skip
-        model = CorpusProbit(truth.keyword_rate)
-        q = fit(model, [batch]).q
-        plenty = replace(q, law=replace(q.law, listed=1e9))
-        score = []
-        for at in (q, plenty):
-            r = np.clip(model.probabilities(at, batch, None)[~batch.y], 1e-9, 1 - 1e-9)
-            true = truth.keyword[~batch.y]
-            score.append(np.where(true, np.log(r), np.log1p(-r)).mean())
-        gain.append(score[0] - score[1])
-    assert np.mean(gain) > 0.02
-    assert sum(one > 0.0 for one in gain) >= 7
-    assert_allclose(model.probabilities(q, batch, None), model.predict(q, batch), rtol=1e-12)
 
 
 def test_a_score_of_one_listed_word_is_bayes_rule():

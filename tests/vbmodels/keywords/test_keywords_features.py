@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from vbmodels.core.state import from_bytes, same_bits, to_bytes
 from vbmodels.keywords.batch import DocumentTokens
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
@@ -234,26 +233,3 @@ def test_features_that_the_input_cannot_give_are_constant():
     assert np.isfinite(b.x).all()
     for name in FEATURE_NAMES[10:22]:
         assert np.ptp(column(b, name)) == 0.0, name
-
-
-def test_a_batch_is_a_state_and_knows_its_documents():
-    b = batch(tokens())
-    assert same_bits(from_bytes(to_bytes(b), type(b)), b)
-    assert same_bits(from_bytes(to_bytes(tokens()), DocumentTokens), tokens())
-    assert b.n_documents == 3
-    assert b.n_words == 10
-    assert_array_equal(b.sizes, [5, 4, 1])
-    assert_array_equal(b.n_observed, [3, 2, 0])
-    assert_array_equal(b.document_of_word, [0] * 5 + [1] * 4 + [2])
-
-
-def test_a_partition_without_documents():
-    empty = {
-        name: np.zeros(0, value.dtype)
-        for name, value in vars(tokens()).items()
-        if isinstance(value, np.ndarray)
-    }
-    b = batch(DocumentTokens(**(empty | {"offsets": np.zeros(1, np.int64)})))
-    assert b.x.shape == (0, 33)
-    assert b.n_documents == 0
-    assert list(b.documents()) == []

@@ -11,7 +11,6 @@ from scipy.special import ndtr
 from tests.vbmodels.keywords.keyword_documents import real_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.published.documents import batch_of, fit_document, fit_documents
-from vbmodels.keywords.published.spectrum import spectra
 from vbmodels.keywords.published.vbss import VBSS
 
 FORMS = ["full", "mean_field"]
@@ -118,20 +117,6 @@ def test_leaps_reach_the_same_end_in_far_fewer_sweeps(abstracts, form):
     np.testing.assert_allclose(leaping.bound, plain.bound, atol=1e-9)
     np.testing.assert_allclose(leaping.probability, plain.probability, atol=1e-7)
     assert 4 * np.median(leaping.local.sweeps) < np.median(plain.local.sweeps)
-
-
-def test_spectra_are_the_graph_and_are_kept_with_the_batch(abstracts):
-    y, a, _ = abstracts[1]
-    batch = batch_of([(y, a)])
-    (first,) = spectra(batch, 0.85)
-    (second,) = spectra(batch, 0.85)
-    assert first is second
-    b, _, u, p = dense(y, a)
-    v = first.axes(0, len(y))
-    np.testing.assert_allclose((v * first.values) @ v.T, b, atol=1e-12)
-    np.testing.assert_allclose(first.p_diag, np.diag(p), rtol=1e-10)
-    np.testing.assert_allclose(first.u_diag, np.diag(u), rtol=1e-10)
-    np.testing.assert_allclose(v @ first.labels, np.linalg.solve(b, y), rtol=1e-10)
 
 
 def test_blocks_and_forgetting_change_no_bit(abstracts, monkeypatch):

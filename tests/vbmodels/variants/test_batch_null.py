@@ -16,8 +16,7 @@ from vbmodels.core.in_process import InProcess
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import TAUS, BatchNull, names_of_types
-from vbmodels.variants.hyperparameters import log_normal_maximum, log_normal_step
-from vbmodels.variants.scenarios import SCENARIOS, exchangeable, simulate_scenario
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 MODEL = BatchNull(alternatives=MIXTURE)
@@ -146,40 +145,6 @@ def test_moments_of_both_rates_are_those_of_a_grid():
             assert rate.sd[u] == pytest.approx(np.sqrt(square - mean**2), rel=0.03)
     for rate in found:
         assert (np.diff(rate.quantiles, axis=1) >= 0.0).all()
-
-
-@pytest.mark.thorough
-def test_a_newton_step_on_log_m_ends_where_em_does():
-    log_m = np.log(np.geomspace(2.0, 2e5, 10))
-    rng = np.random.default_rng(0)
-    likelihood = np.exp(-0.5 * ((log_m - rng.normal(8.0, 1.0, (400, 1))) / 1.5) ** 2)
-    ends = []
-    for newton in (False, True):
-        mean, sd = 7.0, 1.0
-        for _ in range(30 if newton else 4000):
-            p = likelihood * np.exp(-0.5 * ((log_m - mean) / sd) ** 2)
-            p /= p.sum(axis=1, keepdims=True)
-            m1, m2, m3, m4 = (p @ log_m**i for i in (1, 2, 3, 4))
-            given = (log_m, 400.0, m1.sum(), m2.sum())
-            if newton:
-                spread = np.array([(m2 - m1**2).sum(), (m3 - m1 * m2).sum(), (m4 - m2**2).sum()])
-                mean, sd = log_normal_step(*given, spread, (mean, sd), 7.6)
-            else:
-                mean, sd = log_normal_maximum(*given, (mean, sd), 7.6)
-        ends.append((mean, sd))
-    assert_allclose(ends[1], ends[0], atol=1e-4)
-
-
-def test_scenarios_break_what_they_say_and_no_more():
-    for name, scenario in SCENARIOS.items():
-        few = replace(scenario, n_variants=min(scenario.n_variants, 3))
-        counts, truth = simulate_scenario(np.random.default_rng(1), few, 30)
-        of_member = scenario.member_replicates or scenario.replicates
-        replicates = scenario.replicates + scenario.members * of_member
-        assert counts.counts.shape == (30, replicates, 4), name
-        assert len(truth.location) == few.n_variants
-    plain = exchangeable(SCENARIOS["null_oxo5"])
-    assert plain == replace(SCENARIOS["null"], meaning=plain.meaning)
 
 
 def test_a_case_without_a_control_has_no_batch():

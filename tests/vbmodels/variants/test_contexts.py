@@ -22,7 +22,6 @@ from vbmodels.variants.contexts import (
     names_of_contexts,
     nested_step,
 )
-from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
@@ -146,16 +145,3 @@ def test_a_posterior_of_other_types_begins_anew():
     known = PLAIN.suff_stats(moved, batch, PLAIN.local_step(moved, batch, None))
     new = MODEL.suff_stats(own, batch, MODEL.local_step(own, batch, None))
     assert MODEL.catch_up(own, own, known, new) is own
-
-
-def test_a_panel_goes_with_contexts():
-    batch = drawn("simpanel", 6, n_variants=1)
-    model = PanelNull(alternatives=MIXTURE, types="trinucleotide")
-    q = model.init(model.observe(batch), np.random.default_rng(0))
-    stats = model.suff_stats(q, batch, model.local_step(q, batch, None))
-    after = model.global_step(q, stats)
-    assert after.member_shift.shape == (6, 12)
-    assert after.of_context.shape == (12, N_CONTEXTS)
-    back = model.from_vector(after, model.to_vector(after))
-    assert_allclose(back.of_context, after.of_context)
-    assert_allclose(back.member_shift, after.member_shift, atol=1e-12)

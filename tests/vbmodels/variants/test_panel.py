@@ -165,20 +165,6 @@ def test_a_large_panel_outweighs_no_control_of_few_reads():
     assert alone(unit(*reads[:1], *reads[2:], depth=depth[1:])) > 6.0
 
 
-def test_members_without_reads_say_nothing():
-    batch = unit(20, 1, 0, 2, depth=4000)
-    more = unit(20, 1, 0, 2, 0, depth=np.array([4000] * 4 + [0]))
-    assert alone(more) == pytest.approx(alone(batch), abs=1e-9)
-
-
-def test_the_order_of_members_is_of_no_matter():
-    batch = drawn(locations=6, members=4, replicates=1)
-    order = np.array([0, 3, 1, 4, 2])
-    turned = Counts(batch.counts[:, order], batch.ref, batch.case[order], member=batch.member)
-    one, other = (log_bf(MODEL, at(b), b) for b in (batch, turned))
-    assert_allclose(other, one, atol=1e-8)
-
-
 @pytest.mark.thorough
 def test_the_spread_between_samples_is_found():
     batch, _ = simulate_scenario(np.random.default_rng(0), SCENARIOS["simpanel"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -86,15 +85,6 @@ def test_errors_in_their_context_and_on_one_strand_are_of_the_case_alone():
     for p, allele in changed:
         before_or_behind = genome.reference[p - 1 if allele == 0 else p + 1]
         assert (genome.reference[p], allele, before_or_behind) in ((1, 0, 1), (2, 3, 2))
-
-
-def test_copies_are_marked_and_share_what_copying_got_wrong():
-    _, pairs = drawn(Artefacts("", duplicates=0.5))
-    copies = np.array([p.duplicate for p in pairs])
-    assert copies.mean() == pytest.approx(0.5, abs=0.1)  # 1 of 1 + (1 to 3, of a half)
-    for one, two in itertools.pairwise(pairs):
-        if two.duplicate:
-            assert (one.left.start, one.right.start) == (two.left.start, two.right.start)
 
 
 def test_clips_leave_the_read_aligned_up_to_a_few_bases_of_the_adapter():

@@ -14,14 +14,11 @@ from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves, same_bits
 from vbmodels.features.batch import feature_batch, split_rows
-from vbmodels.features.completion import filling
-from vbmodels.features.completion.classes import class_counts, moved_classes, no_classes
 from vbmodels.features.completion.filling import filled
 from vbmodels.features.completion.hiding import learning
 from vbmodels.features.completion.members import Members
 from vbmodels.features.completion.searched import CompletedIBP
 from vbmodels.features.forms import apply, completion, make
-from vbmodels.features.gibbs_kernels import row_keys
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.predict import missing_cells
@@ -99,27 +96,6 @@ def test_cells_of_equal_rows_are_equal_wherever_they_stand():
     parts = [filled(done.q.completion, part) for part in split_rows(twice, LEVELS, 3)]
     assert_allclose(np.concatenate(parts), found, rtol=1e-12)
     assert_allclose(found.sum(1), 1.0)
-
-
-def test_few_rows_at_a_time_are_filled_as_all_at_once(monkeypatch):
-    codes, _ = answers(200, missing=0.3)
-    one, batch = model(), feature_batch(codes, LEVELS)
-    q = one.members.init(one.observe(batch).units, LEVELS, np.random.default_rng(0))
-    counts = class_counts(
-        no_classes(), batch.codes, LEVELS, row_keys(np.arange(len(batch.codes)), 1)
-    )
-    q = replace(q, classes=moved_classes(counts, LEVELS))
-    drawn = np.random.default_rng(1).normal(size=(len(q.kept.weights), len(LEVELS), 3))
-    q = replace(q, kept=replace(q.kept, loadings=drawn))
-    whole = filled(q, batch)
-    monkeypatch.setattr(filling, "PIECE", 1)
-    assert_allclose(filled(q, batch), whole, rtol=1e-12)
-    rows, columns = missing_cells(batch)
-    assert np.ptp(whole[columns == 2], axis=0).max() > 0.01
-    place = np.unique(batch.row_of[rows], return_inverse=True)[1]
-    pieces = list(filling.in_pieces(place, int(place.max()) + 1, q))
-    assert len(pieces) > 2
-    assert sorted(np.concatenate([cells for _, cells in pieces])) == list(range(len(rows)))
 
 
 @pytest.mark.thorough
