@@ -192,6 +192,7 @@ class PanelNull(BatchNull):
 
     # Members' and the case's steps are taken side by side and may overshoot together.
     parts: ClassVar[tuple[float, ...]] = (0.4, 0.1)
+
     contamination: float = CONTAMINATION
     matched: bool = False
 

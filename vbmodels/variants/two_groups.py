@@ -146,6 +146,7 @@ class TwoGroups:
 
     # A partition's table is made from the units that this fit samples.
     rebuilds_locals: ClassVar[bool] = True
+
     sense: Literal["gain", "either", "germline"] = "gain"
     alternatives: tuple[tuple[float, float], ...] = (BROAD,)
 
