@@ -126,7 +126,7 @@ def synthetic(data: Path, quick: bool) -> tuple[np.ndarray, np.ndarray, int]:
     codes = np.stack([table[c].to_numpy(zero_copy_only=False) for c in names if c != "id"], 1)
     true = pq.read_table(folder / "SYNTHETIC_nesarc_like52_truth.parquet").slice(0, rows)
     batch = feature_batch(codes.astype(np.int64), np.full(codes.shape[1], 2))
-    model = PolyaGammaIBP(6 if quick else TRUNCATION, learn=False, anneal=0)
+    model = PolyaGammaIBP(6 if quick else TRUNCATION, learn=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = fit(model, [batch], seed=0, tol=1e-6, max_iter=15 if quick else 80)

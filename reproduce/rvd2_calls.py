@@ -38,7 +38,7 @@ def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict:
 
 
 def papers(counts: Counts) -> dict[float, np.ndarray]:
-    """Return the locations that the papers' rule calls, by tau (collapsed, one M)."""
+    """Return the locations that the papers' rule calls, by tau."""
     r, n = totals(counts)
     states = []
     for member in (counts.case, ~counts.case):

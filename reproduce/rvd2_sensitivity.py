@@ -29,8 +29,8 @@ LOCATIONS, VARIANTS, REPLICATES = 400, 14, 6
 METHODS = {
     "two groups": "ours two groups",
     "e-BH": "ours e-BH (strict)",
-    "papers, tau 0": "ours RVD2, collapsed, tau 0",
-    "papers, tau 5e-4": "ours RVD2, collapsed, tau 5e-4",
+    "papers, tau 0": "ours RVD2, tau 0",
+    "papers, tau 5e-4": "ours RVD2, tau 5e-4",
     "Fisher": "rival Fisher's exact test",
 }
 
@@ -123,13 +123,10 @@ def run(data: Path, quick: bool) -> Page:
             "simulated with over-dispersed errors (mean 2e-4, M = 1e4) at the same allele "
             "frequencies and median depths.",
             "Erratum: with M free at every location the model degenerates (true variants are "
-            "explained by a small M), so ours has one M; and the published bound on M is none, "
-            "as its tangent lies above a concave function.",
-            "Low depth: the published fits miss variants that ours find (1 % at 535 reads, 10 % "
-            "at 22). M free at every location does the same on simulated counts, as it explains "
-            "a variant away; real errors may add to it.",
+            "explained by a small M), so ours has a prior on log M (sd .5); and the published "
+            "bound on M is none, as its tangent lies above a concave function.",
             "Approximation: mean field understates the spread of the local rates by sqrt(1 + M / "
-            "n); the collapsed form does not.",
+            "n).",
             "Rival: Fisher's exact test on reads pooled over replicates, with Benjamini-Hochberg "
             "at .05, knows nothing of over-dispersion.",
         ),

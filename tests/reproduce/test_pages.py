@@ -4,12 +4,10 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from reproduce.__main__ import make
-from reproduce.milgp_methods import read
-from reproduce.page import GROUPS, figures_of, mean_se, number
+from reproduce.page import GROUPS
 from reproduce.registry import MODULES, index
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reproduce"
@@ -97,44 +95,3 @@ def test_published_figures_are_those_of_the_text(name, shared_data):
                 assert any(follows(row, other) for other in of_text), line
             else:
                 assert line in words, line
-
-
-def test_spot_values():
-    table = import_module("reproduce.vbss_table_1_5")
-    assert table.published(table.F_MEASURE, "VBSS")["VBSS"][-1] == 0.573
-    assert table.published(table.PRECISION, "YAKE")["YAKE"][1] == 0.914
-    appendix = import_module("reproduce.vbss_table_a_1_2")
-    assert appendix.published(2)["BSS"] == (0.571, 0.624, 0.638, 0.61, 0.552, 0.528)
-    gp = import_module("reproduce.milgp_study")
-    assert gp.published_pairs(gp.BIRDSONG_ROWS)[11].tolist() == [
-        [0.936, 0.932], [-0.158, -0.101], [0.874, 0.875],
-    ]  # fmt: skip
-    assert gp.published_pairs(gp.NEWSGROUP_ROWS)[2, 2, 1] == 0.923
-    ibp = import_module("reproduce.ibp_tables_2_5")
-    assert figures_of(ibp.TABLE_5)[3][:4] == (4.0, 1389.0, 1.0, 1.0)
-    assert ibp.published_pairs()[3, 8] == 1.25
-
-
-def test_what_follows_from_other_published_tables_does():
-    ibp = import_module("reproduce.ibp_tables_2_5")
-    table, wrong = ibp.agreement()
-    assert not wrong
-    assert [row[1] for row in table.rows] == ["45", "90", "6"]
-
-
-def test_cells():
-    assert number(0.1234) == ".123"
-    assert number(-0.5, 2) == "-.50"
-    assert number(12.0, 1) == "12.0"
-    assert number(float("nan")) == mean_se([]) == "–"
-    assert mean_se([0.2, 0.4]) == ".300 (.100)"
-    assert mean_se([0.25]) == ".250"
-
-
-def test_what_the_page_says_of_birdsongs_shares(shared_data):
-    """Published log-likelihoods are .22 to .35 of the entropy of our classes' shares."""
-    gp = import_module("reproduce.milgp_study")
-    share = read(shared_data / "bags", "birdsong").truth.mean(0)
-    entropy = -(share * np.log(share) + (1.0 - share) * np.log1p(-share))
-    ratio = -gp.published_pairs(gp.BIRDSONG_ROWS)[:, 1, 0] / entropy
-    assert (round(ratio.min(), 2), round(ratio.max(), 2)) == (0.22, 0.35)

@@ -10,7 +10,7 @@ from reproduce.vmmic_as_printed import PrintedVMMIC, printed_mean
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
 from vbmodels.core.cavi import start
-from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 
 
@@ -35,10 +35,3 @@ def test_the_mean_of_b_1_9_is_not_that_of_its_factor():
     right = e + stats.norm.pdf(e) * (p / above - (1 - p) / below)
     assert_allclose(printed_mean(e, p), printed, rtol=1e-12)
     assert np.abs(printed - right).max() > 0.1
-
-
-def test_it_ends_by_the_rule_of_the_paper():
-    data, _ = simulate(np.random.default_rng(1), 100)
-    done = fit(PrintedVMMIC(tolerance=1e-2), [data], max_iter=500)
-    assert done.converged
-    assert len(done.trace) < 500

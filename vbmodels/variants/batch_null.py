@@ -237,7 +237,6 @@ class BatchNull(TwoGroups):
     parts: ClassVar[tuple[float, ...]] = ()
     """Shares of a bold step that are tried where it falls, before the careful one."""
 
-    passes: ClassVar[Any] = kernels
     types: Types = "12"
 
     def __post_init__(self) -> None:
@@ -282,7 +281,7 @@ class BatchNull(TwoGroups):
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
         plain = super().table(q, of, n_nodes)
         log_far, slope = np.empty_like(plain.x), np.empty_like(plain.x)
-        self.passes.widen(plain.x, plain.log_case, WIDE, log_far, slope)
+        kernels.widen(plain.x, plain.log_case, WIDE, log_far, slope)
         return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
 
     def resolved(self, q: Any, table: Any) -> Any:
@@ -302,7 +301,7 @@ class BatchNull(TwoGroups):
         under = self.shifted(q, profile)
         n_groups = len(under.shift)
         sums = np.zeros(size_of_sums(n_alt, len(profile), n_groups))
-        self.passes.reweigh(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
+        kernels.reweigh(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
         errors, shift, spread, taus = np.split(
             sums[5 + n_alt :], np.cumsum([3 * N_TYPES, 4 * n_groups, N_TAU])

@@ -192,8 +192,7 @@ class PanelNull(BatchNull):
 
     # Members' and the case's steps are taken side by side and may overshoot together.
     parts: ClassVar[tuple[float, ...]] = (0.4, 0.1)
-    members: ClassVar[Any] = kernels
-    """The loops over members."""
+
     contamination: float = CONTAMINATION
     matched: bool = False
 
@@ -258,11 +257,11 @@ class PanelNull(BatchNull):
         h = np.array([[*ERRORS, betaln(*ERRORS), 0.0]])
         for p in range(count):
             own = _twice(of, of.members == p)
-            one = tabulate(own, q.anchor, N_NODES, self.fill)
+            one = tabulate(own, q.anchor, N_NODES)
             member_x[:, p], log_member[:, p] = one.x, _of_equal_masses(one.x, one.log_case)
             for density, into in ((g, carried), (h, erring)):
                 out = np.empty((len(of), n_m))
-                self.members.carry(one.x, one.log_weight, one.log_case, density, out)
+                kernels.carry(one.x, one.log_weight, one.log_case, density, out)
                 into[:, p] = out
             seen[:, p] = own.depth.any(axis=1)
         others = slice(int(self.matched), None)
@@ -288,7 +287,7 @@ class PanelNull(BatchNull):
         if len(under.eps) == 1:
             return _single(table, float(under.eps[0]))
         log_panel = np.empty_like(table.x)
-        self.members.combine(table.x, table.kind, table.panel, under, log_panel)
+        kernels.combine(table.x, table.kind, table.panel, under, log_panel)
         return replace(table, log_control=log_panel)
 
     def reweigh(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, PanelSums]:
@@ -305,7 +304,7 @@ class PanelNull(BatchNull):
         nodes = np.empty_like(table.x)
         log_m0, log_m1, stats = self._weighed(q, at, TAUS[:0], nodes)
         spread = stats.spread.copy()
-        self.members.add_members(
+        kernels.add_members(
             table.x, table.kind, table.panel, self.under(q, q.tau), nodes, members, spread[:2]
         )
         profile = stats.profile

@@ -121,7 +121,6 @@ def tabulate(
     units: Units,
     anchor: FloatArray,
     n_nodes: int | None = None,
-    fill: Any = kernels.tabulate,
 ) -> Table:
     """Return the table of some units.
 
@@ -134,12 +133,10 @@ def tabulate(
         the quadrature must resolve it.
     n_nodes
         Number of nodes of x; by default `quadrature.N_NODES`.
-    fill
-        The loops over units.
     """
     shape = (len(units), len(M_NODES), n_nodes or quadrature.N_NODES)
     x, log_weight, log_case, log_control = (np.empty(shape) for _ in range(4))
-    fill(
+    kernels.tabulate(
         units.alt_reads, units.depth, units.case, M_NODES, anchor[0, units.kind],
         anchor[1, units.kind], x, log_weight, log_case, log_control,
     )  # fmt: skip

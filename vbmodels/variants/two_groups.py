@@ -39,7 +39,6 @@ from vbmodels.variants.hyperparameters import (
     log_normal_weights,
 )
 from vbmodels.variants.table import M_NODES, Hypotheses, Table, survival_tables, tabulate
-from vbmodels.variants.tables_kernels import tabulate as tabulate_units
 
 CENTRE_M = float(np.log(2000.0))
 # Weak: A within a factor 2.7 of 2; the mean rate within a factor 20 of 5e-4. Without the
@@ -147,9 +146,7 @@ class TwoGroups:
 
     # A partition's table is made from the units that this fit samples.
     rebuilds_locals: ClassVar[bool] = True
-    fill: ClassVar[Any] = staticmethod(tabulate_units)
-    passes: ClassVar[Any] = kernels
-    """The loops over units."""
+
     sense: Literal["gain", "either", "germline"] = "gain"
     alternatives: tuple[tuple[float, float], ...] = (BROAD,)
 
@@ -209,7 +206,7 @@ class TwoGroups:
 
     def table(self, q: Global, of: Units, n_nodes: int | None = None) -> Table:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
-        return tabulate(of, q.anchor, n_nodes, self.fill)
+        return tabulate(of, q.anchor, n_nodes)
 
     def rate_table(self, q: Any, of: Units) -> Table:
         """Return the likelihoods of units that `posterior.rates` reads."""
@@ -246,7 +243,7 @@ class TwoGroups:
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         n_alt = len(self.alternatives)
         sums = np.zeros(5 + n_alt + 3 * N_TYPES)
-        self.passes.reweigh(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
+        kernels.reweigh(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
         stats = Sums(
             bound=float(sums[0] + table.log_binomial.sum()),
             units=float(sums[1]),

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.core.cavi import start
-from vbmodels.core.fit import fit, loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack
 from vbmodels.core.state import leaves
-from vbmodels.features.batch import feature_batch, signs_of, split_rows
+from vbmodels.features.batch import feature_batch, signs_of
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.weights import fit_weights
@@ -24,14 +20,6 @@ LEVELS = np.array([2, 3, 4, 2, 2])
 def table(seed=0, rows=80, missing=0.1):
     rng = np.random.default_rng(seed)
     return simulate_table(rng, rows, LEVELS, np.array([0.5, 0.3]), missing=missing)[0]
-
-
-def sweeps(model, batches, count, seed=0):
-    reduce = InProcess(model, batches)
-    q = model.init(reduce.observe(), np.random.default_rng(seed))
-    return list(
-        itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), count)
-    ), reduce
 
 
 @pytest.mark.filterwarnings("ignore::vbmodels.core.fit.NotConverged")
@@ -76,16 +64,6 @@ def test_units_of_a_column_are_asked_until_it_stops():
 def test_a_code_outside_its_column_is_refused(bad):
     with pytest.raises(ValueError, match="expected a code from -1 to"):
         feature_batch(bad, [2, 3])
-
-
-@pytest.mark.parametrize("each", [False, True])
-def test_the_bound_never_falls_while_hyperparameters_are_learned(each):
-    model = PolyaGammaIBP(3, each=each)
-    steps, _ = sweeps(model, split_rows(table(seed=3), LEVELS, 2), 60)
-    assert len(set(steps[-1].q.variance.tolist()) - {2.0}) == (3 if each else 1)
-    assert steps[-1].q.alpha != 1.0
-    bounds = np.array([s.elbo for s in steps])
-    assert np.all(np.diff(bounds) >= -1e-9 * abs(bounds[-1]))
 
 
 def test_features_that_no_row_has_keep_the_prior_of_their_variance():

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, log_expit
 
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
 from tests.vbmodels.features.gibbs import GibbsIBP
-from vbmodels.core.cavi import start
 from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
-from vbmodels.core.fit import fit, loop_of
-from vbmodels.core.in_process import InProcess
-from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
+from vbmodels.core.fit import fit
+from vbmodels.features.batch import feature_batch
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
-from vbmodels.features.predict import break_probabilities, missing_cells
-from vbmodels.features.simulate import simulate_table
+from vbmodels.features.predict import break_probabilities
 from vbmodels.features.sticks import draw_sticks
 
 
@@ -58,6 +55,7 @@ def test_streams_of_rows_do_not_depend_on_the_cut():
     assert all(not np.any(whole == other) for other in others)
 
 
+@pytest.mark.thorough
 def test_sticks_have_the_exact_posterior():
     """Two sticks: compare with quadrature over p(v) pi^on (1 - pi)^off."""
     on, n, alpha = np.array([6.0, 2.0]), 10.0, 1.4
@@ -77,6 +75,7 @@ def test_sticks_have_the_exact_posterior():
     assert_allclose([*found.mean(0), found.prod(1).mean()], exact, atol=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_missing_cell_has_its_exact_probability(seed):
     """Evidences by enumeration and quadrature give P(missing category | the rest)."""
@@ -107,59 +106,6 @@ def test_a_missing_cell_has_its_exact_probability(seed):
     done = fit(sampler, data, seed=seed, max_iter=10_000)
     (local,) = done.reduce.local_states(done.iterations - 1)
     assert_allclose(local.cells[0] / local.cells[0].sum(), exact, atol=0.04)
-    names, seen = sampler.diagnose(done.q)
-    assert names[0] == "log_likelihood"
-    assert seen.r_hat[0] < 1.05
-
-
-def small() -> tuple[GibbsIBP, list[FeatureBatch]]:
-    levels = np.array([2, 3])
-    codes, _, _ = simulate_table(np.random.default_rng(2), 30, levels, np.array([0.5]), missing=0.2)
-    sampler = GibbsIBP(2, chains=2, warmup=5, draws=13, keep=4)
-    return sampler, split_rows(codes, levels, 2, grouped=False)
-
-
-def test_sums_over_rows_cover_the_planned_draws():
-    sampler, parts = small()
-    done = fit(sampler, parts, seed=1)
-    assert done.converged
-    assert done.iterations == sampler.last + 1
-    locals_ = done.reduce.local_states(sampler.last)
-    for batch, local in zip(done.reduce.batches, locals_, strict=True):
-        assert len(local.cells) == len(missing_cells(batch)[0])
-        assert_allclose(local.cells.sum(1), 2 * 13)
-        assert all(np.all(c.chance <= 13) for c in local.chains)
-
-
-def test_every_kept_draw_and_every_entry_of_the_trace_is_written():
-    sampler, parts = small()
-    reduce = InProcess(sampler, parts)
-    q = sampler.init(reduce.observe(), np.random.default_rng(1))
-    chains, shares = [], []
-    for step in loop_of(sampler)(sampler, reduce, start(sampler, q, reduce)):
-        if step.converged:
-            break
-        rows = reduce.local_states(step.iteration)
-        chains.append(step.q.chains)
-        shares.append([
-            np.concatenate([r.chains[c].z for r in rows]).mean(0) for c in range(2)
-        ])  # fmt: skip
-    assert len(chains) == sampler.last
-    # Thirteen draws in four stretches: the last of each is kept.
-    kept = [chains[sampler.warmup + i] for i in (2, 5, 8, 12)]
-    for c in range(2):
-        assert_array_equal(step.q.kept_weights[c], [draw[c].weights for draw in kept])
-        assert_array_equal(step.q.kept_log_odds[c], [draw[c].log_odds for draw in kept])
-        trace = step.q.trace[c]
-        assert_array_equal(trace[:, 1:3], [(draw[c].alpha, draw[c].variance) for draw in chains])
-        assert np.all(trace[:, 0] < 0)
-    counted = np.array(shares[sampler.warmup :])
-    assert_allclose(step.q.share, counted.mean(0), rtol=1e-12)
-
-
-def test_more_kept_draws_than_draws_are_refused():
-    with pytest.raises(ValueError, match="expected to keep 1 to 4 draws"):
-        GibbsIBP(2, draws=4, keep=5)
 
 
 def test_category_probabilities_add_up():

@@ -9,14 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
-from reproduce.ibp_images import matched_f1, simulate_images
-from vbmodels.core.cavi import start
-from vbmodels.core.fit import fit, loop_of
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
+from vbmodels.core.fit import fit
 from vbmodels.features.batch import split_rows
 from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.published.held import HeldGlobal
 from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP, log_buffet
 from vbmodels.features.published.laplace_gibbs import LaplaceDraw, LaplaceGibbs, laplace
 from vbmodels.features.simulate import simulate_table
@@ -108,35 +103,6 @@ def chain():
     return model, codes, levels
 
 
-def test_a_chain_goes_on_from_any_draw_with_the_same_bits():
-    model, codes, levels = chain()
-    batches = split_rows(codes, levels, 1, grouped=False)
-    reduce = InProcess(model, batches)
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    saved = []
-    for step in loop_of(model)(model, reduce, start(model, q, reduce)):
-        saved.append((to_bytes(step.cursor), to_bytes(reduce.local_states(step.iteration)[0])))
-        if step.converged:
-            break
-    assert isinstance(step.q, HeldGlobal)
-    for cursor_bytes, local_bytes in saved[:-1]:
-        again = InProcess(model, batches)
-        cursor = from_bytes(cursor_bytes, type(step.cursor))
-        again.restore(cursor.number, [from_bytes(local_bytes, State)])
-        last = next(s for s in loop_of(model)(model, again, cursor) if s.converged)
-        assert same_bits(last.cursor, step.cursor)
-
-
-def test_shares_of_draws_are_probabilities_and_features_are_bounded():
-    model, codes, levels = chain()
-    done = fit(model, split_rows(codes, levels, 1, grouped=False), max_iter=20)
-    assert done.converged
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    assert local.nu.shape == (25, len(done.q.inner.tau))
-    assert 1 <= local.nu.shape[1] <= 3
-    assert set(np.round(local.nu * 3, 9).ravel()) <= {0.0, 1.0, 2.0, 3.0}
-
-
 def one_of_a_kind():
     """Twelve rows that agree in thirty columns, but for row 7 that differs in all of them."""
     codes, z = np.zeros((12, 30), dtype=np.int64), np.zeros((12, 1), dtype=bool)
@@ -160,6 +126,7 @@ def test_features_of_one_row_alone_keep_their_numbers():
     assert sizes == {1, 2}
 
 
+@pytest.mark.thorough
 def test_a_row_that_is_one_of_a_kind_has_its_feature_in_nearly_every_draw():
     codes, _, draw = one_of_a_kind()
     model = LaplaceIBP(PolyaGammaIBP(4, alpha=0.5), warmup=0, draws=12)
@@ -173,41 +140,7 @@ def test_a_row_that_is_one_of_a_kind_has_its_feature_in_nearly_every_draw():
     assert_array_equal(np.delete(local.times[:, place], 7), 0.0)
 
 
-def test_probabilities_count_every_draw_after_the_warmup():
-    model, codes, levels = chain()
-    reduce = InProcess(model, split_rows(codes, levels, 1, grouped=False))
-    q = model.init(reduce.observe(), np.random.default_rng(3))
-    draws = []
-    for step in loop_of(model)(model, reduce, start(model, q, reduce)):
-        (local,) = reduce.local_states(step.iteration)
-        if isinstance(step.q, HeldGlobal):
-            break
-        draws.append(local.draw)
-        assert np.all(step.q.trace[: step.iteration, 1] < 0)
-    assert len(draws) == model.last
-    names = draws[-1].names
-    times = np.zeros((len(codes), len(names)))
-    for draw in draws[model.warmup :]:
-        for k, name in enumerate(names):
-            times[:, k] += draw.z[:, draw.names == name].sum(1)
-    assert times.max() == model.draws
-    assert_allclose(local.nu * model.draws, times)
-
-
 def test_several_partitions_are_refused():
     model, codes, levels = chain()
     with pytest.raises(ValueError, match="takes one partition, got 2"):
         fit(model, split_rows(codes, levels, 2, grouped=False))
-
-
-@pytest.mark.slow
-def test_images_show_their_features():
-    codes, z = simulate_images(np.random.default_rng(0), n_rows=50)
-    sampler, rng = LaplaceGibbs(codes, np.full(36, 2)), np.random.default_rng(0)
-    first = at = sampler.start(rng)
-    for _ in range(12):
-        at = sampler.iterate(at, rng)
-    used = at.z.mean(0) > 0.05
-    assert matched_f1(at.z[:, used][:, :10], z) > 0.5
-    assert at.log_evidence > first.log_evidence + 10
-    assert len(set(at.names.tolist())) == at.z.shape[1]

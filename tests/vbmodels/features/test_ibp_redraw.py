@@ -11,10 +11,8 @@ from numpy.testing import assert_array_equal
 from vbmodels.core.cavi import evaluated, start
 from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import feature_batch
-from vbmodels.features.candidates import with_labels
-from vbmodels.features.chain_steps import chain_from
-from vbmodels.features.moves import EXTRA, MOST_WIDER, most_wider, redraw
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
+from vbmodels.features.redrawing import EXTRA, MOST_WIDER, most_wider, redraw
 from vbmodels.features.search import SearchIBP
 from vbmodels.features.search_state import REDRAW, REFIT, TIDY, Lane, SearchLocal
 from vbmodels.features.simulate import simulate_table
@@ -60,24 +58,6 @@ def proposed(searched, lane, nu, extra):
         number, q = number + 1, model.global_step(at.q, at.stats)
     (local,) = reduce.local_states(number)
     return at, q, local.lanes
-
-
-def test_a_chain_from_a_fit_starts_at_its_means_beside_free_features(searched):
-    _, batch, _, _, z = searched
-    lane, _ = fitted(batch, np.clip(z, 0.02, 0.98), 5)
-    chain = chain_from(lane.q, 2, np.random.default_rng(0))
-    assert_array_equal(chain.weights[:, :4], lane.q.mean)
-    assert chain.weights.shape == (batch.n_units, 6)
-    assert chain.v.shape == (5,)
-    assert np.all((chain.v > 0.0) & (chain.v < 1.0))
-
-
-def test_features_that_join_take_labels_that_are_free(searched):
-    _, batch, _, _, z = searched
-    lane, _ = fitted(batch, np.clip(z, 0.02, 0.98), 1)
-    assert_array_equal(
-        with_labels(replace(lane, labels=np.array([4, 0, 2])), 3), [4, 0, 2, 1, 3, 5]
-    )
 
 
 def test_redrawn_rows_leave_a_worse_optimum(searched):

@@ -7,23 +7,18 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 
-from vbmodels.core.cavi import begin
-from vbmodels.core.fit import fit, loop_of
-from vbmodels.core.in_process import InProcess
+from tests.vbmodels.features.resuming import stages_resumed
+from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack
-from vbmodels.core.protocol import Cursor
-from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 from vbmodels.features import moves
 from vbmodels.features.batch import feature_batch, split_rows
 from vbmodels.features.forms import make, rows_of
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.residue import (
-    ELSEWHERE,
     FAR,
     HERE,
     directions_of,
-    heavier_sides,
     residual_moments,
     residuals,
     starts_along,
@@ -109,15 +104,6 @@ def test_chance_alone_has_no_direction():
     assert len(directions_of(pack(r.T @ r), 20_000.0)) == 2 * len(FAR)
 
 
-def test_starts_are_on_the_side_where_more_rows_lie_far_out():
-    low = np.repeat(ELSEWHERE, 2)
-    rows = np.array([300.0, 310.0, 40.0, 9.0, 200.0, 80.0, 3.0, 4.0, 9.0, 4.0, 6.0, 3.0])
-    on = HERE * rows + 1000.0 * np.resize(low, 12)
-    # The second direction has no row that lies far, the third a few.
-    assert heavier_sides(on, 1000.0) == [0, 2, 5, 8, 10]
-    assert heavier_sides(1000.0 * low, 1000.0) == []
-
-
 @pytest.mark.slow
 def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
     codes, z = drawn()
@@ -149,30 +135,17 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
 
 @pytest.mark.slow
 def test_a_fit_resumed_amid_the_look_at_residuals_gives_the_same_bits(monkeypatch):
-    """From the bytes of its step, states of the rows too, before the moments and at each trial."""
     monkeypatch.setattr(moves, "LEAST_ROWS", 2000)
     batches = split_rows(drawn(rows=3000, rare=0.05)[0], LEVELS, 3, grouped=False)
+    looked = []
 
-    def model():
-        return make(FeatureOptions(n_features=4, search_rows=300))
+    def stage(q):
+        here = q.search.stage if q.search.stage in (RESIDUE, RARE) else None
+        looked.append(here is not None)
+        return here
 
-    one = model()
-    loop, reduce = loop_of(one), InProcess(one, batches)
-    q = one.init(reduce.observe(), np.random.default_rng(2))
-    kept, cursors = [], []
-    for step in loop(one, reduce, begin(loop, one, q, reduce)):
-        q = step.cursor.q.search
-        if q.stage in (RESIDUE, RARE):
-            states = [to_bytes(x) for x in reduce.local_states(step.cursor.number)]
-            kept.append((len(cursors), q.stage, to_bytes(step.cursor), states))
-        cursors.append(step.cursor)
-        if q.stage == SETTLE and kept:
-            break
-    assert {stage for _, stage, _, _ in kept} == {RESIDUE, RARE}
-    for at, _, cursor, states in kept:
-        again = InProcess(model(), batches)
-        begun = from_bytes(cursor, Cursor)
-        again.restore(begun.number, [from_bytes(x, State) for x in states])
-        rest = loop(again.model, again, begun)
-        for step, expected in zip(rest, cursors[at:], strict=False):
-            assert same_bits(step.cursor, expected)
+    found = stages_resumed(
+        make(FeatureOptions(n_features=4, search_rows=300)), batches, 2, stage,
+        lambda q: q.search.stage == SETTLE and any(looked),
+    )  # fmt: skip
+    assert found == {RESIDUE, RARE}

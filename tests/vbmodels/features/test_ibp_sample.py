@@ -7,18 +7,16 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
 
-from vbmodels.core.cavi import evaluated, start
+from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.fit import NotConverged, fit
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.protocol import Cursor
-from vbmodels.core.state import from_bytes, same_bits, to_bytes
-from vbmodels.estimators import LatentFeatures
+from vbmodels.core.state import same_bits
 from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit, sample_of, share_of
-from vbmodels.features.search_state import CHAINS, SETTLE, TIDY, WIDEN, SearchLocal
+from vbmodels.features.sample import sample_of, share_of
+from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit
+from vbmodels.features.search_state import CHAINS, SETTLE, TIDY, WIDEN
 from vbmodels.features.simulate import simulate_table
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
@@ -33,11 +31,6 @@ def drawn():
 
 def model(rows=SEARCHED):
     return SearchIBP(PolyaGammaIBP(4), rows=rows)
-
-
-def test_all_rows_are_searched_where_a_sample_would_save_little():
-    assert share_of(100, 200.0) == 1.0
-    assert share_of(100, 201.0) == pytest.approx(100 / 201)
 
 
 @pytest.mark.parametrize("grouped", [True, False])
@@ -60,6 +53,7 @@ def test_no_cut_changes_which_rows_are_in_the_sample(drawn, grouped):
     assert not np.array_equal(np.sort(other), found[0])
 
 
+@pytest.mark.thorough
 def test_what_a_sample_shows_is_fitted_to_all_rows(drawn):
     codes, z = drawn
     settings = FeatureOptions(n_features=4, search_rows=SEARCHED)
@@ -115,33 +109,17 @@ def test_a_search_that_ends_in_its_sample_gives_every_row_its_features(drawn):
         assert np.isfinite(found).all()
 
 
+@pytest.mark.thorough
 def test_a_search_by_a_sample_goes_on_with_the_same_bits(drawn):
     codes, _ = drawn
-    batches, one = split_rows(codes[:500], LEVELS, 2), model(150)
-    reduce, stored = InProcess(one, batches), {}
-    at = start(one, one.init(reduce.observe(), np.random.default_rng(2)), reduce)
-    while at.q.stage != SETTLE or at.q.step < 3:
-        q = one.global_step(at.q, at.stats)
-        at = evaluated(one, reduce, q, at.number + 1, at.number)
-        where = (at.q.stage, at.q.widened)
-        if where not in stored and at.q.stage != CHAINS:
-            states = [to_bytes(s) for s in reduce.local_states(at.number)]
-            stored[where] = (to_bytes(at), states)
-        assert at.number < 800
-    assert {(WIDEN, True), (TIDY, False), (TIDY, True), (SETTLE, True)} <= set(stored)
-    for cursor, states in stored.values():
-        other, again = from_bytes(cursor, Cursor), InProcess(one, batches)
-        again.restore(other.number, [from_bytes(s, SearchLocal) for s in states])
-        while other.number < at.number:
-            q = one.global_step(other.q, other.stats)
-            other = evaluated(one, again, q, other.number + 1, other.number)
-        assert same_bits(other, at)
+    found = stages_resumed(
+        model(150), split_rows(codes[:500], LEVELS, 2), 2,
+        lambda q: None if q.stage == CHAINS else (q.stage, q.widened),
+        lambda q: q.stage == SETTLE and q.step >= 3,
+    )  # fmt: skip
+    assert {(WIDEN, True), (TIDY, False), (TIDY, True), (SETTLE, True)} <= found
 
 
 def test_none_searches_all_rows():
-    """It was the default once, and stands in the records of those runs."""
     assert share_of(FeatureOptions(search_rows=None).search_rows, 1e6) == 1.0
     assert share_of(FeatureOptions().search_rows, 1e6) == 0.01
-    assert np.isfinite(
-        LatentFeatures(2, search_rows=None, random_state=0).fit(np.eye(40, 5, dtype=int)).elbo_
-    )

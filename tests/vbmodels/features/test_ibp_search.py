@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.cavi import evaluated, start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.state import from_bytes, same_bits, to_bytes
 from vbmodels.features.batch import feature_batch, split_rows
-from vbmodels.features.candidates import held_of, plain_edit
 from vbmodels.features.moves import LEAST_GAIN
-from vbmodels.features.passes import following
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP, second_moments
 from vbmodels.features.proposals import (
-    PATTERNS,
     birth_scores,
     correlations,
     delete_scores,
@@ -31,13 +27,13 @@ from vbmodels.features.proposals import (
     with_born,
 )
 from vbmodels.features.row_moments import mean_omega, tilt_of
-from vbmodels.features.screens import edited, entropy_of, pattern_sum, screen_sums
+from vbmodels.features.screens import entropy_of, pattern_sum, screen_sums
 from vbmodels.features.search import SearchIBP, best_fit
-from vbmodels.features.search_state import CHAINS, RELABEL, SETTLE, START, Lane, LaneStats
+from vbmodels.features.search_state import CHAINS, RELABEL, SETTLE
 from vbmodels.features.simulate import simulate_table
-from vbmodels.features.sticks import best_sticks, fit_sticks, stick_bound
+from vbmodels.features.sticks import best_sticks
 from vbmodels.features.weights import weight_kl
-from vbmodels.features.yardstick import likelihood_draws, measured
+from vbmodels.features.yardstick import measured
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 FEW = LEVELS[:10]
@@ -125,15 +121,6 @@ def test_new_bits_are_screened_as_the_rows_would_say(fitted):
         assert_allclose(relabelled(at, pairs, i, j, (s, t)).value(), there, rtol=1e-10)
 
 
-def test_the_twenty_ways_are_all_that_differ_by_more_than_a_complement():
-    columns = {tuple(int(s >> b & 1) for b in range(3)) for s in range(1, 8)}
-    assert len(columns) == 7
-    found = {frozenset(map(int, pair)) for pair in PATTERNS}
-    assert found == {frozenset(p) for p in product(range(1, 8), repeat=2) if len({*p}) == 2} - {
-        frozenset((5, 6))
-    }
-
-
 def test_a_birth_is_screened_as_the_rows_would_say(fitted):
     _, batch, q, nu, at, waits = fitted
     screen = screen_sums(q, batch, nu, (waits,))
@@ -171,43 +158,6 @@ def test_a_complement_leaves_the_likelihood_alone(fitted):
         assert_allclose(gains[k], rise + sticks[1] - sticks[0], atol=1e-8)
 
 
-def test_sticks_from_the_shares_come_to_the_same_bound():
-    on = np.array([[90.0, 60.0, 20.0, 0.3], [50.0, 50.0, 49.0, 1.0]])
-    tau, values = best_sticks(on, 200.0, 1.3, rounds=2000)
-    for counts, own, value in zip(on, tau, values, strict=True):
-        cold = np.stack([np.full(4, 1.3), np.ones(4)], axis=1)
-        other, _ = fit_sticks(counts, 200.0, 1.3, cold, learn_alpha=False, rounds=5000)
-        assert_allclose(value, stick_bound(counts, 200.0, 1.3, other, learn_alpha=False), atol=1e-4)
-        assert_allclose(own, other, rtol=1e-2)
-    assert np.all(values - best_sticks(on, 200.0, 1.3)[1] < 1.0)
-
-
-def test_edits_make_the_nu_that_they_say():
-    nu = np.random.default_rng(0).uniform(0.1, 0.9, (6, 3))
-    other = np.random.default_rng(1).uniform(0.1, 0.9, (6, 2))
-    turned = replace(
-        plain_edit(0, np.array([2, 0])), flipped=np.array([True, False]), born=np.array([0, 1])
-    )
-    expected = np.column_stack([1.0 - nu[:, 2], nu[:, 0], other[:, 1]])
-    assert_allclose(edited(turned, (nu,), (other,)), expected)
-    pair = replace(plain_edit(0, np.arange(3)), pair=np.array([0, 2]), patterns=np.array([6, 3]))
-    either = nu[:, 0] + nu[:, 2] - 2.0 * nu[:, 0] * nu[:, 2]
-    assert_allclose(edited(pair, (nu,), ()), np.column_stack([nu[:, :2], either]))
-
-
-def test_features_of_the_same_label_take_the_same_random_numbers(fitted):
-    _, batch, q, nu, _, _ = fitted
-    order = np.array([3, 0, 4, 1, 2])
-    place = np.concatenate([[0], order + 1])
-    same = replace(q, mean=q.mean[:, place], covariance=0.0 * q.covariance + np.eye(6))
-    plain = replace(q, covariance=0.0 * q.covariance + np.eye(6))
-    assert_allclose(
-        likelihood_draws(same, batch, nu[:, order], 4, order),
-        likelihood_draws(plain, batch, nu, 4),
-        rtol=1e-12,
-    )
-
-
 def walk(model, batches, seed=0, most=500):
     """Yield the cursors of a search until its last stage."""
     reduce = InProcess(model, batches)
@@ -219,6 +169,7 @@ def walk(model, batches, seed=0, most=500):
     yield at, reduce
 
 
+@pytest.mark.thorough
 def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     codes, z = table(0, rows=120)
     model = SearchIBP(PolyaGammaIBP(8))
@@ -254,39 +205,12 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     assert np.all(np.maximum(right, 1.0 - right).max(1) > 0.9)
 
 
-@pytest.mark.slow  # the contract's row has two cuts
-def test_no_cut_of_the_rows_changes_the_answer():
-    codes, _ = table(1, rows=60, levels=FEW)
-    codes = np.concatenate([codes, codes[:10]])
-    model, found = SearchIBP(PolyaGammaIBP(5), draws=8), []
-    for parts in (1, 3, 7):
-        found.append(list(walk(model, split_rows(codes, FEW, parts)))[-1][0])
-    for other in found[1:]:
-        assert other.number == found[0].number
-        assert_allclose(other.elbo, found[0].elbo, rtol=1e-9)
-        assert_allclose(best_fit(other.q).mean, best_fit(found[0].q).mean, rtol=1e-5, atol=1e-7)
-
-
+@pytest.mark.thorough
 def test_a_search_goes_on_with_the_same_bits_from_any_stage():
-    codes, _ = table(2, rows=60, levels=FEW)
-    batches = split_rows(codes, FEW, 2)
-    model, stored = SearchIBP(PolyaGammaIBP(5), draws=8), {}
-    for at, reduce in walk(model, batches):
-        if at.q.stage not in stored and (at.q.stage != CHAINS or at.number > 80):
-            states = [to_bytes(s) for s in reduce.local_states(at.number)]
-            stored[at.q.stage] = (to_bytes(at), states)
-        last = at
-    assert len(stored) > 5
-    for cursor, states in stored.values():
-        reduce = InProcess(model, batches)
-        at = from_bytes(cursor, type(last))
-        local = type(model.local_step(model.init(reduce.observe(), np.random.default_rng(0)),
-                                      batches[0], None))  # fmt: skip
-        reduce.restore(at.number, [from_bytes(s, local) for s in states])
-        while at.number < last.number:
-            q = model.global_step(at.q, at.stats)
-            at = evaluated(model, reduce, q, at.number + 1, at.number)
-        assert same_bits(at, last)
+    batches = split_rows(table(2, rows=60, levels=FEW)[0], FEW, 2)
+    model = SearchIBP(PolyaGammaIBP(5), draws=8)
+    found = stages_resumed(model, batches, 0, lambda q: q.stage, lambda q: q.stage == SETTLE)
+    assert len(found) > 5
 
 
 @pytest.mark.slow
@@ -313,37 +237,10 @@ def test_empty_features_do_not_change_places_for_ever():
     assert not np.any((share > 0.02) & (share < 0.98))
 
 
+@pytest.mark.thorough
 def test_slots_double_where_all_are_in_use():
     codes, _ = table(3, rows=100, features=3)
     last, _ = list(walk(SearchIBP(PolyaGammaIBP(2)), [feature_batch(codes, LEVELS)]))[-1]
     assert last.q.attempt >= 1
     assert last.q.slots > 2
     assert best_fit(last.q).mean.shape[1] - 1 > 2
-
-
-def test_a_fit_that_a_delete_made_waits_for_new_chains():
-    """Its edit named another place than the first, and was done again in every sweep of theirs."""
-    codes, _ = table(3, rows=60, levels=FEW)
-    model = SearchIBP(PolyaGammaIBP(3), draws=8)
-    walked = walk(model, [feature_batch(codes, FEW)])
-    at, reduce = next((at, reduce) for at, reduce in walked if at.q.stage == START)
-    base = at.q.lanes[1]
-    made = replace(base, edit=plain_edit(1, np.arange(len(base.labels))))
-    q = model._begin_chains(following(at.q, CHAINS, 0, (made,), attempt=1), 6)
-    (kept,) = reduce.local_states(at.number)
-    for _ in range(3):
-        at = evaluated(model, reduce, q, at.number + 1, at.number)
-        (now,) = reduce.local_states(at.number)
-        assert np.array_equal(now.lanes[0], kept.lanes[1])
-        q = model.global_step(at.q, at.stats)
-
-
-def test_an_idle_fit_keeps_its_sums_apart():
-    codes, _ = table(4, rows=60)
-    batch, model = feature_batch(codes, LEVELS), PolyaGammaIBP(3)
-    q = model.init(model.observe(batch), np.random.default_rng(0))
-    local = model.local_step(q, batch, None)
-    stats = model.suff_stats(q, batch, local)
-    got = LaneStats(stats, batch.count @ entropy_of(local.nu), None)
-    lane = Lane(q, np.arange(3), 0.0, True, 0.0, 0.0, None)
-    assert_allclose(held_of(lane, got, model).linear, stats.linear)

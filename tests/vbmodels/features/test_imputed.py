@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, softmax
 
@@ -62,23 +61,3 @@ def test_neither_the_cut_nor_grouping_changes_a_cell():
         for part in split_rows(codes, LEVELS, 3, grouped=False)
     ]
     assert_array_equal(np.concatenate(parts), found)
-
-
-@pytest.mark.parametrize("k", [0, 2])
-def test_a_table_without_features_or_without_missing_cells_has_its_cells(k):
-    q = fitted()
-    q = FeatureGlobal(
-        q.mean[:, : k + 1], q.covariance[:, : k + 1, : k + 1], q.tau[:k], 1.0, q.variance[:k],
-        q.share[:k], 40.0, 100,
-    )  # fmt: skip
-    batch = feature_batch(rows(), LEVELS)
-    nu = np.full((len(batch.count), k), 0.5)
-    found = impute_sampled(q, batch, nu)
-    assert_allclose(found.sum(1), 1.0)
-    at, columns = np.nonzero(batch.codes[batch.row_of] == -1)
-    assert found.shape == (len(at), 3)
-    if k == 0:
-        psi = np.tile(q.mean[:, 0], (len(at), 1))
-        assert_allclose(found, category_probabilities(psi, LEVELS, columns), atol=1e-3)
-    full = feature_batch(np.zeros((5, 5), int), LEVELS)
-    assert impute_sampled(q, full, np.full((1, k), 0.5)).shape == (0, 3)

@@ -99,9 +99,3 @@ def test_a_rate_that_is_a_fact_leaves_the_words_alone(words):
     order = part.document[np.argsort(-part.own)]
     assert [d for _, d in chosen] == order[:2].tolist()
     assert settled == sorted(settled, reverse=True)
-
-
-def test_nothing_selected_asks_for_nothing():
-    none = np.zeros((1, 4)), np.ones(1), np.zeros(4, bool), np.zeros(4, bool)
-    part = unsettled(*none, np.zeros(1, bool), np.array([0, 4]), 5)
-    assert ask_for([part], np.ones(1), 0.0, 1.0, 5) == ([], [])

@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from vbmodels.core.state import from_bytes, same_bits, to_bytes
 from vbmodels.keywords.batch import DocumentTokens
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
@@ -81,14 +80,6 @@ def column(b, name):
     return b.x[:, FEATURE_NAMES.index(name)]
 
 
-def test_there_are_33_finite_features():
-    x = batch(tokens()).x
-    assert x.shape == (10, 33)
-    assert len(set(FEATURE_NAMES)) == 33
-    assert np.isfinite(x).all()
-    assert_array_equal(x[:, 0], 1.0)
-
-
 def test_text_features_by_their_definitions():
     t = tokens()
     documents = corpus()[0].sum(axis=1)
@@ -152,17 +143,6 @@ def test_features_of_neighbours_by_their_definitions():
         assert_allclose(column(b, "neighbours_keyphraseness")[row], expected, atol=1e-15)
 
 
-def test_a_bigram_that_is_repeated_counts_as_often():
-    t = tokens()
-    t = replace(t, sentence=np.zeros_like(t.sentence), position=np.arange(len(t.word)))
-    words = column(batch(t), "repeated_bigram")
-    assert_allclose(words[:5], np.log([2.0, 2.0, 2.0, 2.0, 2.0]))
-    again = t.word.copy()
-    again[4:6] = again[[5, 4]]  # the first two words stand side by side twice
-    words = column(batch(replace(t, word=again)), "repeated_bigram")
-    assert_allclose(words[:2], np.log(3.0))
-
-
 def test_a_users_score_joins_as_it_is_and_by_its_rank():
     score = np.array([5.0, np.nan, -1.0, 5.0, 0.5, 2.0, 2.0, np.nan, 2.0, np.nan])
     b = batch(replace(tokens(), score=score))
@@ -215,10 +195,7 @@ def test_graph_features_by_their_definitions(options):
             assert_allclose(column(b, "observed_neighbours")[rows][i], share)
 
 
-def test_sentences_break_the_graph_on_request():
-    assert len(batch(tokens(), break_at_sentences=True).edge_row) < len(batch(tokens()).edge_row)
-
-
+@pytest.mark.thorough
 def test_affinity_does_not_see_a_words_own_label():
     """Exchangeable words must have the same distribution whether observed or hidden."""
     rng = np.random.default_rng(5)
@@ -236,17 +213,6 @@ def test_affinity_does_not_see_a_words_own_label():
     assert abs(np.mean(seen) - np.mean(hidden)) < 4 * error
 
 
-def test_plain_leave_one_out_would_be_caught_by_that_test():
-    """With k labels for the hidden and k - 1 for the observed the means differ (concave g)."""
-    rng = np.random.default_rng(6)
-    n, k, draws = 12, 4, 20000
-    m = rng.gamma(0.5, size=(draws, n))
-    hidden = np.log(0.05 + m[:, :k].mean(axis=1))
-    seen = np.log(0.05 + m[:, : k - 1].mean(axis=1))
-    error = math.hypot(np.std(seen), np.std(hidden)) / math.sqrt(draws)
-    assert hidden.mean() - seen.mean() > 4 * error
-
-
 def test_keyphraseness_leaves_the_documents_own_fold_out():
     documents, labels, rates = corpus()
     fold = np.array([3, -1])
@@ -262,44 +228,8 @@ def test_keyphraseness_leaves_the_documents_own_fold_out():
     assert_allclose(found[1], expected)
 
 
-def test_a_label_in_the_own_fold_changes_nothing():
-    documents, labels, rates = corpus()
-    t = tokens()
-    more = labels.copy()
-    more[:, 3] += 1
-    rows = slice(0, int(t.offsets[1]))
-    name = [FEATURE_NAMES.index(n) for n in ("keyphraseness", "neighbours_keyphraseness")]
-    x = build_batch(t, elsewhere(t, documents, labels), 100, rates).x[rows, name]
-    changed = label_rates(documents.sum(axis=0), more.sum(axis=0))
-    other = build_batch(t, elsewhere(t, documents, more), 100, changed)
-    assert_allclose(other.x[rows, name], x, rtol=1e-12)
-
-
 def test_features_that_the_input_cannot_give_are_constant():
     b = batch(tokens(known=False))
     assert np.isfinite(b.x).all()
     for name in FEATURE_NAMES[10:22]:
         assert np.ptp(column(b, name)) == 0.0, name
-
-
-def test_a_batch_is_a_state_and_knows_its_documents():
-    b = batch(tokens())
-    assert same_bits(from_bytes(to_bytes(b), type(b)), b)
-    assert same_bits(from_bytes(to_bytes(tokens()), DocumentTokens), tokens())
-    assert b.n_documents == 3
-    assert b.n_words == 10
-    assert_array_equal(b.sizes, [5, 4, 1])
-    assert_array_equal(b.n_observed, [3, 2, 0])
-    assert_array_equal(b.document_of_word, [0] * 5 + [1] * 4 + [2])
-
-
-def test_a_partition_without_documents():
-    empty = {
-        name: np.zeros(0, value.dtype)
-        for name, value in vars(tokens()).items()
-        if isinstance(value, np.ndarray)
-    }
-    b = batch(DocumentTokens(**(empty | {"offsets": np.zeros(1, np.int64)})))
-    assert b.x.shape == (0, 33)
-    assert b.n_documents == 0
-    assert list(b.documents()) == []

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from tests.contract.phrases_drawn import cut, drawn
 from vbmodels.core.fit import fit
@@ -18,12 +18,11 @@ from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS, Elsewhere
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.batch import SCORED, scored
 from vbmodels.keywords.phrases.features import (
-    NEUTRAL_SHARE,
     PHRASE_FEATURES,
     build_phrases,
 )
 from vbmodels.keywords.phrases.jackknife import word_scores
-from vbmodels.keywords.phrases.keys import key_of, stem_keys
+from vbmodels.keywords.phrases.keys import stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.phrases.spans import VERB, find_spans
 
@@ -95,7 +94,7 @@ def enumerated(document, pos, sentence):
     return counts
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_candidates_are_those_of_the_rule(seed):
     rng = np.random.default_rng(seed)
     document = [STEMS[i] if i < 12 else "" for i in rng.integers(0, 15, 60)]
@@ -124,14 +123,6 @@ def test_in_long_documents_a_phrase_stands_twice_or_early():
     assert [stems for stems, _ in told(tokens, spans_of(tokens))] == [("w0",), ("w1",)]
     shorter = replace(tokens, n_tokens=np.array([1000]))
     assert len(told(shorter, spans_of(shorter))) == 3
-
-
-def test_keys_do_not_hang_on_the_partition():
-    tokens = tokens_of([["w3", "w4"], ["w5", "w3", "w4"]])
-    spans = spans_of(tokens)
-    both = [key for key, size in zip(spans.key.tolist(), spans.size, strict=True) if size == 2]
-    assert both.count(key_of(["w3", "w4"])) == 2
-    assert key_of(["w4", "w3"]) not in both
 
 
 def features(tokens, y, n_documents=50):
@@ -194,14 +185,6 @@ def test_no_phrase_knows_its_own_label():
         assert_allclose(values[0, :-6], values[1, :-6], atol=1e-12)
         assert np.abs(np.diff(values, axis=0)).max() < 0.35
     assert moved
-
-
-def test_with_fewer_than_two_known_the_comparison_is_neutral():
-    tokens = tokens_of([["w0", "w1", "w2"]])
-    x = features(tokens, lambda s: np.arange(len(s.size)) == 0)[2]
-    assert not x["inside_known"].any()
-    assert not x["holds_known"].any()
-    assert_array_equal(x["shares_with_known"], np.full(6, NEUTRAL_SHARE))
 
 
 @pytest.fixture(scope="module")
@@ -307,9 +290,3 @@ def test_probabilities_mean_what_they_say_and_rank(corpus):
         assert abs(r[inside].mean() - truth[inside].mean()) < 0.04
     top = np.argsort(-np.where(new, r, -1.0))[:300]
     assert truth[top].mean() > 3.0 * truth[new].mean()
-
-
-@pytest.mark.parametrize(("option", "value"), [("per_document", 0.0), ("per_document_sd", -1.0)])
-def test_options_that_mean_nothing_are_refused(option, value):
-    with pytest.raises(ValueError, match=option):
-        Keyphrases(**{option: value})

@@ -32,21 +32,12 @@ def by_thresholds(r, observed, gamma):
 
 
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("gamma", [0.0, 0.05, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("gamma", [0.0, 0.1, 1.0])
 def test_fdr_is_the_smallest_threshold_that_holds_the_level(gamma, tied):
     r, observed, offsets = documents(3, tied=tied)
     found = select_by_fdr(r, observed, offsets, gamma)
     for i, j in pairwise(offsets):
         np.testing.assert_array_equal(found[i:j], by_thresholds(r[i:j], observed[i:j], gamma))
-
-
-def test_observed_words_are_always_selected_and_lower_the_expected_share():
-    offsets = np.array([0, 3])
-    r = np.array([0.0, 0.6, 0.7])
-    observed = np.array([True, False, False])
-    np.testing.assert_array_equal(select_by_fdr(r, observed, offsets, 0.0), observed)
-    # (0 + .3)/2 = .15 < .16 with the observed word counted as certain.
-    np.testing.assert_array_equal(select_by_fdr(r, observed, offsets, 0.16), [True, False, True])
 
 
 def test_a_document_does_not_see_its_neighbours():
@@ -57,7 +48,7 @@ def test_a_document_does_not_see_its_neighbours():
         np.testing.assert_array_equal(together[i:j], alone)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.07, 0.28, 0.65, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.28, 1.0])
 def test_equal_size_takes_the_observed_then_the_best(share):
     score, observed, offsets = documents(5)
     found = select_share(score, observed, offsets, share)
@@ -82,20 +73,6 @@ def test_ranks_are_those_of_one_stable_sort_of_all_words():
     assert np.array_equal(word_ranks(score, offsets), expected)
 
 
-def test_ranks_start_at_one_in_every_document():
-    score, _, offsets = documents(6)
-    ranks = word_ranks(score, offsets)
-    for i, j in pairwise(offsets):
-        assert sorted(ranks[i:j]) == list(range(1, j - i + 1))
-        assert score[i:j][ranks[i:j] == 1] == score[i:j].max()
-
-
-def test_no_documents_at_all():
-    nothing = np.empty(0)
-    assert select_by_fdr(nothing, nothing.astype(bool), np.array([0]), 0.1).size == 0
-    assert select_share(nothing, nothing.astype(bool), np.array([0]), 0.1).size == 0
-
-
 @pytest.mark.parametrize("select", [select_by_fdr, select_share])
 def test_bad_arguments_are_named(select):
     r, observed, offsets = documents(7)
@@ -107,7 +84,7 @@ def test_bad_arguments_are_named(select):
         select(r[:-1], observed, offsets, 0.1)
 
 
-@pytest.mark.parametrize("gamma", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize("gamma", [0.05, 0.3])
 def test_known_words_do_not_pay_for_false_new_ones(gamma):
     rng = np.random.default_rng(3)
     offsets = np.array([0, 12, 12, 40, 41])

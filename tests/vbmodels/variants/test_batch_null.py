@@ -11,16 +11,12 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 
 from tests.contract.case_batch_null import brute_force
-from tests.contract.case_two_groups import cut
-from tests.vbmodels.variants.reference import in_numpy
-from tests.vbmodels.variants.scenarios import SCENARIOS, exchangeable, simulate_scenario
 from vbmodels.core.cavi import start
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.state import leaves
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import units
-from vbmodels.variants.batch_null import TAUS, BatchNull, _vertex, names_of_types
-from vbmodels.variants.hyperparameters import log_normal_maximum, log_normal_step
+from vbmodels.variants.batch_null import TAUS, BatchNull, names_of_types
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 MODEL = BatchNull(alternatives=MIXTURE)
@@ -113,43 +109,6 @@ def test_the_profile_is_the_log_likelihood_at_each_tau():
     assert not MODEL.reweigh(replace(q, looks=0), table)[2].profile.any()
 
 
-def test_a_better_tau_far_off_is_taken_from_the_profile():
-    assert _vertex(np.arange(5.0), -((np.arange(5.0) - 1.75) ** 2), 2) == pytest.approx(1.75)
-    assert _vertex(np.arange(5.0), np.arange(5.0), 4) == 4.0
-
-
-def test_compiled_loops_equal_their_reference():
-    batch = drawn(locations=8)
-    q = at(batch, looks=7)
-    one, other = (m.reweigh(q, m.table(q, units(batch))) for m in (MODEL, in_numpy(MODEL)))
-    assert_allclose(one[0], other[0], rtol=0, atol=1e-6)
-    assert_allclose(one[1], other[1], rtol=0, atol=1e-5)
-    for (name, a), (_, b) in zip(leaves(one[2]), leaves(other[2]), strict=True):
-        assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=name)
-
-
-def test_a_partition_returns_60_numbers_more():
-    batch = drawn(locations=3)
-    q = at(batch)
-    one, other = (
-        sum(np.asarray(v).size for _, v in leaves(m.suff_stats(q, batch, m.table(q, units(batch)))))
-        for m in (TwoGroups(alternatives=MIXTURE), MODEL)
-    )
-    assert other - one == 60
-
-
-def test_seven_partitions_fit_as_one():
-    batch, ends = drawn(locations=42), []
-    for parts in (1, 7):
-        reduce = InProcess(MODEL, cut(batch, parts))
-        q = MODEL.init(reduce.observe(), np.random.default_rng(0))
-        ends.append(list(islice(MODEL.steps(reduce, start(MODEL, q, reduce)), 12))[-1])
-    assert_allclose(ends[1].elbo, ends[0].elbo, rtol=1e-9)
-    for name in ("shift", "tau", "v", "log_m_mean", "a"):
-        one, many = (getattr(end.q, name) for end in ends)
-        assert_allclose(many, one, rtol=1e-6, atol=1e-7, err_msg=name)
-
-
 def test_oxidation_is_found_and_taken_as_the_null():
     batch = simulate_scenario(np.random.default_rng(2), SCENARIOS["null_oxo5"], 150)[0]
     model = MODEL
@@ -166,6 +125,7 @@ def test_oxidation_is_found_and_taken_as_the_null():
     assert (m1 - m0).max() < 8.0
 
 
+@pytest.mark.thorough
 def test_moments_of_both_rates_are_those_of_a_grid():
     batch, model = drawn("af.01_oxo5", 4, depth=1000), BatchNull()
     q = at(batch, model, pi=0.3, tau=0.3, v=0.02)
@@ -185,39 +145,6 @@ def test_moments_of_both_rates_are_those_of_a_grid():
             assert rate.sd[u] == pytest.approx(np.sqrt(square - mean**2), rel=0.03)
     for rate in found:
         assert (np.diff(rate.quantiles, axis=1) >= 0.0).all()
-
-
-def test_a_newton_step_on_log_m_ends_where_em_does():
-    log_m = np.log(np.geomspace(2.0, 2e5, 10))
-    rng = np.random.default_rng(0)
-    likelihood = np.exp(-0.5 * ((log_m - rng.normal(8.0, 1.0, (400, 1))) / 1.5) ** 2)
-    ends = []
-    for newton in (False, True):
-        mean, sd = 7.0, 1.0
-        for _ in range(30 if newton else 4000):
-            p = likelihood * np.exp(-0.5 * ((log_m - mean) / sd) ** 2)
-            p /= p.sum(axis=1, keepdims=True)
-            m1, m2, m3, m4 = (p @ log_m**i for i in (1, 2, 3, 4))
-            given = (log_m, 400.0, m1.sum(), m2.sum())
-            if newton:
-                spread = np.array([(m2 - m1**2).sum(), (m3 - m1 * m2).sum(), (m4 - m2**2).sum()])
-                mean, sd = log_normal_step(*given, spread, (mean, sd), 7.6)
-            else:
-                mean, sd = log_normal_maximum(*given, (mean, sd), 7.6)
-        ends.append((mean, sd))
-    assert_allclose(ends[1], ends[0], atol=1e-4)
-
-
-def test_scenarios_break_what_they_say_and_no_more():
-    for name, scenario in SCENARIOS.items():
-        few = replace(scenario, n_variants=min(scenario.n_variants, 3))
-        counts, truth = simulate_scenario(np.random.default_rng(1), few, 30)
-        of_member = scenario.member_replicates or scenario.replicates
-        replicates = scenario.replicates + scenario.members * of_member
-        assert counts.counts.shape == (30, replicates, 4), name
-        assert len(truth.location) == few.n_variants
-    plain = exchangeable(SCENARIOS["null_oxo5"])
-    assert plain == replace(SCENARIOS["null"], meaning=plain.meaning)
 
 
 def test_a_case_without_a_control_has_no_batch():

@@ -10,7 +10,6 @@ from scipy.stats import binom, fisher_exact
 
 from benchmarks.read_kinds import KINDS, draw_reads, summed
 from vbmodels.variants.read_filters import (
-    AlleleReads,
     below_chance,
     judge,
     more_than_chance,
@@ -105,11 +104,3 @@ def test_more_than_chance_is_fisher_s_exact_test():
         for a, b, c, d in zip(x, n, of_x, of, strict=True)
     ]
     assert np.allclose(more_than_chance(x, n, of_x, of), expected)
-
-
-def test_sums_of_reads_are_their_sums():
-    reads = draw_reads(np.random.default_rng(4), KINDS["mixed"], 2, 7)
-    found = summed(reads)
-    assert isinstance(found, AlleleReads)
-    assert found.n.tolist() == [7, 7]
-    assert found.to_end_2.tolist() == (reads["to_end"] ** 2).sum(axis=1).tolist()

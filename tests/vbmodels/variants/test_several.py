@@ -45,6 +45,7 @@ def mixed(data):
     return [one for row in zip_longest(*columns) for one in row if one is not None]
 
 
+@pytest.mark.thorough
 def test_each_case_has_the_bits_of_its_own_fit(data, alone):
     model = Several(MODEL, NAMES, tol=1e-7)
     done = fit(model, mixed(data))
@@ -113,9 +114,3 @@ def test_a_case_without_a_partition_stays_where_it_is(data, alone):
     assert last.converged
     assert same_bits(last.q.of[1], alone[1].q)
     assert same_bits(last.q.of[0], q.of[0])
-
-
-@pytest.mark.parametrize("names", [(), ("ann", "ann")])
-def test_names_that_cannot_be_are_refused(names):
-    with pytest.raises(ValueError, match="different names"):
-        Several(MODEL, names)

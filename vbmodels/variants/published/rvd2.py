@@ -17,7 +17,6 @@ drops out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import betaln
@@ -117,8 +116,6 @@ class RVD2:
         Nodes of the quadrature over q(mu).
     """
 
-    passes: ClassVar[Any] = kernels
-    """The loops over locations."""
     log_m_sd: float = 0.5
     n_nodes: int = 32
 
@@ -142,12 +139,12 @@ class RVD2:
         if local is None:
             local = _first_local(q, batch)
         start = np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1)
-        found = self.passes.newton(batch.r, batch.n, start, np.array(self._prior(q)), self.n_nodes)
+        found = kernels.newton(batch.r, batch.n, start, np.array(self._prior(q)), self.n_nodes)
         return Local(np.exp(found[:, 0]), np.exp(found[:, 1]), found[:, 2].copy())
 
     def suff_stats(self, q: Global, batch: Errors, local: Local) -> Sums:
         """Return the sums over the locations, and their bound at ``q`` and ``local``."""
-        found: FloatArray = self.passes.sums(
+        found: FloatArray = kernels.sums(
             batch.r,
             batch.n,
             np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1),

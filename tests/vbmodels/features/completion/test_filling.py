@@ -14,15 +14,11 @@ from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves, same_bits
 from vbmodels.features.batch import feature_batch, split_rows
-from vbmodels.features.completion import filling
-from vbmodels.features.completion import members as of_members
-from vbmodels.features.completion.classes import class_counts, moved_classes, no_classes
 from vbmodels.features.completion.filling import filled
 from vbmodels.features.completion.hiding import learning
 from vbmodels.features.completion.members import Members
 from vbmodels.features.completion.searched import CompletedIBP
 from vbmodels.features.forms import apply, completion, make
-from vbmodels.features.gibbs_kernels import row_keys
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.predict import missing_cells
@@ -72,21 +68,15 @@ def test_members_see_nothing_of_the_cells_that_are_hidden_from_them():
     assert_allclose(a.density + b.density, 1.0)  # two categories: the other one was asked for
 
 
-def test_the_search_goes_as_it_would_alone_and_nothing_learns_without_missing_cells():
-    codes, _ = answers(missing=0.0)
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_the_search_goes_as_it_would_alone_and_nothing_learns_without_missing_cells(missing):
+    codes, _ = answers(missing=missing)
     batch = feature_batch(codes, LEVELS)
     both, alone = fitted([batch]), fitted([batch], model().search)
-    assert both.q.completion is None
-    assert same_bits(both.q.search, alone.q)
-    assert both.trace == alone.trace
-
-
-def test_the_search_goes_as_it_would_alone_beside_members_too():
-    codes, _ = answers()
-    batch = feature_batch(codes, LEVELS)
-    both, alone = fitted([batch]), fitted([batch], model().search)
-    assert both.q.completion is not None
+    assert (both.q.completion is None) == (missing == 0.0)
     assert both.trace[: len(alone.trace)] == alone.trace
+    if not missing:
+        assert same_bits(both.q.search, alone.q)
 
 
 def test_rows_that_learn_and_hidden_cells_do_not_hang_on_partitions():
@@ -108,36 +98,7 @@ def test_cells_of_equal_rows_are_equal_wherever_they_stand():
     assert_allclose(found.sum(1), 1.0)
 
 
-def test_few_rows_at_a_time_are_filled_as_all_at_once(monkeypatch):
-    codes, _ = answers(200, missing=0.3)
-    one, batch = model(), feature_batch(codes, LEVELS)
-    q = one.members.init(one.observe(batch).units, LEVELS, np.random.default_rng(0))
-    counts = class_counts(
-        no_classes(), batch.codes, LEVELS, row_keys(np.arange(len(batch.codes)), 1)
-    )
-    q = replace(q, classes=moved_classes(counts, LEVELS))
-    drawn = np.random.default_rng(1).normal(size=(len(q.kept.weights), len(LEVELS), 3))
-    q = replace(q, kept=replace(q.kept, loadings=drawn))
-    whole = filled(q, batch)
-    monkeypatch.setattr(filling, "PIECE", 1)
-    assert_allclose(filled(q, batch), whole, rtol=1e-12)
-    rows, columns = missing_cells(batch)
-    assert np.ptp(whole[columns == 2], axis=0).max() > 0.01
-    place = np.unique(batch.row_of[rows], return_inverse=True)[1]
-    pieces = list(filling.in_pieces(place, int(place.max()) + 1, q))
-    assert len(pieces) > 2
-    assert sorted(np.concatenate([cells for _, cells in pieces])) == list(range(len(rows)))
-
-
-def test_a_large_table_is_learned_from_some_of_its_rows(monkeypatch):
-    monkeypatch.setattr(of_members, "MOST_ROWS", 60)
-    codes, _ = answers()
-    done = fitted([feature_batch(codes, LEVELS)])
-    assert_allclose(done.q.completion.share, 60 / 150)
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    assert 40 < len(local.completion.z) < 85
-
-
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
 def test_continuous_traits_are_filled_better_than_by_the_features(seed):
     codes, truth = answers(seed=seed)
@@ -167,6 +128,7 @@ def test_a_row_without_any_answer_is_filled():
     assert_allclose(cells.sum(1), 1.0)
 
 
+@pytest.mark.thorough
 def test_a_fit_that_is_stopped_before_members_have_learned_is_filled_by_its_features():
     codes, _ = answers(60)
     batch = feature_batch(codes, LEVELS)

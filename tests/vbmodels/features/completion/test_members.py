@@ -17,8 +17,6 @@ from vbmodels.features.completion.classes import (
     LANES,
     SMOOTH,
     class_counts,
-    class_shares,
-    column_shares,
     moved_classes,
     no_classes,
 )
@@ -55,22 +53,7 @@ def test_a_trait_has_the_posterior_that_its_row_says():
     assert_allclose(u.std(), sd, rtol=0.03)
 
 
-def test_the_sums_of_traits_are_those_of_the_rows():
-    rng = np.random.default_rng(0)
-    sign = rng.integers(-1, 2, (700, 4)).astype(np.int8)
-    loadings, ids = rng.normal(size=(4, 3)), np.arange(700)
-    before = rng.normal(size=(700, 2))
-    u, sums = draw_rows(
-        loadings, sign, before, row_keys(ids, 0, 1), row_keys(ids, 0, 2), summed=True
-    )
-    x = np.column_stack([np.ones(700), u])
-    assert_allclose(sums.linear, 0.5 * sign.T @ x)
-    # E omega at psi is tanh(psi / 2) / (2 psi): the packed first entry sums omega itself.
-    psi = loadings[:, 0] + before @ loadings[:, 1:].T
-    expected = (np.abs(sign) * np.tanh(psi / 2) / (2 * psi)).sum(0)
-    assert_allclose(sums.quadratic[:, 0], expected, rtol=0.1)
-
-
+@pytest.mark.thorough
 def test_loadings_and_their_variances_are_drawn_from_their_conditionals():
     rng = np.random.default_rng(1)
     size, units = 3, 5
@@ -126,22 +109,6 @@ def test_a_lane_moves_as_its_equations_say(lane):
     assert_allclose(moved_classes(found, LEVELS).cells[i:j], cells + of_cells, atol=1e-12)
 
 
-def test_shares_of_classes_and_of_columns_are_probabilities():
-    codes = table()
-    at = no_classes()
-    for _ in range(20):
-        counts = class_counts(at, codes, LEVELS, row_keys(np.arange(len(codes)), 1))
-        at = moved_classes(counts, LEVELS)
-    edges = np.cumsum(LEVELS)[:-1]
-    for found in class_shares(at, codes, LEVELS):
-        for own in np.split(found, edges, axis=1):
-            assert_allclose(own.sum(1), 1.0)
-    shares = np.split(column_shares(at, LEVELS), edges)
-    for d, own in enumerate(shares):
-        counted = np.bincount(codes[codes[:, d] >= 0, d], minlength=LEVELS[d])
-        assert_allclose(own, (counted + FEW / LEVELS[d]) / (counted.sum() + FEW))
-
-
 def test_the_weights_climb_to_their_optimum():
     """The reference is a general optimiser on the logarithms of the weights."""
     rng = np.random.default_rng(2)
@@ -164,13 +131,3 @@ def test_the_weights_climb_to_their_optimum():
     assert np.diff(values).min() > -1e-9
     assert_allclose(q.mixture, np.log(density @ q.weights).mean(), atol=1e-6)
     assert_allclose(q.told, np.log(density).mean(0))
-
-
-def test_without_hidden_cells_all_members_weigh_the_same():
-    q = Completion(
-        0, 0, 1.0, LEVELS, None, None, None, None, np.full(5, 0.2), 0.0, np.zeros(5), 0.0
-    )
-    moved = _weighed(q, _told(q.weights, np.zeros((0, 5))))
-    assert_allclose(moved.weights, 0.2)
-    assert moved.hidden == 0
-    assert np.isfinite(moved.told).all()
