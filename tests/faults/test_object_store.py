@@ -85,6 +85,7 @@ def upload(name, source):
 SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in sorted(pipelines.SETTINGS)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
 def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
     source, expected = local(name)
@@ -94,14 +95,6 @@ def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
     assert set(expected) > {"posterior/q.npz"}
     assert storage.names(f"s3://out/{name}") == ["latest.json", "runs"]
     assert "work" not in storage.names(f"s3://out/{name}/runs/{outcome['run_id']}")
-
-
-@pytest.mark.slow
-def test_workers_read_and_write_s3(direct, local):
-    source, expected = local("features")
-    compute = ComputeSettings(workers=2)
-    outcome = pipelines.run("features", upload("features", source), "s3://out/w", compute)
-    assert pipelines.published(outcome) == expected
 
 
 def test_a_sweep_asks_the_store_nothing(behind, tmp_path):
@@ -141,6 +134,7 @@ def dropping(number):
     return plan
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
 @pytest.mark.parametrize("fault", ["slow down", "drop"])
 def test_the_same_bits_through_a_network_that_fails(behind, local, name, fault):
@@ -151,15 +145,7 @@ def test_the_same_bits_through_a_network_that_fails(behind, local, name, fault):
     assert pipelines.published(outcome) == expected
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_the_same_bits_at_200_ms_a_request(behind, local, name):
-    source, expected = local(name)
-    behind(lambda number, line: None, latency=0.2)
-    outcome = pipelines.run(name, upload(name, source), f"s3://out/late/{name}")
-    assert pipelines.published(outcome) == expected
-
-
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
 def test_a_server_that_restarts_in_mid_read(server, behind, local, name):
     source, expected = local(name)
@@ -186,6 +172,7 @@ def test_a_server_that_restarts_in_mid_read(server, behind, local, name):
     assert pipelines.published(outcome) == expected
 
 
+@pytest.mark.thorough
 def test_a_store_that_stays_away_ends_the_run_and_it_resumes(behind, local, monkeypatch):
     source, expected = local("features")
     away = threading.Event()
@@ -221,6 +208,7 @@ def refused(capsys, *arguments):
     return ended.value.code, lines[0]
 
 
+@pytest.mark.thorough
 def test_a_wrong_secret_has_its_sentence(direct, local, monkeypatch, capsys):
     url = upload("features", local("features")[0])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
@@ -230,6 +218,7 @@ def test_a_wrong_secret_has_its_sentence(direct, local, monkeypatch, capsys):
     assert "not-the-secret" not in line
 
 
+@pytest.mark.thorough
 def test_a_missing_bucket_has_its_sentence(direct, local, capsys):
     source = local("features")[0]
     code, line = refused(capsys, "features", "s3://nowhere/x", "s3://out/x")
@@ -272,6 +261,7 @@ def test_an_input_that_changes_during_the_run_is_refused(
     assert not storage.exists(f"{target}/latest.json")
 
 
+@pytest.mark.thorough
 def test_a_profile_by_settings(server, local, monkeypatch, tmp_path):
     source, expected = local("features")
     stores.enter(monkeypatch, server.url)
@@ -289,6 +279,7 @@ def test_a_profile_by_settings(server, local, monkeypatch, tmp_path):
     assert os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
 
 
+@pytest.mark.thorough
 def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, tmp_path):
     source, _ = local("features")
     make_certificates(str(tmp_path / "tls"))
@@ -310,21 +301,3 @@ def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, t
             assert storage.read_table(url).num_rows == storage.row_count(source)
     finally:
         public.kill()
-
-
-def test_the_requester_pays(behind, local, direct):
-    url = upload("features", local("features")[0])
-    proxy = behind(lambda number, line: None)
-    with storage.using(S3Access(requester_pays=True).environment()):
-        assert storage.read_table(url).num_rows
-        assert storage.expand(url, [])
-    assert proxy.heads
-    assert all("x-amz-request-payer: requester" in head.lower() for head in proxy.heads)
-
-
-def test_credentials_do_not_belong_in_a_url(capsys, tmp_path):
-    for url in ("s3://key:canary@in/x.parquet", "https://host/x.parquet?X-Amz-Signature=canary"):
-        code, line = refused(capsys, "features", url, str(tmp_path / "out"))
-        assert code == 2
-        assert "URLs stand in logs, records and reports" in line
-        assert "canary" not in line

@@ -180,6 +180,7 @@ def test_version_is_told_on_either_side(capsys):
         assert run(capsys, *words)[:2] == (0, f"vbflows {version('vbflows')}\n")
 
 
+@pytest.mark.thorough
 def test_completion_knows_commands_and_settings():
     def complete(*words):
         line = " ".join(("vbflows", *words))

@@ -25,6 +25,7 @@ def published(target):
     return pq.read_table(target / "runs" / outcome["run_id"] / "rates")
 
 
+@pytest.mark.thorough
 def test_it_runs_here_and_on_workers_with_the_same_bits(vbflows, tmp_path):
     listed = vbflows("--help")
     assert "What is the rate of each group" in listed.stdout
@@ -44,6 +45,7 @@ def test_it_runs_here_and_on_workers_with_the_same_bits(vbflows, tmp_path):
     assert published(tmp_path / "again").equals(here)
 
 
+@pytest.mark.thorough
 def test_what_its_table_does_not_allow_is_wrong_input(vbflows, tmp_path):
     table = pa.table({"group": ["a", "a"], "first": [1, -2], "second": [0, 1]})
     pq.write_table(table, tmp_path / "counts.parquet")
@@ -53,6 +55,7 @@ def test_what_its_table_does_not_allow_is_wrong_input(vbflows, tmp_path):
     assert "column first, row 2: expected a number from 0 on, found -2" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_package_that_cannot_be_loaded_does_not_end_the_others(vbflows, tmp_path):
     broken = tmp_path / "broken-1.dist-info"
     broken.mkdir()

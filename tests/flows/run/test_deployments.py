@@ -106,6 +106,7 @@ def environment(env):
     return {**env, **ENVIRONMENT, "PATH": path, "PYTHONPATH": str(ROOT)}
 
 
+@pytest.mark.thorough
 def test_every_deployment_is_registered(prefect_server, tmp_path):
     """At the server of these tests, which keeps its records in SQLite."""
     env = {
