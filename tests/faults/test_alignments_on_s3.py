@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -21,15 +20,6 @@ from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("s3")
-    (folder / "reads").mkdir()
-    made = stores.Rclone(folder)
-    yield made
-    made.kill()
 
 
 @pytest.fixture
@@ -133,21 +123,6 @@ def test_a_copy_goes_on_where_a_dropped_connection_left_it(store, tmp_path, monk
         assert Path(storage.as_local("s3://reads/dropped")).read_bytes() == data
     finally:
         proxy.close()
-
-
-def test_several_at_once_make_one_copy(store, monkeypatch):
-    storage.write_bytes("s3://reads/one", b"x" * 100)
-    made = []
-    copy = staging._copy
-    monkeypatch.setattr(staging, "_copy", lambda *given: (made.append(given), copy(*given)))
-    threads = [
-        threading.Thread(target=storage.as_local, args=("s3://reads/one",)) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 1
 
 
 @pytest.mark.thorough

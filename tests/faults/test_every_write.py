@@ -83,13 +83,6 @@ def test_a_stop_at_every_write(name, kind, tmp_path):
     stop_at(made, moments(made))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    made = stores.Rclone(tmp_path_factory.mktemp("s3"))
-    yield made
-    made.kill()
-
-
 @pytest.fixture
 def bucket(server, monkeypatch):
     stores.enter(monkeypatch, server.url)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from dataclasses import replace
@@ -17,24 +16,13 @@ from flows.engine.dask import connect
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
 from flows.faults import RunError
-from flows.settings import ComputeSettings, S3Access
+from flows.settings import S3Access
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 from tests.flows.engine.jobs import toy_job
 from vbmodels.core.state import same_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """One server with the buckets ``in`` and ``out``; tests that kill it start it again."""
-    folder = tmp_path_factory.mktemp("s3")
-    for bucket in ("in", "out"):
-        (folder / bucket).mkdir()
-    made = stores.Rclone(folder)
-    yield made
-    made.kill()
 
 
 @pytest.fixture
@@ -259,24 +247,6 @@ def test_an_input_that_changes_during_the_run_is_refused(
     assert code == 1  # the input was right when it was checked
     assert "has changed since this run first read it (another ETag, time or size)" in line
     assert not storage.exists(f"{target}/latest.json")
-
-
-@pytest.mark.thorough
-def test_a_profile_by_settings(server, local, monkeypatch, tmp_path):
-    source, expected = local("features")
-    stores.enter(monkeypatch, server.url)
-    url = upload("features", source)
-    stores.enter(monkeypatch, "http://127.0.0.1:9")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    profiles = tmp_path / "credentials"
-    keys = f"aws_access_key_id={stores.KEY}\naws_secret_access_key={stores.SECRET}"
-    profiles.write_text(f"[other]\n{keys}\n")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
-    access = S3Access(endpoint_url=server.url, profile="other")
-    outcome = pipelines.run("features", url, str(tmp_path / "out"), ComputeSettings(s3=access))
-    assert pipelines.published(outcome) == expected
-    assert os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
 
 
 @pytest.mark.thorough

@@ -18,17 +18,9 @@ from flows.cli import main
 from flows.cli.printing import print_json
 from flows.data import storage
 from flows.data.runs import open_run
+from tests.flows.bags.bag_files import run
 
 RATE = ("--set", "unit=word", "--set", "keyword_rate=0.3")
-
-
-def run(capsys, *arguments):
-    """Return (exit code, stdout, stderr) of a command."""
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, captured.err
 
 
 def documents(n=3, **columns):
@@ -137,22 +129,6 @@ def test_settings_must_go_together(tmp_path, capsys):
     assert "keyword_rate is a share of words: it goes with unit word; give keyphrases" in err
 
 
-@pytest.mark.thorough
-def test_score_applies_the_posterior_to_new_documents(fitted, simulated, tmp_path, capsys):
-    code, _, _ = run(capsys, "score", fitted, simulated, tmp_path / "new")
-    assert code == 0
-    old, new = (
-        storage.read_table(open_run(str(t))[0].table("keywords", 0))
-        for t in (fitted, tmp_path / "new")
-    )
-    rows = old.num_rows
-    np.testing.assert_allclose(
-        old["probability"].to_numpy(), new["probability"].to_numpy()[:rows], atol=0.05
-    )
-    again = run(capsys, "score", tmp_path / "new", simulated, tmp_path / "newer")
-    assert again[0] == 0
-
-
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
@@ -160,10 +136,9 @@ def test_score_applies_the_posterior_to_new_documents(fitted, simulated, tmp_pat
         (documents().drop_columns(["tokens"]), "expected a column text or a column tokens"),
         (documents(doc_id=[0.5, 1.0, 2.0]), "doc_id: expected type string, found type double"),
         (documents(doc_id=["a", "b", "a"]), "row 3: expected a name used once, found 'a'"),
-        (documents(doc_id=["a", None, "b"]), "row 2: expected the name of a document, found null"),
         (documents(pos=[["NN"]] * 3), "pos"),
     ],
-    ids=["empty", "no text", "wrong type", "duplicate", "null id", "lengths"],
+    ids=["empty", "no text", "wrong type", "duplicate", "lengths"],
 )  # fmt: skip
 def test_bad_tables_exit_2_with_a_sentence(table, sentence, tmp_path, capsys):
     source = written(tmp_path, table)
@@ -173,20 +148,6 @@ def test_bad_tables_exit_2_with_a_sentence(table, sentence, tmp_path, capsys):
     assert sentence in err
     assert "in.parquet" in err
     assert not target.exists() or not os.listdir(target)
-
-
-def test_all_faults_come_at_once(tmp_path, capsys):
-    source = written(tmp_path, documents(4, doc_id=["a", "a", None, ""]))
-    _, _, err = run(capsys, "check", "keywords", source)
-    assert err.count("column doc_id, row") == 3
-
-
-def test_invalid_utf8_is_named(tmp_path, capsys):
-    bad = pa.array([b"fine", b"\xff\xfe", b"fine"]).cast(pa.binary()).view(pa.string())
-    source = written(tmp_path, documents().drop_columns(["tokens"]).append_column("text", bad))
-    code, _, err = run(capsys, "keywords", source, tmp_path / "t", *RATE)
-    assert code == 2
-    assert "column text, row 2: expected text in UTF-8" in err
 
 
 def test_a_missing_source_and_wrong_settings_exit_2(tmp_path, capsys):
@@ -218,22 +179,6 @@ def test_odd_documents_are_kept_counted_and_named(tmp_path, capsys):
     assert reasons["document without a candidate word"].examples == ["empty", "stop"]
     absent = reasons["known keyword with a word that is no candidate of its document"]
     assert absent.examples[0].startswith("good: absent word")
-
-
-@pytest.mark.thorough
-def test_one_document_and_a_document_of_20000_words(tmp_path, capsys):
-    long = [f"word{i % 6000}x" for i in range(20_000)]
-    table = pa.table(
-        {"doc_id": ["long"], "tokens": [long], "keywords": [["word1x", "word2x", "word5999x"]]}
-    )
-    source = written(tmp_path, table)
-    code, out, _ = run(capsys, "keywords", source, tmp_path / "t", *RATE, "--set", "min_count=1")
-    assert code == 0
-    assert "in 1 document, " in out
-    assert "fitted to 1 document;" in out
-    assert "document cut to its 2000 most frequent words" in str(
-        open_run(str(tmp_path / "t"))[1].dropped
-    )
 
 
 @pytest.fixture

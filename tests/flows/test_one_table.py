@@ -55,15 +55,6 @@ def test_rows_come_back_as_they_stand_cut_over_files(given):
     assert whole["weight"].to_pylist() == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def joined(files):
-    """Return what the pieces of the files say, as ingest reads them."""
-    looked = [FAMILY.look(file, SETTINGS) for file in files]
-    assert all(one.faults == () for one in looked)
-    parts = FAMILY.plan(files, looked, SETTINGS)
-    pieces = [piece for part in parts for piece in FAMILY.read(part, SETTINGS)[1]]
-    return [FAMILY.joined(f, [p for p in pieces if p.url == f.url], SETTINGS) for f in files]
-
-
 @pytest.mark.parametrize(
     ("ids", "weights", "said"),
     [(["x", "y"], [1.0, float("inf")], "weight"), (["x", None], [1.0, 2.0], "id")],

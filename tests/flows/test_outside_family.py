@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.outside.installed import COUNTS, ROOT, installed
+from tests.outside.installed import COUNTS, installed
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +50,3 @@ def test_what_its_table_does_not_allow_is_wrong_input(vbflows, tmp_path):
     assert done.returncode == 2
     assert "column group, row 2: expected a name used once" in done.stderr
     assert "column first, row 2: expected a number from 0 on, found -2" in done.stderr
-
-
-@pytest.mark.thorough
-def test_a_package_that_cannot_be_loaded_does_not_end_the_others(vbflows, tmp_path):
-    broken = tmp_path / "broken-1.dist-info"
-    broken.mkdir()
-    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
-    (broken / "entry_points.txt").write_text("[vbflows.families]\nbroken = no.such:Settings\n")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.entry", "keywords", "--help"],
-        env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "pipeline broken of the package broken (no.such:Settings): expected" in done.stderr
-    assert done.stderr.endswith("it is left out\n")

@@ -153,14 +153,6 @@ def test_a_cell_that_stands_for_nothing_is_told_by_row_and_the_files_own_name(tm
     ]
 
 
-def test_columns_have_the_users_names(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("PMID,Abstract,text\n7,of maps,other\n")
-    settings = KeywordSettings(columns={"doc_id": "PMID", "text": "Abstract"})
-    found = read(str(path), DOCUMENTS.of(settings))
-    assert (found["doc_id"].to_pylist(), found["text"].to_pylist()) == (["7"], ["of maps"])
-
-
 @pytest.mark.parametrize("columns", [{"text": "Abstrakt"}, {"abstract": "text"}])
 def test_a_column_that_is_not_there_is_wrong_input(tmp_path, capsys, columns):
     path = tmp_path / "x.csv"

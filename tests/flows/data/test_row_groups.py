@@ -94,17 +94,6 @@ def test_the_rows_are_those_of_the_file_and_its_bytes_are_read_once(
     assert counted[url] <= 2.0 * size  # once by parts, once as a whole
 
 
-def test_another_version_of_a_file_is_read_anew(tmp_path):
-    url, _ = written(tmp_path / "t.parquet", 1000, 1000)
-    with storage.sharing({url: "v1"}):
-        storage.read_rows(url, 0, 10)
-    _, table = written(tmp_path / "t.parquet", 1000, 1000, seed=1)
-    with storage.sharing({url: "v2"}):
-        assert storage.read_rows(url, 0, 10).equals(table.slice(0, 10))
-    assert storage.read_rows(url, 0, 10).equals(table.slice(0, 10))
-    storage.decoded.release()
-
-
 ROWS = {"keywords": 300, "bags": 200, "variants": 3000, "features": 3000, "experts": 2000}
 
 

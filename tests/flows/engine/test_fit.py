@@ -151,24 +151,6 @@ def test_sums_of_blocks_finish_to_the_same_bits(tmp_path, n, size):
     assert tuple(d for part in parts for d in part.digests) == whole.digests
 
 
-def test_a_map_tells_how_much_is_done_and_ends_where_the_hearer_raises(tmp_path):
-    job = toy_job(tmp_path, partitions=5)
-    executor = InProcess(job)
-    q = run_fit(job, executor).q
-    progress = []
-    assert len(executor.map(rates, q, on_progress=lambda *done: progress.append(done))) == 5
-    assert progress == [(i, 5) for i in range(1, 6)]
-
-    def enough(done, total):
-        progress.append(done)
-        if done == 2:
-            raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        executor.map(rates, q, on_progress=enough)
-    assert progress[5:] == [1, 2]
-
-
 class Logged(InProcess):
     """An executor that logs global parameters and forgets everything else between sweeps."""
 

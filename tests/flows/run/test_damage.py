@@ -112,23 +112,6 @@ def test_a_damaged_posterior_is_told_and_scores_nothing(fitted, damaged, tmp_pat
     assert told >= 4
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [(n, f) for n, files in KEPT.items() for f in files if f != "rival.npz"],  # not all have one
-)
-def test_a_posterior_with_a_file_less_is_wrong_input(fitted, tmp_path, name, file):
-    source, run = fitted(name)
-    path, aside = run / "posterior" / file, tmp_path / "aside"
-    path.rename(aside)
-    try:
-        with pytest.raises(InputError, match=path.name):
-            score(run, source, tmp_path / "out")
-    finally:
-        aside.rename(path)
-    assert not list((tmp_path / "out").glob("runs/*"))
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_record_is_wrong_input(fitted, damaged, tmp_path, damage, capsys):
     source, run = fitted("keywords")

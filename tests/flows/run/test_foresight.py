@@ -10,16 +10,9 @@ import pytest
 
 from flows.cli import main
 from flows.data.runs import open_run
+from tests.flows.bags.bag_files import run
 
 KEYS = {"error", "exit", "faults", "warnings"}
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, captured.err
 
 
 def checked(capsys, *words):

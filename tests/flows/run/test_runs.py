@@ -11,14 +11,7 @@ from flows.cli import main
 from flows.data import json_files, storage
 from flows.data.runs import RUN, open_run
 from flows.run.resumed import Asked
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, captured.err
+from tests.flows.bags.bag_files import run
 
 
 def listed(capsys, target, *words):
