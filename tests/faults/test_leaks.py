@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from flows.data import storage
 from flows.settings import ComputeSettings
 from tests.faults.pipelines import SETTINGS, run, simulate
 from tests.faults.processes import Process
@@ -66,8 +67,8 @@ def only_results(target: Path) -> None:
     assert sorted(path.name for path in target.iterdir()) == ["latest.json", "runs"]
     for folder in (target / "runs").iterdir():
         assert (folder / "run.json").exists()
-        hidden = [path for path in folder.rglob("*") if path.name.startswith(".")]
-        assert not hidden
+        hidden = [path.name for path in folder.rglob("*") if path.name.startswith(".")]
+        assert hidden == [storage.MARK]  # that a run made it
         assert not (folder / "work").exists()
 
 

@@ -154,10 +154,7 @@ def test_a_partition_that_kills_workers_is_named(tmp_path):
             made.add("--memory-limit", "600MiB")
         for worker in made.workers:
             worker.await_line("Registered to:")
-        with (
-            connect(scheduler=made.address) as cluster,
-            pytest.raises(ClusterError) as caught,
-        ):
+        with connect(scheduler=made.address) as cluster, pytest.raises(ClusterError) as caught:
             run_fit(task, cluster.executor(task))
     finally:
         made.end()

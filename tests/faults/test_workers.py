@@ -30,34 +30,13 @@ def at(iteration, action, timers):
     return step
 
 
-@pytest.mark.slow  # two workers are asked of every model by the contract
-def test_one_two_and_three_workers_give_the_bits_of_one_process(tmp_path, fit_on, expected):
-    from tests.faults.processes import Deployment
-
-    deployment = Deployment(tmp_path / "cluster")
-    try:
-        for count in (1, 2, 3):
-            deployment.add().await_line("Registered to:")
-            used = set()
-
-            def who(cluster, executor, result, used=used):
-                used.update(executor.placement.home.values())
-
-            assert fit_on(deployment.address, f"run{count}", check=who) == expected
-            assert len(used) == count
-    finally:
-        deployment.end()
-
-
 @pytest.mark.thorough
 def test_a_worker_killed_in_mid_sweep(shared, fit_on, expected, caplog):
     caplog.set_level("INFO")
     victim = next(iter(shared.pids().values()))
     timers = []
     found = fit_on(
-        shared.address,
-        on_step=at(6, lambda: os.kill(victim, signal.SIGKILL), timers),
-        pause=PAUSE,
+        shared.address, on_step=at(6, lambda: os.kill(victim, signal.SIGKILL), timers), pause=PAUSE
     )
     assert timers
     assert not os.path.exists(f"/proc/{victim}/cmdline") or victim not in shared.pids().values()

@@ -63,7 +63,7 @@ def fitted(simulated, tmp_path_factory):
 def test_a_run_leaves_what_it_promises(fitted):
     place, record = open_run(str(fitted))
     assert sorted(os.listdir(place.root)) == [
-        "ask", "keywords", "posterior", "report.html", "run.json", "trace.parquet",
+        storage.MARK, "ask", "keywords", "posterior", "report.html", "run.json", "trace.parquet",
     ]  # fmt: skip
     assert (record.rows_read, record.rows_kept, record.partitions) == (150, 150, 4)
     assert record.converged
@@ -100,12 +100,7 @@ def test_every_form_runs(simulated, tmp_path, capsys, form):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "options",
-    [
-        ("model=bss",),
-        ("model=vbss", "inference=gibbs"),
-    ],
-    ids=["bss", "vbss"],
+    "options", [("model=bss",), ("model=vbss", "inference=gibbs")], ids=["bss", "vbss"]
 )
 def test_samplers_run_and_say_how_well_they_mixed(tmp_path, capsys, options):
     source = written(tmp_path, documents(4))

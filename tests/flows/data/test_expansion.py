@@ -48,12 +48,7 @@ def packed_hdf5(path):
         file.create_dataset("features", data=np.zeros((10**5, 10)), compression="gzip")
 
 
-BOMBS = {
-    "x.csv.gz": packed_csv,
-    "x.npz": packed_npz,
-    "lying.npz": lying_npz,
-    "x.h5": packed_hdf5,
-}
+BOMBS = {"x.csv.gz": packed_csv, "x.npz": packed_npz, "lying.npz": lying_npz, "x.h5": packed_hdf5}
 
 
 @pytest.mark.parametrize("name", list(BOMBS))

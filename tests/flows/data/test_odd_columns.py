@@ -114,8 +114,7 @@ def test_large_whole_numbers_are_numbers(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding"),
-    [("id,größe\nr1,x\nr2,y\n", "latin-1"), ("id,a\nr1,ß\nr2,y\n", "cp1252")],
+    ("text", "encoding"), [("id,größe\nr1,x\nr2,y\n", "latin-1"), ("id,a\nr1,ß\nr2,y\n", "cp1252")]
 )
 def test_a_csv_in_another_encoding_has_its_sentence(tmp_path, capsys, text, encoding):
     path = tmp_path / "x.csv"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from flows.data import storage
-from flows.engine import block, globals_log
+from flows.engine import block
 from flows.engine.block import Job, LogMissing, Order
 from flows.engine.cache import Cache
 from flows.engine.executor import InProcess
@@ -204,23 +204,6 @@ def test_rejected_extrapolations_are_resumed_and_replayed(tmp_path, stop):
     result = run_fit(job, Logged(job, forget=range(1, 60, 3)), resume=True)
     assert same_bits(result.q, expected.q)
     assert result.trace.iteration.tolist() == expected.trace.iteration.tolist()
-
-
-@pytest.mark.parametrize("held", [10**9, -1])
-def test_small_globals_are_stored_only_for_a_worker_that_asks(tmp_path, monkeypatch, held):
-    monkeypatch.setattr(globals_log, "HELD", held)
-    job = toy_job(tmp_path, checkpoint_every=100)
-    expected = uninterrupted(job)
-    quiet, asking = Logged(job), Logged(job, forget=[7])
-    assert same_bits(run_fit(job, quiet).q, expected.q)
-    folder = tmp_path / "runs" / "run" / "work" / "log"
-    assert folder.exists() == (held < 0)
-    assert quiet.asked == 0
-    assert same_bits(run_fit(job, asking).q, expected.q)
-    assert asking.asked == 1
-    assert {"globals-00000000-000.npz", "globals-00000006-000.npz"} <= {
-        p.name for p in folder.iterdir()
-    }
 
 
 def test_a_damaged_local_state_is_replayed_from_the_checkpoint_before(tmp_path, caplog):

@@ -219,12 +219,7 @@ def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capf
     caplog.set_level("DEBUG")
     source = "s3://in/hostile.parquet"
     storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())
-    common = (
-        "--set",
-        "max_iter=61",
-        "--set",
-        "n_features=2",
-    )
+    common = ("--set", "max_iter=61", "--set", "n_features=2")
     for arguments in (
         ("features", source, "s3://out", *common),
         ("features", source, "s3://missing", *common),

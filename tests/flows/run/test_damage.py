@@ -151,59 +151,6 @@ def test_a_damaged_lock_does_not_keep_a_run_from_being_resumed(tmp_path, damage,
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_files_of_a_stopped_run_do_not_keep_it_from_being_resumed(
-    fitted, tmp_path, damage, monkeypatch
-):
-    monkeypatch.setattr(lock, "SETTLE", 0.01)
-    source, run = fitted("keywords")
-    expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
-    monkeypatch.setattr("flows.run.pipeline._score", away)
-    with pytest.raises(RunError, match="--resume") as caught:
-        pipelines.run("keywords", source, str(tmp_path / "out"), checkpoint_every=2)
-    monkeypatch.undo()
-    run_id = str(caught.value).rpartition(" ")[2]
-    work = tmp_path / "out" / "runs" / run_id / "work"
-    for path in [*work.rglob("*.json"), work / "lock.json"]:
-        if path.parent.name not in ("about", "corpus"):
-            path.write_bytes(DAMAGES[damage])
-    outcome = pipelines.run(
-        "keywords", source, str(tmp_path / "out"), resume=run_id, checkpoint_every=2
-    )
-    assert pipelines.published(outcome) == expected
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "folder"),
-    [("bags", "read"), ("features", "cells"), ("keywords", "tokens"), ("variants", "slices")],
-)
-def test_what_a_stage_left_and_is_damaged_is_made_again_by_the_next_resume(
-    fitted, tmp_path, name, folder, monkeypatch
-):
-    source, run = fitted(name)
-    expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
-    monkeypatch.setattr("flows.run.pipeline._score", away)
-    with pytest.raises(RunError, match="--resume") as caught:
-        pipelines.run(name, source, str(tmp_path / "out"))
-    monkeypatch.undo()
-    run_id = str(caught.value).rpartition(" ")[2]
-    work = tmp_path / "out" / "runs" / run_id / "work"
-    left = sorted(path for path in work.rglob("*") if path.is_file() and folder in path.parts)
-    for path in left:
-        path.write_bytes(path.read_bytes()[:-9])
-    assert left
-    with pytest.raises(RunError, match=f"damaged.*--resume {run_id}"):
-        pipelines.run(name, source, str(tmp_path / "out"), resume=run_id)
-    outcome = pipelines.run(name, source, str(tmp_path / "out"), resume=run_id)
-    assert pipelines.published(outcome) == expected
-
-
-def away(*_):
-    raise storage.StorageError("the store went away")
-
-
-@pytest.mark.thorough
 def test_a_damaged_parquet_file_is_a_fault_of_the_input_at_once(
     fitted, tmp_path, capsys, monkeypatch
 ):

@@ -26,9 +26,7 @@ from prefect.client.schemas.filters import (
     LogFilterFlowRunId,
 )
 from prefect.context import FlowRunContext
-from prefect.settings import (
-    PREFECT_API_AUTH_STRING,
-)
+from prefect.settings import PREFECT_API_AUTH_STRING
 
 from flows.catalogue import pipeline_named
 from flows.data import storage

@@ -25,13 +25,7 @@ from vbmodels.variants.two_groups import TwoGroups
 
 FILES, NEW = 52, 2
 CASES = {
-    "keywords": (
-        "doc_id",
-        520,
-        {"keyword_rate": 0.3, "unit": "word"},
-        CorpusProbit,
-        "suff_stats",
-    ),
+    "keywords": ("doc_id", 520, {"keyword_rate": 0.3, "unit": "word"}, CorpusProbit, "suff_stats"),
     "bags": ("bag_id", 520, {"model": "vmmic"}, CollapsedVMMIC, "suff_stats"),
     "variants": ("pos", 1040, {"tol": 1e-9}, TwoGroups, "suff_stats"),
 }
@@ -167,14 +161,6 @@ def test_what_is_new_changed_and_gone(documents, tmp_path, counted):
     fresh, _ = counted("keywords", source, tmp_path / "fresh", since=None, tol=1e-9)
     found = probabilities("keywords", again)
     np.testing.assert_allclose(found, probabilities("keywords", fresh), atol=5e-3)
-
-
-@pytest.mark.thorough
-def test_what_was_removed_is_made_again(documents, tmp_path, counted):
-    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
-    shutil.rmtree(tmp_path / "out" / "runs" / first["run_id"] / "kept" / "part-00002")
-    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
-    assert "7 were taken up as they were and 1 were read" in Path(again["report"]).read_text()
 
 
 @pytest.mark.thorough
