@@ -36,8 +36,8 @@ def behind(server, monkeypatch):
     """Put a proxy before the server."""
     made = []
 
-    def put(plan, latency=0.0):
-        made.append(Proxy(server.port, plan, latency))
+    def put(plan):
+        made.append(Proxy(server.port, plan))
         stores.enter(monkeypatch, made[-1].url)
         return made[-1]
 

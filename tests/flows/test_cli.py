@@ -98,19 +98,6 @@ def test_every_form_runs(simulated, tmp_path, capsys, form):
     assert json.loads(out)["rows_kept"] == 150
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "options", [("model=bss",), ("model=vbss", "inference=gibbs")], ids=["bss", "vbss"]
-)
-def test_samplers_run_and_say_how_well_they_mixed(tmp_path, capsys, options):
-    source = written(tmp_path, documents(4))
-    more = [word for option in options for word in ("--set", option)]
-    more += ["--set", "draws=50", "--set", "warmup=20", "--json"]
-    code, out, _ = run(capsys, "keywords", source, tmp_path / "t", *more)
-    assert code == 0
-    assert json.loads(out)["results"]["r_hat"] >= 0.99
-
-
 def test_settings_must_go_together(tmp_path, capsys):
     options = ("--set", "model=ss", "--set", "inference=gibbs")
     code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
