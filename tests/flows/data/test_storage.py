@@ -10,6 +10,7 @@ from flows.data import storage
 from flows.data.storage import StorageError
 from flows.data.storage.errors import storage_errors
 from flows.faults import InputError
+from tests.faults.seam import Seam
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
 
@@ -47,6 +48,16 @@ def test_create_writes_once(root):
     assert storage.create_bytes(url, b"first")
     assert not storage.create_bytes(url, b"second")
     assert storage.read_bytes(url) == b"first"
+
+
+def test_half_of_an_object_is_not_copied(tmp_path, monkeypatch):
+    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")
+    storage.write_table(source, TABLE)
+    with monkeypatch.context() as patch:
+        Seam(fail_at=1, fault="short read").enter(patch)
+        with pytest.raises(storage.TransientStorageError, match=r"a\.parquet: it has .* bytes, got"):
+            storage.copy(source, target)
+    assert not os.path.exists(target)
 
 
 def test_expand_orders_by_name_and_leaves_out_the_hidden(root):
