@@ -55,7 +55,9 @@ def test_half_of_an_object_is_not_copied(tmp_path, monkeypatch):
     storage.write_table(source, TABLE)
     with monkeypatch.context() as patch:
         Seam(fail_at=1, fault="short read").enter(patch)
-        with pytest.raises(storage.TransientStorageError, match=r"a\.parquet: it has .* bytes, got"):
+        with pytest.raises(
+            storage.TransientStorageError, match=r"a\.parquet: it has .* bytes, got"
+        ):
             storage.copy(source, target)
     assert not os.path.exists(target)
 
