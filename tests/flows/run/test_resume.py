@@ -151,7 +151,7 @@ def test_nothing_of_an_earlier_attempt_stays_among_the_results(source, stopped, 
     root = tmp_path / "out" / "runs" / run_id
     stale = root / "keywords" / "part-00005.parquet"
     stale.parent.mkdir(exist_ok=True)
-    stale.write_bytes((root / "work" / "words" / "part-00000.parquet").read_bytes())
+    stale.write_bytes(b"of another attempt")
     go(source, tmp_path / "out", run_id, model="textrank", partitions=2)
     assert sorted(path.name for path in (root / "keywords").iterdir()) == [
         "part-00000.parquet",
