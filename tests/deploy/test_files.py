@@ -212,8 +212,9 @@ def check_kubernetes(one):
         spec = one["spec"]
         assert one["apiVersion"] == "kubernetes.dask.org/v1"
         assert set(spec) <= {"idleTimeout", "scheduler", "worker"}
-        assert set(spec["scheduler"]) == {"metadata", "service", "spec"}
-        assert set(spec["worker"]) == {"metadata", "replicas", "spec"}
+        assert {"spec", "service"} <= set(spec["scheduler"]) <= {"metadata", "service", "spec"}
+        assert {"spec"} <= set(spec["worker"]) <= {"metadata", "replicas", "spec"}
+        assert isinstance(spec["worker"].get("replicas", 1), int)
         parts = [
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec[p]["spec"]}
             for p in ("scheduler", "worker")
