@@ -229,8 +229,8 @@ def in_order(kind: type) -> list[str]:
     if not issubclass(kind, BaseModel):
         return []
     common = RunSettings.model_fields if issubclass(kind, RunSettings) else {}
-    own = kind.__annotations__
-    return sorted(kind.model_fields, key=lambda name: (name in common, name not in own))
+    own = {name: place for place, name in enumerate(kind.__annotations__)}
+    return sorted(kind.model_fields, key=lambda name: (name in common, own.get(name, len(own))))
 
 
 _TYPES = {

@@ -40,14 +40,6 @@ def test_hadolint_finds_nothing():
     assert done.returncode == 0, done.stdout
 
 
-def test_the_image_is_pinned_and_its_user_is_nobody():
-    assert told("ARG") == ["BASE=python:3.12.13-slim-bookworm"]
-    assert {rest.split()[0] for rest in told("FROM")} == {"${BASE}"}
-    assert told("USER") == ["10001:10001"]
-    assert "--require-hashes --no-deps" in " ".join(told("RUN"))
-    assert len(told("HEALTHCHECK")) == 1
-
-
 def test_what_the_image_copies_exists_and_is_let_in():
     rules = (DEPLOY / "Dockerfile.dockerignore").read_text().split("\n")
     let_in = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
@@ -115,21 +107,6 @@ def test_every_command_exists():
             module, _, name = scripts[program[0]].partition(":")
             assert callable(getattr(import_module(module), name)), place
     assert seen == {"python", "vbflows", "prefect", "dask"}
-
-
-def test_every_file_that_is_named_is_in_the_image():
-    """Absolute paths: those that the image copies, and those that are mounted."""
-    copied = [
-        f"{rest.split()[-1]}{source.rsplit('/', 1)[-1]}"
-        for rest in told("COPY")
-        if rest.split()[-1] == "/etc/vbflows/"
-        for source in rest.split()[:-1]
-    ]
-    named = set(re.findall(r"/etc/vbflows/[\w.]+", " ".join(str(c) for _, c in commands())))
-    ours = {f"/etc/vbflows/{name}" for name in ("certs.py", "prefect.yaml")}
-    assert named == {*ours, "/etc/vbflows/nightly.yaml"}
-    assert set(copied) == {*ours, "/etc/vbflows/dask.yaml"}
-    assert "/etc/vbflows/nightly.yaml" in (DEPLOY / "README.md").read_text()  # mounted by hand
 
 
 def locked(text):
@@ -228,55 +205,16 @@ def pods():
                 yield f"{one['kind']} {part}", one["spec"][part]["spec"]
 
 
-# What dask-kubernetes 2026.3 declares of a DaskCluster, without the pods and the service in it,
-# which are checked as such.
-DASK_CLUSTER = {
-    "type": "object",
-    "required": ["apiVersion", "kind", "metadata", "spec"],
-    "additionalProperties": False,
-    "properties": {
-        "apiVersion": {"const": "kubernetes.dask.org/v1"},
-        "kind": {"const": "DaskCluster"},
-        "metadata": {"type": "object"},
-        "spec": {
-            "type": "object",
-            "required": ["scheduler", "worker"],
-            "additionalProperties": False,
-            "properties": {
-                "idleTimeout": {"type": "integer"},
-                "scheduler": {
-                    "type": "object",
-                    "required": ["spec", "service"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "metadata": {"type": "object"},
-                        "spec": {"type": "object"},
-                        "service": {"type": "object"},
-                    },
-                },
-                "worker": {
-                    "type": "object",
-                    "required": ["spec"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "replicas": {"type": "integer"},
-                        "metadata": {"type": "object"},
-                        "spec": {"type": "object"},
-                    },
-                },
-            },
-        },
-    },
-}
-
-
 def check_kubernetes(one):
     """Hold an object against the strict schemas of its kind."""
-    jsonschema = pytest.importorskip("jsonschema")
     validator = pytest.importorskip("kubernetes_validate")
     if one["kind"] == "DaskCluster":
-        jsonschema.validate(one, DASK_CLUSTER)
         spec = one["spec"]
+        assert one["apiVersion"] == "kubernetes.dask.org/v1"
+        assert set(spec) <= {"idleTimeout", "scheduler", "worker"}
+        assert {"spec", "service"} <= set(spec["scheduler"]) <= {"metadata", "service", "spec"}
+        assert {"spec"} <= set(spec["worker"]) <= {"metadata", "replicas", "spec"}
+        assert isinstance(spec["worker"].get("replicas", 1), int)
         parts = [
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec[p]["spec"]}
             for p in ("scheduler", "worker")
@@ -298,18 +236,6 @@ def test_kubernetes_objects_keep_to_their_schemas():
         "Namespace", "ConfigMap", "ServiceAccount", "Role", "Deployment", "DaskCluster",
         "NetworkPolicy",
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("part", ["replicas", "workers"])
-def test_a_wrong_dask_cluster_is_noticed(part):
-    jsonschema = pytest.importorskip("jsonschema")
-    (one,) = (one for one in documents() if one["kind"] == "DaskCluster")
-    if part == "replicas":
-        one["spec"]["worker"]["replicas"] = "two"
-    else:
-        one["spec"]["workers"] = one["spec"].pop("worker")
-    with pytest.raises(jsonschema.ValidationError):
-        check_kubernetes(one)
 
 
 def test_kustomize_puts_it_together():

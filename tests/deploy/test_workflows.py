@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -15,7 +13,6 @@ import pysam
 import pytest
 import yaml
 
-from flows.variants.settings import VariantSettings
 from tests.deploy.conftest import DEPLOY, PATH, ROOT, run, tool
 from tests.flows.variants.variant_files import write_reads
 
@@ -41,34 +38,6 @@ def block(name, text=TEXT):
     return re.search(rf"^    {name}:\n(.*?)(?=^    [a-z]+:\n|^}})", text, re.M | re.S)[1]
 
 
-def test_the_module_has_the_parts_of_a_process_and_closes_what_it_opens():
-    parts = re.findall(r"^    ([a-z]+):$", TEXT, re.M)
-    assert parts == ["input", "output", "when", "script", "stub"]
-    bare = re.sub(r"\\\$|'[^'\n]*'", "", TEXT)
-    assert all(bare.count(a) == bare.count(b) for a, b in ("{}", "()", "[]"))
-    assert TEXT.count('"""') == 4
-
-
-def test_meta_tells_every_input_and_output_of_the_module():
-    meta = yaml.safe_load((MODULE / "meta.yml").read_text())
-    told = [next(iter(one)) for group in meta["input"] for one in group]
-    assert told == re.findall(r"(?:val|path)[ (](\w+)", block("input"))
-    emitted = re.findall(r"emit: (\w+)", block("output"))
-    assert list(meta["output"]) == emitted
-    assert meta["name"] == "vbflows_variants"
-
-
-def test_the_module_s_script_makes_what_it_emits_by_settings_that_exist():
-    script = block("script")
-    named = set(re.findall(r"--set (\w+)=", TEXT))
-    assert named == {"fasta", "bed", "control"} <= set(VariantSettings.model_fields)
-    made = re.findall(r"path\(?\s?\"([^\"]+)\"", block("output"))
-    for pattern in made:
-        ending = pattern.removeprefix("${prefix}").removeprefix("*")
-        assert ending in script
-        assert ending in block("stub")
-
-
 @pytest.mark.parametrize("file", [MODULE / "environment.yml", WRAPPER / "environment.yaml"])
 def test_environments_ask_for_this_version(file):
     wanted = yaml.safe_load(file.read_text())["dependencies"]
@@ -90,6 +59,7 @@ def test_nextflow_takes_the_module(tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.thorough
 def test_the_module_s_sheet_is_one_that_vbflows_reads(tmp_path):
     """The shell of the script, with its variables filled in, from sheet to the moved files."""
     write_reads(tmp_path)
@@ -117,6 +87,7 @@ def test_the_module_s_sheet_is_one_that_vbflows_reads(tmp_path):
     }
 
 
+@pytest.mark.thorough
 def test_the_wrapper_leaves_what_is_asked_for(tmp_path, monkeypatch):
     write_reads(tmp_path)
     ours = tmp_path / "bin"
@@ -142,12 +113,3 @@ def test_the_wrapper_leaves_what_is_asked_for(tmp_path, monkeypatch):
     assert sorted(p.name for p in Path(tmp_path / "mqc").iterdir())[0] == "vbflows_calls_mqc.json"
     with pysam.VariantFile(str(tmp_path / "v.vcf.gz")) as file:
         assert list(file.fetch("chr1")) == []  # by the index beside it
-
-
-def test_shell_of_the_stub_is_sound():
-    if shutil.which("bash") is None:
-        pytest.skip("bash is not installed")
-    body = block("stub").split('"""')[1].replace(r"\$", "$")
-    shell = re.sub(r"\$\{[^}]*\}", "x", body)
-    done = subprocess.run(["bash", "-n", "-c", shell], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

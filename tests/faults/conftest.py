@@ -7,6 +7,7 @@ import pytest
 from flows.engine.dask import connect
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
+from tests.faults import stores
 from tests.faults.driver import bits
 from tests.faults.models import Paced, job, probabilities, store_corpus
 from tests.faults.processes import Deployment
@@ -67,3 +68,14 @@ def fit_on(urls, tmp_path):
         return found
 
     return fit
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """An S3 server with three buckets; tests that kill it start it again."""
+    folder = tmp_path_factory.mktemp("s3")
+    for bucket in ("in", "out", "reads"):
+        (folder / bucket).mkdir()
+    made = stores.Rclone(folder)
+    yield made
+    made.kill()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -32,16 +31,14 @@ class Proxy:
         (503), ``deny`` (403), ``drop`` (the connection ends in mid-body), ``reset`` (it ends
         before anything was asked of the server), ``lose`` (the server does it, and its answer is
         lost), or None.
-    latency
-        Seconds that every answer is late.
     seen, heads
         First lines of the requests, and all of their heads.
     done
         What was done to which: (first line, fault).
     """
 
-    def __init__(self, upstream: int, plan: Plan = never, latency: float = 0.0) -> None:
-        self.upstream, self.plan, self.latency = upstream, plan, latency
+    def __init__(self, upstream: int, plan: Plan = never) -> None:
+        self.upstream, self.plan = upstream, plan
         self.seen: list[str] = []
         self.heads: list[str] = []
         self.done: list[tuple[str, str]] = []
@@ -77,7 +74,6 @@ class Proxy:
                 fault = self.plan(len(self.seen), line)
                 if fault is not None:
                     self.done.append((line, fault))
-            time.sleep(self.latency)
             if fault == "reset":
                 _reset(client)
                 return

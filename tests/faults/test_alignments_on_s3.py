@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from pathlib import Path
 
-import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -15,7 +13,6 @@ from flows.cli import main
 from flows.data import storage
 from flows.data.storage import StorageError, staging
 from flows.faults import RunError
-from flows.settings import ComputeSettings
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import fasta_contigs, regions
 from flows.variants.settings import VariantSettings
@@ -23,15 +20,6 @@ from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("s3")
-    (folder / "reads").mkdir()
-    made = stores.Rclone(folder)
-    yield made
-    made.kill()
 
 
 @pytest.fixture
@@ -64,16 +52,6 @@ def uploaded(simbam, index=True):
     return "s3://reads/sheet.csv"
 
 
-def local_sheet(simbam, folder):
-    lines = ["sample,replicate,path"]
-    for name in names():
-        sample = "case" if name.startswith("case") else "control"
-        lines.append(f"{sample},{name.split('_')[-1][0]},{simbam / name}")
-    path = folder / "sheet.csv"
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
-
-
 def copies(tmp_path):
     return {
         p.name
@@ -85,6 +63,7 @@ def copies(tmp_path):
 SETTINGS = {"max_iter": 4, "partitions": 2}
 
 
+@pytest.mark.thorough
 def test_reads_on_s3_are_counted_alike(store, shared_data):
     simbam = shared_data / "variants" / "simbam"
     uploaded(simbam)
@@ -99,43 +78,7 @@ def test_reads_on_s3_are_counted_alike(store, shared_data):
     assert_array_equal(reference(str(there.fasta), region), reference(str(here.fasta), region))
 
 
-@pytest.mark.slow
-def test_reads_on_s3_are_the_same_bits(store, shared_data, tmp_path):
-    simbam = shared_data / "variants" / "simbam"
-    here = pipelines.run(
-        "variants", local_sheet(simbam, tmp_path), str(tmp_path / "local"),
-        fasta=str(simbam / "ref400.fa"), **SETTINGS,
-    )  # fmt: skip
-    sheet = uploaded(simbam)
-    there = pipelines.run(
-        "variants", sheet, str(tmp_path / "remote"), fasta="s3://reads/ref400.fa", **SETTINGS
-    )
-    one, two = pipelines.published(here), pipelines.published(there)
-    vcf = "variants.vcf.gz"
-    assert {k: v for k, v in one.items() if not k.startswith(vcf)} == {
-        k: v for k, v in two.items() if not k.startswith(vcf)
-    }
-    told = []
-    for outcome in (here, there):
-        with pysam.VariantFile(f"{outcome['target']}/runs/{outcome['run_id']}/{vcf}") as file:
-            told.append([str(record) for record in file])
-    assert told[0] == told[1]
-    assert told[0]
-    found = copies(tmp_path)
-    assert {*names(), "ref400.fa"} <= found
-    assert {f"{name}.bai" for name in names()} <= found
-    assert not any(name.endswith(".part") for name in found)
-
-
-def test_an_index_is_made_beside_the_copy(store, shared_data, tmp_path, capsys):
-    sheet = uploaded(shared_data / "variants" / "simbam", index=False)
-    with pytest.raises(SystemExit) as ended:
-        main(["check", "variants", sheet, "--set", "fasta=s3://reads/ref400.fa"])
-    assert ended.value.code == 0, capsys.readouterr().err
-    assert f"{names()[0]}.bai" in copies(tmp_path)
-    assert not storage.exists(f"s3://reads/{names()[0]}.bai")
-
-
+@pytest.mark.thorough
 def test_a_missing_file_has_its_sentence(store, shared_data, tmp_path, capsys):
     sheet = uploaded(shared_data / "variants" / "simbam")
     storage.delete(f"s3://reads/{names()[1]}")
@@ -182,21 +125,7 @@ def test_a_copy_goes_on_where_a_dropped_connection_left_it(store, tmp_path, monk
         proxy.close()
 
 
-def test_several_at_once_make_one_copy(store, monkeypatch):
-    storage.write_bytes("s3://reads/one", b"x" * 100)
-    made = []
-    copy = staging._copy
-    monkeypatch.setattr(staging, "_copy", lambda *given: (made.append(given), copy(*given)))
-    threads = [
-        threading.Thread(target=storage.as_local, args=("s3://reads/one",)) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 1
-
-
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["s3", "local"])
 def test_reads_that_change_during_the_run_are_refused(
     store, shared_data, tmp_path, monkeypatch, where
@@ -224,14 +153,3 @@ def test_reads_that_change_during_the_run_are_refused(
     with pytest.raises(RunError, match=f"{names()[2]} has changed since this run first read it"):
         pipelines.run("variants", sheet, str(tmp_path / "out"), fasta=fasta, **SETTINGS)
     assert not (tmp_path / "out" / "latest.json").exists()
-
-
-@pytest.mark.slow
-def test_workers_share_the_copies(store, shared_data, tmp_path):
-    sheet = uploaded(shared_data / "variants" / "simbam")
-    outcome = pipelines.run(
-        "variants", sheet, str(tmp_path / "out"), ComputeSettings(workers=2),
-        fasta="s3://reads/ref400.fa", **SETTINGS,
-    )  # fmt: skip
-    assert outcome["run_id"]
-    assert len([p for p in (tmp_path / "copies").iterdir() if p.is_dir()]) == 7

@@ -37,6 +37,7 @@ def started(request):
         process.end()
 
 
+@pytest.mark.thorough
 def test_the_scheduler_killed(corpus, tmp_path, deployment, expected, started):
     target = tmp_path / "out"
     driver = started(drive(corpus, target, "--scheduler", deployment.address))
@@ -83,18 +84,12 @@ def kill_at_random(corpus, target, address, times, expected, started, seed):
     assert resumed + ("resuming run run" in last.output) > 0
 
 
+@pytest.mark.thorough
 def test_the_driver_killed_three_times(corpus, tmp_path, shared, expected, started):
     kill_at_random(corpus, tmp_path / "out", shared.address, 3, expected, started, seed=1)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_driver_killed_twenty_times(corpus, tmp_path, shared, expected, started):
-    for turn in range(4):
-        target = tmp_path / f"out{turn}"
-        kill_at_random(corpus, target, shared.address, 5, expected, started, seed=turn)
-
-
+@pytest.mark.thorough
 def test_a_second_driver_of_the_same_run_is_refused(corpus, tmp_path, started):
     target = tmp_path / "out"
     # Slow enough that it is still at work when the second has begun, however busy the machine is.

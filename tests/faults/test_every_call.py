@@ -105,13 +105,6 @@ def test_a_disk_that_fails_at_every_call(name, kind, fault, tmp_path):
     each_of(range(1, calls + 1), lambda n: fail_at(made, fault, n))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    made = stores.Rclone(tmp_path_factory.mktemp("s3"))
-    yield made
-    made.kill()
-
-
 @pytest.fixture
 def store(server, monkeypatch):
     """A store behind a proxy, which is told what to do to which request."""

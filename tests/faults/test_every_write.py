@@ -83,23 +83,6 @@ def test_a_stop_at_every_write(name, kind, tmp_path):
     stop_at(made, moments(made))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kind", journeys.JOURNEYS)
-def test_a_stop_at_every_write_of_phrases(kind, tmp_path):
-    made = journeys.set_out(
-        "keywords", kind, tmp_path, str(tmp_path), unit="phrase", keyword_rate=None, max_iter=60
-    )
-    stop_at(made, moments(made))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    made = stores.Rclone(tmp_path_factory.mktemp("s3"))
-    yield made
-    made.kill()
-
-
 @pytest.fixture
 def bucket(server, monkeypatch):
     stores.enter(monkeypatch, server.url)

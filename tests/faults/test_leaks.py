@@ -5,18 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from flows.data import storage
 from flows.settings import ComputeSettings
 from tests.faults.pipelines import SETTINGS, run, simulate
 from tests.faults.processes import Process
@@ -64,38 +62,20 @@ def temporary(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("kind", ["threads", "descriptors", "processes"])
-def test_what_is_left_is_found(kind):
-    before, ended = held(), threading.Event()
-    end: list[Callable[[], object]] = []
-    if kind == "threads":
-        threading.Thread(target=ended.wait).start()
-        end.append(ended.set)
-    elif kind == "descriptors":
-        file = open(os.devnull)  # noqa: SIM115 - left open on purpose
-        end.append(file.close)
-    else:
-        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        end += [process.kill, process.wait, process.stdin.close]
-    found = left_over(before, 0.0)
-    for action in end:
-        action()
-    assert len(found[kind]) == 1
-
-
 def only_results(target: Path) -> None:
     """See that a target has finished runs and nothing beside them."""
     assert sorted(path.name for path in target.iterdir()) == ["latest.json", "runs"]
     for folder in (target / "runs").iterdir():
         assert (folder / "run.json").exists()
-        hidden = [path for path in folder.rglob("*") if path.name.startswith(".")]
-        assert not hidden
+        hidden = [path.name for path in folder.rglob("*") if path.name.startswith(".")]
+        assert hidden == [storage.MARK]  # that a run made it
         assert not (folder / "work").exists()
 
 
 MANY = pytest.mark.slow
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("turns", [1, pytest.param(6, marks=MANY)])  # of five runs
 def test_runs_in_one_process_leave_nothing_behind(turns, sources, temporary, tmp_path):
     for name, source in sources.items():
@@ -124,6 +104,7 @@ def test_runs_on_workers_leave_nothing_behind(turns, sources, temporary, tmp_pat
     only_results(target)
 
 
+@pytest.mark.thorough
 def test_local_workers_end_with_a_driver_that_is_killed(corpus, tmp_path):
     command = ("-m", "tests.faults.driver", str(corpus), str(tmp_path / "out"), "run")
     driver = Process(*command, "--workers", "2", "--pause", "0.02")

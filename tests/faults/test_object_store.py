@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from dataclasses import replace
@@ -18,24 +17,13 @@ from flows.engine.dask import connect
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
 from flows.faults import RunError
-from flows.settings import ComputeSettings, S3Access
+from flows.settings import S3Access
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 from tests.flows.engine.jobs import toy_job
 from vbmodels.core.state import same_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """One server with the buckets ``in`` and ``out``; tests that kill it start it again."""
-    folder = tmp_path_factory.mktemp("s3")
-    for bucket in ("in", "out"):
-        (folder / bucket).mkdir()
-    made = stores.Rclone(folder)
-    yield made
-    made.kill()
 
 
 @pytest.fixture
@@ -49,8 +37,8 @@ def behind(server, monkeypatch):
     """Put a proxy before the server."""
     made = []
 
-    def put(plan, latency=0.0):
-        made.append(Proxy(server.port, plan, latency))
+    def put(plan):
+        made.append(Proxy(server.port, plan))
         stores.enter(monkeypatch, made[-1].url)
         return made[-1]
 
@@ -86,6 +74,7 @@ def upload(name, source):
 SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in sorted(pipelines.SETTINGS)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
 def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
     source, expected = local(name)
@@ -95,14 +84,6 @@ def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
     assert set(expected) > {"posterior/q.npz"}
     assert storage.names(f"s3://out/{name}") == ["latest.json", "runs"]
     assert "work" not in storage.names(f"s3://out/{name}/runs/{outcome['run_id']}")
-
-
-@pytest.mark.slow
-def test_workers_read_and_write_s3(direct, local):
-    source, expected = local("features")
-    compute = ComputeSettings(workers=2)
-    outcome = pipelines.run("features", upload("features", source), "s3://out/w", compute)
-    assert pipelines.published(outcome) == expected
 
 
 def test_a_sweep_asks_the_store_nothing(behind, tmp_path):
@@ -142,6 +123,7 @@ def dropping(number):
     return plan
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
 @pytest.mark.parametrize("fault", ["slow down", "drop"])
 def test_the_same_bits_through_a_network_that_fails(behind, local, name, fault):
@@ -152,15 +134,7 @@ def test_the_same_bits_through_a_network_that_fails(behind, local, name, fault):
     assert pipelines.published(outcome) == expected
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_the_same_bits_at_200_ms_a_request(behind, local, name):
-    source, expected = local(name)
-    behind(lambda number, line: None, latency=0.2)
-    outcome = pipelines.run(name, upload(name, source), f"s3://out/late/{name}")
-    assert pipelines.published(outcome) == expected
-
-
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
 def test_a_server_that_restarts_in_mid_read(server, behind, local, name):
     source, expected = local(name)
@@ -187,6 +161,7 @@ def test_a_server_that_restarts_in_mid_read(server, behind, local, name):
     assert pipelines.published(outcome) == expected
 
 
+@pytest.mark.thorough
 def test_a_store_that_stays_away_ends_the_run_and_it_resumes(behind, local, monkeypatch):
     source, expected = local("features")
     away = threading.Event()
@@ -222,6 +197,7 @@ def refused(capsys, *arguments):
     return ended.value.code, lines[0]
 
 
+@pytest.mark.thorough
 def test_a_wrong_secret_has_its_sentence(direct, local, monkeypatch, capsys):
     url = upload("features", local("features")[0])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
@@ -231,6 +207,7 @@ def test_a_wrong_secret_has_its_sentence(direct, local, monkeypatch, capsys):
     assert "not-the-secret" not in line
 
 
+@pytest.mark.thorough
 def test_a_missing_bucket_has_its_sentence(direct, local, capsys):
     source = local("features")[0]
     code, line = refused(capsys, "features", "s3://nowhere/x", "s3://out/x")
@@ -273,23 +250,7 @@ def test_an_input_that_changes_during_the_run_is_refused(
     assert not storage.exists(f"{target}/latest.json")
 
 
-def test_a_profile_by_settings(server, local, monkeypatch, tmp_path):
-    source, expected = local("features")
-    stores.enter(monkeypatch, server.url)
-    url = upload("features", source)
-    stores.enter(monkeypatch, "http://127.0.0.1:9")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    profiles = tmp_path / "credentials"
-    keys = f"aws_access_key_id={stores.KEY}\naws_secret_access_key={stores.SECRET}"
-    profiles.write_text(f"[other]\n{keys}\n")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
-    access = S3Access(endpoint_url=server.url, profile="other")
-    outcome = pipelines.run("features", url, str(tmp_path / "out"), ComputeSettings(s3=access))
-    assert pipelines.published(outcome) == expected
-    assert os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
-
-
+@pytest.mark.thorough
 def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, tmp_path):
     source, _ = local("features")
     make_certificates(str(tmp_path / "tls"))
@@ -311,21 +272,3 @@ def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, t
             assert storage.read_table(url).num_rows == pq.read_metadata(source).num_rows
     finally:
         public.kill()
-
-
-def test_the_requester_pays(behind, local, direct):
-    url = upload("features", local("features")[0])
-    proxy = behind(lambda number, line: None)
-    with storage.using(S3Access(requester_pays=True).environment()):
-        assert storage.read_table(url).num_rows
-        assert storage.expand(url, [])
-    assert proxy.heads
-    assert all("x-amz-request-payer: requester" in head.lower() for head in proxy.heads)
-
-
-def test_credentials_do_not_belong_in_a_url(capsys, tmp_path):
-    for url in ("s3://key:canary@in/x.parquet", "https://host/x.parquet?X-Amz-Signature=canary"):
-        code, line = refused(capsys, "features", url, str(tmp_path / "out"))
-        assert code == 2
-        assert "URLs stand in logs, records and reports" in line
-        assert "canary" not in line

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import subprocess
 import sys
 import time
 
-import pyarrow as pa
 import pytest
 
-from flows.data.storage import errors
-from flows.run.memory import lacks_memory
 from tests.faults import pipelines
 
 COMMAND = """
@@ -70,28 +66,3 @@ def test_memory_that_runs_out_in_a_stage_is_a_sentence(source, tmp_path):
         ended.stderr
     )
     assert "should not have happened" not in ended.stderr
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (MemoryError(), True),
-        (pa.ArrowMemoryError("malloc of size 1 failed"), True),
-        (RuntimeError("can't start new thread"), True),
-        (OSError(errno.ENOMEM, "Cannot allocate memory"), True),
-        (ImportError("x.so: failed to map segment from shared object"), True),
-        (RuntimeError("another"), False),
-        (ImportError("no module named x"), False),
-        (OSError(errno.ENOENT, "No such file"), False),
-    ],
-)
-def test_what_counts_as_a_lack_of_memory(error, expected):
-    assert lacks_memory(error) is expected
-
-
-@pytest.mark.parametrize(
-    "error", [pa.ArrowMemoryError("malloc of size 1 failed"), OSError(errno.ENOMEM, "none left")]
-)
-def test_storage_neither_repeats_nor_renames_a_lack_of_memory(error):
-    with pytest.raises(MemoryError), errors.storage_errors("read", "x.parquet"):
-        raise error

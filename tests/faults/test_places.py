@@ -23,13 +23,12 @@ from deploy.certs import SIDES, make_certificates
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
 from flows.data.runs import RunPaths, RunRecord, complete, name_latest, open_run
-from flows.engine.checkpoint import Checkpoints
 from flows.engine.dask import ClusterError, connect
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
 from tests.faults.processes import Deployment, Process
 from tests.faults.proxy import Proxy
-from tests.flows.engine.jobs import Killed, kill_at, toy_job
+from tests.flows.engine.jobs import toy_job
 from vbmodels.core.state import same_bits
 
 CREDENTIALS = {
@@ -60,25 +59,7 @@ def bucket():
     server.end()
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-def test_a_run_on_an_object_store(bucket, tmp_path):
-    here = toy_job(tmp_path)
-    expected = run_fit(here, InProcess(here))
-    job = toy_job(bucket)
-    with connect(workers=2) as cluster:
-        executor = cluster.executor(job)
-        with pytest.raises(Killed):
-            run_fit(job, executor, on_step=kill_at(8))
-        executor.close()
-        assert not storage.exists(f"{job.store}/work")
-        assert Checkpoints(job).candidates() == [6, 3]
-        executor = cluster.executor(job)
-        assert same_bits(run_fit(job, executor, resume=True).q, expected.q)
-        executor.close()
-    Checkpoints(job).discard()
-    assert storage.names(job.store) == []
-
-
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_the_lock_on_an_object_store(bucket, monkeypatch):
     first = lock.Claim(f"{bucket}/locked", "run")
@@ -151,6 +132,7 @@ def run_record(run_id, elbo):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_two_publishers_at_once_leave_no_mix(bucket):
     """Whatever a reader sees, at any time, is one whole run."""
@@ -226,6 +208,7 @@ def nothing_answers(address, context):
             return True
 
 
+@pytest.mark.thorough
 def test_a_cluster_behind_tls(certificates, tmp_path, monkeypatch):
     settings = {
         f"DASK_DISTRIBUTED__COMM__TLS__{side.upper()}__{part}": str(certificates / name)

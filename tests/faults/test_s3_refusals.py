@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import threading
 from contextlib import suppress
 
@@ -116,27 +115,3 @@ def test_an_endpoint_without_a_scheme(monkeypatch, call):
         "the endpoint 'localhost:9000' (AWS_ENDPOINT_URL or --s3 endpoint_url) has no scheme; "
         "write http://localhost:9000 or https://localhost:9000"
     )
-
-
-@pytest.mark.parametrize("call", ["GetObject", "GetObject, by Arrow"])
-@pytest.mark.parametrize(
-    ("program", "sentence"),
-    [
-        ("print('no JSON')", "the credential process of the AWS profile printed no JSON"),
-        ("raise SystemExit(3)", "Error when retrieving credentials from custom-process"),
-    ],
-)
-def test_a_credential_process_that_fails(refusing, monkeypatch, tmp_path, call, program, sentence):
-    refusing(403, "AccessDenied", "GET", "HEAD")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    (tmp_path / "process.py").write_text(program)
-    (tmp_path / "config").write_text(
-        f"[profile other]\ncredential_process = {sys.executable} {tmp_path / 'process.py'}\n"
-    )
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_PROFILE", "other")
-    with pytest.raises(StorageError, match=sentence) as caught:
-        CALLS[call]()
-    assert "\n" not in str(caught.value)

@@ -14,8 +14,6 @@ import pytest
 from flows.data import storage
 from flows.data.storage import TransientStorageError, retry
 from flows.data.storage.access import filesystem
-from flows.run.events import Events
-from flows.run.tasks import each
 from tests.faults import stores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -105,29 +103,6 @@ def test_a_call_ends_within_its_limit(slow, trickles, call):
         CALLS[call]()
     assert time.monotonic() - begun < LIMIT + 2.0
     assert server.requests
-
-
-def test_a_stage_does_not_repeat_a_call_that_took_its_whole_time(slow):
-    slow(False)
-    begun = time.monotonic()
-    with pytest.raises(TransientStorageError, match="sent nothing"):
-        each(Events(), "ingest", storage.read_bytes, ["s3://in/a", "s3://in/b"])
-    assert time.monotonic() - begun < 2 * LIMIT
-
-
-def test_progress_extends_the_limit(monkeypatch):
-    """A large object over a slow line is no fault."""
-    monkeypatch.setattr(retry, "SILENCE", 0.5)
-
-    def read():
-        for _ in range(6):
-            retry.expect()
-            time.sleep(0.2)
-        retry.expect(int(retry.PACE))
-        time.sleep(1.0)
-        return "whole"
-
-    assert retry.persistent("read", "s3://in/large", read) == "whole"
 
 
 def test_a_call_that_was_given_up_goes_no_further(monkeypatch):

@@ -37,6 +37,7 @@ def deployment(tmp_path):
     made.end()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["call", "each", "fit"])
 def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path, urls, monkeypatch):
     monkeypatch.setattr(calls, "NO_WORKERS", 2.0)
@@ -54,6 +55,7 @@ def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path,
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["call", "fit"])
 def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path, urls, monkeypatch):
     monkeypatch.setattr(seam, "SILENCE", 2.0)
@@ -69,6 +71,7 @@ def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path,
             deployment.scheduler.send(signal.SIGCONT)
 
 
+@pytest.mark.thorough
 def test_a_local_worker_that_takes_long_to_come_back_is_replaced(monkeypatch):
     """Dask closes the nanny whose worker takes longer, and starts no other."""
     setting = "distributed.deploy.lost-worker-timeout"
@@ -138,6 +141,7 @@ def fail(inside, local, folder, error, patience):
     assert (folder / "begun").exists()
 
 
+@pytest.mark.thorough
 def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
     try:
         fail(inside, local, tmp_path, StorageError("the disk is full"), 90.0)
@@ -146,6 +150,7 @@ def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
         (tmp_path / "released").touch()
 
 
+@pytest.mark.thorough
 def test_where_the_input_is_wrong_nobody_writes_into_a_run_that_is_removed(inside, local, tmp_path):
     wrong = InputError([Fault("a.csv", "a name", "null", row=3)])
     fail(inside, local, tmp_path, wrong, 3.0)

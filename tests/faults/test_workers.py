@@ -30,33 +30,13 @@ def at(iteration, action, timers):
     return step
 
 
-@pytest.mark.slow  # two workers are asked of every model by the contract
-def test_one_two_and_three_workers_give_the_bits_of_one_process(tmp_path, fit_on, expected):
-    from tests.faults.processes import Deployment
-
-    deployment = Deployment(tmp_path / "cluster")
-    try:
-        for count in (1, 2, 3):
-            deployment.add().await_line("Registered to:")
-            used = set()
-
-            def who(cluster, executor, result, used=used):
-                used.update(executor.placement.home.values())
-
-            assert fit_on(deployment.address, f"run{count}", check=who) == expected
-            assert len(used) == count
-    finally:
-        deployment.end()
-
-
+@pytest.mark.thorough
 def test_a_worker_killed_in_mid_sweep(shared, fit_on, expected, caplog):
     caplog.set_level("INFO")
     victim = next(iter(shared.pids().values()))
     timers = []
     found = fit_on(
-        shared.address,
-        on_step=at(6, lambda: os.kill(victim, signal.SIGKILL), timers),
-        pause=PAUSE,
+        shared.address, on_step=at(6, lambda: os.kill(victim, signal.SIGKILL), timers), pause=PAUSE
     )
     assert timers
     assert not os.path.exists(f"/proc/{victim}/cmdline") or victim not in shared.pids().values()
@@ -64,6 +44,7 @@ def test_a_worker_killed_in_mid_sweep(shared, fit_on, expected, caplog):
     assert "replayed" in caplog.text
 
 
+@pytest.mark.thorough
 def test_a_worker_stopped_in_mid_sweep(shared, fit_on, expected, caplog):
     pids = shared.pids()
     victim = next(iter(pids.values()))
@@ -81,6 +62,7 @@ def test_a_worker_stopped_in_mid_sweep(shared, fit_on, expected, caplog):
         os.kill(victim, signal.SIGCONT)
 
 
+@pytest.mark.thorough
 def test_a_worker_added_and_one_retired_in_mid_run(shared, fit_on, expected):
     timers, used = [], set()
     with Client(shared.address, set_as_default=False, timeout=10) as client:
@@ -104,19 +86,6 @@ def test_a_worker_added_and_one_retired_in_mid_run(shared, fit_on, expected):
     assert found == expected
     assert used - set(before), "the worker that was added did nothing"
     assert before[0] not in used
-
-
-@pytest.mark.slow
-def test_every_worker_killed_and_restarted(shared, fit_on, expected):
-    timers = []
-    pids = list(shared.pids().values())
-
-    def kill():
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-
-    assert fit_on(shared.address, on_step=at(9, kill, timers), pause=PAUSE) == expected
-    assert timers
 
 
 @pytest.mark.slow

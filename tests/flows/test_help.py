@@ -9,20 +9,12 @@ from pathlib import Path
 import pytest
 
 from flows.catalogue import PIPELINES
-from flows.cli import main
-from flows.settings import RunSettings, describe, load
+from flows.settings import describe, load
 from flows.settings.guide import GROUPS, grouped
+from tests.flows.bags.bag_files import run
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "numba", "botocore", "pyarrow", "prefect", "distributed", "pandas")
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, captured.err
 
 
 # What only a report, a sampler or an object store needs: seconds and memory of every worker.
@@ -57,15 +49,6 @@ def test_a_family_loads_nothing_that_most_of_its_work_does_without(name):
     loads_none(f"import sys, flows.{name}.family, flows.engine.worker, flows.run.launch", SELDOM)
 
 
-def test_commands_come_in_the_order_of_use(capsys):
-    code, out, _ = run(capsys, "--help")
-    assert code == 0
-    told = [line.split()[0] for line in out.splitlines() if line[:2] == "  " and line[2] > " "]
-    order = ["demo", "simulate", "check", "show", "score", "serve"]
-    assert [name for name in told if name in order] == order
-    assert set(PIPELINES) <= set(told)
-
-
 @pytest.mark.parametrize("name", PIPELINES)
 def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
@@ -82,18 +65,6 @@ def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
     assert all(line in out for line in settings.example)
 
 
-@pytest.mark.slow  # the pages have the same examples
-@pytest.mark.parametrize("name", PIPELINES)
-def test_the_example_of_help_runs(name, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for line in PIPELINES[name].example:
-        words = line.split()[1:]
-        options = [] if words[0] == name else ["--rows", "60"]
-        code, _, err = run(capsys, *words, *options)
-        assert code == 0, err
-    assert (tmp_path / "results" / "latest.json").exists()
-
-
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_setting_is_in_one_group(name):
     settings = PIPELINES[name]
@@ -104,16 +75,6 @@ def test_every_setting_is_in_one_group(name):
         named = vars(kind).get("groups", {})
         assert set(named) <= set(GROUPS)
         assert not {one for group in named.values() for one in group} - set(settings.model_fields)
-
-
-def test_columns_in_help_are_the_declared_ones(capsys):
-    from flows.bags.schema import INSTANCES_IN
-
-    _, out, _ = run(capsys, "bags", "--help")
-    words = " ".join(out.split())
-    for column in INSTANCES_IN.columns:
-        assert column.name in words
-        assert column.meaning.replace("`", "") in words
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -173,13 +134,7 @@ def test_options_may_stand_before_the_command_or_after_it(capsys, tmp_path):
         assert (code, "did you mean endpoint_url?" in err) == (2, True)
 
 
-def test_version_is_told_on_either_side(capsys):
-    from importlib.metadata import version
-
-    for words in (("--version",), ("keywords", "--version")):
-        assert run(capsys, *words)[:2] == (0, f"vbflows {version('vbflows')}\n")
-
-
+@pytest.mark.thorough
 def test_completion_knows_commands_and_settings():
     def complete(*words):
         line = " ".join(("vbflows", *words))
@@ -194,7 +149,3 @@ def test_completion_knows_commands_and_settings():
     assert complete("keywords", "a", "b", "--set", "keyword_ra").split() == [
         "keyword_rate=",
     ]  # fmt: skip
-
-
-def test_common_settings_have_groups():
-    assert set(grouped(RunSettings)) == {"data", "expert"}

@@ -55,31 +55,6 @@ def test_rows_come_back_as_they_stand_cut_over_files(given):
     assert whole["weight"].to_pylist() == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def joined(files):
-    """Return what the pieces of the files say, as ingest reads them."""
-    looked = [FAMILY.look(file, SETTINGS) for file in files]
-    assert all(one.faults == () for one in looked)
-    parts = FAMILY.plan(files, looked, SETTINGS)
-    pieces = [piece for part in parts for piece in FAMILY.read(part, SETTINGS)[1]]
-    return [FAMILY.joined(f, [p for p in pieces if p.url == f.url], SETTINGS) for f in files]
-
-
-def test_pieces_say_of_files_what_a_check_of_them_says(given):
-    files = given(a=(["x", "y"], [1.0, 2.0]), b=(["u", "v", "w"], [3.0, 4.0, 5.0]))
-    assert [one.rows for one in joined(files)] == [2, 3]
-    assert [len(set(one.keys)) for one in joined(files)] == [2, 3]
-    assert FAMILY.check_together(files, joined(files)) == []
-
-
-def test_a_name_in_two_files_is_found_by_either_way(given):
-    files = given(a=(["x", "y"], [1.0, 2.0]), b=(["y", "z"], [3.0, 4.0]))
-    [fault] = FAMILY.check_together(files, [FAMILY.check(file, SETTINGS) for file in files])
-    assert "'y'" in str(fault) or " y" in str(fault)
-    assert "a.parquet" in str(fault)
-    assert "b.parquet" in str(fault)
-    assert len(FAMILY.check_together(files, joined(files))) == 1
-
-
 @pytest.mark.parametrize(
     ("ids", "weights", "said"),
     [(["x", "y"], [1.0, float("inf")], "weight"), (["x", None], [1.0, 2.0], "id")],
@@ -95,19 +70,3 @@ def test_a_row_that_is_not_allowed_is_named_by_the_check_and_refused_by_the_read
     *_, last = FAMILY.plan([file], [looked], SETTINGS)
     with pytest.raises(InputError, match=said):
         FAMILY.read(last, SETTINGS)
-
-
-def test_a_column_of_another_kind_is_told_by_the_footer(given, tmp_path):
-    [file] = given(a=(["x"], ["heavy"]))
-    looked, checked = FAMILY.look(file, SETTINGS), FAMILY.check(file, SETTINGS)
-    assert looked.rows == checked.rows
-    assert looked.faults
-    assert [str(f) for f in looked.faults] == [str(f) for f in checked.faults]
-
-
-def test_a_file_that_is_no_table_is_told_alike_by_a_look_and_a_check(tmp_path):
-    (tmp_path / "a.parquet").write_bytes(b"no table")
-    [file] = storage.expand(str(tmp_path), FAMILY.suffixes)
-    for ask in (FAMILY.look, FAMILY.check):
-        with pytest.raises(storage.StorageError, match=r"a\.parquet: it is damaged"):
-            ask(file, SETTINGS)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.outside.installed import COUNTS, ROOT, installed
+from tests.outside.installed import COUNTS, installed
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +22,7 @@ def published(target):
     return pq.read_table(target / "runs" / outcome["run_id"] / "rates")
 
 
+@pytest.mark.thorough
 def test_it_runs_here_and_on_workers_with_the_same_bits(vbflows, tmp_path):
     listed = vbflows("--help")
     assert "What is the rate of each group" in listed.stdout
@@ -44,6 +42,7 @@ def test_it_runs_here_and_on_workers_with_the_same_bits(vbflows, tmp_path):
     assert published(tmp_path / "again").equals(here)
 
 
+@pytest.mark.thorough
 def test_what_its_table_does_not_allow_is_wrong_input(vbflows, tmp_path):
     table = pa.table({"group": ["a", "a"], "first": [1, -2], "second": [0, 1]})
     pq.write_table(table, tmp_path / "counts.parquet")
@@ -51,18 +50,3 @@ def test_what_its_table_does_not_allow_is_wrong_input(vbflows, tmp_path):
     assert done.returncode == 2
     assert "column group, row 2: expected a name used once" in done.stderr
     assert "column first, row 2: expected a number from 0 on, found -2" in done.stderr
-
-
-def test_a_package_that_cannot_be_loaded_does_not_end_the_others(vbflows, tmp_path):
-    broken = tmp_path / "broken-1.dist-info"
-    broken.mkdir()
-    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
-    (broken / "entry_points.txt").write_text("[vbflows.families]\nbroken = no.such:Settings\n")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.entry", "keywords", "--help"],
-        env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "pipeline broken of the package broken (no.such:Settings): expected" in done.stderr
-    assert done.stderr.endswith("it is left out\n")

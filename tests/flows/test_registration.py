@@ -29,24 +29,19 @@ FAMILY = "from tests.flows.test_registration import family\nFAMILY = family('PAC
 
 LEFT_OUT = {
     "absent": ({"settings": None}, "found ModuleNotFoundError: No module named 'absent.settings'"),
-    "raising": ({"settings": "raise ValueError('no\\nmore')"}, "found ValueError: no"),
-    "leaving": ({"settings": "raise SystemExit(3)"}, "found SystemExit: 3"),
     "needing": (
         {"settings": "import nowhere.at_all"},
         "found ModuleNotFoundError: No module named 'nowhere'; install the package that nowhere is",
     ),
-    "misspelt": ({"settings": "class Setings: pass"}, "has no attribute 'Settings'"),
     "function": (
         {"settings": "def Settings(): pass"},
         "expected a class derived from flows.settings.RunSettings, found function",
     ),
-    "other": ({"settings": "class Settings: pass"}, "RunSettings, found the class Settings"),
     "untold": (
         {"settings": SETTINGS.replace("What?", "")},
         "expected the class attribute question to be set, found it empty",
     ),
     "show": ({}, "expected a name of letters, digits, _ and - that is no other command's, found"),
-    "two words": ({}, "no other command's, found 'two words'"),
     "keywords": (
         {},
         "expected a name that no other pipeline has, found that of "
@@ -57,9 +52,6 @@ LEFT_OUT = {
 
 BY_NAME = {
     "lost": ({"family": None}, "family, found ModuleNotFoundError: No module named 'lost.family'"),
-    "unfound": ({"family": "import nowhere"}, "install the package that nowhere is in"),
-    "unnamed": ({"family": ""}, "expected FAMILY, an object, in unnamed.family, found none"),
-    "kind": ({"family": "class FAMILY: pass"}, "found the class FAMILY"),
     "partial": (
         {"family": FAMILY + "\ndel type(FAMILY).score, FAMILY.suffixes"},
         "has in partial.family.FAMILY, found one without score, suffixes",
@@ -68,7 +60,6 @@ BY_NAME = {
         {"family": FAMILY + "\nFAMILY.name = 'lda'"},
         "expected renamed.family.FAMILY.name to be what is registered, found lda",
     ),
-    "tableless": ({"schema": "TABLE = 3"}, "TypeError: TABLE is int, no flows.data.table.Table"),
     "shapeless": (
         {"settings": SETTINGS.replace("float", "'Nowhere'")},
         "expected settings of kinds that a file can say, found",

@@ -126,14 +126,7 @@ def _made(folder: Path) -> list[Kind]:
     settings.mkdir(parents=True)
     shutil.copy(folder / "keywords" / "in.parquet", settings / "in.parquet")
     (settings / "settings.yaml").write_text(CONFIG)
-    command = (
-        "check",
-        "keywords",
-        "@/in.parquet",
-        "--quick",
-        "--config",
-        "@/settings.yaml",
-    )
+    command = ("check", "keywords", "@/in.parquet", "--quick", "--config", "@/settings.yaml")
     return [*kinds, Kind("settings", settings, settings, "settings.yaml", command)]
 
 

@@ -25,12 +25,14 @@ def published(target, table):
     return pq.read_table(run_of(target) / table)
 
 
+@pytest.mark.thorough
 def test_its_model_keeps_the_contract(outside):
     done = outside.run("pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "vbflows_lda")
     assert done.returncode == 0, done.stdout
     assert "warning" not in done.stdout
 
 
+@pytest.mark.thorough
 def test_it_runs_here_and_on_two_workers_with_the_same_bits(outside, tmp_path):
     assert "lda" in outside.vbflows("--help").stdout
     done = outside.vbflows("simulate", "lda", tmp_path / "in", "--rows", 300)

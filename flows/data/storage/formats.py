@@ -136,18 +136,16 @@ def _csv(url: str, packing: str | None, path: str) -> None:
             # Where there is one column only, an empty line is a missing cell.
             lines.ignore_empty_lines = len(names) > 1
             metadata = {CELLS: b"text"}
-            named = all(name.strip() for name in names)
-            if not header.strip() and (len(names) == 1 or not named):
+            blank = not all(name.strip() for name in names)
+            if not header.strip() and (len(names) == 1 or blank):
                 raise _without_header(url)
-            if not named:
+            if blank:
                 read, names, unnamed = _named(url, packing, read, lines, names)
                 metadata[_UNNAMED] = json.dumps(asdict(unnamed)).encode()
             with (
                 _opened(url, packing) as stream,
                 pc.open_csv(stream, read, lines, _text(names)) as reader,
             ):
-                if reader.schema.names != names:
-                    raise _without_header(url)
                 batches = _limited(url, packing, reader)
                 _write(path, reader.schema.with_metadata(metadata), batches)
         except pa.ArrowInvalid as error:

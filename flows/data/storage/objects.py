@@ -103,7 +103,10 @@ def copy(source: str, target: str) -> None:
     """Copy one object, within its store where both are in the same."""
     elsewhere = is_local(source) or source.split("://")[0] != target.split("://")[0]
     if elsewhere or is_working(source) or is_working(target):
-        write_bytes(target, read_bytes(source), durable=False)
+        data = read_bytes(source)
+        if not is_working(source):  # no seal says whether this is all of it
+            _refuse_half(source, data)
+        write_bytes(target, data, durable=False)
         return
 
     def one() -> None:
@@ -113,6 +116,15 @@ def copy(source: str, target: str) -> None:
             fs.cp_file(path, filesystem(target)[1])
 
     persistent("copy", source, one)
+
+
+def _refuse_half(url: str, data: bytes) -> None:
+    """Raise `TransientStorageError` unless this is as much as the object has."""
+    with storage_errors("read", url):
+        fs, path = filesystem(url)
+        size = int(fs.info(path)["size"])
+    if len(data) != size:
+        raise TransientStorageError(f"cannot read {url}: it has {size:,} bytes, got {len(data):,}")
 
 
 def create_bytes(url: str, data: bytes) -> bool:

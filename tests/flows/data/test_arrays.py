@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import h5py
 import numpy as np
 import pyarrow as pa
@@ -14,7 +12,7 @@ from flows.bags.family import FAMILY
 from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
 from flows.data import partition, storage
-from flows.data.storage import StorageError, arrays
+from flows.data.storage import StorageError
 
 BAGS = {"a": [[1.0, 2.0], [3.0, 4.0]], "b": [[5.0, 6.0]], "c": np.zeros((0, 2))}
 LABELS = {"a": 1, "b": 0, "c": 0}
@@ -96,31 +94,6 @@ def test_a_file_a_bag_and_a_group_a_bag(tmp_path):
             group["features"] = np.asarray(bag)
             group.attrs["label"] = LABELS[name]
     assert read(tmp_path / "all.h5") == (wanted(), LABELS)
-
-
-def test_pieces_are_small_and_the_numbers_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrays, "PIECE", 6)
-    bag = np.random.default_rng(0).standard_normal((11, 3))
-    np.save(tmp_path / "a.npy", bag)
-    with arrays.opened(str(tmp_path / "a.npy"), ".npy") as (schema, batches):
-        sizes = [len(batch) for batch in batches]
-    assert sizes == [2, 2, 2, 2, 2, 1]
-    assert schema.names == ["bag_id", "label", "features"]
-    found = storage.read_table(str(tmp_path / "a.npy"))
-    assert found["features"].to_pylist() == bag.tolist()
-
-
-def test_the_sentence_for_pickled_objects_does_not_advise_to_load_them(tmp_path):
-    np.save(tmp_path / "a.npy", np.array([{}], object), allow_pickle=True)
-    np.savez(tmp_path / "b.npz", features=np.array([{}], object))
-    (tmp_path / "c.npy").write_bytes(pickle.dumps([1.0, 2.0]))
-    for name in ("a.npy", "b.npz", "c.npy"):
-        with pytest.raises(storage.StorageError) as stopped:
-            storage.read_table(str(tmp_path / name))
-        said = str(stopped.value)
-        assert name in said
-        assert "holds Python objects, which are never loaded" in said
-        assert "allow_pickle" not in said
 
 
 def test_what_is_no_bag_is_refused(tmp_path):

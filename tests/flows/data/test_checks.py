@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from flows.data.checks import MAX_ROWS, Checker, Found, other_columns
+from flows.data.checks import MAX_ROWS, Checker
 from flows.data.table import NUMBERS, ROW_ID, TEXT, WORDS, Bound, Column, Either, Table
 
 COLUMNS = Table(
@@ -103,22 +103,6 @@ def test_each_rule_has_its_sentence(columns, said):
     assert found(columns, cut=2) == said
 
 
-@pytest.mark.parametrize(
-    ("names", "remedy"),
-    [
-        (["f1", "f2", "n"], "add --column 'numbers=f*'"),
-        (["x", "y"], "add --column 'numbers=PATTERN'"),
-        (["vector"], "add --column numbers=vector"),
-    ],
-)
-def test_a_list_of_numbers_that_is_not_there_may_be_called_otherwise(names, remedy):
-    table = Table("t", "", (ROW_ID, Column("numbers", NUMBERS, "numbers")))
-    cells = [[[1.0, 2.0]] if name == "vector" else [1.0] for name in names]
-    (said,) = found({"id": ["a"], **dict(zip(names, cells, strict=True))}, table)
-    assert said.startswith("column numbers: expected a column of type list of numbers, found none")
-    assert said.endswith(remedy)
-
-
 def test_the_columns_are_checked_before_the_rows():
     either = Either(("text", "words"), "give one", "fill it")
     named = replace(ROW_ID, required=True)
@@ -150,17 +134,3 @@ def test_rows_beyond_the_limit_are_counted_over_slabs():
     assert len(told) == MAX_ROWS + 1
     assert told[MAX_ROWS - 1] == "column count, row 20: expected 1 or more, found 0"
     assert told[-1] == "column count: expected 1 or more, found the same in 79 more rows"
-
-
-def test_rows_are_told_of_by_their_place_in_the_file():
-    gathered = Found("f")
-    gathered.first = 1000
-    gathered.rows([2], "a", lambda row: f"what {row} has", "nothing")
-    assert str(gathered.faults()[0]) == "f, column a, row 1003: expected what 2 has, found nothing"
-
-
-def test_files_of_other_columns_are_named():
-    (fault,) = other_columns(["f", "g", "h"], [("a", "b"), ("b", "a"), ("a", "c")])
-    assert str(fault) == (
-        "h: expected the columns of f, found a difference in b, c; give all files the same columns"
-    )

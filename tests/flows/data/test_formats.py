@@ -10,7 +10,6 @@ import json
 import os
 import time
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +21,6 @@ from flows.data.checks import Checker
 from flows.data.kinds import NUMBER
 from flows.data.partition import cut
 from flows.data.slabs import slabs
-from flows.data.storage import formats
 from flows.data.table import NUMBERS, WORDS, Column, Table
 from flows.experts.settings import ExpertSettings
 from flows.keywords.schema import DOCUMENTS
@@ -94,13 +92,6 @@ def test_each_format_holds_the_same_documents(tmp_path, name):
         assert found[column].to_pylist() == given
 
 
-def test_a_folder_takes_every_format(tmp_path):
-    for name in ("x.csv", "x.jsonl"):
-        (tmp_path / name).write_bytes(FILES[name])
-    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "x.parquet")
-    assert len(storage.expand(str(tmp_path), storage.SUFFIXES)) == 3
-
-
 def test_a_changed_file_is_read_anew(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("doc_id,text,keywords\na,one,\n")
@@ -108,24 +99,6 @@ def test_a_changed_file_is_read_anew(tmp_path):
     path.write_text("doc_id,text,keywords\na,two,\n")
     os.utime(path, (time.time() + 5,) * 2)
     assert read(str(path))["text"].to_pylist() == ["two"]
-
-
-def test_any_file_system_of_fsspec_is_read():
-    fs = fsspec.filesystem("memory")
-    fs.pipe("/in/x.csv.gz", FILES["x.csv.gz"])
-    try:
-        assert read("memory://in/x.csv.gz")["doc_id"].to_pylist() == ["a", "b"]
-    finally:
-        fs.rm("/in", recursive=True)
-
-
-def test_pieces_are_the_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "GROUP", 5000)
-    path = tmp_path / "x.csv"
-    path.write_text("n\n" + "".join(f"{i}\n" for i in range(20_000)))
-    monkeypatch.setattr(formats, "CSV_BLOCK", 1000)
-    assert storage.parquet_file(str(path)).num_row_groups > 10
-    assert storage.read_rows(str(path), 12_345, 12_347)["n"].to_pylist() == ["12345", "12346"]
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.arrow", "x.csv.gz", "x.txt"])
@@ -138,16 +111,6 @@ def test_what_is_damaged_has_its_sentence(tmp_path, capsys, name):
     assert name in said
     assert "should not have happened" not in said
     assert not list((tmp_path / "copies").glob("*/*"))
-
-
-def test_what_cannot_be_printed_is_escaped(tmp_path, capsys):
-    (tmp_path / "x.csv").write_bytes(b"doc_id,text\n\x1b[2J\x07\r\x0bone\n")
-    with pytest.raises(SystemExit) as ended:
-        main(["check", "keywords", str(tmp_path / "x.csv")])
-    said = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert "\\x1b[2J\\x07" in said
-    assert all(line.isprintable() for line in said.split("\n"))
 
 
 def test_cells_of_text_are_read_as_what_they_stand_for():
@@ -190,14 +153,6 @@ def test_a_cell_that_stands_for_nothing_is_told_by_row_and_the_files_own_name(tm
     ]
 
 
-def test_columns_have_the_users_names(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("PMID,Abstract,text\n7,of maps,other\n")
-    settings = KeywordSettings(columns={"doc_id": "PMID", "text": "Abstract"})
-    found = read(str(path), DOCUMENTS.of(settings))
-    assert (found["doc_id"].to_pylist(), found["text"].to_pylist()) == (["7"], ["of maps"])
-
-
 @pytest.mark.parametrize("columns", [{"text": "Abstrakt"}, {"abstract": "text"}])
 def test_a_column_that_is_not_there_is_wrong_input(tmp_path, capsys, columns):
     path = tmp_path / "x.csv"
@@ -222,6 +177,7 @@ def test_rows_without_names_are_named_by_file_and_number(tmp_path):
     assert "a file name that no other file has" in fault.expected
 
 
+@pytest.mark.thorough
 def test_wide_tables_of_bags_are_those_with_lists(tmp_path):
     """The same bits from columns f0, f1, ... with labels yes and no as from lists and 0, 1."""
     url = pipelines.simulate("bags", str(tmp_path / "in"), 30)
@@ -266,8 +222,3 @@ def test_texts_without_known_keywords_are_refused_where_a_model_would_learn_from
     with pytest.raises(SystemExit) as ended:
         main([*words, "--set", "model=textrank"])
     assert ended.value.code == 0
-
-
-def test_settings_with_names_of_columns_are_a_key():
-    one, other = (KeywordSettings(columns=dict(c)) for c in ([("a", "b")], [("a", "c")]))
-    assert len({one, other, KeywordSettings(columns={"a": "b"})}) == 2

@@ -92,11 +92,9 @@ def test_categories_of_odd_values_are_refused(tmp_path, capsys, cells, said):
     [
         np.arange(N),
         pa.array([f"r{i}" for i in range(N)]).dictionary_encode(),
-        pa.array(range(N)).dictionary_encode(),
-        pa.array([f"r{i}" for i in range(N)], pa.large_string()),
         pa.array([f"r{i}" for i in range(N)], pa.string_view()),
     ],
-    ids=["integer", "dictionary", "dictionary of integers", "large text", "view"],
+    ids=["integer", "dictionary", "view"],
 )
 @pytest.mark.parametrize("pipeline", ["features", "experts"])
 def test_names_of_every_kind_are_taken(tmp_path, capsys, pipeline, ids):
@@ -115,25 +113,8 @@ def test_large_whole_numbers_are_numbers(tmp_path, capsys):
     assert "expected rows with two labels, found 60 with 1152921504606846976 alone" in err
 
 
-def test_rows_are_named_once_over_files_without_ids(tmp_path, capsys):
-    for year in ("2023", "2024"):
-        (tmp_path / year).mkdir()
-        columns = categories()
-        columns.pop("id")
-        pq.write_table(pa.table(columns), tmp_path / year / "t.parquet")
-    code, _, err = run(capsys, "check", "features", tmp_path)
-    assert code == 2
-    said = (
-        "2024/t.parquet, column id: expected names of rows, or a file name that no other file has"
-    )
-    assert f"{said}, found none, and the file name of {tmp_path}/2023/t.parquet" in err
-    (tmp_path / "2024" / "t.parquet").rename(tmp_path / "2024" / "u.parquet")
-    assert run(capsys, "check", "features", tmp_path)[0] == 0
-
-
 @pytest.mark.parametrize(
-    ("text", "encoding"),
-    [("id,größe\nr1,x\nr2,y\n", "latin-1"), ("id,a\nr1,ß\nr2,y\n", "cp1252")],
+    ("text", "encoding"), [("id,größe\nr1,x\nr2,y\n", "latin-1"), ("id,a\nr1,ß\nr2,y\n", "cp1252")]
 )
 def test_a_csv_in_another_encoding_has_its_sentence(tmp_path, capsys, text, encoding):
     path = tmp_path / "x.csv"
@@ -141,13 +122,3 @@ def test_a_csv_in_another_encoding_has_its_sentence(tmp_path, capsys, text, enco
     code, _, err = run(capsys, "check", "features", path)
     assert code == 2
     assert "x.csv: its text is not UTF-8" in err
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
-def test_numbers_as_text_of_every_kind_make_a_list(tmp_path, capsys, kind):
-    columns = {"bag_id": [f"b{i // 4}" for i in range(N)], "label": [i // 4 % 2 for i in range(N)]}
-    cells = {f"f{k}": pa.array([str(i * k / 7) for i in range(N)], kind) for k in range(2)}
-    pq.write_table(pa.table({**columns, **cells}), tmp_path / "in.parquet")
-    words = ["check", "bags", tmp_path / "in.parquet", "--column", "features=f*"]
-    code, _, err = run(capsys, *words)
-    assert code == 0, err

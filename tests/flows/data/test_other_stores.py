@@ -86,19 +86,3 @@ def test_a_version_is_told_by_the_stores_own_mark(shelf):
     shelf["datasets/me/a.parquet"] = b"two"  # as long as before
     with pytest.raises(storage.StorageError, match="has changed since this run first read it"):
         storage.refuse_changed(url, before.fingerprint)
-
-
-def test_a_protocol_that_nobody_knows_is_refused(capsys):
-    for url, said in (("nosuch://a/b.parquet", "nosuch"), ("hf://datasets/a/b.parquet", "hf")):
-        if said == "hf" and _installed("huggingface_hub"):
-            continue
-        with pytest.raises(SystemExit) as stopped:
-            main(["check", "keywords", url])
-        assert stopped.value.code == 2
-        assert said in capsys.readouterr().err
-
-
-def _installed(package):
-    from importlib.util import find_spec
-
-    return find_spec(package) is not None

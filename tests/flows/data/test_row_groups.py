@@ -5,17 +5,13 @@ from __future__ import annotations
 import io
 import itertools
 import threading
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from vbflows_counts.settings import CountSettings
-from vbflows_lda.settings import TopicSettings
 
-from flows import catalogue
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.storage import row_groups, tables
@@ -98,70 +94,7 @@ def test_the_rows_are_those_of_the_file_and_its_bytes_are_read_once(
     assert counted[url] <= 2.0 * size  # once by parts, once as a whole
 
 
-def test_rows_in_any_order_are_right(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_groups, "LARGE", 100)
-    monkeypatch.setattr(row_groups, "PIECE", 2000)
-    url, table = written(tmp_path / "t.parquet", 3000, 1100)
-    spans = np.sort(np.random.default_rng(3).integers(0, 3001, (60, 2)), axis=1).tolist()
-    with storage.sharing({url: "v1"}):
-        for start, stop in spans:
-            found = storage.read_rows(url, start, stop, ["text", "n", "absent"])
-            assert found.column_names == ["text", "n"]
-            assert found.equals(table.select(["text", "n"]).slice(start, stop - start))
-    storage.decoded.release()
-
-
-def test_another_version_of_a_file_is_read_anew(tmp_path):
-    url, _ = written(tmp_path / "t.parquet", 1000, 1000)
-    with storage.sharing({url: "v1"}):
-        storage.read_rows(url, 0, 10)
-    _, table = written(tmp_path / "t.parquet", 1000, 1000, seed=1)
-    with storage.sharing({url: "v2"}):
-        assert storage.read_rows(url, 0, 10).equals(table.slice(0, 10))
-    assert storage.read_rows(url, 0, 10).equals(table.slice(0, 10))
-    storage.decoded.release()
-
-
-def test_few_groups_stay_and_none_after_release(tmp_path):
-    url, _ = written(tmp_path / "t.parquet", 1000, 100)
-    held = storage.decoded
-    with storage.sharing({url: "v1"}):
-        for start in range(0, 1000, 50):
-            storage.read_rows(url, start, start + 50)
-            assert len(held._groups) <= row_groups.KEPT
-    assert held._groups
-    held.release()
-    assert not held._groups
-    assert not held._footers
-    assert not held._streams
-
-
-def test_threads_share_what_one_decodes(tmp_path, counted):
-    url, table = written(tmp_path / "t.parquet", 10_000, 10_000)
-    wrong = []
-
-    def read(spans):
-        with storage.sharing({url: "v1"}):
-            for start, stop in spans:
-                if not storage.read_rows(url, start, stop).equals(table.slice(start, stop - start)):
-                    wrong.append((start, stop))
-
-    spans = cuts(10_000, 40)
-    threads = [threading.Thread(target=read, args=(spans[k::4],)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert counted[url] <= Path(url).stat().st_size
-
-
 ROWS = {"keywords": 300, "bags": 200, "variants": 3000, "features": 3000, "experts": 2000}
-OUTSIDE = {
-    "counts": (CountSettings, 5000),
-    "lda": (TopicSettings, 300),
-}
-"""Packages of outsiders, whose families read one declared table: settings and rows."""
 
 
 class Enough(Exception):
@@ -176,19 +109,11 @@ class UntilRead(Listener):
             raise Enough
 
 
-@pytest.mark.parametrize("partitions", [1, 16])
-@pytest.mark.parametrize("name", [*ROWS, *OUTSIDE])
-def test_a_run_reads_its_input_once(name, partitions, tmp_path, counted, monkeypatch):
+@pytest.mark.parametrize("name", ROWS)
+def test_a_run_reads_its_input_once(name, tmp_path, counted):
     """To check it and to ingest it, and to see where to cut it."""
-    if name in OUTSIDE:
-        settings = OUTSIDE[name][0]
-        point = EntryPoint(name, f"{settings.__module__}:{settings.__name__}", catalogue.GROUP)
-        monkeypatch.setitem(catalogue.PIPELINES, name, settings)
-        monkeypatch.setitem(catalogue._POINTS, name, point)
-    rows = ROWS[name] if name in ROWS else OUTSIDE[name][1]
-    url = pipelines.simulate(name, str(tmp_path / "in"), rows)
-    chosen = {**pipelines.SETTINGS.get(name, {}), "partitions": partitions}
-    settings = pipeline_named(name).settings(**chosen)
+    url = pipelines.simulate(name, str(tmp_path / "in"), ROWS[name])
+    settings = pipeline_named(name).settings(**pipelines.SETTINGS[name], partitions=16)
     with pytest.raises(Enough):
         launch(
             name, url, str(tmp_path / "out"), settings, ComputeSettings(),

@@ -46,14 +46,6 @@ def test_links_in_a_folder_are_followed(here):
     storage.refuse_changed(file.url, file.fingerprint)
 
 
-def test_what_has_its_own_name_is_found_under_it(here):
-    root, _ = here
-    os.symlink(root / "in" / "sub", root / "in" / "a_link")
-    assert found(root, "in") == ["in/a.parquet", "in/sub/b.parquet"]
-    os.symlink(root / "away", root / "in" / "linked")
-    assert found(root, "in/*/*.parquet") == ["in/linked/x.parquet", "in/sub/b.parquet"]
-
-
 def test_what_cannot_be_read_is_named(here):
     root, _ = here
     os.symlink(root / "nowhere.parquet", root / "in" / "gone.parquet")
@@ -142,18 +134,10 @@ def test_a_name_that_is_no_text_is_refused(here):
         "zip://x.parquet::https://user:pw@host/a.zip",
         "zip://x.parquet::https://host/a.zip?X-Amz-Signature=abc",
         "s3://bucket/a?token=abc",
-        "https://host/a?pwd=abc",
-        "https://host/a?auth=abc",
-        "https://host/a?x=1&api_key=abc",
         "https://host/a#token=abc",
-        "https://host/a#access_token=abc",
         "https://host/a;pw=abc",
-        "s3://bucket/a;password=abc",
         "https://host/a?%70wd=abc",
         "https://host/a%3Fpwd=abc",
-        "https://host/a?Authorization=abc",
-        "https://host/a?sessionid=abc",
-        "ftp://host/a?my_pass=abc",
     ],
 )
 def test_secrets_are_found_in_every_part_of_a_url(url):

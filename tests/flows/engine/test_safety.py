@@ -14,16 +14,14 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pytest
 
 from flows.cli import main
 from flows.data import storage
-from flows.data.lock import RunBusy
-from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, open_run, versions
+from flows.data.runs import PublishError, RunPaths, RunRecord, open_run, versions
 from flows.data.storage import StorageError
-from flows.faults import InputError, RunError
+from flows.faults import RunError
 from flows.features.settings import FeatureSettings
 from flows.report.page import Grid, Section, render
 from flows.run.launch import launch
@@ -140,31 +138,10 @@ def hostile_features(folder):
     return url
 
 
+@pytest.mark.thorough
 def test_nothing_in_a_run_of_hostile_data_runs(browse, tmp_path):
     url = hostile_features(tmp_path)
     outcome = pipelines.run("features", url, str(tmp_path / "out"), n_features=2)
-    html = Path(outcome["report"]).read_text(encoding="utf-8")
-    assert own_script_alone(html)
-    harmless(html, tmp_path / "report.html", browse)
-
-
-def test_a_contig_named_like_a_command_does_nothing(browse, tmp_path):
-    """Whether it is taken or refused: it stays text."""
-    url = pipelines.simulate("variants", str(tmp_path / "in"))
-    table = storage.read_table(url)
-    paths = table.column_names.index("chrom")
-    table = table.set_column(paths, "chrom", pa.array([HOSTILE[3]] * len(table)))
-    source = str(tmp_path / "hostile.parquet")
-    storage.write_table(source, table)
-    faults, outcome = (), None
-    try:
-        outcome = pipelines.run("variants", source, str(tmp_path / "out"))
-    except InputError as error:
-        faults = error.faults
-    if outcome is None:
-        assert faults
-        assert all("<" not in str(fault) for fault in faults)
-        return
     html = Path(outcome["report"]).read_text(encoding="utf-8")
     assert own_script_alone(html)
     harmless(html, tmp_path / "report.html", browse)
@@ -215,29 +192,6 @@ def test_resume_takes_no_path(tmp_path, capsys):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["hostile.parquet"]
 
 
-def test_one_publisher_a_run(tmp_path):
-    """A run that another process publishes cannot be resumed meanwhile."""
-    source = hostile_features(tmp_path)
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        paths = RunPaths(str(tmp_path / "out"), "r1")
-        lock = {
-            "token": "theirs", "host": "here", "pid": other.pid, "beats": 1,
-            "started": psutil.Process(other.pid).create_time(),
-        }  # fmt: skip
-        from flows.data.lock import _machine
-
-        lock["machine"] = _machine()
-        storage.own(paths.root, RUN)
-        storage.write_bytes(storage.join(paths.work, "lock.json"), json.dumps(lock).encode())
-        with pytest.raises(RunBusy, match="is being worked on by process"):
-            pipelines.run("features", source, paths.target, resume="r1")
-        assert storage.names(paths.root) == [storage.MARK, "work"]
-    finally:
-        other.kill()
-        other.wait()
-
-
 def holding(folder, text):
     """Return the files below a folder that hold a text."""
     files = [path for path in Path(folder).rglob("*") if path.is_file()]
@@ -256,6 +210,7 @@ def canary_store(tmp_path, monkeypatch):
     server.kill()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capfd):
     """Runs that succeed and that fail, with every log at its most talkative."""
@@ -264,12 +219,7 @@ def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capf
     caplog.set_level("DEBUG")
     source = "s3://in/hostile.parquet"
     storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())
-    common = (
-        "--set",
-        "max_iter=61",
-        "--set",
-        "n_features=2",
-    )
+    common = ("--set", "max_iter=61", "--set", "n_features=2")
     for arguments in (
         ("features", source, "s3://out", *common),
         ("features", source, "s3://missing", *common),
@@ -291,6 +241,7 @@ def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capf
     assert not holding(tmp_path / "s3", CANARY)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_a_prefect_block_keeps_the_canary(
     canary_store, tmp_path, monkeypatch, prefect_server, caplog, capfd

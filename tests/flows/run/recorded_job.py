@@ -13,7 +13,6 @@ from flows.keywords.settings import KeywordSettings
 from flows.run import tasks
 from flows.run.events import Begun, Events, Line, Listener, PartDone, Sweep
 from flows.run.launch import launch
-from flows.run.memo import Memo
 from flows.run.prefect import server
 from flows.run.prefect.record import record
 from flows.settings import ComputeSettings
@@ -27,13 +26,6 @@ class Printed(Listener):
     def hear(self, event):
         if isinstance(event, Line):
             print(event.text, flush=True)
-
-
-def quick(events, source, target, *_):
-    events.tell(Begun("run-quick"))
-    total = sum(tasks.each(events, "ingest", count, [1, 2, 3], memo=Memo(target, count)))
-    events.tell(PartDone("ingest", 3, 3))
-    return events.task("fit", lambda: count(total))
 
 
 def waits(events, source, target, *_):
@@ -89,7 +81,7 @@ def main(what: str, folder: str) -> None:
     if what == "left_alone":
         left_alone(folder)
         return
-    body = {"quick": quick, "waits": waits, "loses_server": loses_server}[what]
+    body = {"waits": waits, "loses_server": loses_server}[what]
     request = ("source", folder, KeywordSettings(), ComputeSettings(), None)
     try:
         outcome = record("keywords", body, *request, events=Events(Printed()))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flows.cli import main
-from flows.data import json_files, lock, storage
-from flows.data.runs import Latest, RunRecord, open_run
+from flows.data import lock, storage
+from flows.data.runs import open_run
 from flows.faults import InputError, RunError
 from flows.run.launch import launch_score
 from flows.settings import ComputeSettings
@@ -84,6 +84,7 @@ def score(run, source, target):
     return launch_score(str(run), source, str(target), ComputeSettings(), False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "file"), [(n, f) for n, files in KEPT.items() for f in files])
 def test_a_damaged_posterior_is_told_and_scores_nothing(fitted, damaged, tmp_path, name, file):
     source, run = fitted(name)
@@ -109,22 +110,6 @@ def test_a_damaged_posterior_is_told_and_scores_nothing(fitted, damaged, tmp_pat
             results = [key for key in whole if not key.startswith("posterior/")]
             assert [found[key] for key in results] == [whole[key] for key in results]
     assert told >= 4
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [(n, f) for n, files in KEPT.items() for f in files if f != "rival.npz"],  # not all have one
-)
-def test_a_posterior_with_a_file_less_is_wrong_input(fitted, tmp_path, name, file):
-    source, run = fitted(name)
-    path, aside = run / "posterior" / file, tmp_path / "aside"
-    path.rename(aside)
-    try:
-        with pytest.raises(InputError, match=path.name):
-            score(run, source, tmp_path / "out")
-    finally:
-        aside.rename(path)
-    assert not list((tmp_path / "out").glob("runs/*"))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -155,35 +140,6 @@ def test_a_changed_byte_in_a_record_is_found(fitted, damaged):
     assert open_run(str(run))[1] == record
 
 
-def test_records_of_earlier_versions_are_read_without_their_checksum(fitted, damaged, tmp_path):
-    for name in ("bags", "features", "keywords"):
-        source, run = fitted(name)
-        expected = pipelines.published(score(run, source, tmp_path / name / "new"))
-        for path in (
-            run / "run.json",
-            run.parents[1] / "latest.json",
-            *run.rglob("posterior/**/*.json"),
-        ):
-            content = json.loads(path.read_bytes())
-            del content[json_files.CHECKSUM]
-            if path.name == "columns.json":
-                content = content["columns"]
-            damaged(path, json.dumps(content).encode())
-        found = pipelines.published(score(run.parents[1], source, tmp_path / name / "old"))
-        assert found == expected
-
-
-def test_what_is_written_is_read(tmp_path):
-    url = str(tmp_path / "x.json")
-    told = Latest(run_id="ä\u2028\U0001f600", pipeline='"\\')
-    json_files.write(url, told)
-    assert json_files.read(url, Latest) == told
-    with pytest.raises(storage.DamagedError, match="Field required"):
-        json_files.read(url, RunRecord)
-    with pytest.raises(storage.DamagedError, match="expected at most 10"):
-        json_files.read(url, Latest, most=10)
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_lock_does_not_keep_a_run_from_being_resumed(tmp_path, damage, monkeypatch):
     monkeypatch.setattr(lock, "SETTLE", 0.01)
@@ -194,68 +150,7 @@ def test_a_damaged_lock_does_not_keep_a_run_from_being_resumed(tmp_path, damage,
     assert not (Path(store) / lock.LOCK).exists()
 
 
-@pytest.mark.parametrize("changes", [{"pid": -1}, {"pid": 10**30}, {"pid": [1]}, {"started": "x"}])
-def test_a_lock_with_odd_values_is_damaged(tmp_path, changes, monkeypatch):
-    monkeypatch.setattr(lock, "SETTLE", 0.01)
-    store = str(tmp_path / "run")
-    told = {"token": "t", "host": "h", "machine": lock._machine(), "pid": 1, "started": 0.0}
-    told |= {"beats": 1, **changes}
-    storage.write_bytes(storage.join(store, lock.LOCK), json.dumps(told).encode())
-    with lock.claim(store, "run") as held:
-        held.confirm()
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_files_of_a_stopped_run_do_not_keep_it_from_being_resumed(
-    fitted, tmp_path, damage, monkeypatch
-):
-    monkeypatch.setattr(lock, "SETTLE", 0.01)
-    source, run = fitted("keywords")
-    expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
-    monkeypatch.setattr("flows.run.pipeline._score", away)
-    with pytest.raises(RunError, match="--resume") as caught:
-        pipelines.run("keywords", source, str(tmp_path / "out"), checkpoint_every=2)
-    monkeypatch.undo()
-    run_id = str(caught.value).rpartition(" ")[2]
-    work = tmp_path / "out" / "runs" / run_id / "work"
-    for path in [*work.rglob("*.json"), work / "lock.json"]:
-        if path.parent.name not in ("about", "corpus"):
-            path.write_bytes(DAMAGES[damage])
-    outcome = pipelines.run(
-        "keywords", source, str(tmp_path / "out"), resume=run_id, checkpoint_every=2
-    )
-    assert pipelines.published(outcome) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "folder"),
-    [("bags", "read"), ("features", "cells"), ("keywords", "tokens"), ("variants", "slices")],
-)
-def test_what_a_stage_left_and_is_damaged_is_made_again_by_the_next_resume(
-    fitted, tmp_path, name, folder, monkeypatch
-):
-    source, run = fitted(name)
-    expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
-    monkeypatch.setattr("flows.run.pipeline._score", away)
-    with pytest.raises(RunError, match="--resume") as caught:
-        pipelines.run(name, source, str(tmp_path / "out"))
-    monkeypatch.undo()
-    run_id = str(caught.value).rpartition(" ")[2]
-    work = tmp_path / "out" / "runs" / run_id / "work"
-    left = sorted(path for path in work.rglob("*") if path.is_file() and folder in path.parts)
-    for path in left:
-        path.write_bytes(path.read_bytes()[:-9])
-    assert left
-    with pytest.raises(RunError, match=f"damaged.*--resume {run_id}"):
-        pipelines.run(name, source, str(tmp_path / "out"), resume=run_id)
-    outcome = pipelines.run(name, source, str(tmp_path / "out"), resume=run_id)
-    assert pipelines.published(outcome) == expected
-
-
-def away(*_):
-    raise storage.StorageError("the store went away")
-
-
+@pytest.mark.thorough
 def test_a_damaged_parquet_file_is_a_fault_of_the_input_at_once(
     fitted, tmp_path, capsys, monkeypatch
 ):

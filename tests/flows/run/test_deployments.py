@@ -10,13 +10,13 @@ import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import pytest
 import yaml
 from prefect.settings import PREFECT_API_AUTH_STRING
 
-from tests.deploy.conftest import DEPLOY, ROOT, postgres, postgres_folder, run, tool
+from tests.deploy.conftest import DEPLOY, ROOT, run, tool
 from tests.faults.stores import await_port, free_port
 
 ENVIRONMENT = {
@@ -106,6 +106,7 @@ def environment(env):
     return {**env, **ENVIRONMENT, "PATH": path, "PYTHONPATH": str(ROOT)}
 
 
+@pytest.mark.thorough
 def test_every_deployment_is_registered(prefect_server, tmp_path):
     """At the server of these tests, which keeps its records in SQLite."""
     env = {
@@ -119,24 +120,6 @@ def test_every_deployment_is_registered(prefect_server, tmp_path):
     done = run(tool("prefect"), *deploy[1:], env=environment(env), cwd="/")
     assert done.returncode == 0, done.stdout + done.stderr
     check(env)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("database", ["postgresql", "sqlite"])
-def test_compose_registers_every_deployment(database, tmp_path):
-    """At a server that is started as compose.yaml does, with its password."""
-    if database == "postgresql" and postgres_folder() is None:
-        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
-    with (
-        postgres() if database == "postgresql" else nullcontext() as url,
-        served(url, tmp_path) as env,
-    ):
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(f"{env['PREFECT_API_URL']}/admin/version", timeout=30)
-        register(env)
-        check(env)
-        register(env)  # as when the service starts again
-        check(env)
 
 
 def check(env):

@@ -10,16 +10,9 @@ import pytest
 
 from flows.cli import main
 from flows.data.runs import open_run
+from tests.flows.bags.bag_files import run
 
 KEYS = {"error", "exit", "faults", "warnings"}
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, captured.err
 
 
 def checked(capsys, *words):
@@ -47,6 +40,7 @@ def rows(tmp_path, n=40, d=3, label=None, **columns):
     return path
 
 
+@pytest.mark.thorough
 def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, capsys):
     said = " ".join(checked(capsys, "keywords", corpus)["warnings"])
     assert "rate will be estimated from the labels, roughly: set keyphrases" in said
@@ -62,6 +56,7 @@ def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, caps
     assert set(before) <= set(open_run(str(tmp_path))[1].warnings)
 
 
+@pytest.mark.thorough
 def test_the_run_says_what_the_check_said(tmp_path, capsys):
     """A constant column, one that repeats another, and fewer rows than columns."""
     same = np.arange(30.0)
@@ -79,58 +74,6 @@ def test_the_run_says_what_the_check_said(tmp_path, capsys):
     assert told["partitions"] == record.partitions
     assert told["rows"] == record.rows_read
     assert told["dropped"] == [one.model_dump() for one in record.dropped]
-
-
-def test_one_class_is_a_fault_of_the_check(tmp_path, capsys):
-    told = checked(capsys, "experts", rows(tmp_path, label=np.ones(40)))
-    assert told["exit"] == 2
-    assert told["faults"]
-    assert told["warnings"] == []
-
-
-def test_few_bags_are_warned_of(tmp_path, capsys):
-    rng = np.random.default_rng(1)
-    n = 24
-    table = pa.table(
-        {
-            "bag_id": [f"b{i // 2}" for i in range(n)],
-            "label": pa.array([(i // 2) % 2 for i in range(n)], pa.int8()),
-            "features": list(np.column_stack([rng.normal(size=(n, 8)), np.ones(n)])),
-        }
-    )
-    pq.write_table(table, tmp_path / "bags.parquet")
-    told = checked(capsys, "bags", tmp_path / "bags.parquet")
-    assert any("12 labelled bags for" in warning for warning in told["warnings"]), told
-    assert "Feature 9 is constant and tells nothing." in told["warnings"]
-
-
-def test_what_it_takes_follows_the_size(corpus, capsys):
-    whole = checked(capsys, "keywords", corpus, "--set", "keyphrases=12")
-    cut = checked(capsys, "keywords", corpus, "--set", "keyphrases=12", "--set", "partitions=4")
-    assert (whole["partitions"], cut["partitions"]) == (1, 4)
-    # Counted on the first of four, for all of them.
-    assert 0.5 < cut["memory_bytes"] / whole["memory_bytes"] < 2.0
-    assert whole["memory_bytes"] > 10_000
-    assert whole["seconds_a_sweep"] > 0.0
-    assert whole["seconds_to_read"] > 0.0
-    assert whole["most_sweeps"] == 1000
-
-
-@pytest.mark.parametrize(
-    "model",
-    ["ss", pytest.param("bss", marks=pytest.mark.slow), "vbss"],
-)
-def test_every_kind_of_fit_can_be_foreseen(model, corpus, capsys):
-    told = checked(capsys, "keywords", corpus, "--set", f"model={model}")
-    assert told["exit"] == 0
-    fitted = model == "vbss"
-    assert (told["most_sweeps"] is not None) == fitted
-    assert (told["seconds_a_sweep"] is not None) == fitted
-
-
-def test_a_quick_check_prepares_nothing(corpus, capsys):
-    told = checked(capsys, "keywords", corpus, "--quick")
-    assert (told["rows"], told["partitions"], told["memory_bytes"]) == (60, None, None)
 
 
 def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):

@@ -60,16 +60,6 @@ def one_label(table):
     return table.set_column(place, "label", pc.if_else(table["label"].is_valid(), 1, None))
 
 
-def without_keywords(table):
-    none = pa.nulls(len(table), table["keywords"].type)
-    return table.set_column(table.column_names.index("keywords"), "keywords", none)
-
-
-def constant(table):
-    names = [name for name in table.column_names if name != "id"]
-    return pa.table({"id": table["id"], **{n: ["same"] * len(table) for n in names}})
-
-
 def narrower(table):
     features = table["features"].to_pylist()
     last = max(i for i, one in enumerate(features) if one)
@@ -91,10 +81,7 @@ def label_of_a_row(table):
 
 FAULTS = {
     "two documents of a name": ("keywords", again("keywords")),
-    "a document without a name": ("keywords", lambda t: with_cell(t, "doc_id", len(t) - 1, None)),
-    "no known keyword": ("keywords", without_keywords),
     "two rows of a name": ("features", again("features")),
-    "no column that varies": ("features", constant),
     "two rows of a name in a table": ("experts", again("experts")),
     "an infinite number": ("experts", infinite),
     "a word among numbers": ("experts", word),
@@ -104,7 +91,6 @@ FAULTS = {
     "two labels of a bag": ("bags", label_of_a_row),
     "bags of one label": ("bags", one_label),
     "a depth below zero": ("variants", lambda t: with_cell(t, "A", len(t) - 1, -1)),
-    "a reference of two bases": ("variants", lambda t: with_cell(t, "ref", len(t) - 1, "AC")),
     "a contig that no VCF can name": ("variants", lambda t: with_cell(t, "chrom", 0, "a b")),
 }
 
@@ -185,15 +171,6 @@ def test_names_are_compared_though_another_file_names_no_rows(name, tmp_path):
         pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
 
 
-def test_of_the_folders_of_a_target_those_that_were_there_stay(tmp_path):
-    name, url = written("an infinite number", tmp_path)
-    (tmp_path / "there").mkdir()
-    for target in ("there", "there/above/out"):
-        with pytest.raises(InputError):
-            pipelines.run(name, url, str(tmp_path / target))
-        assert list((tmp_path / "there").rglob("*")) == []
-
-
 class _Killed(BaseException):
     pass
 
@@ -269,20 +246,6 @@ def test_access_that_is_lost_while_rows_are_read_is_no_fault_of_the_input(tmp_pa
     (run_id,) = os.listdir(tmp_path / "out" / "runs")
     pipelines.run("experts", url, str(tmp_path / "out"), resume=run_id)
     assert len(calls) == 4
-
-
-@pytest.mark.parametrize("theirs", [{"features": "f*"}, {"bag_id": "patient"}])
-def test_a_column_of_a_name_of_ones_own_that_stands_twice_is_refused(theirs, tmp_path):
-    url = pipelines.simulate("bags", str(tmp_path / "in"))
-    table = pq.read_table(url)
-    numbers = np.stack(table["features"].to_numpy()).T
-    wide = {f"f{i}": pa.array(column) for i, column in enumerate(numbers)}
-    table = pa.table({"patient": table["bag_id"], "label": table["label"], **wide})
-    name = "f1" if "features" in theirs else "patient"
-    pq.write_table(table.append_column(name, table[name]), url)
-    columns = {"bag_id": "patient", "features": "f*"} | theirs
-    with pytest.raises(InputError, match="a name used once, found it twice"):
-        pipelines.run("bags", url, str(tmp_path / "out"), columns=columns)
 
 
 class _Enough(Exception):

@@ -232,8 +232,7 @@ def is_a_pipe(file):
 
 
 @pytest.mark.parametrize(
-    "harm",
-    [others_may_read, is_a_link, is_empty, is_of_another, others_may_replace, is_a_pipe],
+    "harm", [others_may_read, is_a_link, is_empty, is_of_another, others_may_replace, is_a_pipe]
 )
 def test_a_password_that_others_know_or_made_is_refused(harm, config):
     password.kept()

@@ -4,24 +4,14 @@ import json
 import os
 import shutil
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
 from flows.data import json_files, storage
-from flows.data.runs import RUN, RunPaths, open_run
-from flows.faults import InputError
+from flows.data.runs import RUN, open_run
 from flows.run.resumed import Asked
-from flows.run.tables import rows_of
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, captured.err
+from tests.flows.bags.bag_files import run
 
 
 def listed(capsys, target, *words):
@@ -60,6 +50,7 @@ def target(three, tmp_path):
     shutil.copytree(kept, place)
 
 
+@pytest.mark.thorough
 def test_runs_are_listed_and_sorted(three, capsys):
     place, ids = three
     told = listed(capsys, place)
@@ -90,6 +81,7 @@ def test_what_is_no_target_is_refused(tmp_path, capsys):
         assert (code, "write --prune keep=10" in err) == (2, True)
 
 
+@pytest.mark.thorough
 def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     place, ids = three
     first, second = (f"{place}/runs/{run_id}" for run_id in ids[:2])
@@ -134,26 +126,7 @@ def test_rows_of_a_table_are_shown(three, capsys):
         assert (code, f"did you mean {meant}?" in err) == (2, True)
 
 
-def test_only_columns_of_single_values_sort_a_table(tmp_path):
-    paths = RunPaths(str(tmp_path), "20261123T000000-abcdef")
-    table = pa.table({"name": ["a", "b"], "several": [[1.0], [2.0, 3.0]]})
-    storage.write_table(storage.join(paths.table("things"), "part-00000.parquet"), table)
-    assert rows_of(paths, "things", "name", 1).to_pylist() == [{"name": "b", "several": [2.0, 3.0]}]
-    with pytest.raises(InputError, match="columns of single values name, found several"):
-        rows_of(paths, "things", "several", 1)
-
-
-def test_words_and_numbers_of_one_name_are_sorted_apart(target, capsys):
-    place, ids = target
-    for run_id, value in zip(ids, (2, "x", {"no": "order"}), strict=True):
-        _, record = open_run(f"{place}/runs/{run_id}")
-        told = {**record.results, "best": value}
-        path = place / "runs" / run_id / "run.json"
-        json_files.write(str(path), record.model_copy(update={"results": told}))
-    found = listed(capsys, place, "--sort", "best")["runs"]
-    assert [one["run_id"] for one in found] == [ids[1], ids[0], ids[2]]
-
-
+@pytest.mark.thorough
 def test_pruning_keeps_what_since_needs(target, capsys):
     place, ids = target
     code, out, _ = run(capsys, "runs", place, "--prune", "keep=1")

@@ -14,7 +14,6 @@ import pytest
 
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import quietly
-from vbmodels.keywords import corpus
 
 SOURCES = {
     "keywords": (120, ""),
@@ -81,6 +80,7 @@ def ranked_alike(fit, again, atol):
     return bool(np.all(np.abs(taken.to_numpy() - one["probability"][moved]) <= 2 * atol))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("family", "names", "options", "atol"),
     [
@@ -124,30 +124,8 @@ def test_a_score_of_the_training_source_is_what_was_published(
         assert found.max() <= atol, f"{int((found > atol).sum())} of {len(found)} rows differ"
 
 
-@pytest.mark.parametrize("few", [True, False])
-def test_keywords_differ_by_what_the_coefficients_have_seen(sources, tmp_path, monkeypatch, few):
-    """A score integrates the coefficients out, and so does a fit of few labels.
-
-    One of many does not: its coefficients have its own labels in them already.
-    """
-    if not few:
-        monkeypatch.setattr(corpus, "PLENTY", 0)
-    ((fit, again),) = tables_of(
-        sources, tmp_path, "keywords", ["keywords"], "unit=word", "keyword_rate=0.3"
-    )
-    known = fit["observed"].to_numpy(zero_copy_only=False)
-    found = differences(fit, again, leave=("selected", "rank"))
-    assert np.all(found[known] == 0.0)
-    assert found.max() <= (1e-9 if few else 0.05)
-    assert few or found.max() > 0.0
-
-
-@pytest.mark.parametrize(
-    ("options", "astray"),
-    [
-        (("n_features=6",), 0.05),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("options", "astray"), [(("n_features=6",), 0.05)])
 def test_features_differ_in_rows_with_several_optima(sources, tmp_path, options, astray):
     """A score finds the optimum beside a cold start, a fit that which its sweeps led to."""
     rows, imputed = tables_of(

@@ -25,17 +25,10 @@ from vbmodels.variants.two_groups import TwoGroups
 
 FILES, NEW = 52, 2
 CASES = {
-    "keywords": (
-        "doc_id",
-        520,
-        {"keyword_rate": 0.3, "unit": "word"},
-        CorpusProbit,
-        "suff_stats",
-    ),
+    "keywords": ("doc_id", 520, {"keyword_rate": 0.3, "unit": "word"}, CorpusProbit, "suff_stats"),
     "bags": ("bag_id", 520, {"model": "vmmic"}, CollapsedVMMIC, "suff_stats"),
     "variants": ("pos", 1040, {"tol": 1e-9}, TwoGroups, "suff_stats"),
 }
-RESULTS = {"keywords": "probability", "bags": "probability", "variants": "p_variant"}
 
 
 @dataclass
@@ -143,6 +136,7 @@ def documents(tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough
 def test_what_is_new_changed_and_gone(documents, tmp_path, counted):
     source = tmp_path / "in"
     shutil.copytree(documents, source, ignore=shutil.ignore_patterns("f7*"))
@@ -167,13 +161,7 @@ def test_what_is_new_changed_and_gone(documents, tmp_path, counted):
     np.testing.assert_allclose(found, probabilities("keywords", fresh), atol=5e-3)
 
 
-def test_what_was_removed_is_made_again(documents, tmp_path, counted):
-    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
-    shutil.rmtree(tmp_path / "out" / "runs" / first["run_id"] / "kept" / "part-00002")
-    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
-    assert "7 were taken up as they were and 1 were read" in Path(again["report"]).read_text()
-
-
+@pytest.mark.thorough
 def test_other_settings_start_anew(documents, tmp_path, counted):
     first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
     again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5, min_count=2)
@@ -181,6 +169,7 @@ def test_other_settings_start_anew(documents, tmp_path, counted):
     assert said in again["warnings"]
 
 
+@pytest.mark.thorough
 def test_a_run_of_another_kind_is_refused(documents, tmp_path, counted):
     counted("keywords", documents, tmp_path / "out", max_iter=3)
     settings = pipeline_named("features").settings()
@@ -198,6 +187,7 @@ def test_a_run_of_another_kind_is_refused(documents, tmp_path, counted):
             counted("keywords", documents, tmp_path / "out", since=name)
 
 
+@pytest.mark.thorough
 def test_a_damaged_posterior_is_not_started_from(documents, tmp_path, counted, caplog):
     first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
     root = tmp_path / "out" / "runs" / first["run_id"]
@@ -214,6 +204,7 @@ def test_bags_in_two_files_are_cut_together():
     assert bags_check.sharing_bags([runs("a", "b"), runs("c"), runs("d", "b")]) == [[0, 2], [1]]
 
 
+@pytest.mark.thorough
 def test_damaged_kept_files_are_made_again(documents, tmp_path, counted):
     """And every run after that has them whole."""
     first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
@@ -229,18 +220,7 @@ def test_damaged_kept_files_are_made_again(documents, tmp_path, counted):
     assert again["rows_kept"] == third["rows_kept"] == first["rows_kept"]
 
 
-def test_what_an_earlier_version_kept_is_read_again(documents, tmp_path, counted):
-    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
-    manifest = tmp_path / "out" / "runs" / first["run_id"] / "kept" / "manifest.json"
-    written = json.loads(manifest.read_text())
-    for part in written["parts"]:
-        part["files"] = list(part["files"])
-    manifest.write_text(json.dumps(written))
-    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
-    assert any("kept no partitions that this one can take up" in w for w in again["warnings"])
-    assert "0 were taken up as they were and 8 were read" in Path(again["report"]).read_text()
-
-
+@pytest.mark.thorough
 def test_kept_files_outlive_a_loss_of_power(documents, tmp_path, counted, monkeypatch):
     """The manifest, which vouches for them, is written after they are."""
     synced, original = [], storage.write_bytes

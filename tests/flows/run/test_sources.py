@@ -12,18 +12,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.cli import main
 from tests.faults import pipelines
+from tests.flows.bags.bag_files import run
 
 ROOT = Path(__file__).parents[3]
-
-
-def run(capsys, *words):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, captured.err
 
 
 @pytest.fixture

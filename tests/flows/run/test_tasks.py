@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +13,9 @@ from flows.data.storage import retry
 from flows.data.storage.retry import Retry
 from flows.faults import Fault, InputError
 from flows.run import tasks
-from flows.run.events import Events, Pace
+from flows.run.events import Events
 from flows.run.memo import Memo
-from flows.run.tasks import each, transient
+from flows.run.tasks import each
 
 FAST = Retry(times=3, first=0.01)
 
@@ -69,20 +65,10 @@ def test_results_arrive_in_the_order_of_the_items(inside):
         time.sleep(0.05 / (item + 1))
         return item + plus
 
-    assert inside(lambda events: each(events, "read", slow_first, range(6), 100)) == [
-        100,
-        101,
-        102,
-        103,
-        104,
-        105,
-    ]
+    assert inside(lambda events: each(events, "read", slow_first, range(6), 100)) == list(
+        range(100, 106)
+    )
     assert inside(lambda events: each(events, "read", slow_first, [], 100)) == []
-
-
-def test_one_stage_returns_what_its_function_returns(inside):
-    marker = object()
-    assert inside(lambda events: events.task("fit", lambda: marker)) is marker
 
 
 def test_storage_that_does_not_answer_is_asked_again(inside):
@@ -135,6 +121,7 @@ def test_the_first_failure_stops_what_has_not_begun(inside):
     assert len(begun) < 20
 
 
+@pytest.mark.thorough
 def test_finished_items_are_kept_by_key(inside, tmp_path):
     calls = []
 
@@ -182,66 +169,6 @@ def test_another_key_or_a_damaged_file_is_computed_again(inside, tmp_path):
         path.write_text(path.read_text()[:-5])
     assert inside(body("a")) == [10]
     assert counted.calls == 3
-
-
-def test_what_is_kept_is_json(tmp_path):
-    def read(item: str) -> Read:
-        return Read(1, ("x", "y"), 0.5)
-
-    each(Events(), "ingest", read, ["a"], memo=Memo(str(tmp_path), read))
-    (path,) = tmp_path.iterdir()
-    kept = json.loads(path.read_text())
-    assert kept["key"] == "a"
-    assert kept["result"] == {"rows": 1, "names": ["x", "y"], "share": 0.5}
-
-
-def test_keeping_needs_a_stated_type():
-    with pytest.raises(TypeError, match="must state in its annotation"):
-        Memo("kept", lambda item: item)
-
-
-def test_storage_tells_passing_faults_from_lasting_ones(tmp_path):
-    with pytest.raises(storage.StorageError) as missing:
-        storage.read_bytes(str(tmp_path / "none"))
-    with pytest.raises(storage.StorageError) as folder:
-        storage.read_bytes(str(tmp_path))
-    assert not transient(missing.value)
-    assert not transient(folder.value)
-    assert transient(storage.TransientStorageError("no answer"))
-
-
-def test_progress_has_a_pace():
-    pace = Pace(0.2)
-    begun = time.monotonic()
-    count = 0
-    while time.monotonic() - begun < 0.5:
-        count += pace.due()
-        time.sleep(0.005)
-    assert count == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a|b", r"a\|b"),
-        ("<script>", r"&lt;script\>"),
-        ("[x](y)\n# z", r"\[x\](y) \# z"),
-        ("&lt;", "&amp;lt;"),
-    ],
-)
-def test_text_of_unknown_origin_is_escaped(text, shown):
-    from flows.run.prefect.recorder import escape
-
-    assert escape(text) == shown
-
-
-def test_prefect_is_not_imported_before_it_is_needed():
-    code = (
-        "import sys, flows.run.prefect.record, flows.run.launch, flows.run.prefect.server;"
-        "sys.exit('prefect' in sys.modules)"
-    )
-    root = Path(__file__).parents[3]
-    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("writes", [False, True])

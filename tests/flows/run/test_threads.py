@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flows.catalogue import pipeline_named
@@ -27,6 +28,7 @@ class Threads(Listener):
             )
 
 
+@pytest.mark.thorough
 def test_global_steps_have_one_thread_where_more_are_allowed(tmp_path):
     family = pipeline_named("bags")
     source = family.simulate(str(tmp_path / "data"), 60, 0)[0]
