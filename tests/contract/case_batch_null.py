@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logsumexp
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from tests.contract import calibration_variants, ends
 from tests.contract.case_two_groups import cut, log_bayes_factors
@@ -19,7 +20,6 @@ from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import called, local_fdr
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, of_fit
 
 MODEL = BatchNull()

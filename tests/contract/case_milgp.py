@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
+from vbmodels.bags.gp_simulate import simulate_gp
 
 from tests.contract import calibration_bags, ends, samplers
 from vbmodels.bags.batch import Bags, split
@@ -19,7 +20,6 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.gp_probit import Search
-from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.bags.published.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
 from vbmodels.core.fit import fit

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logsumexp
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from tests.contract import case_batch_null, ends
 from tests.contract.case_batch_null import wrong_calls
@@ -18,7 +19,6 @@ from vbmodels.testing.case import Coordinates, Evidence, Recovery
 from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 MODEL = PanelNull()

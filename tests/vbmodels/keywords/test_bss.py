@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import expit
+from vbmodels.keywords.published.documents import batch_of
 
 from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
 from vbmodels.keywords.published.bss import BSS, MOST_LOG_VARIANCE, prior_field
 from vbmodels.keywords.published.bss_gibbs import bss
-from vbmodels.keywords.published.documents import batch_of
 from vbmodels.keywords.published.documents_gibbs import sample_documents
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit, logit
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from tests.contract.case_batch_null import brute_force
 from vbmodels.core.cavi import start
@@ -16,7 +17,6 @@ from vbmodels.core.in_process import InProcess
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import TAUS, BatchNull, names_of_types
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 MODEL = BatchNull(alternatives=MIXTURE)

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import logit
+from vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 
 from vbmodels.core.fit import fit
 from vbmodels.variants import posterior
@@ -22,7 +23,6 @@ from vbmodels.variants.contexts import (
     names_of_contexts,
     nested_step,
 )
-from vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 PLAIN = BatchNull(alternatives=MIXTURE)

@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from tests.contract.case_panel_null import brute_force
 from vbmodels.core.cavi import start
@@ -18,7 +19,6 @@ from vbmodels.variants import posterior
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 MODEL = PanelNull(alternatives=MIXTURE)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from vbmodels.core.state import leaves
 from vbmodels.variants.batch import Counts, units
@@ -13,7 +14,6 @@ from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.indels import Indels
 from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.sampling import differing, numbers, probabilities
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 
