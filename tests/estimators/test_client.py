@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 
@@ -56,8 +57,15 @@ def test_features_by_an_address_and_by_an_executor(client, installed, tmp_path):
     here = asked.fit(x)
     address = client.scheduler.address
     store = tmp_path / "store"
+    tls = client.security
+    certificates = {
+        "distributed.comm.tls.ca-file": tls.tls_ca_file,
+        "distributed.comm.tls.client.cert": tls.tls_client_cert,
+        "distributed.comm.tls.client.key": tls.tls_client_key,
+    }
     for place in (address, DaskExecutor(client, str(store))):
-        there = LatentFeatures(**{**asked.get_params(), "client": place}).fit(x)
+        with dask.config.set(certificates):
+            there = LatentFeatures(**{**asked.get_params(), "client": place}).fit(x)
         assert same_bits(here.q_, there.q_)
         assert np.array_equal(here.transform(x), there.transform(x))
     assert not any(store.rglob("*.npz"))
