@@ -12,18 +12,7 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests import thorough
-
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark the tests that are left to CI."""
-    listed = thorough.listed()
-    for item in items:
-        if item.nodeid in listed:
-            item.add_marker("thorough")
 
 
 @pytest.fixture(scope="session", autouse=True)

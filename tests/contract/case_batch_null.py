@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logsumexp
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from tests.contract import calibration_variants, ends
 from tests.contract.case_two_groups import cut, log_bayes_factors
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery

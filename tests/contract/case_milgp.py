@@ -11,9 +11,9 @@ import numpy as np
 from scipy import stats
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
-from vbmodels.bags.gp_simulate import simulate_gp
 
 from tests.contract import calibration_bags, ends, samplers
+from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.batch import Bags, split
 from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.bags.gp_direct import DirectGP

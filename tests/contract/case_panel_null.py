@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logsumexp
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from tests.contract import case_batch_null, ends
 from tests.contract.case_batch_null import wrong_calls
 from tests.contract.case_two_groups import cut
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.testing.case import Coordinates, Evidence, Recovery
 from vbmodels.testing.extremes import Extremes

@@ -14,6 +14,7 @@ import logging
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -155,6 +156,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     given = parser.parse_args()
     logging.getLogger("flows").setLevel(logging.CRITICAL)
+    began = time.process_time()
     ended: list[Ended] = []
     violations = []
     with scene() as made, suppress(KeyboardInterrupt):  # what was run counts
@@ -164,11 +166,48 @@ def main() -> int:
             except Violation as error:
                 violations.append(str(error))
                 print(error, flush=True)
-    faults = sum((one.faults for one in ended), start=Counter[str]())
-    same = sum(one.sentence is None for one in ended)
-    print(f"{same} seeds with the same bits, {len(ended) - same} with a sentence first,")
-    print(f"{len(violations)} violations; faults: {dict(faults.most_common())}")
+    seconds = time.process_time() - began
+    print("\n".join(table(ended, violations, seconds)))
     return 1 if violations else 0
+
+
+def table(ended: list[Ended], violations: list[str], seconds: float) -> list[str]:
+    """Return the figures of many seeds in Markdown."""
+    faults, sentences = Counter[str](), Counter[str]()
+    for one in ended:
+        faults.update(one.faults)
+        if one.sentence is not None:
+            sentences[_kind(one.sentence)] += 1
+    total = len(ended) + len(violations)
+    same = sum(one.sentence is None for one in ended)
+    events = sorted(one.events for one in ended) or [0]
+    return [
+        "| | |",
+        "|---|---|",
+        f"| seeds | {total:,} in {seconds:.0f} s of CPU ({60 * total / seconds:,.0f} a minute) |",
+        f"| events a seed: median, most | {events[len(events) // 2]:,}, {events[-1]:,} |",
+        f"| simulated hours | {sum(one.seconds for one in ended) / 3600:,.0f} |",
+        f"| longest wait, simulated s | {max((one.longest for one in ended), default=0):,.0f} |",
+        f"| the same bits at once | {same:,} |",
+        f"| a sentence, then the same bits by resuming | {total - same - len(violations):,} |",
+        f"| violations | {len(violations)} |",
+        *(f"| fault: {kind} | {count:,} |" for kind, count in faults.most_common()),
+        *(f"| sentence: {kind} | {count:,} |" for kind, count in sentences.most_common()),
+    ]
+
+
+def _kind(sentence: str) -> str:
+    known = {
+        "no worker for": "no workers for too long",
+        "went away": "the scheduler went away",
+        "another source": "a worker of another source",
+        "does not answer": "storage does not answer",
+        "without an answer": "a block without an answer",
+        "lost a piece of work": "a call lost again and again",
+        "die on partition": "a deadly partition, named",
+        "one after the other": "a deadly call",
+    }
+    return next((kind for text, kind in known.items() if text in sentence), sentence[:60])
 
 
 if __name__ == "__main__":

@@ -149,7 +149,11 @@ class World:
         return Box(self)
 
     def send(
-        self, function: Callable[..., Any], tasks: Sequence[Task], mailbox: Box, tags: Sequence[Any]
+        self,
+        function: Callable[..., Any],
+        tasks: Sequence[Task],
+        mailbox: Box,
+        tags: Sequence[Any],
     ) -> list[Ticket]:
         self.heard = self.time
         tickets = []

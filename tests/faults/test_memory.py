@@ -13,7 +13,84 @@ from flows.engine.dask import connect
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
 from tests.faults.processes import Deployment, resident
+from tests.flows.engine.jobs import toy_job
 from vbmodels.core.state import FloatArray, State, Stats, same_bits, to_bytes
+
+
+def growth(folder, deployment, first, last):
+    """Return the scheduler's resident memory after ``last`` sweeps over that after ``first``."""
+    job = toy_job(
+        folder,
+        partitions=64,
+        model=Restless(),
+        tol=1e-300,
+        max_iter=last + 2,
+        checkpoint_every=50,
+    )
+    seen = {}
+
+    def step(progress):
+        if progress.iteration in (first, last):
+            seen[progress.iteration] = resident(deployment.scheduler.pid)
+
+    with connect(scheduler=deployment.address) as cluster:
+        executor = cluster.executor(job)
+        run_fit(job, executor, on_step=step)
+        executor.close()
+    return seen[last] / seen[first]
+
+
+@dataclass(frozen=True)
+class Restless:
+    """A model that never converges and next to nothing to compute, with 100 KB of parameters."""
+
+    def observe(self, batch):
+        return Seen(0.0, 0.0)
+
+    def init(self, observed, rng):
+        return Wide(np.zeros(12_500), 0.0)
+
+    def local_step(self, q, batch, local):
+        return Wide(np.full(4, q.turn), q.turn)
+
+    def suff_stats(self, q, batch, local):
+        return Seen(1.0, local.turn)
+
+    def global_step(self, q, stats):
+        return Wide(q.theta + 1.0, q.turn + 1.0)
+
+    def elbo(self, q, stats):
+        return q.turn**2
+
+
+@dataclass(frozen=True)
+class Wide(State):
+    theta: FloatArray
+    turn: float
+
+
+@dataclass(frozen=True)
+class Seen(Stats):
+    n: float
+    turn: float
+
+
+@pytest.fixture
+def plain(tmp_path):
+    made = Deployment(tmp_path / "cluster").start(2)
+    yield made
+    made.end()
+
+
+@pytest.mark.slow
+def test_the_memory_of_the_scheduler_stays_flat(plain, tmp_path):
+    assert growth(tmp_path, plain, 100, 300) < 1.15
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_the_memory_of_the_scheduler_stays_flat_for_long(plain, tmp_path):
+    assert growth(tmp_path, plain, 200, 1500) < 1.15
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from flows.engine import block, calls
+from flows.engine import block, calls, on_cluster, placement
 from flows.engine.on_cluster import OnCluster
+from flows.engine.seam import Lost
+from tests.faults import simulated_cluster
 from tests.faults.simulated import scene
 from tests.faults.simulated_cluster import Box, Violation, World
 
@@ -81,6 +83,23 @@ def test_it_finds_stale_results(made, monkeypatch):
     caught(made, "other bits|Error", world=OneMailbox)
 
 
+def test_it_finds_a_lost_block_that_is_forgotten(made, monkeypatch):
+    take = OnCluster._take
+
+    def forgetful(self, asked, sent, results):
+        if not isinstance(sent.outcome(), Lost):
+            take(self, asked, sent, results)
+
+    monkeypatch.setattr(OnCluster, "_take", forgetful)
+    monkeypatch.setattr(OnCluster, "_look_after", lambda *_: None)
+    caught(made, "heard and said nothing|no end")
+
+
+def test_it_finds_a_lost_call_that_is_forgotten(made, monkeypatch):
+    monkeypatch.setattr(calls._Calling, "_ask_for_missing", lambda _: None)
+    caught(made, "heard and said nothing|no end")
+
+
 class NobodyComesBack(World):
     def _plan(self):
         super()._plan()
@@ -94,6 +113,11 @@ def test_it_finds_a_wait_for_workers_without_a_limit(made, monkeypatch):
     caught(made, "no worker for", world=NobodyComesBack)
 
 
+def test_it_finds_a_late_block_that_is_never_asked_for_again(made, monkeypatch):
+    monkeypatch.setattr(placement.Placement, "patience", lambda *_: math.inf)
+    caught(made, "heard and said nothing|no end")
+
+
 def test_it_finds_local_states_that_are_not_replayed(made, monkeypatch):
     """A worker that does not know a partition's local state starts it cold."""
 
@@ -102,3 +126,69 @@ def test_it_finds_local_states_that_are_not_replayed(made, monkeypatch):
 
     monkeypatch.setattr(block, "local_state", cold)
     caught(made, "other bits|Error")
+
+
+def test_it_finds_a_job_that_a_new_worker_is_not_given(made, monkeypatch):
+    monkeypatch.setattr(on_cluster, "JobUnknown", ())
+    caught(made, "JobUnknown|Error")
+
+
+def test_it_finds_a_direct_call_that_is_waited_for_when_its_worker_is_gone(made, monkeypatch):
+    """Dask never says that a call of a worker that is gone is lost."""
+    monkeypatch.setattr(World, "_tell_lost", lambda *_: None)
+    monkeypatch.setattr(placement.Placement, "patience", lambda *_: math.inf)
+    monkeypatch.setitem(simulated_cluster.QUIET, "fit", 60.0)
+
+    class OneDies(World):
+        def _plan(self):
+            super()._plan()
+            self.rates, self.pace, self.budget = dict.fromkeys(self.rates, 0.0), 0.3, 0
+            self.deadly, self.replaced = None, 1.0
+            self.coming = [one for one in self.coming if one[2] == self.join]
+            self.join()
+
+        def _ask_desk(self, entry):
+            super()._ask_desk(entry)
+            if self.direct == 2:
+                self.die(next(w for w in self.present() if w.address == entry.task.worker))
+
+    ended(made, range(20), OneDies)
+    unknown = property(lambda block: False, lambda block, direct: None)
+    monkeypatch.setattr(on_cluster._Asked, "direct", unknown)
+    monkeypatch.setattr(OnCluster, "_ask_for_missing", lambda *_: None)
+    caught(made, "heard and said nothing", range(20), OneDies)
+
+
+def test_it_finds_a_worker_that_is_not_given_the_log(made, monkeypatch):
+    monkeypatch.setattr(on_cluster, "LogNeeded", ())
+    caught(made, "LogNeeded|Error")
+
+
+class ThePreferredDiesWhileTheOtherPauses(World):
+    """Dask leaves what then prefers the first unscheduled for good."""
+
+    def _plan(self):
+        super()._plan()
+        self.rates, self.budget, self.pace = dict.fromkeys(self.rates, 0.0), 0, 0.3
+        self.deadly, self.replaced, self.latency = None, 0.0, 0.5
+        self.coming = []
+        self.join()
+        self.join()
+        self.lost = False
+
+    def _arrive(self, entry):
+        if self.stage == "fit" and not self.lost and entry.task.worker is not None:
+            self.lost = True
+            one, other = self.present()
+            gone, stays = (one, other) if one.address == entry.task.worker else (other, one)
+            stays.paused = True
+            self.die(gone)
+            self.after(1.0, lambda: self.resume(stays))
+        super()._arrive(entry)
+
+
+def test_what_the_scheduler_has_with_nobody_is_asked_for_again(made, monkeypatch):
+    for one in ended(made, range(30), ThePreferredDiesWhileTheOtherPauses):
+        assert one.sentence is None
+    monkeypatch.setattr(OnCluster, "_ask_for_missing", lambda *_: None)
+    caught(made, "was with nobody", range(30), ThePreferredDiesWhileTheOtherPauses)

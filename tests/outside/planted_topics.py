@@ -1,8 +1,8 @@
 """Bugs planted in an outsider's model, each beside the tests that must see it.
 
 This file is copied out of the checkout and run beside the installed example, as its author's own
-tests would be: in local and global steps, and in what is around them (data at their ends, compiled
-loops, scores, probabilities, starts). tests/contract/test_bite.py plants others in the toy.
+tests would be: eleven kinds of bugs in the model itself, and seven in what is around it (data at
+their ends, compiled loops, scores, probabilities, starts).
 """
 
 from __future__ import annotations
@@ -10,10 +10,41 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import gammaln
 from vbflows_lda.model import Global, Local, Sums, Topics
 from vbflows_lda.tests.row import CASE, row
 
 from vbmodels.testing import ModelContract
+
+
+class MissingGlobalDivergence(Topics):
+    """The bound forgets KL(q(beta) || p(beta))."""
+
+    def elbo(self, q, stats):
+        return stats.bound
+
+
+class MisscaledPrior(Topics):
+    """The global step adds the prior twice."""
+
+    def global_step(self, q, stats):
+        return Global(super().global_step(q, stats).lam + self.eta)
+
+
+class UnnormalisedLocal(Topics):
+    """The divergence of q(theta) forgets the normalising constant of q, not of p."""
+
+    def suff_stats(self, q, batch, local):
+        gamma = local.gamma
+        norm = gammaln(gamma.sum(1)) - gammaln(gamma).sum(1)
+        return more(super().suff_stats(q, batch, local), float(norm.sum()))
+
+
+class UnnormalisedConstant(Topics):
+    """A constant is left out for each document, so the bound still rises."""
+
+    def suff_stats(self, q, batch, local):
+        return more(super().suff_stats(q, batch, local), 0.5 * len(local.gamma))
 
 
 class StaleLocal(Topics):
@@ -33,6 +64,25 @@ class FrozenLocal(Topics):
         return super().local_step(q, batch, local) if local is None else local
 
 
+class PriorInEveryPartition(Topics):
+    """The prior's pseudo-counts are added by every partition, not once."""
+
+    def suff_stats(self, q, batch, local):
+        found = super().suff_stats(q, batch, local)
+        return Sums(found.counts + self.eta, found.bound)
+
+
+class WrongSignEntropy(Topics):
+    """The divergence of q(theta) is added."""
+
+    def suff_stats(self, q, batch, local):
+        gamma, a, size = local.gamma, self.alpha, local.gamma.shape[1]
+        kl = gammaln(gamma.sum(1)) - gammaln(gamma).sum(1) - gammaln(size * a) + size * gammaln(a)
+        mean_log = np.log(gamma / gamma.sum(1)[:, None])  # near enough to fall
+        kl = kl + ((gamma - a) * mean_log).sum(1)
+        return more(super().suff_stats(q, batch, local), 2.0 * float(kl.sum()))
+
+
 class SharesForWeights(Topics):
     """The global step sees counts by the mean of theta, not by exp E log theta."""
 
@@ -44,6 +94,24 @@ class SharesForWeights(Topics):
         joint *= (batch.count / joint.sum(1))[:, None]
         np.add.at(counts, batch.word, joint)
         return Sums(counts, super().suff_stats(q, batch, local).bound)
+
+
+class WrongShape(Topics):
+    """q(theta) counts every word half."""
+
+    def local_step(self, q, batch, local):
+        return super().local_step(q, replace(batch, count=0.5 * batch.count), local)
+
+
+class HiddenState(Topics):
+    """The model keeps the local state on itself: nothing that is saved holds it."""
+
+    def local_step(self, q, batch, local):
+        kept = vars(self).setdefault("_kept", {})
+        known = kept.get(batch.word.tobytes())
+        own = replace(Topics(**{k: v for k, v in vars(self).items() if k != "_kept"}), inner=2)
+        kept[batch.word.tobytes()] = new = own.local_step(q, batch, known)
+        return new
 
 
 class MeanOfDocuments(Topics):
@@ -100,9 +168,17 @@ class AlikeAtTheStart(Topics):
 
 
 MODELS = {
+    MissingGlobalDivergence: {"5_bound", "6_bound"},
+    MisscaledPrior: {"4_global"},
+    UnnormalisedLocal: {"4_local", "5_bound"},
+    UnnormalisedConstant: {"5_bound"},
     StaleLocal: {"4_local"},
     FrozenLocal: {"4_local", "10_a_score"},
+    PriorInEveryPartition: {"2_partitions", "4_global"},
+    WrongSignEntropy: {"4_local", "5_bound"},
     SharesForWeights: {"4_global"},
+    WrongShape: {"4_local"},
+    HiddenState: {"2_executors", "3_resume"},
     MeanOfDocuments: {"9_partitions"},
     CountsPartitions: {"2_partitions", "9_partitions"},
     LogOfNothing: {"9_extremes"},

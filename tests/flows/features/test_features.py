@@ -11,12 +11,12 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.features.ingest import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
+from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
 from tests.flows.experts.runs import latest, printed, refused, setting_args, succeed, written
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import make
-from vbmodels.features.simulate import matched_f1
 
 QUICK = setting_args("n_features=8", "tol=1e-6")
 

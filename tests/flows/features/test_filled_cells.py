@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from flows.features.filling_section import _beside
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from flows.features.cell_baselines import beside_classes, beside_logistic, beside_shares
+from flows.features.fit_sections import _beside
 from tests.flows.experts.runs import latest, setting_args, succeed, written
 from vbmodels.features.batch import MISSING
 from vbmodels.features.completion.judged import Judged

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 import pytest
-from flows.variants.contexts import contexts_of
 
 from flows.variants.counts import Loci
+from flows.variants.fitted_on import contexts_of
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import answer, loci, options, refused, succeed
 from vbmodels.variants.contexts import UNKNOWN, along

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from flows.data.runs import open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import QUICK, options, run, succeed, write_counts
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import BatchNull

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from vbmodels.bags.gp_simulate import simulate_gp
 
+from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.bags.gp_kernel import KernelOptions
 

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
-from vbmodels.experts.published.sphere import sphere_maximum
 
 from tests.vbmodels.experts.test_experts import small
 from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm
@@ -18,6 +17,7 @@ from vbmodels.core.fit import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.diversity import angles, omega
 from vbmodels.experts.published.cavi import BoundedExperts
+from vbmodels.experts.published.mabn import sphere_maximum
 
 
 def test_flipping_labels_changes_the_bound():

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from vbmodels.features.redrawing import EXTRA, MOST_WIDER, most_wider, redraw
 
 from vbmodels.core.cavi import evaluated, start
 from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import feature_batch
+from vbmodels.features.moves import EXTRA, MOST_WIDER, most_wider, redraw
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.search import SearchIBP
 from vbmodels.features.search_state import REDRAW, REFIT, TIDY, Lane, SearchLocal

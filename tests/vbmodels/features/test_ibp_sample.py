@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
-from vbmodels.features.sample import sample_of, share_of
 
 from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.fit import NotConverged, fit
@@ -15,7 +14,7 @@ from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit
+from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit, sample_of, share_of
 from vbmodels.features.search_state import CHAINS, SETTLE, TIDY, WIDEN
 from vbmodels.features.simulate import simulate_table
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import expit
-from vbmodels.keywords.published.documents import batch_of
 
+from reproduce.keyword_documents import batch_of
 from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
 from vbmodels.keywords.published.bss import BSS, MOST_LOG_VARIANCE, prior_field
 from vbmodels.keywords.published.bss_gibbs import bss

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from reproduce.keyword_documents import split_documents, typical_coefficients
 from tests.contract import case_corpus
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
@@ -22,11 +23,7 @@ from vbmodels.keywords.lengths import (
     quasi_poisson,
 )
 from vbmodels.keywords.rate import GIVEN, OF_COMPLETE, OF_LABELS, RateSources
-from vbmodels.keywords.simulate import (
-    simulate_words,
-    split_documents,
-    typical_coefficients,
-)
+from vbmodels.keywords.simulate import simulate_words
 
 W = typical_coefficients(4, 0.3)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from vbmodels.keywords.published.documents import batch_of, fit_document, fit_documents
 
+from reproduce.keyword_documents import batch_of, fit_document, fit_documents
 from tests.vbmodels.keywords.keyword_documents import real_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.published.vbss import VBSS

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit, logit
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from tests.contract.case_batch_null import brute_force
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.cavi import start
 from vbmodels.core.in_process import InProcess
 from vbmodels.variants import posterior

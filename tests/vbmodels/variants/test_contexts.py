@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import logit
-from vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 
+from tests.vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import units

@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
 from tests.contract.case_panel_null import brute_force
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess

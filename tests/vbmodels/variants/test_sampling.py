@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 
+from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.state import leaves
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.batch_null import BatchNull
