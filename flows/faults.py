@@ -20,6 +20,8 @@ _brief = reprlib.Repr()
 _brief.maxstring = _brief.maxother = _brief.maxlong = 100
 _brief.maxlevel = 3
 
+MEMORY_ADVICE = "use more partitions (--partitions), fewer workers (--workers) or more memory"
+
 
 def shown(value: object) -> str:
     """Return a value of an input as it stands in a message: its repr, the beginning of a long one.

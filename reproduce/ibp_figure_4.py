@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 
+from reproduce.ibp_images import base_images, matched_f1, simulate_images
 from reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
 from vbmodels.core.fit import fit
 from vbmodels.features.batch import feature_batch
@@ -21,7 +22,6 @@ from vbmodels.features.polya_gamma import second_moments
 from vbmodels.features.published.held import weights_of_held
 from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.row_moments import tilt_of, with_one
-from vbmodels.features.simulate import base_images, matched_f1, simulate_images
 
 # Lines 239 to 241 and 258 of the text version.
 PUBLISHED = {

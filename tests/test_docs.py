@@ -97,6 +97,7 @@ def test_the_walk_through_is_short():
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "script", sorted((ROOT / "examples").glob("plot_*.py")), ids=lambda p: p.stem
 )

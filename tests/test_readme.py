@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli import main
+from flows.cli.printing import out
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,6 +25,7 @@ def test_the_worked_example_prints_these_rows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     os.symlink(ROOT / "examples", "examples")
     monkeypatch.setenv("COLUMNS", "130")
+    out.cache_clear()
     with pytest.raises(SystemExit) as stopped:
         main(command.split())
     assert stopped.value.code == 0

@@ -20,7 +20,7 @@ from flows.catalogue import BROKEN, COMMANDS, PIPELINES
 from flows.cli.commands import app
 from flows.cli.printing import Escaping, err, print_json
 from flows.escape import escaped, without_secrets
-from flows.faults import Fault, InputError, RunError
+from flows.faults import MEMORY_ADVICE, Fault, InputError, RunError
 
 log = logging.getLogger("vbflows.pipeline")
 
@@ -138,7 +138,7 @@ def _run_command(arguments: Sequence[str] | None) -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except MemoryError as error:
-        stop("memory ran out; give this process more, or take less data", FAILED, error)
+        stop(f"memory ran out; {MEMORY_ADVICE}", FAILED, error)
     except Exception as error:
         if isinstance(error, _of_models()):
             stop(str(error), FAILED, error)

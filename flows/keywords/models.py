@@ -36,7 +36,7 @@ def model_of(settings: KeywordSettings) -> Any:
 def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
     """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
     rng = np.random.default_rng([settings.seed, index])
-    size: dict[str, Any] = {"chains": 4, "draws": settings.draws, "warmup": settings.warmup}
+    size: dict[str, Any] = {"chains": 4, "draws": settings.draws, "warmup": settings.draws // 2}
     sampler: Sampler
     if settings.model == "bss":
         sampler = partial(bss, model=BSS(), **size)

@@ -237,7 +237,7 @@ def report(
         if worst > MOST_R_HAT:
             warnings += (
                 f"The sampler's chains disagree (largest R-hat {worst:.3f}, expected at "
-                f"most {MOST_R_HAT}); raise draws and warmup.",
+                f"most {MOST_R_HAT}); raise draws.",
             )
     top = [
         {"document": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}

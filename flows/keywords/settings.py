@@ -50,7 +50,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("min_count", "stem", "stop_words", "tag", "max_words"),
         "output": ("select", "fdr", "per_document", "ask"),
-        "expert": ("inference", "draws", "warmup"),
+        "expert": ("inference", "draws"),
     }
 
     model: Literal["corpus", "vbss", "bss", "ss", "textrank"] = Field(
@@ -82,8 +82,12 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         description="vbss: full covariance (the default), mean_field, or gibbs: sampling, slow "
         "but with diagnostics. bss is always sampled.",
     )
-    draws: int = Field(1000, ge=4, description="Draws of each of a sampler's chains that are kept.")
-    warmup: int = Field(500, ge=0, description="First draws of each chain that are thrown away.")
+    draws: int = Field(
+        1000,
+        ge=4,
+        description="Draws of each of a sampler's chains that are kept; half as many before them "
+        "are discarded.",
+    )
     min_count: int | None = Field(
         None,
         ge=1,

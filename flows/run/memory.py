@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import psutil
 
-from flows.faults import ComputeError
+from flows.faults import MEMORY_ADVICE, ComputeError
 from flows.run.running import Run
 
 HEADROOM = 512 * 2**20  # bytes of address space that the libraries of a run take, and some data
@@ -18,7 +18,6 @@ _TEXT = re.compile(
     r"can't start new thread|failed to map segment|[Cc]annot allocate memory|bad_alloc|"
     r"out of memory"
 )
-_REMEDY = "use more partitions (--partitions), fewer workers (--workers) or more memory"
 
 
 def lacks_memory(error: BaseException) -> bool:
@@ -48,7 +47,8 @@ def memory_errors(run: Run) -> Iterator[None]:
             raise
         what = (str(error) or "no more could be allocated").splitlines()[0]
         raise ComputeError(
-            f"memory ran out in the stage {run.events.stage} ({what}{_limit_text()}); {_REMEDY}"
+            f"memory ran out in the stage {run.events.stage} ({what}{_limit_text()}); "
+            f"{MEMORY_ADVICE}"
         ) from error
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from flows.cli import main
 from flows.cli.printing import line, out
 from flows.data import storage
-from flows.data.runs import RunPaths, RunRecord, complete, name_latest
+from flows.data.runs import RUN, RunPaths, RunRecord, complete, name_latest
 from flows.escape import escaped
 from flows.run.events import Line
 from flows.run.terminal import Bar, Lines
@@ -80,7 +80,7 @@ def _wide(monkeypatch):
 @pytest.fixture
 def hostile_run(tmp_path):
     """A finished run all of whose text is hostile, as one from a foreign store may be."""
-    paths = RunPaths(str(tmp_path / "target"), "20260101T000000Z-000001")
+    paths = RunPaths(str(tmp_path / "target"), "20260101T000000-000001")
     record = RunRecord(
         run_id=paths.run_id, pipeline=f"keywords{HOSTILE}", source=HOSTILE, settings={"a": HOSTILE},
         versions={HOSTILE: HOSTILE}, started="2026-01-01T00:00:00Z",
@@ -95,6 +95,7 @@ def hostile_run(tmp_path):
     storage.write_table(storage.join(paths.root, "posterior", "parameters.parquet"), posterior)
     complete(paths, record)
     name_latest(paths, record)
+    storage.own(paths.root, RUN)
     return tmp_path / "target"
 
 
@@ -105,8 +106,8 @@ def test_a_hostile_run_is_shown_listed_and_compared(hostile_run, capsys):
         ("compare", hostile_run, hostile_run),
         ("runs", hostile_run),
     ):
-        code, shown, _ = run(capsys, *words)
-        assert code == 0
+        code, shown, err = run(capsys, *words)
+        assert code == 0, err
         if words[0] != "runs":
             assert r"\x1b]0;title\x07\x1b[2J\x9b31m" in shown
             assert r"\u202etxt.exe" in shown

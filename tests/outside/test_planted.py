@@ -11,6 +11,8 @@ import pytest
 from tests.outside import planted_topics
 from tests.outside.installed import LDA, Outside, installed
 
+pytestmark = pytest.mark.thorough  # the whole suite on eighteen models: two minutes
+
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory) -> Outside:

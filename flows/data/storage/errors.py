@@ -30,6 +30,7 @@ _NOT_PARQUET = re.compile(
     r"definition level|repetition level"
 )
 _OF_A_STORE = re.compile(r"AWS Error|curlCode")  # which answered with an error, or did not answer
+_NO_MEMORY = re.compile(r"Failed to launch worker thread|can't start new thread")
 _QUOTED = re.compile(r"'[^']*'")
 _ASKED_WRONGLY = re.compile(r"HTTP status 4(?!08|29)\d\d")
 
@@ -95,7 +96,8 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
             f"({_line(error)}); run it by hand, see credential_process in ~/.aws/config"
         ) from error
     except (OSError, pa.ArrowException, *_of_clients()) as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        short = isinstance(error, OSError) and error.errno == errno.ENOMEM
+        if short or _NO_MEMORY.search(str(error)):
             raise MemoryError(f"cannot {action} {url}: {_line(error)}") from error
         if _is_s3(url) and reason_withheld(error):
             with storage_errors(action, url):

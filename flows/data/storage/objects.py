@@ -261,7 +261,8 @@ def _probe(target: str, probe: str) -> None:
             os.remove(path)
             return
         fs, path = filesystem(probe)
-        fs.pipe_file(path, b"")
+        with storage_errors("write", target):
+            fs.pipe_file(path, b"")
         if not exists(probe):
             raise StorageError(
                 f"cannot write {target}: the store takes objects but does not keep them; give "

@@ -123,6 +123,7 @@ def test_a_fault_in_rows_is_told_as_by_a_check_and_nothing_is_left(case, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["two documents of a name", "an infinite number"])
 def test_on_workers_too(case, tmp_path):
     name, url = written(case, tmp_path)

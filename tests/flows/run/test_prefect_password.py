@@ -327,7 +327,7 @@ def test_a_run_is_recorded_where_a_server_is_configured_or_on_request(
 
     (source,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 40, 1)
     url = "http://127.0.0.1:9/api"  # where nobody listens
-    command = ["keywords", source, str(tmp_path / "out"), "--set", "keyword_rate=0.3", *option]
+    command = ["keywords", source, str(tmp_path / "out"), "--set", "keyphrases=3", *option]
     (tmp_path / "file").touch()
     if option:
         home = {PREFECT_HOME: tmp_path / "file" / "home"}
@@ -400,7 +400,7 @@ def test_a_run_that_is_not_recorded_imports_no_prefect(tmp_path):
     (source,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 40, 1)
     file = tmp_path / "profiles.toml"
     file.write_text(ACTIVE.format(""))
-    command = ["keywords", source, str(tmp_path / "out"), "--set", "keyword_rate=0.3", "--json"]
+    command = ["keywords", source, str(tmp_path / "out"), "--set", "keyphrases=3", "--json"]
     done = subprocess.run(
         [sys.executable, "-c", UNRECORDED, *command],
         env={**os.environ, "PREFECT_PROFILES_PATH": str(file), "PYTHONPATH": str(ROOT)},

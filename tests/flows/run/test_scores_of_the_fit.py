@@ -90,7 +90,7 @@ def ranked_alike(fit, again, atol):
         pytest.param(
             "keywords",
             ["keywords"],
-            ("model=bss", "draws=40", "warmup=20"),
+            ("model=bss", "draws=40"),
             0.0,
             marks=pytest.mark.slow,
         ),

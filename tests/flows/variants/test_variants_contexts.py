@@ -12,6 +12,7 @@ import pytest
 from flows.variants.counts import Loci
 from flows.variants.fitted_on import contexts_of
 from flows.variants.settings import VariantSettings
+from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import answer, loci, options, refused, succeed
 from vbmodels.variants.contexts import UNKNOWN, along
 
@@ -21,15 +22,13 @@ FAST = ("--set", "tol=1e-4")
 @pytest.fixture(scope="module")
 def deaminated(tmp_path_factory):
     target = tmp_path_factory.mktemp("deaminated")
-    how = ("--rows", 450, "--seed", 2, "--scenario", "null_cpg8")
-    succeed("simulate", "variants", target, *how)
+    write_scenario(str(target), 450, 2, "null_cpg8")
     return target
 
 
 @pytest.mark.thorough
 def test_oxidation_is_said_and_not_called(capsys, tmp_path):
-    how = ("--rows", 300, "--seed", 1, "--scenario", "null_oxo5")
-    succeed("simulate", "variants", tmp_path, *how)
+    write_scenario(str(tmp_path), 300, 1, "null_oxo5")
     result = answer(capsys, "variants", tmp_path / "counts.parquet", tmp_path / "out", *FAST)
     assert result["results"]["calls"] == 0
     assert 3.0 < result["results"]["largest_factor"] < 8.0
@@ -67,15 +66,11 @@ def test_contexts_are_said_not_called_and_the_same_however_rows_are_cut(
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-9, err_msg=column)
 
 
-def test_contexts_without_a_fasta_and_unknown_scenarios_are_refused(capsys, deaminated, tmp_path):
+def test_contexts_without_a_fasta_are_refused(capsys, deaminated, tmp_path):
     source, target = deaminated / "counts.parquet", tmp_path / "out"
     err = refused(capsys, "variants", source, target, "--set", "types=trinucleotide")
     assert "no FASTA is named" in err
     assert not target.exists()
-    err = refused(capsys, "simulate", "variants", tmp_path, "--scenario", "oxo")
-    assert "null_oxo5" in err
-    err = refused(capsys, "simulate", "bags", tmp_path, "--scenario", "null_oxo5")
-    assert "none there is" in err
 
 
 def test_contexts_of_locations_come_from_the_fasta(deaminated):

@@ -14,6 +14,7 @@ import pytest
 from flows.data.runs import open_run
 from flows.variants.roles import mixed, mixed_warnings
 from flows.variants.settings import VariantSettings
+from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import (
     answer,
     check_refused,
@@ -34,8 +35,7 @@ QUICK = ("--set", "max_iter=3", "--set", "control=", "--set", f"panel={NORMALS}"
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     target = tmp_path_factory.mktemp("panel")
-    how = ("--rows", 24, "--seed", 3, "--scenario", "simpanel_carriers")
-    succeed("simulate", "variants", target, *how)
+    write_scenario(str(target), 24, 3, "simpanel_carriers")
     path = target / "counts.parquet"
     rows = pq.read_table(path)
     reads = {b: rows[b].to_numpy().copy() for b in "ACGT"}

@@ -99,7 +99,7 @@ def test_the_likelihood_of_leaks_and_wrong_labels_is_its_definition(options):
         data = data.take(np.arange(20))
     f = feature_map(options, observed_of(data, options), np.random.default_rng(0))
     w, step = np.random.default_rng(1).standard_normal((2, f.n_columns))
-    found = evaluate(f, w[None, None], data, wanted="gradient", keep=False)
+    found = evaluate(f, w[None, None], data, wanted="gradient")
     assert_allclose(found.value[0, 0], plain_log_likelihood(f, data, w), rtol=1e-10)
     up, down = (plain_log_likelihood(f, data, w + h * step) for h in (1e-5, -1e-5))
     assert_allclose(found.gradient[0, 0] @ step, (up - down) / 2e-5, rtol=1e-6)
@@ -131,10 +131,10 @@ def test_averaged_curvature_is_the_hessian_of_both_kinds_of_bags(options):
     mean, step = rng.standard_normal((2, 1, f.n_columns))
     narrow = 1e7 * np.eye(f.n_columns)[None]
     kernel = np.zeros(1, np.int64)
-    found = averages(f, kernel, mean, narrow, data, keep=False, active=np.ones(1, bool))
+    found = averages(f, kernel, mean, narrow, data, active=np.ones(1, bool))
 
     def gradient(w):
-        return evaluate(f, w[None], data, wanted="gradient", keep=False).gradient
+        return evaluate(f, w[None], data, wanted="gradient").gradient
 
     change = (gradient(mean - 1e-5 * step) - gradient(mean + 1e-5 * step))[0, 0] / 2e-5
     assert_allclose(unpack(found.curvature)[0] @ step[0], change, rtol=1e-5, atol=1e-6)

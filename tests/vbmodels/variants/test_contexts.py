@@ -142,6 +142,3 @@ def test_a_posterior_of_other_types_begins_anew():
     own = replace(start(MODEL, batch), tau=0.7)
     assert MODEL.restart(observed, own, rng).tau == 0.7
     assert PLAIN.restart(observed, own, rng).tau == start(PLAIN, batch).tau
-    known = PLAIN.suff_stats(moved, batch, PLAIN.local_step(moved, batch, None))
-    new = MODEL.suff_stats(own, batch, MODEL.local_step(own, batch, None))
-    assert MODEL.catch_up(own, own, known, new) is own

@@ -201,8 +201,6 @@ def test_a_fit_is_taken_up_only_for_as_many_members():
     fresh = MODEL.init(MODEL.observe(two), rng)
     assert same_bits(MODEL.restart(MODEL.observe(two), before, rng), fresh)
     assert MODEL.restart(MODEL.observe(three), before, rng).tau == before.tau
-    known, new = (MODEL.suff_stats(at(b), b, MODEL.table(at(b), units(b))) for b in (two, three))
-    assert MODEL.catch_up(before, before, known, new) is before
 
 
 def test_what_members_are_must_fit_the_case():
