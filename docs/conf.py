@@ -49,6 +49,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"/plot_",
+    "ignore_pattern": r"^(?!.*/plot_).*",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
