@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOTS = ("flows", "vbmodels")
 SWEEPS = 400
 FAMILIES = {
-    "keywords": ["--set", "keyword_rate=0.3", "--set", "keyphrases=4"], "bags": [], "variants": [],
+    "keywords": ["--set", "keyphrases=4"], "bags": [], "variants": [],
     "features": [], "experts": [],
 }  # fmt: skip
 
