@@ -28,8 +28,9 @@ $(VENV)/.installed: $(VENV)/.running
 demo: $(VENV)/.running
 	@$(BIN)/vbflows demo
 
-# Three at a time on two cores: many tests wait for processes.
+# Three at a time on two cores: many tests wait for processes. Kernels are compiled first, once.
 test: $(VENV)/.installed
+	$(BIN)/vbflows warm
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Everything: the tests marked nightly, the documentation's code, models as on another processor.
