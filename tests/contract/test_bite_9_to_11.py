@@ -140,6 +140,19 @@ def test_draws_that_are_not_written_are_caught(change, said):
         draws.check_draws(spoiled(change))
 
 
+def test_a_sampler_first_runs_with_numpys_own_empty():
+    """Numba cannot compile anything more in a process where it first met another one."""
+    (bags,), empty, met = samplers.BAGS, np.empty, []
+
+    def run(*sizes):
+        met.append(np.empty is empty)
+        return bags.run(*sizes)
+
+    draws.check_draws(replace(bags, run=run))
+    assert met[0]
+    assert not all(met)
+
+
 def test_a_place_that_nobody_writes_is_caught():
     def run(warmup, count, thin):
         rng = np.random.default_rng(0)

@@ -100,6 +100,8 @@ def no_leftovers() -> Iterator[None]:
 def check_draws(item: Draws) -> Figures:
     """As many draws as were asked for, each its own, the last one with them; and told as such."""
     thin = THIN if item.thins else 1
+    # Kernels compile on the first run: Numba must meet NumPy's own empty, or it loses it for good.
+    item.run(WARMUP, DRAWS, thin)
     with no_leftovers():
         found = item.run(WARMUP, DRAWS, thin)
         whole = found.kept.keys() - found.visited.keys()
