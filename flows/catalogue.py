@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 GROUP = "vbflows.families"
 
 COMMANDS = frozenset(
-    {"check", "compare", "count", "demo", "init", "runs", "score", "serve", "show"}
-    | {"simulate", "warm"}
+    {"check", "compare", "compile", "count", "demo", "init", "runs", "score", "serve", "show"}
+    | {"simulate"}
 )
 """Names that no pipeline can have: the other commands."""
 

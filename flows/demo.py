@@ -16,8 +16,7 @@ from flows.data.runs import open_run
 from flows.escape import escaped
 from flows.keywords.metadata import installed_packages
 from flows.keywords.settings import KeywordSettings
-from flows.run.events import Listener
-from flows.run.launch import launch
+from flows.run import run
 from flows.settings import ComputeSettings
 
 KEYPHRASES, KEYPHRASES_SD = 8.0, 0.4  # a guess for a package, stated to the user
@@ -39,7 +38,7 @@ BEGINS = (
 )
 
 
-def run_demo(target: str, listener: Listener | None = None) -> Demo:
+def run_demo(target: str) -> Demo:
     """Fit keyphrases of the installed packages; return what to show of them."""
     began = time.perf_counter()
     target = storage.absolute(target)
@@ -53,7 +52,7 @@ def run_demo(target: str, listener: Listener | None = None) -> Demo:
         rows_per_partition=50,
     )
     compute = ComputeSettings()
-    outcome = launch("keywords", source, target, settings, compute, listener=listener)
+    outcome = run("keywords", source, target, settings, compute)
     place, record = open_run(target)
     parts = range(record.partitions)
     rows = [

@@ -1,47 +1,138 @@
-"""Every installed pipeline as a Prefect flow under its name, for schedules and scripts.
+"""The pipelines as Prefect flows, for schedules and scripts.
 
-``from flows.pipelines import keywords``; the entry point of a deployment is
-``flows.pipelines.keywords``. A flow is made when it is asked for.
+``from vbflows import keywords``; the entry point of a deployment is ``flows.pipelines.keywords``.
+Where a Prefect server is configured a call is a flow run on its page; elsewhere it is a plain call.
+Every one has the same body, `flows.run.run`.
 """
 
 from __future__ import annotations
 
-from functools import cache, partial
-from typing import Any
+from typing import Annotated, Any
 
-from flows.catalogue import PIPELINES, pipeline_named
+from pydantic import Field
+
+from flows.bags.settings import BagSettings
+from flows.catalogue import known
+from flows.data.storage import Sources
+from flows.experts.settings import ExpertSettings
+from flows.features.settings import FeatureSettings
+from flows.keywords.settings import KeywordSettings
+from flows.prefect.flow import PipelineFlow, flow
+from flows.run import run
+from flows.run import score as score_run
 from flows.settings import ComputeSettings
+from flows.variants.settings import VariantSettings
+
+Source = Annotated[Sources, Field(description="Paths, folders, globs or URLs of the input.")]
+Target = Annotated[str, Field(description="Folder or URL that gets the run.")]
+Compute = Annotated[ComputeSettings, Field(description="Where it is computed.")]
+Since = Annotated[
+    str | None,
+    Field(description="latest, or the id of a finished run: only what is new since is read."),
+]
+Resume = Annotated[
+    str | None,
+    Field(
+        description="An unfinished run to go on with: auto for one of this very request if there "
+        "is one, latest, or its id; empty for a new run."
+    ),
+]
+HERE = ComputeSettings.model_validate({})
 
 
-def score(
-    run: str, source: str, target: str, compute: ComputeSettings | None = None
+@flow
+def keywords(
+    source: Source,
+    target: Target,
+    settings: KeywordSettings = KeywordSettings(),
+    compute: Compute = HERE,
+    since: Since = None,
+    resume: Resume = "auto",
 ) -> dict[str, Any]:
-    """Apply the posterior of a finished run to new data and publish the result.
-
-    Parameters
-    ----------
-    run
-        The finished run: its target, or TARGET/runs/RUN_ID.
-    source
-        Path, folder, glob or URL of the new data.
-    target
-        Folder or URL that gets the scores.
-    compute
-        Where to compute; by default in this process.
-    """
-    from flows.run.events import Events
-    from flows.run.pipeline import score_pipeline
-
-    where = compute or ComputeSettings.model_validate({})
-    return score_pipeline(run, Events(), source, target, where)
+    """Find keywords and keyphrases of documents, from a few that are known."""
+    return run("keywords", source, target, settings, compute, since, resume)
 
 
-@cache
-def __getattr__(name: str) -> Any:
-    if name not in PIPELINES:
-        raise AttributeError(f"no installed package registers a pipeline {name!r}")
-    from flows.run.pipeline import run_pipeline
-    from flows.run.prefect.flow import pipeline_flow
+@flow
+def bags(
+    source: Source,
+    target: Target,
+    settings: BagSettings = BagSettings(),
+    compute: Compute = HERE,
+    since: Since = None,
+    resume: Resume = "auto",
+) -> dict[str, Any]:
+    """Classify bags of instances, and say which instances decide."""
+    return run("bags", source, target, settings, compute, since, resume)
 
-    family = pipeline_named(name)
-    return pipeline_flow(name, family.settings, partial(run_pipeline, family))
+
+@flow
+def variants(
+    source: Source,
+    target: Target,
+    settings: VariantSettings = VariantSettings(),
+    compute: Compute = HERE,
+    since: Since = None,
+    resume: Resume = "auto",
+) -> dict[str, Any]:
+    """Find rare variants in replicated sequencing depth."""
+    return run("variants", source, target, settings, compute, since, resume)
+
+
+@flow
+def features(
+    source: Source,
+    target: Target,
+    settings: FeatureSettings = FeatureSettings(),
+    compute: Compute = HERE,
+    since: Since = None,
+    resume: Resume = "auto",
+) -> dict[str, Any]:
+    """Find latent features that explain how categorical answers go together."""
+    return run("features", source, target, settings, compute, since, resume)
+
+
+@flow
+def experts(
+    source: Source,
+    target: Target,
+    settings: ExpertSettings = ExpertSettings(),
+    compute: Compute = HERE,
+    since: Since = None,
+    resume: Resume = "auto",
+) -> dict[str, Any]:
+    """Predict a binary label from a table, by experts that each explain a part of the rows."""
+    return run("experts", source, target, settings, compute, since, resume)
+
+
+@flow
+def score(
+    run: Annotated[str, Field(description="A finished run: its target, or TARGET/runs/RUN_ID.")],
+    source: Source,
+    target: Target,
+    compute: Compute = HERE,
+) -> dict[str, Any]:
+    """Apply the posterior of a finished run to new data, and publish the result."""
+    return score_run(run, source, target, compute)
+
+
+def flow_named(pipeline: str) -> PipelineFlow:
+    """Return the flow of a pipeline: one of these, or one made for an installed package's."""
+    ours = globals().get(pipeline)
+    if isinstance(ours, PipelineFlow):
+        return ours
+    kind = known(pipeline)
+
+    def other(
+        source: Source,
+        target: Target,
+        settings: Any = kind(),
+        compute: Compute = HERE,
+        since: Since = None,
+        resume: Resume = "auto",
+    ) -> dict[str, Any]:
+        return run(pipeline, source, target, settings, compute, since, resume)
+
+    other.__name__, other.__doc__ = pipeline, kind.question
+    other.__annotations__["settings"] = kind
+    return flow(other)

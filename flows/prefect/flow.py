@@ -1,0 +1,215 @@
+"""A pipeline as a Prefect flow: recorded where a server is configured, a plain call elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+from prefect import Flow
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogHandler, APILogWorker
+from prefect.settings import (
+    PREFECT_API_REQUEST_TIMEOUT,
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    temporary_settings,
+)
+from prefect.states import Cancelled
+from prefect.utilities.callables import get_call_parameters
+
+from flows.prefect import in_flow_run, server
+from flows.prefect.recorder import CancelledOnPage
+from flows.runs.begin import Interrupted
+from flows.runs.events import Events
+
+_PATIENCE: dict[Any, Any] = {
+    PREFECT_CLIENT_MAX_RETRIES: 3,  # 14 s in all, not Prefect's 62
+    PREFECT_API_REQUEST_TIMEOUT: 10.0,  # seconds for each, not Prefect's 60
+}
+
+
+class PipelineFlow(Flow[..., Any]):
+    """A flow that is a plain call where no Prefect server is configured.
+
+    Prefect itself would start a server there that needs no password.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the pipeline."""
+        if in_flow_run() or PREFECT_API_URL.value():
+            return super().__call__(*args, **kwargs)
+        return self.plainly(*args, **kwargs)
+
+    def plainly(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the pipeline without Prefect."""
+        return self.fn(**self.validate_parameters(get_call_parameters(self.fn, args, kwargs)))
+
+    def with_options(self, **changes: Any) -> Any:
+        """Return the flow with other options."""
+        changed = super().with_options(**changes)
+        changed.__class__ = type(self)  # Prefect makes a plain flow of it
+        return changed
+
+
+def flow(function: Callable[..., Any]) -> PipelineFlow:
+    """Make a function a flow of its name; a Cancel on Prefect's page ends it as cancelled."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return _body.get().run(function, *args, **kwargs)
+        except Interrupted as error:
+            if in_flow_run() and isinstance(error.__cause__, CancelledOnPage):
+                return Cancelled(message=str(error))
+            raise
+
+    description = inspect.cleandoc(function.__doc__ or "")
+    return PipelineFlow(call, name=function.__name__, description=description, persist_result=False)
+
+
+class _Body:
+    """What a flow runs, and how far that came: tells its failures from those of Prefect."""
+
+    begun = finished = False
+    error: BaseException | None = None
+    result: Any = None
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a function."""
+        return function(*args, **kwargs)
+
+
+_body: ContextVar[_Body] = ContextVar("vbflows_body", default=_Body())  # noqa: B039
+
+
+class _Watched(_Body):
+    """The body of a flow that the command line records."""
+
+    def __init__(self) -> None:
+        self.hurried = ExitStack()  # how the end is recorded where the server is gone
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a function and note how it ends; what a subflow runs is not noted."""
+        self.begun = True
+        try:
+            with _sigterm_as_interrupt():  # inside the flow Prefect makes something else of it
+                self.result = function(*args, **kwargs)
+            self.finished = True
+            return self.result
+        except BaseException as error:
+            self.error = error
+            raise
+        finally:
+            self._hurry()
+
+    def _hurry(self) -> None:
+        """Let the flow try only once to record its end with a server that does not answer."""
+        try:
+            server.check(PREFECT_API_URL.value())
+        except server.NoServer:
+            self.hurried.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
+
+
+def recorded(pipeline: PipelineFlow, *args: Any) -> Any:
+    """Run a pipeline as a flow, whatever becomes of the server; return what its body returns.
+
+    The server is the one that ``PREFECT_API_URL`` (or Prefect's profile) names, else one that lives
+    as long as the run. Where neither answers, one line says so and the pipeline runs plainly. An
+    exception of the body arrives unchanged; Ctrl-C and SIGTERM arrive as `Interrupted`, after the
+    end of the run is recorded; so does a Cancel on Prefect's page, which is heeded between stages
+    and sweeps. Where the server is gone by the end of the body, that costs 35 seconds at most.
+    """
+    body, say = _Watched(), Events().say
+    token = _body.set(body)
+    try:
+        with _sigterm_as_interrupt():
+            try:
+                with _quiet(), _server(), body.hurried:
+                    pipeline(*args)
+            except (Exception, KeyboardInterrupt) as error:
+                if body.finished:
+                    say(f"The end of this run is not recorded: {_line(error)}")
+                elif body.begun or isinstance(error, KeyboardInterrupt):
+                    raise (body.error or error) from None
+                else:
+                    say(f"This run is not recorded: {_line(error)}")
+            if body.error is not None:
+                raise body.error  # a flow that was cancelled ends without one
+            return body.result if body.begun else pipeline.plainly(*args)
+    finally:
+        _body.reset(token)
+
+
+@contextmanager
+def _server() -> Iterator[None]:
+    """Have a server that answers, and see its records off at the end."""
+    with server.running(), temporary_settings(_PATIENCE):
+        try:
+            yield
+        finally:
+            drain()
+
+
+def drain() -> None:
+    """Wait until the records of finished runs have reached the server, ten seconds at most."""
+    kinds: list[Any] = [EventsWorker, APILogWorker]
+    workers = [worker for kind in kinds for worker in kind._instances.values()]
+    EventsWorker.drain_all(timeout=5.0)
+    APILogHandler().flush()  # five seconds, by Prefect
+    for worker in workers:  # at exit Prefect would wait for the rest without a limit
+        if worker._loop is not None and worker._done_event is not None:
+            worker._loop.call_soon_threadsafe(worker._done_event.set)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Prefect's log off the terminal: it goes to the run's page."""
+    if os.environ.get("VBFLOWS_DEBUG"):
+        yield
+        return
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a home that cannot be made is a line of `recorded`
+        import prefect.main  # noqa: F401  configures logging for the whole process
+
+    root.handlers[:], root.level = before, level
+    for name in ("prefect", "prefect._internal"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [logging.NullHandler()]
+        logger.propagate = False
+    raises, logging.raiseExceptions = logging.raiseExceptions, False  # else it writes to stderr
+    try:
+        yield
+    finally:
+        logging.raiseExceptions = raises
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM end the run as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

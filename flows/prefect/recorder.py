@@ -1,0 +1,200 @@
+"""The page of a run: logs that a person reads, and artifacts of how it goes and what it found."""
+
+from __future__ import annotations
+
+import base64
+import contextvars
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx
+from prefect import get_client, get_run_logger
+from prefect.artifacts import (
+    create_image_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectException
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.states import State
+
+from flows.data import storage
+from flows.data.runs import fit_in_words
+from flows.escape import escaped
+from flows.report import plots
+from flows.runs.events import Accepted, Begun, Event, Line, Pace, PartDone, Published, Stage, Sweep
+
+_UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
+_SWEEPS = 10.0  # seconds between two sweeps in the log
+_IN_LINKS = ":/?#@!$&'*+,;=%~"
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
+
+
+class CancelledOnPage(KeyboardInterrupt):
+    """Someone pressed Cancel on the run's page."""
+
+
+class Recorder:
+    """Shows what happens on the page of the Prefect flow run in which this object is made."""
+
+    def __init__(self, reports: str | None = None) -> None:
+        """Begin; ``reports`` is the address under which a browser finds the target."""
+        self._reports = reports or os.environ.get("VBFLOWS_REPORTS")
+        run = FlowRunContext.get()
+        if run is None or run.flow_run is None:
+            raise RuntimeError("a Recorder exists inside a Prefect flow run only")
+        self._flow_run: UUID = run.flow_run.id
+        self._logger = get_run_logger()
+        # Made once: Prefect reads every setting again for it, 40 ms of CPU.
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+            self._at_once = contextvars.copy_context()
+        self._bar: UUID | None = None
+        self._pace, self._sweeps = Pace(), Pace(_SWEEPS)
+        self._unanswered = -float("inf")  # when the server last did not answer
+
+    def on_event(self, event: Event) -> None:
+        """Show an event, and stop the run between stages and sweeps if it was cancelled."""
+        match event:
+            case Begun(run_id):
+                self._log(f"run {run_id}")
+            case Stage():
+                self._heed_cancel()
+            case Accepted(inputs):
+                rows = sum(file.rows for file in inputs)
+                self._log(f"read {rows:,} rows in {len(inputs):,} files")
+            case PartDone(stage, done, total):
+                # Below 1, which stands for a run that is published.
+                self._progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
+            case Sweep(iteration, elbo, _, left, most):
+                done = iteration + 1
+                fraction = done / most if left is None else done / (done + left)
+                text = f"sweep {done}, bound {elbo:,.4f}"
+                self._progress(min(fraction, 0.99), text)
+                if self._sweeps.due():
+                    self._log(text)
+            case Line(text):
+                self._log(text)
+            case Published():
+                self._move_bar(1.0, "published")
+                self._show_outcome(event)
+
+    def _log(self, text: str) -> None:
+        self._logger.info("%s", escaped(text))
+
+    def _progress(self, fraction: float, text: str) -> None:
+        """Show how far the run is, at most once a second, unless it was cancelled."""
+        if self._pace.due():
+            self._heed_cancel()
+            self._move_bar(fraction, text)
+
+    def _move_bar(self, fraction: float, text: str) -> None:
+        percent, description = 100.0 * fraction, escape(text)
+        if self._bar is None:
+            self._bar = self._show(create_progress_artifact, percent, "progress", description)
+        else:
+            self._show(update_progress_artifact, self._bar, percent, description)
+
+    def _show_outcome(self, event: Published) -> None:
+        record = event.record
+        self._log(f"used {record.rows_kept:,} of {record.rows_read:,} rows")
+        for one in record.dropped:
+            names = ", ".join(one.examples[:3])
+            self._log(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
+        for warning in record.warnings:
+            self._logger.warning("%s", escaped(warning))
+        self._log(event.headline)
+        summary = _summary(event).replace("<", "&lt;")
+        self._show(create_markdown_artifact, summary, "summary", "What was found")
+        rows = [_cells(row) for row in event.top]
+        self._show(create_table_artifact, rows, "top-results", "The top of the result")
+        where = _where(event, self._reports)
+        self._show(create_markdown_artifact, where, "report", "Where the report is")
+        if event.trace is not None:
+            number, elbo = event.trace.iteration.tolist(), event.trace.elbo.tolist()
+            picture = plots.png(plots.trace_figure(number, elbo, event.record.objective))
+            data = "data:image/png;base64," + base64.b64encode(picture).decode()
+            self._show(create_image_artifact, data, "trace", f"The {event.record.objective}")
+
+    def _heed_cancel(self) -> None:
+        """Stop if the run was cancelled: a run started by hand has no runner that would do it."""
+        state = self._show(_state_of, self._flow_run)
+        if state is not None and (state.is_cancelling() or state.is_cancelled()):
+            raise CancelledOnPage("cancelled on Prefect's page")
+
+    def _show(self, create: Callable[..., Any], *args: Any) -> Any:
+        """Tell the server; a server that does not answer must not end the run."""
+        if time.monotonic() - self._unanswered < _UNANSWERED:
+            return None
+        try:
+            return self._at_once.copy().run(create, *args)
+        except (httpx.HTTPError, PrefectException, OSError) as error:
+            self._unanswered = time.monotonic()
+            self._logger.warning("the Prefect server did not take an artifact: %s", error)
+            return None
+
+
+def escape(text: str) -> str:
+    r"""Make text of unknown origin safe inside Markdown.
+
+    >>> print(escape("a|b <i> [x](javascript:y)"))
+    a\|b &lt;i\> \[x\](javascript:y)
+    """
+    one_line = escaped(" ".join(text.split()))
+    return _MARKDOWN.sub(r"\\\1", one_line.replace("&", "&amp;").replace("<", "&lt;"))
+
+
+def _state_of(run_id: UUID) -> State[Any] | None:
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(run_id).state
+
+
+def _summary(event: Published) -> str:
+    """Return what was found and with what settings, as Markdown."""
+    record = event.record
+    facts = {
+        "run": record.run_id,
+        "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
+        "fit": fit_in_words(record),
+        "seconds": f"{record.seconds:.1f}",
+        **{f"setting {name}": str(value) for name, value in record.settings.items()},
+    }
+    lines = [f"## {escape(event.headline)}", "", "| | |", "|---|---|"]
+    lines += [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
+    lines += ["", *(f"- warning: {escape(warning)}" for warning in record.warnings)]
+    return "\n".join(lines)
+
+
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose names and texts show as they are."""
+    return {
+        escape(column): escape(value) if isinstance(value, str) else value
+        for column, value in row.items()
+    }
+
+
+def _where(event: Published, reports: str | None) -> str:
+    """Return a link to the report where a browser can follow one, else where it lies.
+
+    A page that comes over the network links neither files of the machine that shows it nor
+    objects of a store.
+    """
+    url = event.report
+    if reports:
+        url = f"{reports.rstrip('/')}/runs/{event.record.run_id}/report.html"
+    if url.startswith(("https://", "http://")):
+        return f"[The report]({quote(url, safe=_IN_LINKS)})"
+    place = f" on {platform.node()}" if storage.is_local(url) else ""
+    return (
+        f"The report is `{url.replace('`', '')}`{place}. What it finds stands in the summary. "
+        "For a link here, serve the target over HTTP and set `compute.reports`, or "
+        "`VBFLOWS_REPORTS` in the environment, to its address."
+    )

@@ -1,0 +1,172 @@
+"""Scheduled runs on one machine: a Prefect server with its page, and a runner of deployments.
+
+The plan is a YAML file; ``deploy/`` has the same deployments for a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from flows.catalogue import PIPELINES, pipeline_named
+from flows.data import storage
+from flows.faults import Fault, InputError, RunError, shown
+from flows.prefect import password, server
+from flows.prefect.profile import names_server
+from flows.settings import ComputeSettings
+from flows.settings.yaml import MOST_CHARACTERS, plain_values
+
+PORT = 4200
+
+
+class Deployment(BaseModel):
+    """One pipeline on a schedule."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=80)
+    pipeline: str
+    source: storage.Sources
+    target: str
+    cron: str | None = None
+    every: float | None = Field(None, ge=1.0, description="Seconds between two runs.")
+    since: str | None = "latest"
+    settings: dict[str, Any] = Field(default_factory=dict)
+    compute: ComputeSettings = Field(default_factory=lambda: ComputeSettings.model_validate({}))
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if (self.cron is None) == (self.every is None):
+            raise ValueError("either cron or every, a number of seconds; found both or neither")
+        try:
+            for url in (*storage.given(self.source), self.target):
+                storage.refuse_secrets(url)
+        except storage.StorageError:
+            raise ValueError(
+                "an address without secrets, which come from the environment; found some"
+            ) from None
+        if self.cron is not None:
+            _check_cron(self.cron)
+        if self.pipeline not in PIPELINES:
+            raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
+        try:
+            pipeline_named(self.pipeline).settings(**self.settings)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            message = first["msg"][:1].lower() + first["msg"][1:]
+            raise ValueError(f"settings.{name}: {message}; found {shown(first['input'])}") from None
+        return self
+
+
+class Plan(BaseModel):
+    """The contents of a plan file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    deployments: list[Deployment] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [f"{one.pipeline}/{one.name}" for one in self.deployments]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"deployments with names of their own; found {', '.join(twice)} twice")
+        return self
+
+
+def read_plan(path: str) -> Plan:
+    """Read and check a plan.
+
+    Raises
+    ------
+    InputError
+        With every fault in it.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = plain_values(file.read(MOST_CHARACTERS + 1))
+    except (OSError, ValueError) as error:
+        raise InputError([_fault(path, "a YAML file of deployments", _line(error))]) from error
+    try:
+        return Plan.model_validate(content)
+    except ValidationError as error:
+        raise InputError([_told(path, problem) for problem in error.errors()]) from error
+
+
+def serve(plan: Plan, port: int = PORT) -> None:
+    """Run the deployments on their schedules until interrupted.
+
+    The server is the configured one, else one that is started here, needs the password of
+    `password.path`, and ends with this.
+    """
+    import prefect
+    from prefect.deployments.runner import RunnerDeployment
+
+    with _server(port):
+        deployments = [
+            RunnerDeployment.from_entrypoint(
+                f"flows.pipelines.{one.pipeline}",
+                name=one.name,
+                cron=one.cron,
+                interval=one.every,
+                concurrency_limit=1,
+                parameters={
+                    "source": one.source,
+                    "target": one.target,
+                    "since": one.since,
+                    "settings": one.settings,
+                    "compute": one.compute.model_dump(),
+                },
+            )
+            for one in plan.deployments
+        ]
+        prefect.serve(*deployments)
+
+
+def _check_cron(cron: str) -> None:
+    from prefect.client.schemas.schedules import CronSchedule
+
+    try:
+        CronSchedule(cron=cron)
+    except ValueError:
+        raise ValueError(f"a cron expression such as 30 2 * * *; found {cron!r}") from None
+
+
+@contextmanager
+def _server(port: int) -> Iterator[None]:
+    try:
+        if names_server():
+            with server.running():
+                yield
+            return
+        auth = password.kept()
+        with server.started(auth, port, page=True) as url:
+            # Runs are processes of their own.
+            os.environ.update(PREFECT_API_URL=url, PREFECT_API_AUTH_STRING=auth)
+            yield
+    except server.NoServer as error:
+        raise RunError(str(error)) from error
+
+
+def _told(path: str, problem: Any) -> Fault:
+    """Turn what pydantic says into a fault; our own messages end with what was found."""
+    message, _, found = problem["msg"].removeprefix("Value error, ").partition("; found ")
+    return Fault(
+        file=path,
+        column=".".join(map(str, problem["loc"])),
+        expected=message[:1].lower() + message[1:],
+        found=found or shown(problem["input"]),
+    )
+
+
+def _fault(path: str, expected: str, found: str) -> Fault:
+    return Fault(file=path, expected=expected, found=found)
+
+
+def _line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

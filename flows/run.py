@@ -1,0 +1,78 @@
+"""The body of every pipeline: check, ingest, prepare, fit, score, publish.
+
+`flows.pipelines` has it as Prefect flows; the command line calls it plainly where no Prefect server
+is configured. Whoever composes the stages otherwise begins a run by `begin`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flows import stages
+from flows.data import storage
+from flows.runs.begin import DamagedWork, begin, begin_score
+from flows.runs.context import Run
+from flows.settings import ComputeSettings, RunSettings
+
+__all__ = ["begin", "begin_score", "run", "score"]
+
+
+def run(
+    pipeline: str,
+    source: storage.Sources,
+    target: str,
+    settings: RunSettings,
+    compute: ComputeSettings,
+    since: str | None = None,
+    resume: str | None = None,
+) -> dict[str, Any]:
+    """Fit a pipeline's model to a source and publish what it finds; return what to print.
+
+    Parameters
+    ----------
+    pipeline
+        Its name: keywords, bags, variants, features, experts, or that of an installed package.
+    source, target
+        Paths, folders, globs or URLs of the input; folder or URL that gets the run.
+    settings, compute
+        What is fitted; where.
+    since
+        ``latest``, or the id of a finished run below the target: only what has changed since is
+        read, and the fit starts from its posterior.
+    resume
+        An unfinished run below the target to go on with: its id, ``latest``, or ``auto`` for one
+        of this very request, if there is one.
+
+    Raises
+    ------
+    InputError
+        If the input or the settings are wrong: every fault, before any compute.
+    RunError
+        If storage, the cluster or the fit fails; the sentence says how to go on.
+    """
+    request = (pipeline, source, target, settings, compute, since)
+    try:
+        with begin(*request, resume) as begun:
+            return carried_out(begun)
+    except DamagedWork as damaged:  # the attempt that goes on makes it again
+        with begin(*request, damaged.run_id) as begun:
+            return carried_out(begun)
+
+
+def score(
+    fitted: str, source: storage.Sources, target: str, compute: ComputeSettings
+) -> dict[str, Any]:
+    """Apply the posterior of a finished run to new data and publish the result."""
+    with begin_score(fitted, source, target, compute) as begun:
+        return carried_out(begun)
+
+
+def carried_out(run: Run) -> dict[str, Any]:
+    """Carry out all stages; return what to print."""
+    stages.check(run)
+    stages.ingest(run)
+    stages.prepare(run)
+    stages.fit(run)
+    stages.score(run)
+    outcome: dict[str, Any] = stages.publish(run)
+    return outcome

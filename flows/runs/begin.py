@@ -1,0 +1,208 @@
+"""How a run begins and ends: who follows it, what a failure leaves, the sentence that says so.
+
+A run that failed can be resumed, unless its input was refused: then nothing of it is left. The
+target is as it was in either case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pydantic import BaseModel, ValidationError
+
+from flows.catalogue import pipeline_named
+from flows.data import storage
+from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
+from flows.data.storage import StorageError
+from flows.engine.block import one_thread
+from flows.family import Family
+from flows.faults import ComputeError, Fault, InputError, RunError
+from flows.prefect import recorder
+from flows.prefect.credentials import reached
+from flows.runs import resume as resuming
+from flows.runs.context import Run
+from flows.runs.events import Events, Failed, Requested
+from flows.runs.listeners import installed
+from flows.runs.memory import memory_errors, require_memory
+from flows.settings import ComputeSettings, RunSettings
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was stopped by hand; the message says how to go on."""
+
+
+class DamagedWork(RunError):
+    """A file that a run made for itself is damaged; an attempt that resumes it makes it again."""
+
+    def __init__(self, message: str, run_id: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+@contextmanager
+def begin(
+    pipeline: str,
+    source: storage.Sources,
+    target: str,
+    settings: RunSettings | None = None,
+    compute: ComputeSettings | None = None,
+    since: str | None = None,
+    resume: str | None = None,
+) -> Iterator[Run]:
+    """Yield a run to carry out the stages on; the parameters are those of `flows.run.run`."""
+    family = pipeline_named(pipeline)
+    settings = settings or family.settings()
+    options = compute or ComputeSettings.model_validate({})
+    refuse_secrets(*storage.given(source), target, settings, options)
+    with _reached(options):
+        run_id = str(resume) if resuming.is_named(resume) else new_run_id()
+        paths = RunPaths(storage.absolute(target), run_id)
+        run = Run(family, source, paths, settings, Events(), options, since, resume)
+        with _followed(run):
+            yield run
+
+
+@contextmanager
+def begin_score(
+    fitted: str, source: storage.Sources, target: str, compute: ComputeSettings
+) -> Iterator[Run]:
+    """Yield a run that applies a finished one to new data."""
+    refuse_secrets(fitted, *storage.given(source), target, compute)
+    with _reached(compute):
+        of, record = open_run(fitted)
+        family = pipeline_named(record.pipeline)
+        paths = RunPaths(storage.absolute(target), new_run_id())
+        settings = _settings_of(family, of, record)
+        run = Run(family, source, paths, settings, Events(), compute, fitted=of)
+        with _followed(run):
+            yield run
+
+
+@contextmanager
+def _reached(compute: ComputeSettings) -> Iterator[None]:
+    """Reach object stores as the settings say; one thread of linear algebra, for equal bits."""
+    require_memory()
+    with reached(compute.s3), one_thread():
+        yield
+
+
+@contextmanager
+def _followed(run: Run) -> Iterator[None]:
+    """Let listeners follow a run; end it in a sentence, and leave nothing of what is refused."""
+    for listener in [*recorder(run.options.reports), *installed(run.events.say)]:
+        run.events.add(listener)
+    made = storage.absent(run.paths.target)
+    try:
+        run.events.tell(_requested(run))
+        with memory_errors(run), _ended(run), run.open:
+            yield
+    except BaseException as error:
+        if not _is_kept(run, error):
+            resuming.forget(run.paths, run.events, made)
+        run.events.tell(Failed(error))
+        raise
+
+
+def _requested(run: Run) -> Requested:
+    return Requested(
+        run.paths.run_id,
+        run.family.name,
+        tuple(storage.given(run.source)),
+        run.paths.target,
+        run.settings.model_dump(mode="json"),
+        None if run.fitted is None else run.fitted.root,
+        resuming.is_named(run.resume),
+    )
+
+
+def _is_kept(run: Run, error: BaseException) -> bool:
+    """Whether another attempt can go on with a run that failed, or it is published."""
+    kept = run.resumes or (run.resumable and not isinstance(error, InputError))
+    return (kept and not run.hopeless) or _is_published(run)
+
+
+@contextmanager
+def _ended(run: Run) -> Iterator[None]:
+    """Say of a run that failed or was stopped what became of it, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        how = str(error) or "interrupted"
+        raise Interrupted(f"{how}; {_what_became_of(run)}") from error
+    except (ComputeError, StorageError) as error:
+        _refuse_damaged(run, error)
+        raise RunError(f"{error}; {_what_became_of(run)}") from error
+
+
+def _refuse_damaged(run: Run, error: Exception) -> None:
+    """Raise what fits where it is a file of ours that is damaged or gone."""
+    if not isinstance(error, storage.DamagedError | storage.MissingError):
+        return
+    if run.fitted is not None and error.url.startswith(run.fitted.root):
+        expected = "a finished run as it was published"
+        remedy = "restore it from a copy, or fit again"
+        fault = Fault(run.fitted.root, expected, str(error), remedy=remedy)
+        raise InputError([fault]) from error
+    if run.resumable and error.url.startswith(run.paths.work):
+        try:
+            storage.delete(storage.join(run.paths.work, "kept"))
+        except StorageError as left:
+            run.events.say(f"what run {run.paths.run_id} has kept stays: {left}")
+        run.events.say(f"{error}; it is made again")
+        raise DamagedWork(f"{error}; {_what_became_of(run)}", run.paths.run_id) from error
+
+
+def _what_became_of(run: Run) -> str:
+    run_id = run.paths.run_id
+    if _is_published(run):
+        return f"run {run_id} is published"
+    again = f"go on with the same command and --resume {run_id}"
+    return f"latest.json is as it was; {again if run.resumable else 'run it again'}"
+
+
+def _is_published(run: Run) -> bool:
+    with storage.impatient():
+        return is_latest(run.paths)
+
+
+def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSettings:
+    try:
+        return family.settings(**record.settings)
+    except ValidationError as error:
+        names = sorted({".".join(str(part) for part in e["loc"]) for e in error.errors()})
+        raise PublishError(
+            f"run {fitted.run_id}",
+            "settings that this version of vbflows knows",
+            ", ".join(names),
+            f"fit again, or score with vbflows {record.versions.get('vbflows', 'of that time')}",
+        ) from error
+
+
+def refuse_secrets(*given: str | BaseModel) -> None:
+    """Refuse URLs with secrets before Prefect and run.json record them, in settings too.
+
+    Raises
+    ------
+    InputError
+        If there is one.
+    """
+    try:
+        for one in given:
+            for text in _texts(one.model_dump() if isinstance(one, BaseModel) else one):
+                storage.refuse_secrets(text)
+    except StorageError as error:
+        fault = Fault(file="command line", expected="a URL without secrets", found=str(error))
+        raise InputError([fault]) from error
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts in a setting's plain value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for own in value.values():
+            yield from _texts(own)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for own in value:
+            yield from _texts(own)

@@ -1,0 +1,187 @@
+"""Whether the input is what its family declares: every fault of all files at once.
+
+A family that checks as it reads (`flows.family.ChecksAsItReads`) has every row read once: footers
+say here how to cut the files, ingest checks the rows that it stores, and what it found is put
+together afterwards (`accept`). Only an input with a fault is read again, whole, file by file, so
+that the same sentences come in the same order wherever the first fault was met.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+
+from flows.data import storage
+from flows.data.partition import unreadable
+from flows.data.storage import InputFile, Sources, StorageError
+from flows.engine.threads import in_threads
+from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family
+from flows.faults import Fault, InputError
+from flows.runs.context import Run
+from flows.settings import RunSettings
+
+_SHOWN = 5  # names in a warning
+
+
+def look_at_files(run: Run, whole: bool = False) -> None:
+    """Read of every input file what says how to cut it; all of it where ``whole``.
+
+    Where that has a fault, the files are read whole, and all faults are raised at once.
+    """
+    run.files = _chosen(run.family, run.source)
+    if whole or not isinstance(run.family, ChecksAsItReads):
+        run.checked = _checked(run)
+        return
+    run.checked = _each(run, run.family.look)
+    if faults := _faults(run, run.checked, rows=False):
+        _checked(run)
+        raise InputError(faults)
+
+
+def _checked(run: Run) -> list[Checked]:
+    checked = _each(run, run.family.check)
+    _raise(_faults(run, checked))
+    return checked
+
+
+def header_warnings(files: Sequence[InputFile]) -> list[str]:
+    """Say which columns of CSV files have no name, and what became of them."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        unnamed = storage.Unnamed()
+        with suppress(StorageError):  # a sample sheet is read by other rules than a table
+            unnamed = storage.unnamed_columns(file.url)
+        if n := len(unnamed.named):
+            listed = ", ".join(unnamed.named[:_SHOWN]) + (", ..." if n > _SHOWN else "")
+            said = (
+                f"1 column has no name and is called {listed} here; name it in the first line, or "
+                "remove it"
+                if n == 1
+                else f"{n:,} columns have no name and are called {listed} here; name them in the "
+                "first line, or remove them"
+            )
+            found.setdefault(said, []).append(file.url)
+        if n := unnamed.dropped:
+            said = (
+                "1 column without a name has no values and is not read"
+                if n == 1
+                else f"{n:,} columns without a name have no values and are not read"
+            )
+            found.setdefault(said, []).append(file.url)
+    return [
+        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
+    ]
+
+
+def _more(files: int) -> str:
+    return "" if not files else f" and {files:,} more file{'' if files == 1 else 's'}"
+
+
+@contextmanager
+def every_fault(run: Run) -> Iterator[None]:
+    """Raise all faults of all files where one was met in some rows."""
+    try:
+        yield
+    except InputError:
+        if isinstance(run.family, ChecksAsItReads):
+            _check_again(run)
+        raise
+
+
+def accept(run: Run) -> None:
+    """Put together what ingest found in the rows of each file; refuse what is wrong between them.
+
+    What was only looked at in `Run.checked` is then checked.
+
+    Raises
+    ------
+    InputError
+        With every fault of all files.
+    """
+    if not isinstance(run.family, ChecksAsItReads):
+        return
+    pieces: dict[str, list[CheckedPiece]] = {}
+    for piece in (piece for one in run.ingested for piece in one.checked):
+        pieces.setdefault(piece.url, []).append(piece)
+    run.checked = [
+        run.family.joined(file, pieces[file.url], run.settings) if file.url in pieces else looked
+        for file, looked in zip(run.files, run.checked, strict=True)
+    ]
+    if _faults(run, run.checked):
+        _check_again(run)
+
+
+def _check_again(run: Run) -> None:
+    """Read every file whole; where that finds faults, nothing can go on with a run of it.
+
+    Raises
+    ------
+    InputError
+        With every fault of all files.
+    StorageError
+        If a file is no longer what ingest read: what is found in it says nothing of the run.
+    """
+    checked = _each(run, run.family.check)
+    for file in run.files:
+        storage.refuse_changed(file.url, file.fingerprint)
+    faults = _faults(run, checked)
+    # A resumed run is held once its input is known to be what it began with.
+    run.hopeless = bool(faults) and run.held is not None
+    _raise(faults)
+
+
+def _raise(faults: Sequence[Fault]) -> None:
+    if faults:
+        raise InputError(faults)
+
+
+def _chosen(family: Family, source: Sources) -> list[InputFile]:
+    try:
+        return storage.expand(source, family.suffixes)
+    except storage.TransientStorageError:
+        raise
+    except StorageError as error:
+        raise InputError(
+            [
+                Fault(
+                    file=storage.source_in_words(source),
+                    expected="input that can be read",
+                    found=str(error),
+                )
+            ]
+        ) from error
+
+
+def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
+    """Look at every file, several at once: that is mostly waiting for storage."""
+    calls = [partial(_carefully, check, file, run.settings) for file in run.files]
+    return in_threads(calls, min(8, os.cpu_count() or 1))
+
+
+def _carefully(
+    check: Callable[[InputFile, RunSettings], Checked], file: InputFile, settings: RunSettings
+) -> Checked:
+    try:
+        return check(file, settings)
+    except storage.TransientStorageError:
+        raise
+    except StorageError as error:
+        return Checked(0, (unreadable(file.url, error),))
+
+
+def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fault]:
+    """List the faults of files, or else those between them, or else what a fit lacks.
+
+    Parameters
+    ----------
+    rows
+        Whether their rows were looked at.
+    """
+    # Once each: what the settings name is looked at with every file.
+    faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
+    faults = faults or run.family.check_together(run.files, checked)
+    if run.fitted is None and rows and isinstance(run.family, ChecksToFit):
+        faults = faults or run.family.check_to_fit(run.files, checked)
+    return faults

@@ -1,0 +1,141 @@
+"""A run as it goes: what was requested, where it computes, and what its stages have made so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flows.data import storage
+from flows.data.lock import Claim, RunBusy
+from flows.data.partition import Part
+from flows.data.runs import InputRecord, RunPaths
+from flows.data.storage import InputFile
+from flows.engine.compute import Compute, Here
+from flows.engine.executor import Executor
+from flows.engine.fit import FitResult
+from flows.family import Checked, Family, Ingested, Prepared
+from flows.runs.events import Events, PartDone
+from flows.settings import ComputeSettings, RunSettings
+from vbmodels.core.state import State
+
+if TYPE_CHECKING:
+    from flows.runs.incremental import Since
+
+R = TypeVar("R")
+
+
+class Run:
+    """A run as it goes. Every stage reads what those before it have left here.
+
+    Attributes
+    ----------
+    family, source, target, settings, options
+        What was requested; ``options`` say where to compute.
+    since, resume
+        The runs that it goes on from, as requested; see `flows.runs.run`.
+    fitted
+        The finished run that is applied to new data; None for a fit.
+    paths
+        Where the run keeps what it leaves; ``check`` may choose an unfinished run's.
+    files, checked, earlier, parts
+        By ``check``: the input, what is known of it, the earlier run, the partitions.
+    ingested
+        By ``ingest``: what became of the rows of each partition.
+    prepared, model
+        By ``prepare``: partitions as arrays, and the model for them (None: nothing to fit).
+    q, fit
+        By ``fit``: the global parameters, and how the fit ended (None where none was made).
+    summaries
+        By ``score``: what each partition says of its results.
+    resumes
+        Whether it goes on with an earlier attempt.
+    complete
+        Whether that attempt had all but its publication: the stages have nothing to do.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        source: storage.Sources,
+        paths: RunPaths,
+        settings: RunSettings,
+        events: Events,
+        options: ComputeSettings | None = None,
+        since: str | None = None,
+        resume: str | None = None,
+        fitted: RunPaths | None = None,
+    ) -> None:
+        self.family, self.source, self.paths, self.settings = family, source, paths, settings
+        self.events, self.fitted, self.since, self.resume = events, fitted, since, resume
+        self.options = options or ComputeSettings.model_validate({})
+        self.started, self.clock = datetime.now(UTC), time.perf_counter()
+        self.resumes = self.complete = False
+        self.resumable = False  # whether another attempt can go on with it
+        self.hopeless = False  # whether none can, as its input was found to be wrong
+        self.held: Claim | None = None
+        self.compute: Compute = Here()
+        self.threads = 1  # of this process, where it computes
+        self.tried = False  # whether its fit has begun
+        self.executor: Executor
+        self.open = ExitStack()  # the cluster, the lock
+        self._executor = self.open.enter_context(ExitStack())
+        self.files: list[InputFile] = []
+        self.checked: list[Checked] = []
+        self.earlier: Since | None = None
+        self.parts: list[Part] = []
+        self.ingested: list[Ingested] = []
+        self.prepared: Prepared
+        self.model: Any = None
+        self.q: State
+        self.fit: FitResult | None = None
+        self.summaries: Sequence[Any] = ()
+
+    def __repr__(self) -> str:
+        return f"Run({self.family.name}, {self.paths.root})"
+
+    @property
+    def inputs(self) -> list[InputRecord]:
+        """The input files as they were looked at."""
+        return [
+            InputRecord(url=f.url, size=f.size, fingerprint=f.fingerprint, rows=c.rows)
+            for f, c in zip(self.files, self.checked, strict=True)
+        ]
+
+    def each(
+        self, stage: str, function: Callable[..., R], items: Sequence[Any], *args: Any
+    ) -> list[R]:
+        """Return ``[function(item, *args) for item in items]``, made wherever the run computes.
+
+        It ends early where a listener stops the run, or another process has taken it over.
+        """
+
+        calls = [(item, *args) for item in items]
+        return self.compute.each(function, calls, self.on_progress(stage))
+
+    def on_progress(self, stage: str) -> Callable[[int, int], None]:
+        """Return what passes on how much of a stage is done."""
+
+        def tell(done: int, total: int) -> None:
+            if self.held is not None:
+                self.held.check()
+            self.events.tell(PartDone(stage, done, total))
+
+        return tell
+
+    def work_by(self, executor: Executor) -> None:
+        """Let partitions be worked on by an executor, in place of one from an earlier attempt."""
+        self._executor.close()
+        self.executor = self._executor.enter_context(closing(executor))
+
+    def confirm(self) -> None:
+        """Raise `RunBusy` where another process has taken this run over, or published it."""
+        if self.held is not None:
+            self.held.confirm()
+        if storage.exists(self.paths.file("run.json")):
+            raise RunBusy(
+                f"run {self.paths.run_id} was published by another process while this one did not "
+                "answer; nothing is left to do"
+            )

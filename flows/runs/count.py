@@ -1,0 +1,90 @@
+"""Count the reads of BAM or CRAM files once, so that fits and refits need no reads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from flows.data import storage
+from flows.data.partition import Part
+from flows.data.runs import RunPaths, new_run_id
+from flows.engine.compute import computing
+from flows.faults import Fault, InputError
+from flows.runs.checking import look_at_files
+from flows.runs.context import Run
+from flows.runs.events import Events, Stage
+from flows.settings import ComputeSettings
+from flows.variants.count_files import file_name
+from flows.variants.family import Variants
+from flows.variants.locations import write_part_counts
+from flows.variants.sample_sheet import read_sheet
+from flows.variants.settings import VariantSettings
+
+USUAL = 6  # replicates of a case and a control, for which the size of a partition is meant
+
+
+class Counted(Variants):
+    """The variants family where every sample of a sheet is counted, and none is compared."""
+
+    suffixes: tuple[str, ...] = (".csv",)
+    compares = False
+
+
+def count(
+    source: str,
+    target: str,
+    settings: VariantSettings,
+    compute: ComputeSettings,
+) -> dict[str, Any]:
+    """Write base counts of all samples of a sample sheet as Parquet; return what was written.
+
+    A count that fails leaves no file behind.
+
+    Raises
+    ------
+    InputError
+        If the sheet or what it names is wrong, or the target has counts: every fault.
+    """
+    target = storage.absolute(target)
+    run = Run(Counted(), source, RunPaths(target, new_run_id()), settings, Events())
+    run.events.tell(Stage("check"))
+    look_at_files(run, whole=True)
+    storage.check_writable(target)
+    _refuse_counts(target)
+    replicates = len(read_sheet(run.files[0].url))
+    rows = max(1, settings.rows_per_partition * USUAL // max(replicates, USUAL))
+    wider = settings.model_copy(update={"rows_per_partition": rows})
+    parts = run.family.plan(run.files, run.checked, wider)
+    mark = _mark(parts, settings)
+    names = [file_name(mark, part.index, len(parts)) for part in parts]
+    run.events.tell(Stage("count"))
+    try:
+        with computing(compute) as run.compute:
+            written = run.each("count", write_part_counts, parts, settings, target, names)
+    except BaseException:
+        for name in set(names) & set(_counts(target)):
+            storage.delete(storage.join(target, name))
+        raise
+    line = f"{sum(written):,} rows of counts in {len(written)} files below {target}"
+    return {"target": target, "files": len(written), "rows": sum(written), "lines": [line]}
+
+
+def _mark(parts: Sequence[Part], settings: VariantSettings) -> str:
+    """Return a digest of what is counted and how."""
+    text = "|".join([settings.model_dump_json(), *(part.fingerprint for part in parts)])
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _counts(target: str) -> list[str]:
+    return [name for name in storage.names(target) if name.endswith(".parquet")]
+
+
+def _refuse_counts(target: str) -> None:
+    """Refuse a folder with counts: those of another sheet would be taken for this one's."""
+    there = _counts(target)
+    if there:
+        raise InputError(
+            [Fault(file=target, expected="a folder without counts", found=f"{there[0]}",
+                   remedy="name another folder, or empty this one")]
+        )  # fmt: skip

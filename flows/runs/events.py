@@ -1,0 +1,176 @@
+"""What happens in a run: events for the terminal, Python's log, Prefect and installed packages.
+
+A listener is an object with ``on_event``. What a listener of ours raises stops the run: a Cancel on
+Prefect's page does. Those of other packages cannot stop it (`flows.runs.listeners`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from flows.data.runs import InputRecord, RunRecord
+from flows.engine.checkpoint import Trace
+
+_log = logging.getLogger("vbflows.pipeline")
+
+
+@dataclass(frozen=True)
+class Requested:
+    """A run is requested; nothing of its input has been read."""
+
+    run_id: str  # empty where it is not known yet which unfinished run goes on
+    pipeline: str
+    sources: tuple[str, ...]
+    target: str
+    settings: Mapping[str, Any]
+    fitted: str | None = None  # the finished run that is applied to new data
+    resumed: bool = False  # whether it goes on with an earlier attempt
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run has its name."""
+
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The input is right; this is what there is of it."""
+
+    inputs: Sequence[InputRecord]
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Where the run computes is known."""
+
+    workers: int  # local ones; 0 for this process, or a cluster that was there
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage begins."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class PartDone:
+    """So much of a stage is done."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep of the fit is done."""
+
+    iteration: int
+    elbo: float
+    change: float | None
+    left: float | None  # an estimate of the sweeps to come, if there is one
+    most: int  # sweeps after which the fit stops at the latest
+
+
+@dataclass(frozen=True)
+class Line:
+    """Something is worth a line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A run can be seen: its record, report, most telling rows, and the trace of its fit."""
+
+    record: RunRecord
+    headline: str
+    report: str
+    top: Sequence[Mapping[str, Any]] = ()
+    trace: Trace | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run has ended without a result: it was refused, failed, or was stopped by hand."""
+
+    error: BaseException
+
+
+Event = (
+    Requested | Begun | Accepted | Computing | Stage | PartDone | Sweep | Line | Published | Failed
+)
+
+
+class Listener(Protocol):
+    """Takes what happens in a run."""
+
+    def on_event(self, event: Event) -> None:
+        """Take an event, from any thread."""
+
+
+_listening: ContextVar[tuple[Listener, ...]] = ContextVar("vbflows_listening", default=())
+
+
+@contextmanager
+def listening(*listeners: Listener) -> Iterator[None]:
+    """Let these listeners follow every run that begins within the block."""
+    token = _listening.set((*_listening.get(), *listeners))
+    try:
+        yield
+    finally:
+        _listening.reset(token)
+
+
+class Events:
+    """Passes events to listeners: those of `listening`, and those given. Python's log has lines."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self.listeners = [*_listening.get(), *listeners]
+        self.stage = "check"  # that runs, or ran last
+
+    def add(self, listener: Listener) -> None:
+        """Let one more listener follow."""
+        self.listeners.append(listener)
+
+    def tell(self, event: Event) -> None:
+        """Pass an event to every listener."""
+        match event:
+            case Stage(name):
+                self.stage = name
+            case Begun(run_id):
+                _log.info("run %s", run_id)
+            case Line(text):
+                _log.info("%s", text)
+        for listener in self.listeners:
+            listener.on_event(event)
+
+    def say(self, text: str) -> None:
+        """Pass a line."""
+        self.tell(Line(text))
+
+
+class Pace:
+    """Let something happen at most once in so many seconds, from any thread."""
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        self._seconds, self._last, self._lock = seconds, -float("inf"), threading.Lock()
+
+    def due(self) -> bool:
+        """Whether it may happen now; a yes counts as done."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._last < self._seconds:
+                return False
+            self._last = now
+            return True

@@ -1,0 +1,345 @@
+"""Runs that do only what is new: what a run keeps for the next one, and what that takes up.
+
+A run with ``since`` cuts every file by itself, so that an unchanged file gives unchanged
+partitions. What ingest made of them is kept under ``runs/RUN/kept/``; its manifest says which rows
+each partition is of and where its files are, which may be an earlier run's folder. What has been
+removed is made again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from flows.data import json_files, storage
+from flows.data.partition import Part
+from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
+from flows.data.storage import DamagedError, StorageError
+from flows.engine.block import digest_of
+from flows.family import CutsTogether, Family, Ingested
+from flows.faults import Fault, InputError, shown
+from flows.report.page import Section
+from flows.runs.context import Run
+from flows.runs.ingest import ingest_parts
+from flows.runs.resume import FREE, LATEST, code, differing, read_request, that_matter
+from flows.settings import RunSettings
+from vbmodels.core.protocol import Continuable
+
+log = logging.getLogger("vbflows.pipeline")
+
+_FREE = FREE | {"tol"}  # settings that change nothing that is kept
+_PART = re.compile(r"part-(\d{5,})\.(\w+)")
+_INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
+
+
+class KeptPart(json_files.Form):
+    """A partition that a run kept: its rows, its files after ingest."""
+
+    fingerprint: str
+    folder: str
+    files: dict[str, str]  # by name, the digest of what it holds
+    ingested: Any
+
+
+class Manifest(json_files.Form):
+    """The contents of ``kept/manifest.json``."""
+
+    parts: list[KeptPart]
+
+
+@dataclass
+class Since:
+    """The earlier run, and what this run keeps.
+
+    Attributes
+    ----------
+    earlier
+        Its record; None where there is none yet.
+    start
+        URL of its global parameters; None where this run starts from the beginning.
+    known
+        Partitions that it kept, by the fingerprint of their rows.
+    notes
+        What the user should know.
+    kept
+        The partitions of this run, as far as it has come.
+    reused
+        How many of them were taken up.
+    """
+
+    earlier: RunRecord | None = None
+    start: str | None = None
+    known: dict[str, KeptPart] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    kept: list[KeptPart] = field(default_factory=list)
+    reused: int = 0
+
+    @property
+    def run_id(self) -> str:
+        """The earlier run; empty where there is none yet."""
+        return "" if self.earlier is None else self.earlier.run_id
+
+
+def find(run: Run) -> Since | None:
+    """Find the run that one goes on from; for a resumed one that which it began with."""
+    if run.since is None:
+        return None
+    if not run.since:  # a shell variable that is not set, say
+        raise InputError([Fault("since", "latest, or the id of a run that finished", "nothing")])
+    if run.family.model(run.settings) is None:
+        run.events.say("since has no effect: these settings fit no model, all is read")
+        return None
+    began = read_request(run.paths) if run.resumes and run.since == LATEST else None
+    whom = run.since if began is None or began.since is None else began.since
+    found = look_up(run.family, run.paths.target, whom, run.settings) if whom else Since()
+    if found.earlier is None:
+        run.events.say(f"since {run.since}: {run.paths.target} has no earlier run, so all is read")
+    return found
+
+
+def look_up(family: Family, target: str, since: str, settings: RunSettings) -> Since:
+    """Find the earlier run.
+
+    Raises
+    ------
+    InputError
+        If a run is named that does not exist, or is of another pipeline.
+    """
+    if since == LATEST and not storage.exists(storage.join(target, "latest.json")):
+        return Since()
+    try:
+        where = target if since == LATEST else RunPaths(target, since).root
+    except PublishError as error:
+        raise InputError([_fault("latest or the id of a run", shown(since))]) from error
+    try:
+        paths, record = open_run(where)
+    except PublishError as error:
+        raise InputError([_fault("an earlier run that finished", str(error))]) from error
+    if record.pipeline != family.name:
+        raise InputError(
+            [_fault(f"an earlier run of {family.name}", f"{paths.run_id}, of {record.pipeline}")]
+        )
+    different = _differences(family, record, settings)
+    if different:
+        return Since(
+            record,
+            notes=[f"Nothing of run {paths.run_id} could be used: it had {different}."],
+        )
+    found = Since(record, storage.join(paths.root, "posterior", "q.npz"))
+    try:
+        manifest = json_files.read(_manifest(paths), Manifest)
+        found.known = {part.fingerprint: part for part in manifest.parts}
+    except storage.TransientStorageError:
+        raise
+    except StorageError:
+        found.notes.append(
+            f"Run {paths.run_id} kept no partitions that this one can take up (it ran without "
+            "since, or with an earlier version), so all were read again."
+        )
+    if not storage.exists(found.start or ""):
+        found.start = None
+    return found
+
+
+def cut(run: Run) -> list[Part]:
+    """Cut the input into partitions; with since, every file by itself or with those of its units.
+
+    An unchanged file then gives unchanged partitions.
+    """
+    family, files, checked, settings = run.family, run.files, run.checked, run.settings
+    if run.earlier is None:
+        return family.plan(files, checked, settings)
+    alone = settings.model_copy(update={"partitions": None})
+    groups = [[i] for i in range(len(files))]
+    if isinstance(family, CutsTogether):
+        groups = family.together(files, checked)
+    parts: list[Part] = []
+    for group in sorted(groups, key=lambda g: min(files[i].url for i in g)):
+        found = family.plan([files[i] for i in group], [checked[i] for i in group], alone)
+        parts += [Part(len(parts) + k, part.slices) for k, part in enumerate(found)]
+    return parts
+
+
+def new_parts(run: Run) -> list[Part]:
+    """Return the partitions that must be read; with since, those that are new."""
+    known = {} if run.earlier is None else run.earlier.known
+    return [part for part in run.parts if part.fingerprint not in known]
+
+
+def ingest(run: Run) -> list[Ingested]:
+    """Ingest the partitions; with since, take up those that are known and keep all for the next."""
+    if run.earlier is None:
+        return ingest_parts(run, run.parts)
+    return _take_up_and_ingest(run, run.earlier, run.parts)
+
+
+def _take_up_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[Ingested]:
+    """Take up what is known, ingest the rest, and keep it for the next run."""
+    items = [(since.known[p.fingerprint], p.index) for p in parts if p.fingerprint in since.known]
+    copied = run.each("ingest", _take_up, items, run.paths.work)
+    taken = {index: kept for (kept, index), whole in zip(items, copied, strict=True) if whole}
+    rest = [part for part in parts if part.index not in taken]
+    made = ingest_parts(run, rest) if rest else []
+    fresh = dict(zip((part.index for part in rest), made, strict=True))
+    outputs = _outputs(run.paths.work)
+    folder = _folder(run.paths)
+    new = [
+        KeptPart(
+            fingerprint=part.fingerprint,
+            folder=storage.join(folder, f"part-{part.index:05d}"),
+            files={},
+            ingested=_INGESTED.dump_python(fresh[part.index], mode="json"),
+        )
+        for part in rest
+    ]
+    to_keep = [
+        (kept, part.index, outputs.get(part.index, []))
+        for kept, part in zip(new, rest, strict=True)
+    ]
+    digests = run.each("ingest", _keep, to_keep, run.paths.work)
+    for kept, files in zip(new, digests, strict=True):
+        kept.files = files
+    by_index = {**taken, **{part.index: kept for part, kept in zip(rest, new, strict=True)}}
+    since.kept = [by_index[part.index] for part in parts]
+    since.reused = len(taken)
+    return [_INGESTED.validate_python(kept.ingested) for kept in since.kept]
+
+
+def start_of(run: Run, model: Any) -> str | None:
+    """Return the URL of the posterior that a fit starts near; None where it has none."""
+    since = run.earlier
+    if since is None or since.start is None:
+        return None
+    if not isinstance(model, Continuable):
+        since.start = None
+        since.notes.append(
+            "This model cannot go on from an earlier posterior: it started at first."
+        )
+    return since.start
+
+
+def keep(run: Run) -> None:
+    """Write the manifest."""
+    if run.earlier is not None:
+        json_files.write(_manifest(run.paths), Manifest(parts=run.earlier.kept))
+
+
+def section(run: Run) -> Section | None:
+    """Say what was new."""
+    since = run.earlier
+    if since is None:
+        return None
+    if since.earlier is None:
+        return Section("What is new", "All of it: the target had no run to go on from.", [])
+    before = {record.url: record.fingerprint for record in since.earlier.inputs}
+    now = {file.url: file.fingerprint for file in run.files}
+    files = {
+        "new": [url for url in now if url not in before],
+        "changed": [url for url in now if before.get(url, now[url]) != now[url]],
+        "gone": [url for url in before if url not in now],
+    }
+    lines = [
+        f"{len(urls)} {'file is' if len(urls) == 1 else 'files are'} {how}"
+        + (f" ({', '.join(url.rsplit('/', 1)[-1] for url in sorted(urls)[:5])}"
+           f"{', ...' if len(urls) > 5 else ''})" if urls else "")
+        for how, urls in files.items()
+    ]  # fmt: skip
+    start = "started from its posterior" if since.start else "started from the beginning"
+    text = (
+        f"Since run {since.earlier.run_id}: {'; '.join(lines)}. Of {len(since.kept)} partitions "
+        f"{since.reused} were taken up as they were and {len(since.kept) - since.reused} were "
+        f"read. The fit {start}."
+    )
+    return Section("What is new", text, [])
+
+
+def _differences(family: Family, record: RunRecord, settings: RunSettings) -> str:
+    """Name what keeps an earlier run from being gone on from; empty where nothing does."""
+    theirs = record.versions.get("vbflows")
+    if theirs != code():
+        return f"vbflows {theirs}, this is {code()}"
+    try:
+        before = family.settings(**record.settings)
+    except ValidationError:
+        return "settings that this version does not know"
+    free = _FREE | settings.told_by_parts
+    names = differing(that_matter(before, free), that_matter(settings, free))
+    return f"other settings ({', '.join(names)})" if names else ""
+
+
+def _fault(expected: str, found: str) -> Fault:
+    return Fault(
+        file="since", expected=expected, found=found, remedy="write latest, or name another run"
+    )
+
+
+def _folder(paths: RunPaths) -> str:
+    return storage.join(paths.root, "kept")
+
+
+def _manifest(paths: RunPaths) -> str:
+    return storage.join(_folder(paths), "manifest.json")
+
+
+def runs_needed_by(paths: RunPaths) -> set[str]:
+    """Return the runs of the same target whose folders a run's kept partitions stand in."""
+    if not storage.exists(_manifest(paths)):
+        return set()
+    try:
+        manifest = json_files.read(_manifest(paths), Manifest)
+    except DamagedError:
+        return set()  # nothing can be taken up by it
+    above = storage.join(paths.target, "runs") + "/"
+    urls = [part.folder for part in manifest.parts]
+    return {url.removeprefix(above).partition("/")[0] for url in urls if url.startswith(above)}
+
+
+def _outputs(work: str) -> dict[int, list[str]]:
+    """Return what stands in a run's working folders, by partition: ``folder.suffix``."""
+    found: dict[int, list[str]] = {}
+    for folder in storage.names(work):
+        for name in storage.names(storage.join(work, folder)):
+            match = _PART.fullmatch(name)
+            if match:
+                found.setdefault(int(match[1]), []).append(f"{folder}.{match[2]}")
+    return found
+
+
+def _working(work: str, name: str, index: int) -> str:
+    folder, _, suffix = name.rpartition(".")
+    return storage.join(work, folder, f"part-{index:05d}.{suffix}")
+
+
+def _take_up(item: tuple[KeptPart, int], work: str) -> bool:
+    """Copy what was kept to where this run works; say whether all of it was there and whole."""
+    kept, index = item
+    try:
+        for name, digest in kept.files.items():
+            url = storage.join(kept.folder, name)
+            content = storage.read_bytes(url)
+            if digest_of(content) != digest:
+                log.warning("partition %d is read again: %s is damaged", index, url)
+                return False
+            storage.write_bytes(_working(work, name, index), content, durable=False)
+    except storage.TransientStorageError:
+        raise
+    except StorageError as error:
+        log.warning("partition %d is read again: %s", index, error)
+        return False
+    return True
+
+
+def _keep(item: tuple[KeptPart, int, list[str]], work: str) -> dict[str, str]:
+    """Store what ingest made of a partition; return the digest of each file."""
+    kept, index, names = item
+    digests = {}
+    for name in names:
+        content = storage.read_bytes(_working(work, name, index))
+        storage.write_bytes(storage.join(kept.folder, name), content)
+        digests[name] = digest_of(content)
+    return digests

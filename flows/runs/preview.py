@@ -1,0 +1,248 @@
+"""What a run would say before its fit: every fault, or its warnings and what it will take."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flows import stages
+from flows.catalogue import pipeline_named
+from flows.data import storage
+from flows.data.runs import Dropped, RunPaths, new_run_id
+from flows.data.states import read_state
+from flows.engine.block import one_thread
+from flows.family import Foresees, Prepared, ReadsSettings
+from flows.runs import checking, incremental
+from flows.runs.context import Run
+from flows.runs.events import Events, Stage
+from flows.runs.publish import total_dropped
+from flows.settings import RunSettings
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import loop_of
+from vbmodels.core.in_process import InProcess, TreeSum
+from vbmodels.core.protocol import NonFiniteBound, Remembering, Uneven
+from vbmodels.core.state import nbytes
+
+_SWEEPS = 3  # timed; the first ones may compile and start cold, so one alone says nothing
+_KEPT = 2  # local states that an executor holds
+_MOST_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What can be said of a run before its fit; what was not looked at is None.
+
+    Attributes
+    ----------
+    files, rows
+        Of the input.
+    dropped
+        Rows and values that would not be used, and why.
+    warnings
+        What the run would warn of, as far as it is known before the fit.
+    partitions
+        That the rows are cut into.
+    memory_bytes
+        The partitions' data, and what a fit in one process holds beside them: local states, and
+        what its model remembers.
+    seconds_to_read
+        To read and prepare the input, as it took just now.
+    seconds_a_sweep
+        Of one sweep over all partitions in one process.
+    most_sweeps
+        After which the fit stops, if it has not converged.
+    """
+
+    files: int
+    rows: int
+    dropped: tuple[Dropped, ...] = ()
+    warnings: tuple[str, ...] = ()
+    partitions: int | None = None
+    memory_bytes: int | None = None
+    seconds_to_read: float | None = None
+    seconds_a_sweep: float | None = None
+    most_sweeps: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values, under the names that a failure has too."""
+        plain = asdict(self) | {"dropped": [one.model_dump() for one in self.dropped]}
+        return {"error": None, "exit": 0, "faults": [], **plain}
+
+
+def in_lines(foreseen: Foreseen) -> list[str]:
+    """Say it in lines."""
+    files = "1 file" if foreseen.files == 1 else f"{foreseen.files:,} files"
+    lines = [f"{foreseen.rows:,} rows in {files}: nothing is wrong with them"]
+    for one in foreseen.dropped:
+        names = ", ".join(one.examples[:3]) + (", ..." if one.count > 3 else "")
+        lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
+    lines += [f"warning: {warning}" for warning in foreseen.warnings]
+    if foreseen.partitions is not None:
+        what = "1 partition" if foreseen.partitions == 1 else f"{foreseen.partitions:,} partitions"
+        lines.append(f"{what}, read in {_duration(foreseen.seconds_to_read or 0.0)}")
+    if foreseen.memory_bytes is not None:
+        lines.append(
+            f"the fit: {_size(foreseen.memory_bytes)} of data and local state beside the program; "
+            f"some {_duration(foreseen.seconds_a_sweep or 0.0)} a sweep in one process, so "
+            f"{_duration(100 * (foreseen.seconds_a_sweep or 0.0))} for 100 sweeps "
+            f"(at most {foreseen.most_sweeps:,})"
+        )
+    return lines
+
+
+def _duration(seconds: float) -> str:
+    """Say a time in two digits.
+
+    >>> _duration(0.0123), _duration(75.0), _duration(7300.0)
+    ('0.012 s', '75 s', '2.0 h')
+    """
+    if seconds < 120.0:
+        return f"{float(f'{seconds:.2g}'):g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200.0 else f"{seconds / 3600:.1f} h"
+
+
+def _size(count: int) -> str:
+    for power, unit in ((30, "GiB"), (20, "MiB")):
+        if count >= 2**power:
+            return f"{count / 2**power:,.1f} {unit}"
+    return f"{count / 2**10:,.1f} KiB"
+
+
+def look_ahead(
+    pipeline: str, source: storage.Sources, settings: RunSettings, prepare: bool = True
+) -> Foreseen:
+    """Check a source and prepare it as a run would, in a folder that is then removed.
+
+    Parameters
+    ----------
+    pipeline
+        Its name.
+    source
+        Its input.
+    settings
+        Its settings.
+    prepare
+        Whether to go on when the files are without a fault.
+
+    Raises
+    ------
+    InputError
+        With every fault found.
+    """
+    began = time.perf_counter()
+    # One thread, as a run has: a sweep is timed as it will be.
+    with tempfile.TemporaryDirectory(prefix="vbflows-check-") as folder, one_thread():
+        family, paths = pipeline_named(pipeline), RunPaths(storage.absolute(folder), new_run_id())
+        run = Run(family, source, paths, settings, Events())
+        run.events.tell(Stage("check"))
+        if isinstance(family, ReadsSettings):
+            run.settings = family.settled(source, settings)
+        checking.look_at_files(run, whole=not prepare)
+        of_headers = tuple(checking.header_warnings(run.files))
+        rows = sum(one.rows for one in run.checked)
+        found = Foreseen(len(run.files), rows, warnings=of_headers)
+        if not prepare:
+            return found
+        run.events.tell(Stage("ingest"))
+        with checking.every_fault(run):
+            run.parts = incremental.cut(run)
+            run.ingested = incremental.ingest(run)
+        checking.accept(run)
+        stages.prepare(run)
+        read = time.perf_counter() - began
+        run.events.tell(Stage("time a sweep"))
+        q, said, costs = _begin(run.model, run.prepared, run.settings)
+        foreseen = family.foresee(q, run.settings) if isinstance(family, Foresees) else ()
+    dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
+    return replace(
+        found,
+        dropped=tuple(total_dropped(dropped)),
+        warnings=tuple(dict.fromkeys((*of_headers, *run.prepared.warnings, *foreseen, *said))),
+        partitions=len(run.prepared.partitions),
+        seconds_to_read=read,
+        **costs,
+    )
+
+
+def _begin(
+    model: Any, prepared: Prepared, settings: RunSettings
+) -> tuple[Any, tuple[str, ...], dict[str, Any]]:
+    """Begin a fit; return its start, what it warns of there, and its costs as `Foreseen` has them.
+
+    One partition at a time is in memory; sweeps are timed on the first, and counted for all by
+    the size of their data.
+    """
+    if model is None:
+        return None, (), {}
+    total: TreeSum[Any] = TreeSum()
+    sizes = []
+    for url in prepared.partitions:
+        batch = read_state(url, prepared.batch)
+        sizes.append(nbytes(batch))
+        total.add(model.observe(batch))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        q = model.init(total.value(), np.random.default_rng(settings.seed))
+    first = _Stopwatch(InProcess(model, [read_state(prepared.partitions[0], prepared.batch)]))
+    with suppress(_Enough, NonFiniteBound):  # of one partition's data, which says nothing
+        for _ in loop_of(model)(model, first, start(model, q, first)):
+            pass
+    share = sum(sizes) / max(sizes[0], 1)
+    held = sum(sizes) + _KEPT * first.local_bytes * share
+    if isinstance(model, Remembering):
+        held += model.remembered(q, first.batch) * share
+    costs = {
+        "memory_bytes": round(held),
+        "seconds_a_sweep": _a_sweep(model, q, first) * share,
+        "most_sweeps": settings.max_iter,
+    }
+    return q, tuple(str(warning.message) for warning in caught), costs
+
+
+def _a_sweep(model: Any, q: Any, first: _Stopwatch) -> float:
+    """Return the seconds of a sweep, the mean over those that are as the first and heavy ones."""
+    light = min(first.seconds)
+    found = model.heavy(q) if isinstance(model, Uneven) else None
+    if found is None:
+        return light
+    at, share = found
+    seconds = []
+    for _ in range(2):
+        began = time.perf_counter()
+        model.suff_stats(at, first.batch, None)
+        seconds.append(time.perf_counter() - began)
+    return float((1.0 - share) * light + share * min(seconds))
+
+
+class _Enough(Exception):
+    """Sweeps were timed."""
+
+
+class _Stopwatch:
+    """An executor that times its first sweeps, what is done between them too, then stops."""
+
+    def __init__(self, reduce: InProcess) -> None:
+        self._reduce, self._last = reduce, time.perf_counter()
+        (self.batch,) = reduce.batches
+        self._began = self._last
+        self.seconds: list[float] = []
+        self.local_bytes = 0
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
+        long = len(self.seconds) > 1 and self._last - self._began > _MOST_SECONDS
+        if len(self.seconds) == _SWEEPS or long:
+            raise _Enough
+        stats = self._reduce(q, number=number, warm=warm)
+        (local,) = self._reduce.local_states(number)
+        self.local_bytes = 0 if local is None else nbytes(local)
+        now = time.perf_counter()
+        self.seconds.append(now - self._last)
+        self._last = now
+        return stats

@@ -1,0 +1,168 @@
+"""What a finished run leaves: its record, its report, and its outcome on the run's page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flows.data import storage
+from flows.data.runs import (
+    Dropped,
+    RunPaths,
+    RunRecord,
+    complete,
+    fit_in_words,
+    name_latest,
+    peak_memory,
+    read_record,
+    versions,
+    write_posterior,
+    write_trace,
+)
+from flows.engine.fit import FitResult
+from flows.family import Concluding, Ingested, Prepared
+from flows.report import page as report
+from flows.report import plots
+from flows.runs.checking import header_warnings
+from flows.runs.context import Run
+from flows.runs.events import Published
+from flows.runs.incremental import section as what_is_new
+from flows.runs.resume import publish_complete
+from vbmodels.core.protocol import CLIMBED, objective_of
+
+
+def publish(run: Run) -> dict[str, Any]:
+    """Write the record, the posterior and the report, then make the run the latest."""
+    family, model, q, fit = run.family, run.model, run.q, run.fit
+    summaries = run.summaries
+    if isinstance(family, Concluding):
+        summaries, q = family.conclude(
+            model, q, summaries, settings=run.settings, paths=run.paths, fitted=run.fitted,
+            each=partial(run.each, "publish"),
+        )  # fmt: skip
+    findings = family.report(model, q, summaries, run.ingested, run.settings)
+    record = _record(run, findings)
+    sections = [*filter(None, [what_is_new(run)]), *findings.sections]
+    if model is not None:
+        write_posterior(run.paths, q, family.posterior(model, q, run.paths))
+    family.keep(q, run.settings, run.paths, run.fitted)
+    if fit is not None:
+        trace = fit.trace
+        write_trace(
+            run.paths, trace.iteration.tolist(), trace.elbo.tolist(), trace.seconds.tolist()
+        )
+        sections.append(_trace_section(fit, record.objective))
+    url = run.paths.file("report.html")
+    html = report.render(record, findings.headline, sections)
+    storage.write_bytes(url, html.encode())
+    run.confirm()
+    complete(run.paths, record)
+    name_latest(run.paths, record)
+    run.events.tell(
+        Published(record, findings.headline, url, findings.top, None if fit is None else fit.trace)
+    )
+    return outcome(run.paths, record, findings.headline, findings.top)
+
+
+def _record(run: Run, findings: report.Findings) -> RunRecord:
+    fit, objective = run.fit, objective_of(run.model)
+    warnings = [*header_warnings(run.files), *run.prepared.warnings, *findings.warnings]
+    warnings += [] if run.earlier is None else run.earlier.notes
+    if fit is not None and not fit.converged:
+        what = f"The {objective} had not converged" if objective in CLIMBED else "It was stopped"
+        warnings.append(f"{what} after {fit.iterations} sweeps; raise max_iter or tol.")
+    dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
+    return RunRecord(
+        run_id=run.paths.run_id,
+        pipeline=run.family.name,
+        source=run.source,
+        settings=run.settings.model_dump(),
+        versions=versions(),
+        started=run.started,
+        finished=datetime.now(UTC),
+        seconds=time.perf_counter() - run.clock,
+        peak_memory_bytes=peak_memory(),
+        inputs=run.inputs,
+        rows_read=sum(one.rows_read for one in run.ingested),
+        rows_kept=rows_used(run.ingested, run.prepared),
+        dropped=total_dropped(dropped),
+        partitions=len(run.prepared.partitions),
+        workers=run.options.workers or 0,
+        threads=run.threads,
+        iterations=0 if fit is None else fit.iterations,
+        converged=fit is None or fit.converged,
+        elbo=None if fit is None else float(fit.trace.elbo[-1]),
+        objective=objective,
+        warnings=warnings,
+        since=(None if run.earlier is None else run.earlier.run_id) or None,
+        results=findings.results,
+    )
+
+
+def _trace_section(fitted: FitResult, objective: str) -> report.Section:
+    trace = fitted.trace
+    plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
+    took = f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s."
+    if objective not in CLIMBED:
+        state = "The draws ended" if fitted.converged else "The draws were stopped"
+        text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
+        return report.Section(f"The {objective}'s trace", text, [plot])
+    state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
+    text = f"{state} {took} Sweeps of accelerated steps that were not taken are left out."
+    if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
+        text += " Where it falls, the fit went on to its next stage, which has a bound of its own."
+    return report.Section(f"The {objective}'s trace", text, [plot])
+
+
+def outcome(
+    paths: RunPaths, record: RunRecord, headline: str, top: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Return what the command prints of a published run."""
+    lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
+    if record.elbo is not None:
+        lines.append(fit_in_words(record))
+    lines += [f"warning: {warning}" for warning in record.warnings]
+    lines.append(f"report {paths.file('report.html')}")
+    return {
+        "run_id": record.run_id,
+        "target": paths.target,
+        "top": [dict(row) for row in top],
+        "report": paths.file("report.html"),
+        "converged": record.converged,
+        "elbo": record.elbo,
+        "iterations": record.iterations,
+        "rows_read": record.rows_read,
+        "rows_kept": record.rows_kept,
+        "warnings": record.warnings,
+        "results": record.results,
+        "lines": lines,
+    }
+
+
+def outcome_of_complete(run: Run) -> dict[str, Any]:
+    """Publish a run that was complete when it was stopped; return what to print."""
+    headline = publish_complete(run)
+    return outcome(run.paths, read_record(run.paths), headline)
+
+
+def rows_used(ingested: Sequence[Ingested], prepared: Prepared) -> int:
+    """Return how many rows a run has used: those kept, but for what turned out to be of no use."""
+    return sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped)
+
+
+def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
+    """Add up what was dropped for one reason; leave out what was not."""
+    total: dict[str, Dropped] = {}
+    for item in dropped:
+        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
+        total[item.reason] = Dropped(
+            reason=item.reason,
+            count=before.count + item.count,
+            examples=(before.examples + item.examples)[:100],
+        )
+    return [item for item in total.values() if item.count]

@@ -1,0 +1,182 @@
+"""The stages of a run: functions of a `flows.runs.context.Run`, in the order of `flows.run.run`.
+
+Inside a Prefect flow run a stage is a task: it has a name, a state and a log on the page, and it is
+tried again where storage or the cluster did not answer. Elsewhere it is the plain function. Work
+over partitions goes to wherever the run computes: this process, its threads, or Dask.
+
+A Prefect user composes them, and changes what a task has::
+
+    fit = stages.fit.with_options(retries=5, retry_delay_seconds=60)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, update_wrapper
+from typing import Any
+
+from flows.data import storage
+from flows.data.lock import claim
+from flows.data.runs import RUN
+from flows.data.states import read_state
+from flows.engine.block import Job
+from flows.engine.compute import computing
+from flows.engine.fit import run_fit
+from flows.family import ReadsSettings, model_for
+from flows.prefect import in_flow_run
+from flows.runs import checking, incremental, resume
+from flows.runs.context import Run
+from flows.runs.events import Accepted, Begun, Computing
+from flows.runs.events import Stage as StageBegins
+from flows.runs.progress import sweeps
+from flows.runs.publish import outcome_of_complete
+from flows.runs.publish import publish as publish_run
+from flows.runs.threads import choose_threads
+from vbmodels.core.protocol import Repeating
+from vbmodels.core.state import State
+
+
+class Nothing(State):
+    """The global parameters of what has none."""
+
+
+class Stage:
+    """A stage; see the module.
+
+    Parameters
+    ----------
+    function
+        What it does.
+    **options
+        Those of a Prefect task, such as ``retries``, ``tags``, ``timeout_seconds``.
+    """
+
+    def __init__(self, function: Callable[[Run], Any], **options: Any) -> None:
+        self.function, self.options = function, options
+        update_wrapper(self, function)
+
+    def __call__(self, run: Run) -> Any:
+        """Do the stage: as a task inside a Prefect flow run, plainly elsewhere."""
+        return self.task()(run) if in_flow_run() else self._do(run)
+
+    def with_options(self, **changes: Any) -> Stage:
+        """Return the stage with other options of its task."""
+        return Stage(self.function, **{**self.options, **changes})
+
+    def task(self) -> Any:
+        """Return the stage as a Prefect task, to be submitted, say."""
+        from flows.prefect.tasks import task_of
+
+        return task_of(self._do, self.function.__name__, self.options)
+
+    def _do(self, run: Run) -> Any:
+        if run.complete and self.function.__name__ not in ("check", "publish"):
+            return None  # the attempt that it goes on with had done all this
+        run.events.tell(StageBegins(self.function.__name__))
+        return self.function(run)
+
+
+@Stage
+def check(run: Run) -> None:
+    """Look at the input: list every fault, find the runs to go on from, cut the partitions."""
+    if resume.is_named(run.resume):
+        resume.find_named(run)
+        if run.complete:
+            return
+    if isinstance(run.family, ReadsSettings):
+        run.settings = run.family.settled(run.source, run.settings)
+    checking.look_at_files(run)
+    if not resume.is_named(run.resume):
+        resume.find(run)
+        if run.complete:
+            return
+    storage.check_writable(run.paths.target, *run.paths.below, "work")
+    storage.own(run.paths.root, RUN)
+    run.earlier = incremental.find(run)
+    run.events.tell(Begun(run.paths.run_id))
+    with checking.every_fault(run):
+        run.parts = incremental.cut(run)
+
+
+@Stage
+def ingest(run: Run) -> None:
+    """Read, clean and store every partition, wherever the run computes."""
+    if run.held is None:
+        _start(run)
+    with checking.every_fault(run):
+        run.ingested = incremental.ingest(run)
+    checking.accept(run)
+    run.events.tell(Accepted(run.inputs))
+
+
+@Stage
+def prepare(run: Run) -> None:
+    """Turn ingested partitions into arrays, and make the model for them."""
+    run.prepared = run.family.prepare(
+        run.parts, run.settings, run.paths, run.fitted, partial(run.each, "prepare")
+    )
+    if run.resumes:
+        resume.remove_results(run.paths)
+    run.model = model_for(run.family, run.settings, run.prepared)
+
+
+@Stage
+def fit(run: Run) -> None:
+    """Fit the model, from its last checkpoint if there is one; a fitted run's posterior is read."""
+    again, run.tried = run.resumes or run.tried, True
+    if run.model is None:
+        run.q = Nothing()
+        return
+    job = _job(run)
+    run.work_by(run.compute.executor(job))
+    if run.fitted is not None:
+        run.q = read_state(storage.join(run.fitted.root, "posterior", "q.npz"), State)
+        return
+    run.fit = run_fit(job, run.executor, on_step=sweeps(run), resume=again)
+    run.q = run.fit.q
+
+
+@Stage
+def score(run: Run) -> None:
+    """Write every partition's results at the fitted parameters."""
+    function = partial(run.family.score, settings=run.settings, paths=run.paths, fitted=run.fitted)
+    number = None if run.fit is None else run.fit.number
+    on_progress = run.on_progress("score")
+    run.summaries = list(run.executor.map(function, run.q, number, on_progress))
+    incremental.keep(run)
+
+
+@Stage
+def publish(run: Run) -> dict[str, Any]:
+    """Write the record and the report, make the run the latest; return what to print."""
+    return outcome_of_complete(run) if run.complete else publish_run(run)
+
+
+def _start(run: Run) -> None:
+    """Bring up what computes, and be the run's one driver until its end."""
+    run.threads = choose_threads(run)
+    run.events.tell(Computing(run.options.workers or 0))
+    run.compute = run.open.enter_context(computing(run.options, run.threads))
+    run.held = run.open.enter_context(claim(run.paths.work, run.paths.run_id))
+    if run.fitted is None:
+        resume.agree(run)
+        run.resumable = True
+
+
+def _job(run: Run) -> Job:
+    settings, model = run.settings, run.model
+    repeats = isinstance(model, Repeating)  # a fit of several
+    matter = settings.model_dump(exclude=set(resume.FREE))
+    return Job(
+        model=model,
+        batch=run.prepared.batch,
+        partitions=run.prepared.partitions,
+        store=run.paths.work,
+        run_id=run.paths.run_id,
+        seed=settings.seed,
+        tol=settings.tol,
+        max_iter=model.most_sweeps(settings.max_iter) if repeats else settings.max_iter,
+        checkpoint_every=settings.checkpoint_every,
+        settings=tuple((name, repr(value)) for name, value in sorted(matter.items())),
+        start=incremental.start_of(run, model),
+    )
