@@ -251,7 +251,7 @@ def runs(
     ] = "",
     json_output: Json = False,
 ) -> None:
-    """List the runs of a target, with the settings that are not the defaults; or remove old ones."""
+    """List the runs of a target, with what is not the default in them; or remove old ones."""
     from flows.cli.tables import show_runs
     from flows.runs import listing
 

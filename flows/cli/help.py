@@ -1,4 +1,4 @@
-"""Help that teaches: commands in the order of use, and of a pipeline what goes in and its settings."""
+"""Help that teaches: commands in the order of use; of a pipeline what goes in, and its settings."""
 
 from __future__ import annotations
 
