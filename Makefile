@@ -30,7 +30,7 @@ demo: $(VENV)/.running
 
 # Three at a time on two cores: many tests wait for processes. Kernels are compiled first, once.
 test: $(VENV)/.installed
-	$(BIN)/vbflows warm
+	$(BIN)/vbflows compile
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Everything: the tests marked nightly, the documentation's code, models as on another processor.

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from flows.keywords.metadata import installed_packages
 from flows.keywords.settings import KeywordSettings
-from flows.run.launch import launch
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 
 # %%

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
-from flows.run.launch import launch
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 from flows.variants.counts import to_table
 from flows.variants.settings import VariantSettings

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from flows.bags.settings import BagSettings
-from flows.run.launch import launch
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 from vbmodels.bags.simulate import simulate
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.features.settings import FeatureSettings
-from flows.run.launch import launch
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 
 # %%

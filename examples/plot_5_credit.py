@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.experts.settings import ExpertSettings
-from flows.run.launch import launch
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 
 # %%

@@ -5,8 +5,6 @@ Where a Prefect server is configured a call is a flow run on its page; elsewhere
 Every one has the same body, `flows.run.run`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field

@@ -70,8 +70,8 @@ def prefect_server(tmp_path_factory):
         temporary_settings,
     )
 
-    from flows.run.prefect import server
-    from flows.run.prefect.flow import drain
+    from flows.prefect import server
+    from flows.prefect.flow import drain
 
     home = tmp_path_factory.mktemp("prefect")
     settings = {PREFECT_HOME: home, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}  # saves 1 s a flow

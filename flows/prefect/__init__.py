@@ -15,7 +15,7 @@ def in_flow_run() -> bool:
     return context is not None and context.FlowRunContext.get() is not None
 
 
-def recorder(reports: str | None) -> list[Any]:
+def page(reports: str | None) -> list[Any]:
     """Return what shows a run on the page of this flow run; empty outside of one.
 
     Parameters

@@ -23,13 +23,30 @@ from prefect.settings import (
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
-from prefect.states import Cancelled
+from prefect.states import Cancelled, Completed
 from prefect.utilities.callables import get_call_parameters
 
+from flows.escape import escaped
+from flows.faults import InputError, RunError
 from flows.prefect import in_flow_run, server
 from flows.prefect.recorder import CancelledOnPage
 from flows.runs.begin import Interrupted
 from flows.runs.events import Events
+
+
+class _Sentences(logging.Filter):
+    """Keeps what a person reads: of an error of ours its sentence, no traceback; no empty lines."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record; say whether it is kept."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, InputError | RunError | Interrupted):
+            record.msg, record.args, record.exc_info = escaped(str(error)), (), None
+        return record.getMessage() != "Finished in state Completed()"
+
+
+for _name in ("prefect.flow_runs", "prefect.task_runs"):
+    logging.getLogger(_name).addFilter(_Sentences())
 
 _PATIENCE: dict[Any, Any] = {
     PREFECT_CLIENT_MAX_RETRIES: 3,  # 14 s in all, not Prefect's 62
@@ -66,7 +83,10 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return _body.get().run(function, *args, **kwargs)
+            outcome = _body.get().run(function, *args, **kwargs)
+            if not in_flow_run():
+                return outcome
+            return Completed(message=escaped(outcome["lines"][0]), data=outcome)
         except Interrupted as error:
             if in_flow_run() and isinstance(error.__cause__, CancelledOnPage):
                 return Cancelled(message=str(error))

@@ -194,7 +194,7 @@ def _where(event: Published, reports: str | None) -> str:
         return f"[The report]({quote(url, safe=_IN_LINKS)})"
     place = f" on {platform.node()}" if storage.is_local(url) else ""
     return (
-        f"The report is `{url.replace('`', '')}`{place}. What it finds stands in the summary. "
+        f"The report is `{url.replace('`', '')}`{place}. What it found is in the summary. "
         "For a link here, serve the target over HTTP and set `compute.reports`, or "
         "`VBFLOWS_REPORTS` in the environment, to its address."
     )

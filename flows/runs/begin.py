@@ -18,7 +18,7 @@ from flows.data.storage import StorageError
 from flows.engine.block import one_thread
 from flows.family import Family
 from flows.faults import ComputeError, Fault, InputError, RunError
-from flows.prefect import recorder
+from flows.prefect import page
 from flows.prefect.credentials import reached
 from flows.runs import resume as resuming
 from flows.runs.context import Run
@@ -90,7 +90,7 @@ def _reached(compute: ComputeSettings) -> Iterator[None]:
 @contextmanager
 def _followed(run: Run) -> Iterator[None]:
     """Let listeners follow a run; end it in a sentence, and leave nothing of what is refused."""
-    for listener in [*recorder(run.options.reports), *installed(run.events.say)]:
+    for listener in [*page(run.options.reports), *installed(run.events.say)]:
         run.events.add(listener)
     made = storage.absent(run.paths.target)
     try:

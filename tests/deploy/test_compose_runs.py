@@ -20,7 +20,7 @@ from flows.data import storage
 from flows.data.runs import open_run
 from tests.deploy.conftest import DEPLOY, PATH, ROOT, postgres, postgres_folder
 from tests.faults import stores
-from tests.flows.run.test_deployments import PASSWORD, asked, served
+from tests.flows.runs.test_deployments import PASSWORD, asked, served
 
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 VALUES = {

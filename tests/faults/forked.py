@@ -16,7 +16,7 @@ from tests.faults.processes import Process, environment
 LOADED = [
     "flows.cli",
     "flows.engine.dask",
-    "flows.run.launch",
+    "flows.run",
     "flows.report.plots",
     "tests.faults.pipelines",
 ]

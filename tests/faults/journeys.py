@@ -19,8 +19,8 @@ from flows.data.storage.access import filesystem
 from flows.faults import InputError
 from flows.report import plots
 from flows.run import tasks
-from flows.run.launch import launch, launch_score
-from flows.run.resumed import is_complete
+from flows.run import run as launch, score as launch_score
+from flows.runs.resume import is_complete
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 from tests.faults.seam import Killed, Seam

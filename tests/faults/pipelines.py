@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flows.catalogue import pipeline_named
 from flows.data import storage
-from flows.run.launch import launch
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 
 SETTINGS: dict[str, dict[str, Any]] = {

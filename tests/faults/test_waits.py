@@ -22,8 +22,8 @@ from flows.engine.seam import Lost, Raised, Result
 from flows.family import Ingested
 from flows.faults import Fault, InputError
 from flows.keywords.settings import KeywordSettings
-from flows.run.events import Events
-from flows.run.running import Run
+from flows.runs.events import Events
+from flows.runs.context import Run
 from tests.faults.models import job
 from tests.faults.processes import Deployment
 
@@ -108,7 +108,7 @@ def inside(request):
     if request.param == "plain":
         return lambda body: body(Events())
     request.getfixturevalue("prefect_server")
-    from flows.run.prefect.flow import pipeline_flow
+    from flows.prefect.flow import pipeline_flow
 
     def run(body):
         made = pipeline_flow("keywords", KeywordSettings, lambda events, *_: body(events))

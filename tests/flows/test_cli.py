@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
-from flows.cli.printing import print_json
+from flows.cli.output import print_json
 from flows.data import storage
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import run
@@ -358,7 +358,7 @@ def test_ctrl_c_in_a_callback_is_heeded_without_a_traceback(simulated, capsys, m
             time.sleep(0.001)
         return kept
 
-    monkeypatch.setattr("flows.run.foresight.look_at_files", checks)
+    monkeypatch.setattr("flows.runs.preview.look_at_files", checks)
     code, out, err = run(capsys, "check", "keywords", simulated)
     assert code == 1
     assert "interrupted before anything was computed" in err

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from flows.cli import main
-from flows.cli.printing import line, out
+from flows.cli.output import line, out
 from flows.data import storage
 from flows.data.runs import RUN, RunPaths, RunRecord, complete, name_latest
 from flows.escape import escaped
-from flows.run.events import Line
-from flows.run.terminal import Bar, Lines
+from flows.runs.events import Line
+from flows.cli.progress import Bar, Lines
 
 HOSTILE = (
     "\x1b]0;title\x07\x1b[2J\x9b31m\x9d0;x\x9c\r\x08 \u202etxt.exe\u202c \u2066i\u2069 "

@@ -20,7 +20,7 @@ import pysam
 
 from flows.catalogue import pipeline_named
 from flows.cli import main
-from flows.run.events import Event, Events, Listener, Stage
+from flows.runs.events import Event, Events, Listener, Stage
 from flows.run.pipeline import run_pipeline
 from flows.settings import ComputeSettings
 from tests.flows.variants.variant_files import write_bam, write_fasta, write_sheet

@@ -15,8 +15,8 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.storage import row_groups, tables
-from flows.run.events import Listener, Stage
-from flows.run.launch import launch
+from flows.runs.events import Listener, Stage
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 

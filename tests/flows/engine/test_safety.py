@@ -24,7 +24,7 @@ from flows.data.storage import StorageError
 from flows.faults import RunError
 from flows.features.settings import FeatureSettings
 from flows.report.page import Grid, Section, render
-from flows.run.launch import launch
+from flows.run import run as launch
 from flows.settings import ComputeSettings, S3Access
 from tests.faults import pipelines, stores
 
@@ -150,7 +150,7 @@ def test_nothing_in_a_run_of_hostile_data_runs(browse, tmp_path):
 def test_markdown_shows_what_was_written():
     from markdown_it import MarkdownIt
 
-    from flows.run.prefect.recorder import escape
+    from flows.prefect.recorder import escape
 
     for name in HOSTILE:
         row = f"| {escape(name)} | second |"

@@ -14,7 +14,7 @@ from flows.data import storage
 from flows.data.runs import open_run
 from flows.keywords.report import BINS, KeywordSummary, report
 from flows.keywords.settings import KeywordSettings
-from flows.run.launch import launch
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 from vbmodels.core.state import from_bytes
 from vbmodels.keywords.corpus import PLENTY, CorpusGlobal

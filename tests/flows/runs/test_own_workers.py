@@ -8,8 +8,8 @@ from flows.catalogue import pipeline_named
 from flows.data.partition import Part, Slice
 from flows.data.runs import RunPaths, open_run
 from flows.run import workers
-from flows.run.events import Events
-from flows.run.running import Run
+from flows.runs.events import Events
+from flows.runs.context import Run
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 

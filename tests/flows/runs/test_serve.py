@@ -17,7 +17,7 @@ import pytest
 
 from flows.catalogue import pipeline_named
 from flows.cli import main
-from flows.run.prefect.serve import read_plan
+from flows.prefect.serve import read_plan
 
 PLAN = """
 deployments:

@@ -10,7 +10,7 @@ import pytest
 from flows.cli import main
 from flows.data import json_files, storage
 from flows.data.runs import RUN, open_run
-from flows.run.resumed import Asked
+from flows.runs.resume import Asked
 from tests.flows.bags.bag_files import run
 
 

@@ -6,8 +6,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flows.catalogue import pipeline_named
-from flows.run.events import Listener, Sweep
-from flows.run.launch import launch
+from flows.runs.events import Listener, Sweep
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 
 

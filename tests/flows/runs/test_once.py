@@ -16,8 +16,8 @@ from flows.data import storage
 from flows.data.storage import tables
 from flows.faults import InputError, RunError
 from flows.run import checking, running
-from flows.run.events import Events, Listener, Stage
-from flows.run.launch import launch, launch_score
+from flows.runs.events import Events, Listener, Stage
+from flows.run import run as launch, score as launch_score
 from flows.settings import ComputeSettings
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy

@@ -35,10 +35,10 @@ from flows.engine.checkpoint import Trace
 from flows.faults import Fault, InputError
 from flows.keywords.settings import KeywordSettings
 from flows.run import tasks
-from flows.run.events import Begun, Events, Line, Listener, PartDone, Published, Sweep
+from flows.runs.events import Begun, Events, Line, Listener, PartDone, Published, Sweep
 from flows.run.memo import Memo
-from flows.run.prefect.flow import drain, pipeline_flow
-from flows.run.prefect.record import record
+from flows.prefect.flow import drain, pipeline_flow
+from flows.prefect.flow import record
 from flows.settings import ComputeSettings
 
 ROOT = Path(__file__).parents[3]

@@ -16,8 +16,8 @@ from flows.bags import check as bags_check
 from flows.catalogue import pipeline_named
 from flows.data import json_files, storage
 from flows.faults import InputError
-from flows.run.events import Listener, Sweep
-from flows.run.launch import launch
+from flows.runs.events import Listener, Sweep
+from flows.run import run as launch
 from flows.settings import ComputeSettings
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.keywords.corpus import CorpusProbit

@@ -24,8 +24,8 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.cli import main
 from flows.faults import RunError
-from flows.run.prefect import password, server
-from flows.run.prefect.profile import names_server
+from flows.prefect import password, server
+from flows.prefect.profile import names_server
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65534
@@ -150,7 +150,7 @@ def test_another_user_gets_nothing(served):
     assert user == NOBODY
     check_refused(answers)
     assert (secret, environment) == (None, None)
-    assert "flows.run.prefect.server" in command
+    assert "flows.prefect.server" in command
     assert line not in command
     file.parent.chmod(0o755)
     try:
@@ -365,9 +365,9 @@ from prefect.blocks.system import Secret
 from prefect.server.api.server import SubprocessASGIServer
 from prefect.settings import PREFECT_API_URL
 from flows.keywords.settings import KeywordSettings
-from flows.run.prefect import server
-from flows.run.prefect.access import reached
-from flows.run.prefect.flow import pipeline_flow
+from flows.prefect import server
+from flows.prefect.credentials import reached
+from flows.prefect.flow import pipeline_flow
 from flows.settings import S3Access
 
 def body(*_):

@@ -12,7 +12,7 @@ from flows.cli import main
 from flows.data import lock, storage
 from flows.data.runs import open_run
 from flows.faults import InputError, RunError
-from flows.run.launch import launch_score
+from flows.run import score as launch_score
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 

@@ -13,7 +13,7 @@ from flows.data.storage import retry
 from flows.data.storage.retry import Retry
 from flows.faults import Fault, InputError
 from flows.run import tasks
-from flows.run.events import Events
+from flows.runs.events import Events
 from flows.run.memo import Memo
 from flows.run.tasks import each
 
@@ -51,7 +51,7 @@ def inside(request, monkeypatch):
         return lambda body: body(Events())
     request.getfixturevalue("prefect_server")
     from flows.keywords.settings import KeywordSettings
-    from flows.run.prefect.flow import pipeline_flow
+    from flows.prefect.flow import pipeline_flow
 
     def run(body):
         made = pipeline_flow("keywords", KeywordSettings, lambda events, *_: body(events))

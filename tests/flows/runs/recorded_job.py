@@ -11,10 +11,10 @@ from pathlib import Path
 from flows.faults import RunError
 from flows.keywords.settings import KeywordSettings
 from flows.run import tasks
-from flows.run.events import Begun, Events, Line, Listener, PartDone, Sweep
-from flows.run.launch import launch
-from flows.run.prefect import server
-from flows.run.prefect.record import record
+from flows.runs.events import Begun, Events, Line, Listener, PartDone, Sweep
+from flows.run import run as launch
+from flows.prefect import server
+from flows.prefect.flow import record
 from flows.settings import ComputeSettings
 
 
