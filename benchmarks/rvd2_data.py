@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 
-from flows.runs.events import Events
+from flows.events import Events
 from flows.run.pipeline import run_pipeline
 from flows.settings import ComputeSettings
 from flows.variants.family import FAMILY

@@ -32,7 +32,7 @@ from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
 from flows.engine.calls import Cluster
 from flows.engine.dask.seam import OverDask
-from flows.runs.events import Event, Listener, Stage, Sweep
+from flows.events import Event, Listener, Stage, Sweep
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from tests.faults.processes import Deployment, Process

@@ -122,6 +122,10 @@ class ComputeError(RunError):
     """What computes was lost or is too small; the run can be resumed."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """A run was stopped by hand; the message says how to go on."""
+
+
 class InputError(Exception):
     """The input or the settings are wrong; nothing was computed."""
 

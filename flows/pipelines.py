@@ -2,12 +2,10 @@
 
 ``from vbflows import keywords``; the entry point of a deployment is ``flows.pipelines.keywords``.
 Where a Prefect server is configured a call is a flow run on its page; elsewhere it is a plain call.
-Every one has the same body, `flows.run.run`.
+Every one has the same body, `flows.run.run`, which says what the parameters mean.
 """
 
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from flows.bags.settings import BagSettings
 from flows.catalogue import known
@@ -21,31 +19,17 @@ from flows.run import score as score_run
 from flows.settings import ComputeSettings
 from flows.variants.settings import VariantSettings
 
-Source = Annotated[Sources, Field(description="Paths, folders, globs or URLs of the input.")]
-Target = Annotated[str, Field(description="Folder or URL that gets the run.")]
-Compute = Annotated[ComputeSettings, Field(description="Where it is computed.")]
-Since = Annotated[
-    str | None,
-    Field(description="latest, or the id of a finished run: only what is new since is read."),
-]
-Resume = Annotated[
-    str | None,
-    Field(
-        description="An unfinished run to go on with: auto for one of this very request if there "
-        "is one, latest, or its id; empty for a new run."
-    ),
-]
 HERE = ComputeSettings.model_validate({})
 
 
 @flow
 def keywords(
-    source: Source,
-    target: Target,
+    source: Sources,
+    target: str,
     settings: KeywordSettings = KeywordSettings(),
-    compute: Compute = HERE,
-    since: Since = None,
-    resume: Resume = "auto",
+    compute: ComputeSettings = HERE,
+    since: str | None = None,
+    resume: str | None = "auto",
 ) -> dict[str, Any]:
     """Find keywords and keyphrases of documents, from a few that are known."""
     return run("keywords", source, target, settings, compute, since, resume)
@@ -53,12 +37,12 @@ def keywords(
 
 @flow
 def bags(
-    source: Source,
-    target: Target,
+    source: Sources,
+    target: str,
     settings: BagSettings = BagSettings(),
-    compute: Compute = HERE,
-    since: Since = None,
-    resume: Resume = "auto",
+    compute: ComputeSettings = HERE,
+    since: str | None = None,
+    resume: str | None = "auto",
 ) -> dict[str, Any]:
     """Classify bags of instances, and say which instances decide."""
     return run("bags", source, target, settings, compute, since, resume)
@@ -66,12 +50,12 @@ def bags(
 
 @flow
 def variants(
-    source: Source,
-    target: Target,
+    source: Sources,
+    target: str,
     settings: VariantSettings = VariantSettings(),
-    compute: Compute = HERE,
-    since: Since = None,
-    resume: Resume = "auto",
+    compute: ComputeSettings = HERE,
+    since: str | None = None,
+    resume: str | None = "auto",
 ) -> dict[str, Any]:
     """Find rare variants in replicated sequencing depth."""
     return run("variants", source, target, settings, compute, since, resume)
@@ -79,12 +63,12 @@ def variants(
 
 @flow
 def features(
-    source: Source,
-    target: Target,
+    source: Sources,
+    target: str,
     settings: FeatureSettings = FeatureSettings(),
-    compute: Compute = HERE,
-    since: Since = None,
-    resume: Resume = "auto",
+    compute: ComputeSettings = HERE,
+    since: str | None = None,
+    resume: str | None = "auto",
 ) -> dict[str, Any]:
     """Find latent features that explain how categorical answers go together."""
     return run("features", source, target, settings, compute, since, resume)
@@ -92,12 +76,12 @@ def features(
 
 @flow
 def experts(
-    source: Source,
-    target: Target,
+    source: Sources,
+    target: str,
     settings: ExpertSettings = ExpertSettings(),
-    compute: Compute = HERE,
-    since: Since = None,
-    resume: Resume = "auto",
+    compute: ComputeSettings = HERE,
+    since: str | None = None,
+    resume: str | None = "auto",
 ) -> dict[str, Any]:
     """Predict a binary label from a table, by experts that each explain a part of the rows."""
     return run("experts", source, target, settings, compute, since, resume)
@@ -105,10 +89,10 @@ def experts(
 
 @flow
 def score(
-    run: Annotated[str, Field(description="A finished run: its target, or TARGET/runs/RUN_ID.")],
-    source: Source,
-    target: Target,
-    compute: Compute = HERE,
+    run: str,
+    source: Sources,
+    target: str,
+    compute: ComputeSettings = HERE,
 ) -> dict[str, Any]:
     """Apply the posterior of a finished run to new data, and publish the result."""
     return score_run(run, source, target, compute)
@@ -122,12 +106,12 @@ def flow_named(pipeline: str) -> PipelineFlow:
     kind = known(pipeline)
 
     def other(
-        source: Source,
-        target: Target,
+        source: Sources,
+        target: str,
         settings: Any = kind(),
-        compute: Compute = HERE,
-        since: Since = None,
-        resume: Resume = "auto",
+        compute: ComputeSettings = HERE,
+        since: str | None = None,
+        resume: str | None = "auto",
     ) -> dict[str, Any]:
         return run(pipeline, source, target, settings, compute, since, resume)
 

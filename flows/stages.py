@@ -22,12 +22,12 @@ from flows.data.states import read_state
 from flows.engine.block import Job
 from flows.engine.compute import computing
 from flows.engine.fit import run_fit
+from flows.events import Accepted, Begun, Computing
+from flows.events import Stage as StageBegins
 from flows.family import ReadsSettings, model_for
 from flows.prefect import in_flow_run
 from flows.runs import checking, incremental, resume
 from flows.runs.context import Run
-from flows.runs.events import Accepted, Begun, Computing
-from flows.runs.events import Stage as StageBegins
 from flows.runs.progress import sweeps
 from flows.runs.publish import outcome_of_complete
 from flows.runs.publish import publish as publish_run

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
-from flows.runs.events import Accepted, Event, Failed, Published, Requested
+from flows.events import Accepted, Event, Failed, Published, Requested
 
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 PRODUCER = "vbflows-openlineage"

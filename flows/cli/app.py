@@ -177,7 +177,7 @@ def check(
     """Say all that a run would say before its fit: faults, warnings, what it will take."""
     columns = settings_of.columns(column)
     chosen = settings_of.load(known(pipeline), config, assign or [], columns=columns)
-    from flows.runs.preview import in_lines, look_ahead
+    from flows.preview import in_lines, look_ahead
 
     with followed(json_output):
         foreseen = look_ahead(pipeline, as_given(source), chosen, not quick)

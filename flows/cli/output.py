@@ -79,7 +79,7 @@ def followed(quiet: bool) -> Iterator[None]:
         yield
         return
     from flows.cli.progress import Bar, Lines
-    from flows.runs.events import listening
+    from flows.events import listening
 
     if not err().is_terminal:
         with listening(Lines(err())):

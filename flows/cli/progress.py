@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from flows.escape import escaped
-from flows.runs.events import Event, Line, Pace, PartDone, Stage, Sweep
+from flows.events import Event, Line, Pace, PartDone, Stage, Sweep
 
 
 class Lines:

@@ -27,11 +27,10 @@ from prefect.states import Cancelled, Completed
 from prefect.utilities.callables import get_call_parameters
 
 from flows.escape import escaped
-from flows.faults import InputError, RunError
+from flows.events import Events
+from flows.faults import InputError, Interrupted, RunError
 from flows.prefect import in_flow_run, server
 from flows.prefect.recorder import CancelledOnPage
-from flows.runs.begin import Interrupted
-from flows.runs.events import Events
 
 
 class _Sentences(logging.Filter):
@@ -52,6 +51,19 @@ _PATIENCE: dict[Any, Any] = {
     PREFECT_CLIENT_MAX_RETRIES: 3,  # 14 s in all, not Prefect's 62
     PREFECT_API_REQUEST_TIMEOUT: 10.0,  # seconds for each, not Prefect's 60
 }
+
+
+_PARAMETERS = """
+Args:
+    run: A finished run: its target, or TARGET/runs/RUN_ID.
+    source: Paths, folders, globs or URLs (s3://...) of the input.
+    target: Folder or URL that gets the run.
+    settings: What is fitted, and how long.
+    compute: Where it is computed: in one process, unless workers or a scheduler are given.
+    since: latest, or the id of a finished run: only what is new since is read.
+    resume: An unfinished run to go on with: auto for one of this very request if there is one,
+        latest, or its id; empty for a new run.
+"""  # in the form that Prefect reads for the form on its page
 
 
 class PipelineFlow(Flow[..., Any]):
@@ -92,8 +104,9 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
                 return Cancelled(message=str(error))
             raise
 
-    description = inspect.cleandoc(function.__doc__ or "")
-    return PipelineFlow(call, name=function.__name__, description=description, persist_result=False)
+    says = inspect.cleandoc(function.__doc__ or "")
+    call.__doc__ = says + _PARAMETERS
+    return PipelineFlow(call, name=function.__name__, description=says, persist_result=False)
 
 
 class _Body:

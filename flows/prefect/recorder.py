@@ -30,8 +30,8 @@ from prefect.states import State
 from flows.data import storage
 from flows.data.runs import fit_in_words
 from flows.escape import escaped
+from flows.events import Accepted, Begun, Event, Line, Pace, PartDone, Published, Stage, Sweep
 from flows.report import plots
-from flows.runs.events import Accepted, Begun, Event, Line, Pace, PartDone, Published, Stage, Sweep
 
 _UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
 _SWEEPS = 10.0  # seconds between two sweeps in the log

@@ -6,21 +6,21 @@ The plan is a YAML file; ``deploy/`` has the same deployments for a cluster.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Self
+from zoneinfo import available_timezones
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from flows.catalogue import PIPELINES, pipeline_named
 from flows.data import storage
-from flows.faults import Fault, InputError, RunError, shown
+from flows.faults import Fault, InputError, RunError, nearest, shown
 from flows.prefect import password, server
 from flows.prefect.profile import names_server
 from flows.settings import ComputeSettings
 from flows.settings.yaml import MOST_CHARACTERS, plain_values
-
-PORT = 4200
 
 
 class Deployment(BaseModel):
@@ -33,6 +33,7 @@ class Deployment(BaseModel):
     source: storage.Sources
     target: str
     cron: str | None = None
+    timezone: str = Field("UTC", description="Of cron, such as Europe/Berlin.")
     every: float | None = Field(None, ge=1.0, description="Seconds between two runs.")
     since: str | None = "latest"
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -51,6 +52,10 @@ class Deployment(BaseModel):
             ) from None
         if self.cron is not None:
             _check_cron(self.cron)
+        if self.timezone not in available_timezones():
+            near = nearest(self.timezone, available_timezones())
+            which = f"such as {near}" if near else "such as Europe/Berlin"
+            raise ValueError(f"a name of a time zone, {which}; found {self.timezone!r}")
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
         try:
@@ -61,6 +66,11 @@ class Deployment(BaseModel):
             message = first["msg"][:1].lower() + first["msg"][1:]
             raise ValueError(f"settings.{name}: {message}; found {shown(first['input'])}") from None
         return self
+
+    @property
+    def when(self) -> str:
+        """The schedule in words."""
+        return f"at {self.cron} ({self.timezone})" if self.cron else f"every {self.every:g} s"
 
 
 class Plan(BaseModel):
@@ -95,36 +105,50 @@ def read_plan(path: str) -> Plan:
     try:
         return Plan.model_validate(content)
     except ValidationError as error:
-        raise InputError([_told(path, problem) for problem in error.errors()]) from error
+        raise InputError([_fault_of(path, problem) for problem in error.errors()]) from error
 
 
-def serve(plan: Plan, port: int = PORT) -> None:
+def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> None:
     """Run the deployments on their schedules until interrupted.
 
     The server is the configured one, else one that is started here, needs the password of
     `password.path`, and ends with this.
+
+    Parameters
+    ----------
+    plan
+        The deployments.
+    port, wait
+        Port of the page, and seconds until it must answer, where a server is started here.
+    say
+        Shows a line: what is served, and where, once the server answers.
     """
     import prefect
     from prefect.deployments.runner import RunnerDeployment
+    from prefect.schedules import Cron, Interval
 
-    with _server(port):
-        deployments = [
-            RunnerDeployment.from_entrypoint(
-                f"flows.pipelines.{one.pipeline}",
-                name=one.name,
-                cron=one.cron,
-                interval=one.every,
-                concurrency_limit=1,
-                parameters={
-                    "source": one.source,
-                    "target": one.target,
-                    "since": one.since,
-                    "settings": one.settings,
-                    "compute": one.compute.model_dump(),
-                },
+    with _server(port, wait, say):
+        deployments = []
+        for one in plan.deployments:
+            every = timedelta(seconds=one.every or 0)
+            deployments.append(
+                RunnerDeployment.from_entrypoint(
+                    PIPELINES[one.pipeline].flow or f"flows.pipelines.{one.pipeline}",
+                    name=one.name,
+                    schedule=Cron(one.cron, one.timezone) if one.cron else Interval(every),
+                    concurrency_limit=1,
+                    tags=["vbflows"],
+                    parameters={
+                        "source": one.source,
+                        "target": one.target,
+                        "settings": one.settings,
+                        "compute": one.compute.model_dump(),
+                        "since": one.since,
+                        "resume": "auto",
+                    },
+                )
             )
-            for one in plan.deployments
-        ]
+            say(f"{one.pipeline}/{one.name} {one.when}: {one.target}")
         prefect.serve(*deployments)
 
 
@@ -138,14 +162,19 @@ def _check_cron(cron: str) -> None:
 
 
 @contextmanager
-def _server(port: int) -> Iterator[None]:
+def _server(port: int, wait: float, say: Callable[[str], None]) -> Iterator[None]:
     try:
         if names_server():
-            with server.running():
+            with server.running() as url:
+                say(f"Prefect's server: {url}")
                 yield
             return
         auth = password.kept()
-        with server.started(auth, port, page=True) as url:
+        with server.started(auth, port, wait, page=True) as url:
+            say(
+                f"Prefect's page: {url.removesuffix('/api')}; log in with the line in "
+                f"{password.path()}"
+            )
             # Runs are processes of their own.
             os.environ.update(PREFECT_API_URL=url, PREFECT_API_AUTH_STRING=auth)
             yield
@@ -153,7 +182,7 @@ def _server(port: int) -> Iterator[None]:
         raise RunError(str(error)) from error
 
 
-def _told(path: str, problem: Any) -> Fault:
+def _fault_of(path: str, problem: Any) -> Fault:
     """Turn what pydantic says into a fault; our own messages end with what was found."""
     message, _, found = problem["msg"].removeprefix("Value error, ").partition("; found ")
     return Fault(

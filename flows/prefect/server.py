@@ -6,6 +6,7 @@ so it never outlives what started it, however that ends.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -52,7 +53,9 @@ def running() -> Iterator[str]:
 
 
 @contextmanager
-def started(auth: str, port: int = 0, page: bool = False) -> Iterator[str]:
+def started(
+    auth: str, port: int = 0, wait: float = START_SECONDS, page: bool = False
+) -> Iterator[str]:
     """Yield the address of a server of our own, and be its client; stop it at the end.
 
     It is bound to the loopback address and answers only those who know `auth`, which it and we
@@ -71,15 +74,15 @@ def started(auth: str, port: int = 0, page: bool = False) -> Iterator[str]:
     except (OSError, OverflowError) as error:
         number = getattr(error, "errno", None)
         reason = str(error) if number is None else os.strerror(number)
+        taken = "; choose another (--port)" if number == errno.EADDRINUSE else ""
         raise NoServer(
-            f"a Prefect server cannot be started: port {port} of 127.0.0.1: {reason}; "
-            "choose another port"
+            f"a Prefect server cannot be started on port {port} of 127.0.0.1: {reason}{taken}"
         ) from error
     with listening, tempfile.TemporaryFile() as log:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
         process = _spawn(listening, log, auth, page)
         try:
-            _await_health(process, url, log)
+            _await_health(process, url, log, wait)
             with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: auth}):
                 yield url
         finally:
@@ -129,7 +132,7 @@ def _spawn(
         raise NoServer(f"a Prefect server cannot be started: {error}") from error
 
 
-def _await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes]) -> None:
+def _await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes], wait: float) -> None:
     """Wait until a server that was started answers.
 
     Raises
@@ -139,7 +142,7 @@ def _await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes]) ->
     """
     import httpx
 
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + wait
     with httpx.Client(trust_env=False, timeout=_HEALTH_SECONDS) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
@@ -150,7 +153,10 @@ def _await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes]) ->
             except httpx.HTTPError:
                 pass  # not there yet
             time.sleep(0.1)
-    raise NoServer(f"a Prefect server did not answer within {START_SECONDS:.0f} s")
+    raise NoServer(
+        f"a Prefect server was started and did not answer within {wait:.0f} s; a first start makes "
+        "its database and takes longer on a busy machine: wait longer (vbflows serve --wait 300)"
+    )
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -16,20 +16,16 @@ from flows.data import storage
 from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.storage import StorageError
 from flows.engine.block import one_thread
+from flows.events import Events, Failed, Requested
 from flows.family import Family
-from flows.faults import ComputeError, Fault, InputError, RunError
+from flows.faults import ComputeError, Fault, InputError, Interrupted, RunError
 from flows.prefect import page
 from flows.prefect.credentials import reached
 from flows.runs import resume as resuming
 from flows.runs.context import Run
-from flows.runs.events import Events, Failed, Requested
 from flows.runs.listeners import installed
 from flows.runs.memory import memory_errors, require_memory
 from flows.settings import ComputeSettings, RunSettings
-
-
-class Interrupted(KeyboardInterrupt):
-    """A run was stopped by hand; the message says how to go on."""
 
 
 class DamagedWork(RunError):

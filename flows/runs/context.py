@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from flows.data import storage
 from flows.data.lock import Claim, RunBusy
@@ -16,13 +16,11 @@ from flows.data.storage import InputFile
 from flows.engine.compute import Compute, Here
 from flows.engine.executor import Executor
 from flows.engine.fit import FitResult
+from flows.events import Events, PartDone
 from flows.family import Checked, Family, Ingested, Prepared
-from flows.runs.events import Events, PartDone
+from flows.runs.earlier import Since
 from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.state import State
-
-if TYPE_CHECKING:
-    from flows.runs.incremental import Since
 
 R = TypeVar("R")
 

@@ -10,10 +10,10 @@ from flows.data import storage
 from flows.data.partition import Part
 from flows.data.runs import RunPaths, new_run_id
 from flows.engine.compute import computing
+from flows.events import Events, Stage
 from flows.faults import Fault, InputError
 from flows.runs.checking import look_at_files
 from flows.runs.context import Run
-from flows.runs.events import Events, Stage
 from flows.settings import ComputeSettings
 from flows.variants.count_files import file_name
 from flows.variants.family import Variants

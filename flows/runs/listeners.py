@@ -13,7 +13,7 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from flows.runs.events import Event
+from flows.events import Event
 
 GROUP = "vbflows.listeners"
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from flows.engine.fit import Progress
+from flows.events import Sweep
 from flows.runs.context import Run
-from flows.runs.events import Sweep
 from vbmodels.core.convergence import remaining_rise
 
 

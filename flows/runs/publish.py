@@ -25,12 +25,12 @@ from flows.data.runs import (
     write_trace,
 )
 from flows.engine.fit import FitResult
+from flows.events import Published
 from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
 from flows.runs.checking import header_warnings
 from flows.runs.context import Run
-from flows.runs.events import Published
 from flows.runs.incremental import section as what_is_new
 from flows.runs.resume import publish_complete
 from vbmodels.core.protocol import CLIMBED, objective_of

@@ -28,9 +28,9 @@ from flows.data.runs import (
     versions,
 )
 from flows.data.storage import StorageError
+from flows.events import Events
 from flows.faults import Fault, InputError
 from flows.runs.context import Run
-from flows.runs.events import Events
 from flows.settings import RunSettings
 
 AUTO, LATEST = "auto", "latest"
@@ -134,10 +134,9 @@ def find(run: Run) -> None:
                 return _take(run, paths)
         run.events.say("no unfinished run of this request: it starts from the beginning")
         return
-    paths = next(unfinished(run.paths.target), None)
-    if paths is None:
-        raise _none("latest", run.paths.target)
-    _take(run, paths)
+    for paths in unfinished(run.paths.target):
+        return _take(run, paths)
+    raise _none(LATEST, run.paths.target)
 
 
 def find_named(run: Run) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from flows.settings.access import S3Access
 
@@ -15,9 +23,33 @@ _SIZE = re.compile(r"(\d+\.?\d*|\.\d+)(e\d+)?\s*(?:([kmgtp]?)(i?)b?)", re.IGNORE
 _PERCENT = re.compile(r"\s*(\d{1,15}\.?\d{0,15}|\.\d{1,15})\s*%\s*")
 _LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it has done anything
 
-"""In the place of a number of workers: as many as make the run shortest."""
-
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+_KINDS = {"integer": "number", "number": "number", "string": "text", "null": "default"}
+
+
+class _Form:
+    """What makes settings a form on Prefect's page: in the order of the help, choices in words."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        found = handler(core)
+        schema = handler.resolve_ref_schema(found)
+        fields = schema.get("properties", {})
+        for position, name in enumerate(cls.order()):
+            fields[name]["position"] = position
+        for field in fields.values():
+            for choice in field.get("anyOf", ()):
+                choice.setdefault("title", _KINDS.get(choice.get("type", ""), "choice"))
+        return found
+
+    @classmethod
+    def order(cls) -> list[str]:
+        """Return the names of the fields as people read them."""
+        return list(cls.model_fields)  # type: ignore[attr-defined]
 
 
 class _Names(dict[str, str]):
@@ -27,7 +59,7 @@ class _Names(dict[str, str]):
         return hash(tuple(sorted(self.items())))
 
 
-class RunSettings(BaseModel):
+class RunSettings(_Form, BaseModel):
     """What every pipeline has.
 
     The class of a family's settings also says what the pipeline is, so that it can be listed
@@ -45,6 +77,8 @@ class RunSettings(BaseModel):
         Commands that run as they stand, one after the other.
     page
         Its page of the documentation.
+    flow
+        The entry point of its Prefect flow, for schedules; ours are in `flows.pipelines`.
     first
         The settings that matter first.
     groups
@@ -57,6 +91,7 @@ class RunSettings(BaseModel):
     reads: ClassVar[str] = ""
     example: ClassVar[tuple[str, ...]] = ()
     page: ClassVar[str] = ""
+    flow: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("columns", "list_separator", "rows_per_partition", "partitions"),
@@ -69,6 +104,13 @@ class RunSettings(BaseModel):
 
     told_by_parts: ClassVar[frozenset[str]] = frozenset()
     """Settings that decide which partitions there are, and nothing of what one is made into."""
+
+    @classmethod
+    def order(cls) -> list[str]:
+        """Return the names of the settings: those that matter first, and so on."""
+        from flows.settings.guide import grouped
+
+        return [name for members in grouped(cls).values() for name in members]
 
     @model_validator(mode="before")
     @classmethod
@@ -102,7 +144,7 @@ class RunSettings(BaseModel):
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
 
 
-class ComputeSettings(BaseModel):
+class ComputeSettings(_Form, BaseModel):
     """Where the heavy work is done: in process, on local workers or on a running cluster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

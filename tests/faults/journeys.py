@@ -18,8 +18,9 @@ from flows.data.runs import RunPaths, open_run
 from flows.data.storage.access import filesystem
 from flows.faults import InputError
 from flows.report import plots
+from flows.run import run as launch
+from flows.run import score as launch_score
 from flows.run import tasks
-from flows.run import run as launch, score as launch_score
 from flows.runs.resume import is_complete
 from flows.settings import ComputeSettings
 from tests.faults import pipelines

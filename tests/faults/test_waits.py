@@ -19,10 +19,10 @@ from flows.engine import calls
 from flows.engine.dask import ClusterError, connect, connecting, seam
 from flows.engine.fit import run_fit
 from flows.engine.seam import Lost, Raised, Result
+from flows.events import Events
 from flows.family import Ingested
 from flows.faults import Fault, InputError
 from flows.keywords.settings import KeywordSettings
-from flows.runs.events import Events
 from flows.runs.context import Run
 from tests.faults.models import job
 from tests.faults.processes import Deployment

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from flows.cli import main
 from flows.cli.output import line, out
+from flows.cli.progress import Bar, Lines
 from flows.data import storage
 from flows.data.runs import RUN, RunPaths, RunRecord, complete, name_latest
 from flows.escape import escaped
-from flows.runs.events import Line
-from flows.cli.progress import Bar, Lines
+from flows.events import Line
 
 HOSTILE = (
     "\x1b]0;title\x07\x1b[2J\x9b31m\x9d0;x\x9c\r\x08 \u202etxt.exe\u202c \u2066i\u2069 "

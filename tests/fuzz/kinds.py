@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pysam
+from flows.run.pipeline import run_pipeline
 
 from flows.catalogue import pipeline_named
 from flows.cli import main
-from flows.runs.events import Event, Events, Listener, Stage
-from flows.run.pipeline import run_pipeline
+from flows.events import Event, Events, Listener, Stage
 from flows.settings import ComputeSettings
 from tests.flows.variants.variant_files import write_bam, write_fasta, write_sheet
 

@@ -15,7 +15,7 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.storage import row_groups, tables
-from flows.runs.events import Listener, Stage
+from flows.events import Listener, Stage
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from tests.faults import pipelines

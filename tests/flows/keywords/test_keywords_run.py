@@ -18,7 +18,8 @@ from flows.keywords.candidates import spans_of, written
 from flows.keywords.documents import prepare
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import Normaliser, TextOptions
-from flows.run import run as launch, score as launch_score
+from flows.run import run as launch
+from flows.run import score as launch_score
 from flows.settings import ComputeSettings
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 

@@ -8,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+from flows.events import Begun, Events, Line, Listener, PartDone, Sweep
 from flows.faults import RunError
 from flows.keywords.settings import KeywordSettings
-from flows.run import tasks
-from flows.runs.events import Begun, Events, Line, Listener, PartDone, Sweep
-from flows.run import run as launch
 from flows.prefect import server
 from flows.prefect.flow import record
+from flows.run import run as launch
+from flows.run import tasks
 from flows.settings import ComputeSettings
 
 

@@ -14,10 +14,11 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.storage import tables
+from flows.events import Events, Listener, Stage
 from flows.faults import InputError, RunError
 from flows.run import checking, running
-from flows.runs.events import Events, Listener, Stage
-from flows.run import run as launch, score as launch_score
+from flows.run import run as launch
+from flows.run import score as launch_score
 from flows.settings import ComputeSettings
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy

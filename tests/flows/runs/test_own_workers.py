@@ -7,8 +7,8 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data.partition import Part, Slice
 from flows.data.runs import RunPaths, open_run
+from flows.events import Events
 from flows.run import workers
-from flows.runs.events import Events
 from flows.runs.context import Run
 from flows.settings import ComputeSettings
 from tests.faults import pipelines

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flows.run.memo import Memo
 from prefect import get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -32,13 +33,11 @@ from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import RunRecord
 from flows.engine.checkpoint import Trace
+from flows.events import Begun, Events, Line, Listener, PartDone, Published, Sweep
 from flows.faults import Fault, InputError
 from flows.keywords.settings import KeywordSettings
+from flows.prefect.flow import drain, pipeline_flow, record
 from flows.run import tasks
-from flows.runs.events import Begun, Events, Line, Listener, PartDone, Published, Sweep
-from flows.run.memo import Memo
-from flows.prefect.flow import drain, pipeline_flow
-from flows.prefect.flow import record
 from flows.settings import ComputeSettings
 
 ROOT = Path(__file__).parents[3]

@@ -20,7 +20,8 @@ from flows.experts import design
 from flows.faults import Fault, InputError, RunError
 from flows.keywords.family import Keywords
 from flows.run import pipeline as run_module
-from flows.run import run as launch, score as launch_score
+from flows.run import run as launch
+from flows.run import score as launch_score
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 from vbmodels.core.state import to_bytes

@@ -15,8 +15,8 @@ import pytest
 from flows.bags import check as bags_check
 from flows.catalogue import pipeline_named
 from flows.data import json_files, storage
+from flows.events import Listener, Sweep
 from flows.faults import InputError
-from flows.runs.events import Listener, Sweep
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from vbmodels.bags.collapsed import CollapsedVMMIC

@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass
 
 import pytest
+from flows.run.memo import Memo
+from flows.run.tasks import each
 
 from flows.data import storage
 from flows.data.storage import retry
 from flows.data.storage.retry import Retry
+from flows.events import Events
 from flows.faults import Fault, InputError
 from flows.run import tasks
-from flows.runs.events import Events
-from flows.run.memo import Memo
-from flows.run.tasks import each
 
 FAST = Retry(times=3, first=0.01)
 

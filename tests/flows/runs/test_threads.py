@@ -6,7 +6,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flows.catalogue import pipeline_named
-from flows.runs.events import Listener, Sweep
+from flows.events import Listener, Sweep
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 
