@@ -11,10 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 
-from flows.events import Events
-from flows.run.pipeline import run_pipeline
+from flows.run import run
 from flows.settings import ComputeSettings
-from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from reproduce.rvd2_calls import two_groups
 from vbmodels.variants.batch import Counts
@@ -128,12 +126,11 @@ def run_bams() -> str:
             for extra in (
                 {}, {"strict": True}, {"test": "posterior_difference", "tau": 5e-4},
             ):  # fmt: skip
-                outcome = run_pipeline(
-                    FAMILY, Events(), sheet, os.path.join(work, "out"),
-                    VariantSettings(fasta=fasta, **extra), ComputeSettings(), None,
-                )  # fmt: skip
-                run = os.path.join(work, "out", "runs", outcome["run_id"])
-                cells.append(judged(os.path.join(run, "variants.vcf.gz")))
+                settings = VariantSettings(fasta=fasta, **extra)
+                target = os.path.join(work, "out")
+                outcome = run("variants", sheet, target, settings, ComputeSettings())
+                folder = os.path.join(target, "runs", outcome["run_id"])
+                cells.append(judged(os.path.join(folder, "variants.vcf.gz")))
             bayes = os.path.join(work, "freebayes.vcf")
             with open(bayes, "w", encoding="utf-8") as file:
                 subprocess.run(

@@ -32,7 +32,7 @@ from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
 from flows.engine.calls import Cluster
 from flows.engine.dask.seam import OverDask
-from flows.events import Event, Listener, Stage, Sweep
+from flows.events import Event, Stage, Sweep, listening
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from tests.faults.processes import Deployment, Process
@@ -46,7 +46,7 @@ SLEEP = 0.2  # seconds a sweep and worker
 
 
 @dataclass
-class Clock(Listener):
+class Clock:
     """CPU seconds and bytes of every stage."""
 
     cpu: dict[str, float] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Clock(Listener):
     def __post_init__(self) -> None:
         self._stage, self._at = "", _now()
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Close the account of a stage where the next one begins."""
         if isinstance(event, Sweep):
             self.sweeps = event.iteration + 1
@@ -90,10 +90,9 @@ def run_once(name: str, folder: Path, rows: int) -> dict[str, Any]:
     cells = pq.read_table(source).nbytes
     floor = time.process_time() - began
     clock = Clock()
-    outcome = launch(
-        name, source, str(folder / "out"), family.settings(**GIVEN.get(name, {})),
-        ComputeSettings(), None, False, None, clock,
-    )  # fmt: skip
+    settings = family.settings(**GIVEN.get(name, {}))
+    with listening(clock):
+        outcome = launch(name, source, str(folder / "out"), settings, ComputeSettings())
     clock.end()
     return {
         "rows": outcome["rows_read"],

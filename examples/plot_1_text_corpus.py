@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from flows.keywords.metadata import installed_packages
 from flows.keywords.settings import KeywordSettings
-from flows.run import run as launch
-from flows.settings import ComputeSettings
+from vbflows import keywords
 
 # %%
 # One row a package: its name, its description, and the keywords that are known.
@@ -31,12 +30,10 @@ print(f"{documents.num_rows} packages, {known} with keywords")
 # 1.5; the labels say the rest, and the report what each of both says.
 
 settings = KeywordSettings(unit="word", keyword_rate=0.1, rate_sd=0.4, rows_per_partition=50)
-outcome = launch(
-    "keywords",
+outcome = keywords(
     f"{folder}/packages.parquet",
     f"{folder}/results",
     settings,
-    ComputeSettings(),
 )
 print("\n".join(outcome["lines"]))
 

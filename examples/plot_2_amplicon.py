@@ -12,10 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
-from flows.run import run as launch
-from flows.settings import ComputeSettings
 from flows.variants.counts import to_table
 from flows.variants.settings import VariantSettings
+from vbflows import variants
 from vbmodels.variants.simulate import simulate
 
 # %%
@@ -28,12 +27,10 @@ pq.write_table(
     to_table(counts.counts, counts.ref, "amplicon", 0, names), f"{folder}/counts.parquet"
 )
 
-outcome = launch(
-    "variants",
+outcome = variants(
     f"{folder}/counts.parquet",
     f"{folder}/results",
     VariantSettings(),
-    ComputeSettings(),
 )
 print("\n".join(outcome["lines"]))
 

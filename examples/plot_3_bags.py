@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.metrics import roc_auc_score, roc_curve
 
+import vbflows
 from flows.bags.settings import BagSettings
-from flows.run import run as launch
-from flows.settings import ComputeSettings
 from vbmodels.bags.simulate import simulate
 
 # %%
@@ -44,12 +43,10 @@ everything = pa.concat_tables(tables).sort_by("bag_id")
 folder = tempfile.mkdtemp()
 pq.write_table(everything.drop_columns("primary"), f"{folder}/bags.parquet")
 
-outcome = launch(
-    "bags",
+outcome = vbflows.bags(
     f"{folder}/bags.parquet",
     f"{folder}/results",
     BagSettings(model="vmmic", held_out=0.3),
-    ComputeSettings(),
 )
 print("\n".join(outcome["lines"]))
 

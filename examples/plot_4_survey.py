@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.features.settings import FeatureSettings
-from flows.run import run as launch
-from flows.settings import ComputeSettings
+from vbflows import features
 
 # %%
 # Every trait raises the chance of "yes" for its own questions from 10 to 85 %.
@@ -38,12 +37,10 @@ folder = tempfile.mkdtemp()
 ids = [f"person {n:03d}" for n in range(600)]
 pq.write_table(pa.table({"id": ids, **columns}), f"{folder}/survey.parquet")
 
-outcome = launch(
-    "features",
+outcome = features(
     f"{folder}/survey.parquet",
     f"{folder}/results",
     FeatureSettings(n_features=8),
-    ComputeSettings(),
 )
 print("\n".join(outcome["lines"]))
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.experts.settings import ExpertSettings
-from flows.run import run as launch
-from flows.settings import ComputeSettings
+from vbflows import experts
 
 # %%
 # 2000 loans, five columns.
@@ -43,12 +42,10 @@ pq.write_table(
     f"{folder}/loans.parquet",
 )
 
-outcome = launch(
-    "experts",
+outcome = experts(
     f"{folder}/loans.parquet",
     f"{folder}/results",
     ExpertSettings(n_experts=2, inference="cavi"),
-    ComputeSettings(),
 )
 print("\n".join(outcome["lines"]))
 

@@ -105,7 +105,7 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
             raise
 
     says = inspect.cleandoc(function.__doc__ or "")
-    call.__doc__ = says + _PARAMETERS
+    call.__doc__ = f"{says}\n{_PARAMETERS}"
     return PipelineFlow(call, name=function.__name__, description=says, persist_result=False)
 
 

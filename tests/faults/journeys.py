@@ -20,7 +20,7 @@ from flows.faults import InputError
 from flows.report import plots
 from flows.run import run as launch
 from flows.run import score as launch_score
-from flows.run import tasks
+from flows.runs import checking
 from flows.runs.resume import is_complete
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
@@ -38,7 +38,7 @@ def quicken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plots, "png", lambda *_: b"")
     patch.setattr(lock, "SETTLE", 0.0)
     patch.setattr(lock, "BEAT", 1e6)
-    patch.setattr(tasks, "threads", lambda: 1)
+    patch.setattr(checking, "in_threads", lambda calls, threads: [call() for call in calls])
 
 
 @dataclass
@@ -71,12 +71,12 @@ class Journey:
     def go(self, resume: str | None = None) -> dict[str, Any]:
         """Give the command."""
         if self.kind == "score":
-            return launch_score(self.fitted, self.source, self.target, ComputeSettings(), False)
+            return launch_score(self.fitted, self.source, self.target, ComputeSettings())
         settings = _settings(self.name, self.changes)
         since = "latest" if self.kind == "since" else None
         return launch(
-            self.name, self.source, self.target, settings, ComputeSettings(),
-            resume or self.stopped, False, since,
+            self.name, self.source, self.target, settings, ComputeSettings(), since,
+            resume or self.stopped,
         )  # fmt: skip
 
     def begin(self) -> None:
@@ -147,7 +147,7 @@ def set_out(name: str, kind: str, folder: Path, store: str, **changes: Any) -> J
     if kind == "score":
         made.fitted = storage.join(store, "fit")
         settings = _settings(name, changes)
-        launch(name, made.source, made.fitted, settings, ComputeSettings(), None, False)
+        launch(name, made.source, made.fitted, settings, ComputeSettings())
     made.before = made.contents()
     made.expected = pipelines.published(made.go())
     if kind == "resume":

@@ -38,7 +38,7 @@ def run(
     """Run a pipeline on three partitions."""
     family = pipeline_named(name)
     settings = family.settings(**{"partitions": 3, **SETTINGS[name], **changes})
-    return launch(name, source, target, settings, compute or ComputeSettings(), resume, False)
+    return launch(name, source, target, settings, compute or ComputeSettings(), None, resume)
 
 
 def published(outcome: dict[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def test_reads_that_change_during_the_run_are_refused(
     store, shared_data, tmp_path, monkeypatch, where
 ):
     """The sheet stays as it is; a file that it names does not."""
-    from flows.run import pipeline as run
+    from flows import stages
 
     simbam = shared_data / "variants" / "simbam"
     sheet = uploaded(simbam)
@@ -143,13 +143,13 @@ def test_reads_that_change_during_the_run_are_refused(
         sheet, fasta = str(tmp_path / "sheet.csv"), str(tmp_path / "ref400.fa")
         changing = str(tmp_path / names()[2])
     other = (simbam / names(4000)[2]).read_bytes()
-    begun = run.computing
+    begun = stages.computing
 
     def change(*given):
         storage.write_bytes(changing, other)
         return begun(*given)
 
-    monkeypatch.setattr(run, "computing", change)
+    monkeypatch.setattr(stages, "computing", change)
     with pytest.raises(RunError, match=f"{names()[2]} has changed since this run first read it"):
         pipelines.run("variants", sheet, str(tmp_path / "out"), fasta=fasta, **SETTINGS)
     assert not (tmp_path / "out" / "latest.json").exists()

@@ -219,7 +219,7 @@ def test_a_missing_bucket_has_its_sentence(direct, local, capsys):
 def test_no_permission_to_write_is_found_out_before_the_fit(behind, local, capsys, monkeypatch):
     source = local("features")[0]
     behind(lambda number, line: "deny" if line.startswith("PUT") else None)
-    monkeypatch.setattr("flows.run.pipeline.run_fit", pytest.fail)
+    monkeypatch.setattr("flows.stages.run_fit", pytest.fail)
     code, line = refused(capsys, "features", source, "s3://out/denied")
     assert code == 2
     assert "cannot write s3://out/denied" in line
@@ -234,15 +234,15 @@ def test_an_input_that_changes_during_the_run_is_refused(
     url = "s3://in/changing/x.parquet" if where == "s3" else str(tmp_path / "x.parquet")
     storage.write_bytes(url, storage.read_bytes(source))
     other = storage.read_bytes(pipelines.simulate("features", str(tmp_path / "other"), 199))
-    from flows.run import pipeline as run
+    from flows import stages
 
-    begun = run.computing
+    begun = stages.computing
 
     def change(*given):
         storage.write_bytes(url, other)
         return begun(*given)
 
-    monkeypatch.setattr(run, "computing", change)
+    monkeypatch.setattr(stages, "computing", change)
     target = str(tmp_path / "out")
     code, line = refused(capsys, "features", url, target)
     assert code == 1  # the input was right when it was checked

@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from flows.cli.commands import app
 
 from flows.catalogue import COMMANDS, PIPELINES
+from flows.cli.app import app
 from tests.outside.installed import ROOT
 
 SETTINGS = '''

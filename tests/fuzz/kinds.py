@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pysam
-from flows.run.pipeline import run_pipeline
 
 from flows.catalogue import pipeline_named
 from flows.cli import main
-from flows.events import Event, Events, Listener, Stage
+from flows.events import Event, Stage, listening
+from flows.run import run
 from flows.settings import ComputeSettings
 from tests.flows.variants.variant_files import write_bam, write_fasta, write_sheet
 
@@ -81,13 +81,13 @@ class Kind:
         return (self.base / self.file).read_bytes()
 
 
-class _Stopped(Listener):
+class _Stopped:
     """Stops a run when a stage begins."""
 
     def __init__(self, at: str) -> None:
         self.at = at
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event == Stage(self.at):
             raise KeyboardInterrupt
 
@@ -201,10 +201,10 @@ def _other_formats(name: str, folder: Path, table: pa.Table) -> list[Kind]:
 def _stopped(name: str, folder: Path) -> list[Kind]:
     family = pipeline_named(name)
     with contextlib.suppress(KeyboardInterrupt):
-        run_pipeline(
-            family, Events(_Stopped("score")), str(folder / "in.parquet"), str(folder / "stopped"),
-            family.settings(**SETTINGS[name], checkpoint_every=1), ComputeSettings(), None,
-        )  # fmt: skip
+        settings = family.settings(**SETTINGS[name], checkpoint_every=1)
+        source, target = str(folder / "in.parquet"), str(folder / "stopped")
+        with listening(_Stopped("score")):
+            run(name, source, target, settings, ComputeSettings())
     (run_id,) = os.listdir(folder / "stopped" / "runs")
     resume = (name, "@/in.parquet", "@/stopped", *options(name), "--set", "checkpoint_every=1")
     return [

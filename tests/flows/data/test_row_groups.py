@@ -15,7 +15,7 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.storage import row_groups, tables
-from flows.events import Listener, Stage
+from flows.events import Stage, listening
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
@@ -101,10 +101,10 @@ class Enough(Exception):
     """The input was read."""
 
 
-class UntilRead(Listener):
+class UntilRead:
     """Stops a run when its input was checked and ingested."""
 
-    def hear(self, event):
+    def on_event(self, event):
         if event == Stage("partition"):
             raise Enough
 
@@ -114,11 +114,8 @@ def test_a_run_reads_its_input_once(name, tmp_path, counted):
     """To check it and to ingest it, and to see where to cut it."""
     url = pipelines.simulate(name, str(tmp_path / "in"), ROWS[name])
     settings = pipeline_named(name).settings(**pipelines.SETTINGS[name], partitions=16)
-    with pytest.raises(Enough):
-        launch(
-            name, url, str(tmp_path / "out"), settings, ComputeSettings(),
-            listener=UntilRead(),
-        )  # fmt: skip
+    with pytest.raises(Enough), listening(UntilRead()):
+        launch(name, url, str(tmp_path / "out"), settings, ComputeSettings())
     assert 0 < counted[url] <= 1.05 * Path(url).stat().st_size
 
 

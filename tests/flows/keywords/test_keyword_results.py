@@ -22,7 +22,7 @@ from vbmodels.keywords.corpus import PLENTY, CorpusGlobal
 
 def run(source, target, **options):
     settings = KeywordSettings(**{"unit": "word", "partitions": 3, "fdr": 0.2, **options})
-    outcome = launch("keywords", str(source), str(target), settings, ComputeSettings(), None, False)
+    outcome = launch("keywords", str(source), str(target), settings, ComputeSettings())
     return open_run(str(target)), outcome
 
 

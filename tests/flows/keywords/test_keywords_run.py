@@ -55,7 +55,7 @@ def source(tmp_path_factory):
 def run(source, target, compute=None, since=None, **options):
     settings = KeywordSettings(**{"partitions": 3, **options})
     compute = compute or ComputeSettings()
-    outcome = launch("keywords", str(source), str(target), settings, compute, None, False, since)
+    outcome = launch("keywords", str(source), str(target), settings, compute, since)
     return *open_run(str(target)), outcome
 
 
@@ -192,7 +192,7 @@ def test_the_size_of_shards_moves_no_bit(done, source, tmp_path, monkeypatch):
     tables = []
     for number, fit in enumerate((place, done[0])):
         target = tmp_path / f"score-{number}"
-        launch_score(fit.root, source, str(target), ComputeSettings(), False)
+        launch_score(fit.root, source, str(target), ComputeSettings())
         tables.append(table_of(*open_run(str(target))))
     assert tables[0].equals(tables[1])
 

@@ -13,6 +13,7 @@ from flows.data import lock, storage
 from flows.data.runs import open_run
 from flows.faults import InputError, RunError
 from flows.run import score as launch_score
+from flows.runs import checking
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 
@@ -81,7 +82,7 @@ def mutants(content, number, seed):
 
 
 def score(run, source, target):
-    return launch_score(str(run), source, str(target), ComputeSettings(), False)
+    return launch_score(str(run), source, str(target), ComputeSettings())
 
 
 @pytest.mark.thorough
@@ -154,11 +155,11 @@ def test_a_damaged_lock_does_not_keep_a_run_from_being_resumed(tmp_path, damage,
 def test_a_damaged_parquet_file_is_a_fault_of_the_input_at_once(
     fitted, tmp_path, capsys, monkeypatch
 ):
-    """It is asked for once: what the bytes say does not change by waiting."""
+    """It is read once: what the bytes say does not change by waiting."""
     source, _ = fitted("keywords")
     path = tmp_path / "in.parquet"
-    asked = []
-    monkeypatch.setattr("flows.run.tasks._persist", persist(asked))
+    read = []
+    monkeypatch.setattr(checking, "_carefully", once(read))
     whole, refused = Path(source).read_bytes(), 0
     for content in mutants(whole, 60, 6):
         path.write_bytes(content)
@@ -169,14 +170,15 @@ def test_a_damaged_parquet_file_is_a_fault_of_the_input_at_once(
         assert "should not have happened" not in said
         refused += ended.value.code == 2
     assert refused > 30
-    assert len(asked) == 60
+    assert len(read) == 60
 
 
-def persist(asked):
-    """Return what a mapped stage does with an item, noting how often it does it."""
+def once(read):
+    """Return what a check does with a file, noting how often it does it."""
+    carefully = checking._carefully
 
-    def once(events, stopped, one):
-        asked.append(one)
-        return one()
+    def noted(*args):
+        read.append(args)
+        return carefully(*args)
 
-    return once
+    return noted

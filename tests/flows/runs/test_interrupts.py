@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from flows import stages
 from flows.engine.compute import Here
-from flows.faults import RunError
-from flows.run import pipeline
+from flows.faults import Interrupted
 from tests.faults import pipelines
 
 
@@ -22,13 +22,13 @@ def stopped(monkeypatch, at):
         yield Here()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "computing", computing)
+    monkeypatch.setattr(stages, "computing", computing)
 
 
 def test_a_stop_while_workers_end_says_that_the_run_is_published(tmp_path, monkeypatch):
     source = pipelines.simulate("experts", str(tmp_path / "in"))
     stopped(monkeypatch, "end")
-    with pytest.raises(RunError, match=r"interrupted; run \S+ is published"):
+    with pytest.raises(Interrupted, match=r"interrupted; run \S+ is published"):
         pipelines.run("experts", source, str(tmp_path / "out"), max_iter=2)
     assert (tmp_path / "out" / "latest.json").exists()
 

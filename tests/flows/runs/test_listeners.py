@@ -10,7 +10,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from flows.faults import InputError
-from flows.run import events, listeners
+from flows import events
+from flows.runs import listeners
 from tests.faults import pipelines
 
 OPENLINEAGE = EntryPoint("openlineage", "vbflows_openlineage:OpenLineage", listeners.GROUP)

@@ -13,12 +13,14 @@ import pytest
 
 from flows.catalogue import pipeline_named
 from flows.data import storage
+from flows.data.runs import RunPaths
 from flows.data.storage import tables
-from flows.events import Events, Listener, Stage
+from flows.events import Events, Stage, listening
 from flows.faults import InputError, RunError
-from flows.run import checking, running
 from flows.run import run as launch
 from flows.run import score as launch_score
+from flows.runs import checking, incremental, ingest
+from flows.runs.context import Run
 from flows.settings import ComputeSettings
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
@@ -106,8 +108,9 @@ def written(case, folder):
 def told_by_a_check(name, url):
     family = pipeline_named(name)
     settings = family.settings(**{"partitions": 3, **pipelines.SETTINGS[name]})
+    run = Run(family, url, RunPaths("nowhere", "check"), settings, Events())
     with pytest.raises(InputError) as refused:
-        checking.check_files(family, Events(), url, settings)
+        checking.look_at_files(run, whole=True)
     return refused.value.faults
 
 
@@ -154,7 +157,7 @@ def test_what_was_there_stays(tmp_path):
     with pytest.raises(InputError, match="a finite number"):
         pipelines.run("experts", url, str(tmp_path / "out"))
     with pytest.raises(InputError, match="a finite number"):
-        launch_score(str(tmp_path / "out"), url, str(tmp_path / "out"), ComputeSettings(), False)
+        launch_score(str(tmp_path / "out"), url, str(tmp_path / "out"), ComputeSettings())
     assert {file: os.stat(file).st_mtime_ns for file in files_in(tmp_path / "out")} == before
 
 
@@ -180,7 +183,7 @@ class _Killed(BaseException):
 def test_a_run_that_was_killed_while_it_checked_is_refused_when_resumed(tmp_path, monkeypatch):
     """The fault is in its last partition: the others are done, and nothing is left of them."""
     name, url = written("an infinite number", tmp_path)
-    apply, calls = running._apply_to_group, []
+    apply, calls = ingest._made, []
 
     def stops(group, *args):
         calls.append(group)
@@ -188,9 +191,8 @@ def test_a_run_that_was_killed_while_it_checked_is_refused_when_resumed(tmp_path
             raise _Killed
         return apply(group, *args)
 
-    monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
-    monkeypatch.setattr(running, "_apply_to_group", stops)
-    monkeypatch.setattr("flows.run.pipeline.forget", lambda *_: None)  # as kill -9 does
+    monkeypatch.setattr(ingest, "_made", stops)
+    monkeypatch.setattr("flows.runs.resume.forget", lambda *_: None)  # as kill -9 does
     with pytest.raises(_Killed):
         pipelines.run(name, url, str(tmp_path / "out"))
     (run_id,) = os.listdir(tmp_path / "out" / "runs")
@@ -203,14 +205,13 @@ def test_a_run_that_was_killed_while_it_checked_is_refused_when_resumed(tmp_path
 
 def test_a_file_that_changes_while_it_is_read_is_not_called_wrong(tmp_path, monkeypatch):
     url = pipelines.simulate("experts", str(tmp_path / "in"))
-    apply = running._apply_to_group
+    apply = ingest._made
 
     def changes(group, *args):
         pq.write_table(infinite(pq.read_table(url)), url)
         return apply(group, *args)
 
-    monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
-    monkeypatch.setattr(running, "_apply_to_group", changes)
+    monkeypatch.setattr(ingest, "_made", changes)
     with pytest.raises(RunError, match="has changed"):
         pipelines.run("experts", url, str(tmp_path / "out"))
 
@@ -218,14 +219,14 @@ def test_a_file_that_changes_while_it_is_read_is_not_called_wrong(tmp_path, monk
 def test_a_file_that_is_mended_before_it_is_checked_again_is_not_taken(tmp_path, monkeypatch):
     """Ingest has read a name twice: that the file has it once by now does not make that right."""
     name, url = written("two rows of a name in a table", tmp_path)
-    ingest = running.Run.map
+    made = incremental.ingest
 
-    def mends(*args):
-        found = ingest(*args)
+    def mends(run):
+        found = made(run)
         pq.write_table(pq.read_table(url).slice(1), url)
         return found
 
-    monkeypatch.setattr(running.Run, "map", mends)
+    monkeypatch.setattr(incremental, "ingest", mends)
     with pytest.raises(RunError, match="has changed"):
         pipelines.run(name, url, str(tmp_path / "out"))
 
@@ -241,7 +242,6 @@ def test_access_that_is_lost_while_rows_are_read_is_no_fault_of_the_input(tmp_pa
             raise storage.StorageError(f"cannot read {url}: permission denied")
         return read(*args)
 
-    monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
     monkeypatch.setattr(storage, "read_rows", refused)
     with pytest.raises(RunError, match="permission denied; latest"):
         pipelines.run("experts", url, str(tmp_path / "out"))
@@ -254,8 +254,8 @@ class _Enough(Exception):
     pass
 
 
-class _UntilRead(Listener):
-    def hear(self, event):
+class _UntilRead:
+    def on_event(self, event):
         if event == Stage("partition"):
             raise _Enough
 
@@ -286,11 +286,8 @@ def test_an_object_is_read_once(small, tmp_path, monkeypatch):
         stores.enter(monkeypatch, proxy.url)
         settings = pipeline_named("bags").settings(**pipelines.SETTINGS["bags"], partitions=8)
         source = f"s3://in/{os.path.basename(url)}"
-        with pytest.raises(_Enough):
-            launch(
-                "bags", source, str(tmp_path / "out"), settings, ComputeSettings(),
-                listener=_UntilRead(),
-            )  # fmt: skip
+        with pytest.raises(_Enough), listening(_UntilRead()):
+            launch("bags", source, str(tmp_path / "out"), settings, ComputeSettings())
         read, times = bytes_asked(proxy, os.path.basename(url), size)
         assert size <= read <= 1.05 * size + 4 * 2**16, times
     finally:

@@ -15,7 +15,7 @@ import pytest
 from flows.bags import check as bags_check
 from flows.catalogue import pipeline_named
 from flows.data import json_files, storage
-from flows.events import Listener, Sweep
+from flows.events import Sweep, listening
 from flows.faults import InputError
 from flows.run import run as launch
 from flows.settings import ComputeSettings
@@ -32,13 +32,13 @@ CASES = {
 
 
 @dataclass
-class Counted(Listener):
+class Counted:
     """Notes the bound and how many local steps it took to get there."""
 
     steps: int = 0
     trace: list[tuple[float, int]] = field(default_factory=list)
 
-    def hear(self, event):
+    def on_event(self, event):
         if isinstance(event, Sweep):
             self.trace.append((event.elbo, self.steps))
 
@@ -62,10 +62,10 @@ def counted(monkeypatch):
         settings = pipeline_named(family).settings(**CASES[family][2], **options)
         with monkeypatch.context() as patch:
             patch.setattr(model, method, one)
-            outcome = launch(
-                family, str(source), str(target), settings, ComputeSettings(),
-                since=since, listener=told,
-            )  # fmt: skip
+            with listening(told):
+                outcome = launch(
+                    family, str(source), str(target), settings, ComputeSettings(), since
+                )
         return outcome, told
 
     return run

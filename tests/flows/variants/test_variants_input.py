@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from flows import stages
 from flows.data import storage
 from flows.faults import InputError
 from flows.run import count as count_pipeline
-from flows.run import pipeline as run_module
 from flows.variants.regions import AnyContig, Region, fasta_contigs, regions
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.settings import VariantSettings
@@ -53,7 +53,7 @@ def test_a_bed_that_was_edited_is_read_again(capsys, monkeypatch, reads, tmp_pat
         raise storage.StorageError("the store went away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "_score", fails)
+        patch.setattr(stages, "_score", fails)
         assert run(capsys, "variants", source, tmp_path / "stopped", *how)[0] == 1
     (run_id,) = (path.name for path in (tmp_path / "stopped" / "runs").iterdir())
     edit_bed(bed, "chr1\t25\t31\n")
@@ -67,13 +67,13 @@ def test_a_bed_or_fasta_that_changes_during_the_run_is_refused(
 ):
     source = reads if kind == "reads" else write_counts(tmp_path / "counts.parquet")
     edit_bed(tmp_path / "x.bed", "chr1\t5\t11\n")
-    begun = run_module.computing
+    begun = stages.computing
 
     def change(*given):
         edit_bed(tmp_path / named, (tmp_path / named).read_text())
         return begun(*given)
 
-    monkeypatch.setattr(run_module, "computing", change)
+    monkeypatch.setattr(stages, "computing", change)
     asked = options(fasta=tmp_path / "ref.fa", bed=tmp_path / "x.bed")
     code, _, err = run(capsys, "variants", source, tmp_path / "out", *QUICK, *asked)
     assert code == 1

@@ -8,7 +8,7 @@ from flows.catalogue import pipeline_named
 from flows.data.partition import Part, Slice
 from flows.data.runs import RunPaths, open_run
 from flows.events import Events
-from flows.run import workers
+from flows.runs import threads
 from flows.runs.context import Run
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
@@ -27,15 +27,17 @@ from tests.faults import pipelines
     ],
 )
 def test_threads_where_kernels_release_the_lock(name, given, compute, rows, expected, monkeypatch):
-    monkeypatch.setattr(workers, "at_most", lambda parts: parts)
+    monkeypatch.setattr(threads, "at_most", lambda parts: parts)
     family = pipeline_named(name)
-    run = Run(family, "a", RunPaths("target", "run"), family.settings(**given), Events())
-    parts = [Part(i, (Slice("a", 0, n, "f"),)) for i, n in enumerate((500, rows - 500))]
-    assert workers.choose_threads(run, ComputeSettings(**compute), parts) == expected
+    settings, options = family.settings(**given), ComputeSettings(**compute)
+    run = Run(family, "a", RunPaths("target", "run"), settings, Events(), options)
+    sizes = (500, rows - 500)
+    run.parts = [Part(i, (Slice("a", 0, n, "f"),)) for i, n in enumerate(sizes)]
+    assert threads.choose_threads(run) == expected
 
 
 def test_no_more_threads_than_partitions():
-    assert workers.at_most(1) == 1
+    assert threads.at_most(1) == 1
 
 
 @pytest.mark.parametrize("name", ["variants", "bags"])
@@ -44,8 +46,8 @@ def test_kernels_take_threads_and_leave_the_same_bits(name, tmp_path, monkeypatc
     one = pipelines.run(name, source, str(tmp_path / "one"), ComputeSettings())
     _, record = open_run(one["target"])
     assert (record.workers, record.threads) == (0, 1)
-    monkeypatch.setattr(workers, "MANY", 0)
-    monkeypatch.setattr(workers, "at_most", lambda parts: 3)
+    monkeypatch.setattr(threads, "MANY", 0)
+    monkeypatch.setattr(threads, "at_most", lambda parts: 3)
     some = pipelines.run(name, source, str(tmp_path / "some"), ComputeSettings())
     _, record = open_run(some["target"])
     assert (record.workers, record.threads) == (0, 3)
