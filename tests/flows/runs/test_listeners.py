@@ -9,8 +9,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from flows.faults import InputError
 from flows import events
+from flows.faults import InputError
 from flows.runs import listeners
 from tests.faults import pipelines
 

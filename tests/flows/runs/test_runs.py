@@ -10,7 +10,7 @@ import pytest
 from flows.cli import main
 from flows.data import json_files, storage
 from flows.data.runs import RUN, open_run
-from flows.runs.resume import Asked
+from flows.runs.resume import Request
 from tests.flows.bags.bag_files import run
 
 
@@ -146,8 +146,8 @@ def test_pruning_keeps_the_latest_and_what_is_not_finished(target, capsys):
     )  # as after a run was published again
     unfinished = place / "runs" / "20200101T000000-aaaaaa" / "work"
     unfinished.mkdir(parents=True)
-    asked = Asked(pipeline="keywords", settings={}, since=ids[1], inputs={})
-    json_files.write(str(unfinished / "asked.json"), asked)
+    asked = Request(pipeline="keywords", settings={}, since=ids[1], inputs={})
+    json_files.write(str(unfinished / "request.json"), asked)
     storage.own(str(unfinished.parent), RUN)
     storage.own(str(place / "runs" / "20200101T000000-bbbbbb"), RUN)  # a removal that was stopped
     (place / "runs" / "not a run").mkdir()
@@ -206,7 +206,7 @@ def test_a_folder_that_no_run_made_is_not_resumed(tmp_path, capsys, link):
 
 def test_pruning_is_taken_up_where_it_was_stopped(target, capsys, monkeypatch):
     from flows.data import storage
-    from flows.run import runs
+    from flows.runs import listing as runs
 
     place, ids = target
     for run_id in ids[1:]:

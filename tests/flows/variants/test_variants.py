@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.run import count as count_pipeline
+from flows.runs import count as count_pipeline
 from flows.variants import fitted_on
 from flows.variants.counts import Loci
 from flows.variants.family import FAMILY

@@ -11,7 +11,7 @@ import pytest
 from flows import stages
 from flows.data import storage
 from flows.faults import InputError
-from flows.run import count as count_pipeline
+from flows.runs import count as count_pipeline
 from flows.variants.regions import AnyContig, Region, fasta_contigs, regions
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.settings import VariantSettings
