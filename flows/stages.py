@@ -90,6 +90,7 @@ def check(run: Run) -> None:
         resume.find(run)
         if run.complete:
             return
+    run.begun = True
     storage.check_writable(run.paths.target, *run.paths.below, "work")
     storage.own(run.paths.root, RUN)
     run.earlier = incremental.find(run)
@@ -124,11 +125,11 @@ def prepare(run: Run) -> None:
 def fit(run: Run) -> None:
     """Fit the model, from its last checkpoint if there is one; a fitted run's posterior is read."""
     again, run.tried = run.resumes or run.tried, True
+    job = _job(run)
+    run.work_by(run.compute.executor(job))
     if run.model is None:
         run.q = Nothing()
         return
-    job = _job(run)
-    run.work_by(run.compute.executor(job))
     if run.fitted is not None:
         run.q = read_state(storage.join(run.fitted.root, "posterior", "q.npz"), State)
         return

@@ -70,7 +70,8 @@ class Recorder:
                 self._heed_cancel()
             case Accepted(inputs):
                 rows = sum(file.rows for file in inputs)
-                self._log(f"read {rows:,} rows in {len(inputs):,} files")
+                files = "1 file" if len(inputs) == 1 else f"{len(inputs):,} files"
+                self._log(f"read {rows:,} rows in {files}")
             case PartDone(stage, done, total):
                 # Below 1, which stands for a run that is published.
                 self._progress(min(done / total, 0.99), f"{stage}: {done} of {total}")

@@ -94,7 +94,7 @@ def _followed(run: Run) -> Iterator[None]:
         with memory_errors(run), _ended(run), run.open:
             yield
     except BaseException as error:
-        if not _is_kept(run, error):
+        if run.begun and not _is_kept(run, error):
             resuming.forget(run.paths, run.events, made)
         run.events.tell(Failed(error))
         raise

@@ -71,6 +71,7 @@ class Run:
         self.options = options or ComputeSettings.model_validate({})
         self.started, self.clock = datetime.now(UTC), time.perf_counter()
         self.resumes = self.complete = False
+        self.begun = False  # whether it has a folder
         self.resumable = False  # whether another attempt can go on with it
         self.hopeless = False  # whether none can, as its input was found to be wrong
         self.held: Claim | None = None

@@ -76,7 +76,7 @@ def asked(env, path, content=None):
         data=None if content is None else json.dumps(content).encode(),
         headers={
             "Content-Type": "application/json",
-            "Authorization": "Basic " + b64encode(PASSWORD.encode()).decode(),
+            "Authorization": "Basic " + b64encode(env["PREFECT_API_AUTH_STRING"].encode()).decode(),
         },
     )
     for left in reversed(range(10)):

@@ -56,13 +56,16 @@ def go(source, target, resume=None, since=None, name="keywords", **changes):
 def stopped(monkeypatch):
     """Begin a run that fails at a stage; return its name."""
 
-    def begin(source, target, stage="run_fit", **changes):
+    def begin(source, target, stage=None, **changes):
         def fails(*args, **kwargs):
             raise StorageError("the store went away")
 
         before = set(os.listdir(target / "runs")) if target.exists() else set()
         with monkeypatch.context() as patch:
-            patch.setattr(stages, stage, fails)
+            if stage is None:
+                patch.setattr(stages, "run_fit", fails)
+            else:
+                patch.setattr(stage, "function", update_wrapper(fails, stage.function))
             with pytest.raises(RunError, match=r"the store went away.*--resume"):
                 go(source, target, **changes)
         (run_id,) = set(os.listdir(target / "runs")) - before
@@ -104,7 +107,7 @@ def test_a_resumed_run_with_a_changed_file_is_refused(source, stopped, tmp_path,
 
 def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path):
     options = {"model": "textrank", "partitions": 6}
-    run_id = stopped(source, tmp_path / "out", "publish", **options)
+    run_id = stopped(source, tmp_path / "out", stages.publish, **options)
     with pytest.raises(InputError) as caught:
         go(source, tmp_path / "out", run_id, model="ss", partitions=2)
     said = str(caught.value)
@@ -141,14 +144,14 @@ def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
 def test_a_resumed_run_may_have_more_sweeps(source, stopped, tmp_path):
     """Also where it has a checkpoint, which compares the settings as well."""
     words = {"unit": "word"}  # phrases pass stages in silence, whatever max_iter says
-    run_id = stopped(source, tmp_path / "out", "_score", checkpoint_every=1, **words)
+    run_id = stopped(source, tmp_path / "out", stages.score, checkpoint_every=1, **words)
     assert list((tmp_path / "out" / "runs" / run_id / "work" / "checkpoints").iterdir())
     outcome = go(source, tmp_path / "out", run_id, checkpoint_every=2, max_iter=5, **words)
     assert outcome["iterations"] == 5
 
 
 def test_nothing_of_an_earlier_attempt_stays_among_the_results(source, stopped, tmp_path):
-    run_id = stopped(source, tmp_path / "out", "publish", model="textrank", partitions=2)
+    run_id = stopped(source, tmp_path / "out", stages.publish, model="textrank", partitions=2)
     root = tmp_path / "out" / "runs" / run_id
     stale = root / "keywords" / "part-00005.parquet"
     stale.parent.mkdir(exist_ok=True)

@@ -52,6 +52,9 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     assert "deployments" in refused("runs: []", tmp_path, capsys)
     told = refused(right.replace("every: 5", "cron: often"), tmp_path, capsys)
     assert "a cron expression such as 30 2 * * *, found 'often'" in told
+    cron = right.replace("every: 5", 'cron: "30 2 * * *"\n    timezone: Europe/Berln')
+    told = refused(cron, tmp_path, capsys)
+    assert "a name of a time zone, such as Europe/Berlin, found 'Europe/Berln'" in told
     twice = right + right.split("deployments:")[1]
     assert "found keywords/often twice" in refused(twice, tmp_path, capsys)
     url = "https://store/a?X-Amz-Signature=canary"
@@ -108,3 +111,7 @@ def test_the_example_is_a_plan():
     root = Path(__file__).resolve().parents[3]
     plan = read_plan(str(root / "deploy" / "nightly.yaml"))
     assert [one.pipeline for one in plan.deployments] == ["keywords", "variants"]
+    assert [one.when for one in plan.deployments] == [
+        "at 30 2 * * * (Europe/Berlin)",
+        "at 0 3 * * * (UTC)",
+    ]
