@@ -358,7 +358,7 @@ def test_ctrl_c_in_a_callback_is_heeded_without_a_traceback(simulated, capsys, m
             time.sleep(0.001)
         return kept
 
-    monkeypatch.setattr("flows.preview.look_at_files", checks)
+    monkeypatch.setattr("flows.runs.checking.look_at_files", checks)
     code, out, err = run(capsys, "check", "keywords", simulated)
     assert code == 1
     assert "interrupted before anything was computed" in err

@@ -128,7 +128,7 @@ def test_errors_and_progress_are_escaped(tmp_path, capsys):
     for make in (Lines, Bar):
         shown = io.StringIO()
         listener = make(Console(file=shown, width=2000))
-        listener.hear(Line(HOSTILE))
+        listener.on_event(Line(HOSTILE))
         if isinstance(listener, Bar):
             listener.close()
         assert escaped(HOSTILE) in shown.getvalue()
