@@ -31,7 +31,7 @@ from flows.runs.context import Run
 from flows.runs.progress import sweeps
 from flows.runs.publish import outcome_of_complete
 from flows.runs.publish import publish as publish_run
-from flows.runs.threads import choose_threads
+from flows.runs.threads import advice, choose_threads
 from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
 
@@ -156,6 +156,8 @@ def publish(run: Run) -> dict[str, Any]:
 def _start(run: Run) -> None:
     """Bring up what computes, and be the run's one driver until its end."""
     run.threads = choose_threads(run)
+    if slower := advice(run):
+        run.events.say(slower)
     run.events.tell(Computing(run.options.workers or 0))
     run.compute = run.open.enter_context(computing(run.options, run.threads))
     run.held = run.open.enter_context(claim(run.paths.work, run.paths.run_id))

@@ -8,6 +8,9 @@ from flows.family import Threaded
 from flows.runs.context import Run
 from flows.runs.incremental import new_parts
 
+START = 4.0
+"""CPU seconds that a worker takes until it has imported what it needs, on a machine of 2026."""
+
 MANY = 5000
 """Rows from which on a run takes threads: chosen so that small runs keep one, not measured."""
 
@@ -23,6 +26,17 @@ def choose_threads(run: Run) -> int:
         return 1
     parts = new_parts(run)
     return at_most(len(parts)) if sum(part.rows for part in parts) >= MANY else 1
+
+
+def advice(run: Run) -> str | None:
+    """Say of little work on workers that one process would be faster; None of more."""
+    rows, workers = sum(part.rows for part in run.parts), run.options.workers
+    if workers is None or rows >= MANY:
+        return None
+    return (
+        f"{rows:,} rows: one process (without --workers) is faster; starting {workers} workers "
+        f"takes some {START * workers:.0f} CPU seconds"
+    )
 
 
 def at_most(parts: int) -> int:

@@ -350,7 +350,7 @@ def test_ctrl_c_in_a_callback_is_heeded_without_a_traceback(simulated, capsys, m
     def interrupts(_):
         raise KeyboardInterrupt
 
-    def checks(*given):
+    def checks(*given, **more):
         thing = Thing()
         kept = weakref.ref(thing, interrupts)
         del thing

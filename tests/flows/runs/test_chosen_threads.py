@@ -52,3 +52,17 @@ def test_kernels_take_threads_and_leave_the_same_bits(name, tmp_path, monkeypatc
     _, record = open_run(some["target"])
     assert (record.workers, record.threads) == (0, 3)
     assert pipelines.published(some) == pipelines.published(one)
+
+
+@pytest.mark.parametrize(("rows", "said"), [(250, True), (5000, False)])
+def test_workers_on_little_work_are_advised_against(rows, said):
+    family = pipeline_named("experts")
+    options = ComputeSettings(workers=2)
+    run = Run(family, "a", RunPaths("target", "run"), family.settings(), Events(), options)
+    run.parts = [Part(0, (Slice("a", 0, rows, "f"),))]
+    found = threads.advice(run)
+    assert (found is not None) == said
+    if said:
+        assert found.startswith("250 rows: one process (without --workers) is faster; ")
+    run.options = ComputeSettings()
+    assert threads.advice(run) is None

@@ -17,11 +17,13 @@ from flows.catalogue import pipeline_named
 from flows.data import lock, storage
 from flows.data.lock import RunBusy
 from flows.data.storage import StorageError
+from flows.events import Line, listening
 from flows.experts import design
 from flows.faults import Fault, InputError, Interrupted, RunError
 from flows.keywords.family import Keywords
 from flows.run import run as launch
 from flows.run import score as launch_score
+from flows.runs.listing import runs_of
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 from vbmodels.core.state import to_bytes
@@ -325,3 +327,55 @@ def test_a_run_that_is_refused_leaves_nothing(source, stopped, tmp_path, monkeyp
     with pytest.raises(InputError):
         go(source, tmp_path / "out", run_id)
     assert (tmp_path / "out" / "runs" / run_id / "work").exists()
+
+
+class Said:
+    """Keeps the lines."""
+
+    def __init__(self):
+        self.lines = []
+
+    def on_event(self, event):
+        if isinstance(event, Line):
+            self.lines.append(event.text)
+
+
+def test_auto_goes_on_with_an_unfinished_run_of_the_same_request(source, stopped, tmp_path):
+    """The newest of them; of another request or without one it begins a run, and says so."""
+    target, said = tmp_path / "out", Said()
+    other = stopped(source, target, min_count=2)
+    run_id = stopped(source, target)
+    with listening(said):
+        assert go(source, target, "auto")["run_id"] == run_id
+        assert f"going on with run {run_id}, which was stopped" in said.lines
+        fresh = go(source, target, "auto")["run_id"]
+        assert fresh not in (run_id, other)
+        assert "no unfinished run of this request: it starts from the beginning" in said.lines
+        assert go(source, target, "auto", min_count=2)["run_id"] == other
+    changed = stopped(source, target)
+    pq.write_table(pq.read_table(source / "a.parquet").slice(1), source / "a.parquet")
+    assert go(source, target, "auto")["run_id"] != changed
+
+
+def test_auto_goes_on_since_the_run_that_was_the_latest(source, stopped, tmp_path):
+    target = tmp_path / "out"
+    first = go(source, target)["run_id"]
+    run_id = stopped(source, target, since="latest")
+    outcome = go(source, target, "auto", since="latest")
+    assert outcome["run_id"] == run_id
+    record = json.loads((target / "runs" / run_id / "run.json").read_text())
+    assert record["since"] == first
+    assert go(source, target, "auto")["run_id"] != run_id
+
+
+def test_latest_is_what_runs_lists_as_unfinished(source, stopped, tmp_path):
+    target = tmp_path / "out"
+    with pytest.raises(InputError, match="resume latest: expected a run that was stopped, below"):
+        go(source, target, "latest")
+    assert not target.exists()
+    stopped(source, target)
+    time.sleep(1.1)  # ids tell seconds
+    run_id = stopped(source, target)
+    unfinished = [run.run_id for run in runs_of(str(target)) if run.state == "unfinished"]
+    assert unfinished[0] == run_id
+    assert go(source, target, "latest")["run_id"] == run_id
