@@ -8,8 +8,8 @@ from typing import Any
 
 from flows.data import storage
 from flows.data.partition import Part
-from flows.engine.compute import computing, each_of
 from flows.faults import Fault, InputError
+from flows.fit.compute import computing, each_of
 from flows.run.checking import check_files
 from flows.run.events import Events, Listener, PartDone, Stage
 from flows.settings import ComputeSettings

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flows.data.runs import InputRecord, RunRecord
-from flows.engine.checkpoint import Trace
+from flows.fit.checkpoint import Trace
 
 R = TypeVar("R")
 _log = logging.getLogger("vbflows.pipeline")

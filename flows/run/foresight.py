@@ -14,9 +14,9 @@ import numpy as np
 from flows.data import storage
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
-from flows.engine.block import one_thread
-from flows.engine.compute import each_of
 from flows.family import Family, Foresees, Prepared, model_for
+from flows.fit.compute import each_of
+from flows.fit.job import one_thread
 from flows.run import since as incremental
 from flows.run.checking import (
     accept,

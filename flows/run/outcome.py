@@ -22,9 +22,9 @@ from flows.data.runs import (
     write_posterior,
     write_trace,
 )
-from flows.engine.compute import each_of
-from flows.engine.fit import FitResult
 from flows.family import Concluding, Ingested, Prepared
+from flows.fit.compute import each_of
+from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
 from flows.run.checking import header_warnings

@@ -20,12 +20,12 @@ from flows.data.lock import claim
 from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.states import read_state
 from flows.data.storage import StorageError
-from flows.engine.block import Job, one_thread
-from flows.engine.compute import computing, each_of
-from flows.engine.executor import Executor
-from flows.engine.fit import FitResult, Progress, run_fit
 from flows.family import Family, Prepared, ReadsSettings, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
+from flows.fit.compute import computing, each_of
+from flows.fit.driver import FitResult, Progress, run_fit
+from flows.fit.executor import Executor
+from flows.fit.job import Job, one_thread
 from flows.run import since as incremental
 from flows.run.checking import accept, every_fault_told, look_at_files
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep

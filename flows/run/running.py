@@ -16,9 +16,9 @@ from flows.data.lock import Claim, RunBusy
 from flows.data.partition import Part
 from flows.data.runs import InputRecord, RunPaths
 from flows.data.storage import InputFile
-from flows.engine.compute import Compute, Here
 from flows.family import Checked, Family, Ingested
 from flows.faults import InputError
+from flows.fit.compute import Compute, Here
 from flows.run import tasks
 from flows.run.events import Events, PartDone, Stage
 from flows.run.memo import Memo, key_of, that_matter

@@ -20,9 +20,9 @@ from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.storage import DamagedError, InputFile, StorageError
-from flows.engine.block import digest_of
 from flows.family import Checked, CutsTogether, Family, Ingested
 from flows.faults import Fault, InputError, shown
+from flows.fit.job import digest_of
 from flows.report.page import Section
 from flows.run import tasks
 from flows.run.memo import FREE, code, differing, that_matter

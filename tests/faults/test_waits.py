@@ -9,18 +9,18 @@ from pathlib import Path
 
 import dask
 import pytest
-from distributed.comm import CommClosedError
 
 from flows.catalogue import pipeline_named
 from flows.data.partition import Part, Slice
 from flows.data.runs import RunPaths
 from flows.data.storage import StorageError, fingerprint_of
-from flows.engine import calls
-from flows.engine.dask import ClusterError, connect, connecting, seam
-from flows.engine.fit import run_fit
-from flows.engine.seam import Lost, Raised, Result
 from flows.family import Ingested
 from flows.faults import Fault, InputError
+from flows.fit import cluster, rolling
+from flows.fit import connect as connecting
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.job import ClusterError
 from flows.keywords.settings import KeywordSettings
 from flows.run.events import Events
 from flows.run.running import Run
@@ -40,7 +40,8 @@ def deployment(tmp_path):
 @pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["call", "each", "fit"])
 def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path, urls, monkeypatch):
-    monkeypatch.setattr(calls, "NO_WORKERS", 2.0)
+    for module in (cluster, rolling):
+        monkeypatch.setattr(module, "NO_WORKERS", 2.0)
     with connect(scheduler=deployment.address) as found:
         deployment.workers[0].end()
         task = job(urls, tmp_path, "run")
@@ -58,7 +59,7 @@ def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path,
 @pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["call", "fit"])
 def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path, urls, monkeypatch):
-    monkeypatch.setattr(seam, "SILENCE", 2.0)
+    monkeypatch.setattr(cluster.Cluster.sync, "__defaults__", (2.0,))
     with connect(scheduler=deployment.address) as found:
         deployment.scheduler.send(signal.SIGSTOP)
         task = job(urls, tmp_path, "run")
@@ -155,26 +156,3 @@ def test_where_the_input_is_wrong_nobody_writes_into_a_run_that_is_removed(insid
     wrong = InputError([Fault("a.csv", "a name", "null", row=3)])
     fail(inside, local, tmp_path, wrong, 3.0)
     assert (tmp_path / "outwaited").exists()
-
-
-class Broken:
-    """A task of Dask's whose result is there, or its error, on a connection that breaks."""
-
-    def __init__(self, status: str, *ends: Exception | int) -> None:
-        self.status, self.ends = status, list(ends)
-
-    def result(self, timeout: float) -> int:
-        end = self.ends.pop(0)
-        if isinstance(end, Exception):
-            raise end
-        return end
-
-
-@pytest.mark.parametrize("breaks", [CommClosedError("closed"), OSError("reset"), TimeoutError()])
-def test_a_connection_that_breaks_is_not_the_tasks_error(breaks):
-    """The scheduler's death while a result was fetched was "this should not have happened"."""
-    assert seam._Sent(Broken("finished", breaks, 7)).outcome() == Result(7)
-    assert seam._Sent(Broken("finished", *[breaks] * len(seam.FETCH))).outcome() == Lost()
-    assert seam._Sent(Broken("error", breaks)).outcome() == Raised(breaks)
-    other = ValueError("the task's own")
-    assert seam._Sent(Broken("error", other)).outcome() == Raised(other)

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from flows.engine.compute import Here
 from flows.faults import RunError
+from flows.fit.compute import Here
 from flows.run import pipeline
 from tests.faults import pipelines
 

@@ -31,8 +31,8 @@ from prefect.settings import PREFECT_API_AUTH_STRING
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import RunRecord
-from flows.engine.checkpoint import Trace
 from flows.faults import Fault, InputError
+from flows.fit.checkpoint import Trace
 from flows.keywords.settings import KeywordSettings
 from flows.run import tasks
 from flows.run.events import Begun, Events, Line, Listener, PartDone, Published, Sweep
