@@ -25,9 +25,9 @@ import psutil
 from distributed import Client, get_client
 
 from flows.data import storage
-from flows.engine.block import Job
-from flows.engine.dask import Cluster, connect
-from flows.engine.executor import InProcess
+from flows.fit.job import Job
+from flows.fit.dask import Cluster, connect
+from flows.fit.executor import InProcess
 from tests.faults.processes import Deployment
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import FloatArray, State, Stats, from_bytes, to_bytes

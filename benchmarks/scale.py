@@ -30,8 +30,8 @@ from distributed import Client
 
 from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
-from flows.engine.calls import Cluster
-from flows.engine.dask.seam import OverDask
+from flows.fit.calls import Cluster
+from flows.fit.dask.seam import OverDask
 from flows.events import Event, Stage, Sweep, listening
 from flows.run import run as launch
 from flows.settings import ComputeSettings

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from flows.data.runs import InputRecord, RunRecord
-from flows.engine.checkpoint import Trace
+from flows.fit.checkpoint import Trace
 
 _log = logging.getLogger("vbflows.pipeline")
 

@@ -16,9 +16,9 @@ from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
-from flows.engine.block import one_thread
 from flows.events import Events, Stage
 from flows.family import Foresees, Prepared, ReadsSettings
+from flows.fit.job import one_thread
 from flows.runs import checking, incremental
 from flows.runs.context import Run
 from flows.runs.publish import total_dropped

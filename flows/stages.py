@@ -19,12 +19,12 @@ from flows.data import storage
 from flows.data.lock import claim
 from flows.data.runs import RUN
 from flows.data.states import read_state
-from flows.engine.block import Job
-from flows.engine.compute import computing
-from flows.engine.fit import run_fit
 from flows.events import Accepted, Begun, Computing
 from flows.events import Stage as StageBegins
 from flows.family import ReadsSettings, model_for
+from flows.fit.compute import computing
+from flows.fit.driver import run_fit
+from flows.fit.job import Job
 from flows.prefect import in_flow_run
 from flows.runs import checking, incremental, resume
 from flows.runs.context import Run

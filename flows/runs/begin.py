@@ -15,10 +15,10 @@ from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.storage import StorageError
-from flows.engine.block import one_thread
 from flows.events import Events, Failed, Requested
 from flows.family import Family
 from flows.faults import ComputeError, Fault, InputError, Interrupted, RunError
+from flows.fit.job import one_thread
 from flows.prefect import page
 from flows.prefect.credentials import reached
 from flows.runs import resume as resuming

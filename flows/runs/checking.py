@@ -16,9 +16,9 @@ from functools import partial
 from flows.data import storage
 from flows.data.partition import unreadable
 from flows.data.storage import InputFile, Sources, StorageError
-from flows.engine.threads import in_threads
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family
 from flows.faults import Fault, InputError
+from flows.fit.executor import in_threads
 from flows.runs.context import Run
 from flows.settings import RunSettings
 

@@ -13,11 +13,11 @@ from flows.data.lock import Claim, RunBusy
 from flows.data.partition import Part
 from flows.data.runs import InputRecord, RunPaths
 from flows.data.storage import InputFile
-from flows.engine.compute import Compute, Here
-from flows.engine.executor import Executor
-from flows.engine.fit import FitResult
 from flows.events import Events, PartDone
 from flows.family import Checked, Family, Ingested, Prepared
+from flows.fit.compute import Compute, Here
+from flows.fit.driver import FitResult
+from flows.fit.executor import Executor
 from flows.runs.earlier import Since
 from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.state import State

@@ -9,9 +9,9 @@ from typing import Any
 from flows.data import storage
 from flows.data.partition import Part
 from flows.data.runs import RunPaths, new_run_id
-from flows.engine.compute import computing
 from flows.events import Events, Stage
 from flows.faults import Fault, InputError
+from flows.fit.compute import computing
 from flows.runs.checking import look_at_files
 from flows.runs.context import Run
 from flows.settings import ComputeSettings

@@ -19,9 +19,9 @@ from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.storage import DamagedError, StorageError
-from flows.engine.block import digest_of
 from flows.family import CutsTogether, Family, Ingested
 from flows.faults import Fault, InputError, shown
+from flows.fit.job import digest_of
 from flows.report.page import Section
 from flows.runs.context import Run
 from flows.runs.earlier import KeptPart, Manifest, Since

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from flows.engine.fit import Progress
 from flows.events import Sweep
+from flows.fit.driver import Progress
 from flows.runs.context import Run
 from vbmodels.core.convergence import remaining_rise
 

@@ -24,9 +24,9 @@ from flows.data.runs import (
     write_posterior,
     write_trace,
 )
-from flows.engine.fit import FitResult
 from flows.events import Published
 from flows.family import Concluding, Ingested, Prepared
+from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
 from flows.runs.checking import header_warnings

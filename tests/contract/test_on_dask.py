@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flows.data import storage
-from flows.engine.block import Job
-from flows.engine.dask import connect
-from flows.engine.fit import run_fit
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.job import Job
 from tests.contract.cases import cases
 from vbmodels.core.fit import loop_of
 from vbmodels.core.state import same_bits, to_bytes

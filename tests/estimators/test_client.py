@@ -9,8 +9,8 @@ import dask
 import numpy as np
 import pytest
 
-from flows.engine.dask import connect
-from flows.engine.estimation import DaskExecutor
+from flows.fit.connect import connect
+from flows.fit.estimator import DaskExecutor
 from tests.estimators import data
 from vbmodels.core.state import same_bits
 from vbmodels.estimators import LatentFeatures, MixtureOfExperts
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def client():
     with connect(workers=2) as cluster:
-        yield cluster.seam.client
+        yield cluster.client
 
 
 @pytest.fixture

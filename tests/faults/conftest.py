@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flows.engine.dask import connect
-from flows.engine.executor import InProcess
-from flows.engine.fit import run_fit
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.executor import InProcess
 from tests.faults import stores
 from tests.faults.driver import bits
 from tests.faults.models import Paced, job, probabilities, store_corpus

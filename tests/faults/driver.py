@@ -12,9 +12,10 @@ from pathlib import Path
 
 from flows.data.lock import claim
 from flows.data.storage import write_bytes
-from flows.engine.dask import ClusterError, connect
-from flows.engine.executor import InProcess
-from flows.engine.fit import run_fit
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.executor import InProcess
+from flows.fit.job import ClusterError
 from tests.faults.models import Paced, job, probabilities
 from vbmodels.core.state import to_bytes
 

@@ -15,7 +15,7 @@ from tests.faults.processes import Process, environment
 
 LOADED = [
     "flows.cli",
-    "flows.engine.dask",
+    "flows.fit.connect",
     "flows.run",
     "flows.report.plots",
     "tests.faults.pipelines",

@@ -15,7 +15,7 @@ import pytest
 from distributed.core import connect as dial
 from distributed.security import Security
 
-from flows.engine.dask import connect
+from flows.fit.connect import connect
 from tests.faults.processes import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -32,7 +32,7 @@ def cluster():
 @pytest.fixture(scope="module")
 def addresses(cluster):
     """Those of the scheduler, the workers and their nannies."""
-    client = cluster.seam.client
+    client = cluster.client
     client.wait_for_workers(2, timeout=60)
     workers = client.scheduler_info(n_workers=-1)["workers"]
     nannies = [info["nanny"] for info in workers.values()]
@@ -51,7 +51,7 @@ async def asked(address, security):
 
 @pytest.mark.thorough
 def test_who_has_the_run_s_certificate_is_answered(cluster, addresses):
-    own = cluster.seam.client.security
+    own = cluster.client.security
     assert len(addresses) == 5
     for address in addresses:
         assert address.startswith("tls://127.0.0.1:")
@@ -85,7 +85,7 @@ def listening():
 
 
 def test_nothing_is_served_by_http(cluster):
-    workers = {int(pid) for pid in cluster.seam.client.run(os.getpid).values()}
+    workers = {int(pid) for pid in cluster.client.run(os.getpid).values()}
     found = {one for one in listening() if one[0] in {os.getpid(), *workers}}
     assert len(found) >= 5
     for _, ip, port in found:
@@ -114,7 +114,7 @@ def test_files_of_workers_lie_where_no_one_else_can_reach(trap, tmp_path, monkey
     elif trap == "link":
         usual.symlink_to(open_to_all)
     with connect(workers=1) as cluster:
-        (folder,) = cluster.seam.client.run(local_directory).values()
+        (folder,) = cluster.client.run(local_directory).values()
     parts = Path(folder).relative_to(tmp_path).parts
     private = tmp_path / parts[0]
     assert private.lstat().st_mode & 0o777 == 0o700
@@ -143,7 +143,7 @@ sys.addaudithook(note)
 
 RUN = """
 import os, psutil
-from flows.engine.dask import connect
+from flows.fit.connect import connect
 
 if __name__ == "__main__":
     os.umask(0)
@@ -151,7 +151,7 @@ if __name__ == "__main__":
         for process in psutil.Process().children(recursive=True):
             told = " ".join([*process.cmdline(), *process.environ().values()])
             assert "PRIVATE KEY" not in told and "CERTIFICATE" not in told
-        print(len(set(cluster.seam.client.run(os.getpid).values())))
+        print(len(set(cluster.client.run(os.getpid).values())))
 """
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from flows.data import storage
-from flows.engine.block import Job
-from flows.engine.dask import connect
-from flows.engine.executor import InProcess
-from flows.engine.fit import run_fit
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.executor import InProcess
+from flows.fit.job import Job
 from tests.faults.processes import Deployment, resident
-from tests.flows.engine.jobs import toy_job
+from tests.fit.jobs import toy_job
 from vbmodels.core.state import FloatArray, State, Stats, same_bits, to_bytes
 
 

@@ -13,14 +13,14 @@ from deploy.certs import make_certificates
 from flows.cli import main
 from flows.data import storage
 from flows.data.storage import StorageError
-from flows.engine.dask import connect
-from flows.engine.executor import InProcess
-from flows.engine.fit import run_fit
 from flows.faults import RunError
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.executor import InProcess
 from flows.settings import S3Access
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
-from tests.flows.engine.jobs import toy_job
+from tests.fit.jobs import toy_job
 from vbmodels.core.state import same_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")

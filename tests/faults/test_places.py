@@ -23,12 +23,13 @@ from deploy.certs import SIDES, make_certificates
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
 from flows.data.runs import RunPaths, RunRecord, complete, name_latest, open_run
-from flows.engine.dask import ClusterError, connect
-from flows.engine.executor import InProcess
-from flows.engine.fit import run_fit
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.executor import InProcess
+from flows.fit.job import ClusterError
 from tests.faults.processes import Deployment, Process
 from tests.faults.proxy import Proxy
-from tests.flows.engine.jobs import toy_job
+from tests.fit.jobs import toy_job
 from vbmodels.core.state import same_bits
 
 CREDENTIALS = {
@@ -237,7 +238,7 @@ def test_a_cluster_behind_tls(certificates, tmp_path, monkeypatch):
         with dask.config.set(foreign), pytest.raises(ClusterError):
             connect(scheduler=made.address).__enter__()
         # Handshakes can be slow on a busy machine; what is asked here is not how fast they are.
-        monkeypatch.setattr("flows.engine.dask.connecting.CONNECT", 40.0)
+        monkeypatch.setattr("flows.fit.connect.CONNECT", 40.0)
         with dask.config.set(tls), connect(scheduler=made.address) as cluster:
             assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)
     finally:

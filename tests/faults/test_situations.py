@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.dask import ClusterError, connect
-from flows.engine.fit import run_fit
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.job import ClusterError
 from tests.contract.toy import Groups
 from tests.faults.models import Greedy, job, store_corpus
 from tests.faults.processes import ROOT, Deployment
@@ -120,7 +121,7 @@ def test_a_worker_that_joins_later_with_another_source_is_found_out(tmp_path, ur
     made = Deployment(tmp_path / "cluster").start(1)
     for package in ("flows", "vbmodels"):
         shutil.copytree(ROOT / package, tmp_path / "code" / package)
-    changed = tmp_path / "code" / "flows" / "engine" / "block.py"
+    changed = tmp_path / "code" / "flows" / "fit" / "tree.py"
     changed.write_text(changed.read_text() + "\n# another line\n")
     task = job(urls, tmp_path, "run", max_iter=1000, tol=1e-300)
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import dask
 import pytest
-from distributed.comm import CommClosedError
 
 from flows.catalogue import pipeline_named
 from flows.data.partition import Part, Slice
 from flows.data.runs import RunPaths
 from flows.data.storage import StorageError, fingerprint_of
-from flows.engine import calls
-from flows.engine.dask import ClusterError, connect, connecting, seam
-from flows.engine.fit import run_fit
-from flows.engine.seam import Lost, Raised, Result
 from flows.events import Events
 from flows.family import Ingested
 from flows.faults import Fault, InputError
+from flows.fit import cluster, rolling
+from flows.fit import connect as connecting
+from flows.fit.connect import connect
+from flows.fit.driver import run_fit
+from flows.fit.job import ClusterError
 from flows.keywords.settings import KeywordSettings
 from flows.runs.context import Run
 from tests.faults.models import job
@@ -40,7 +40,8 @@ def deployment(tmp_path):
 @pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["call", "each", "fit"])
 def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path, urls, monkeypatch):
-    monkeypatch.setattr(calls, "NO_WORKERS", 2.0)
+    for module in (cluster, rolling):
+        monkeypatch.setattr(module, "NO_WORKERS", 2.0)
     with connect(scheduler=deployment.address) as found:
         deployment.workers[0].end()
         task = job(urls, tmp_path, "run")
@@ -58,7 +59,7 @@ def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path,
 @pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["call", "fit"])
 def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path, urls, monkeypatch):
-    monkeypatch.setattr(seam, "SILENCE", 2.0)
+    monkeypatch.setattr(cluster.Cluster.sync, "__defaults__", (2.0,))
     with connect(scheduler=deployment.address) as found:
         deployment.scheduler.send(signal.SIGSTOP)
         task = job(urls, tmp_path, "run")
@@ -102,79 +103,38 @@ def await_file(path: Path, patience: float = 90.0) -> None:
         time.sleep(0.05)
 
 
-@pytest.fixture(params=["plain", "recorded"])
-def inside(request):
-    """Run a body with nobody listening, or in a Prefect flow run on a real server."""
-    if request.param == "plain":
-        return lambda body: body(Events())
-    request.getfixturevalue("prefect_server")
-    from flows.prefect.flow import pipeline_flow
-
-    def run(body):
-        made = pipeline_flow("keywords", KeywordSettings, lambda events, *_: body(events))
-        return made("source", "target")
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def local():
     with connect(workers=2) as made:
         yield made
 
 
-def fail(inside, local, folder, error, patience):
+def fail(local, folder, error, patience):
     """Run a stage of two parts of which one fails while the other goes on for so long."""
     source = folder / "a.csv"
     source.write_text("name\n")
     mark = fingerprint_of(str(source))
     parts = [Part(i, (Slice(str(source), i, i + 1, mark),)) for i in range(2)]
 
-    def body(events):
-        family, settings = pipeline_named("keywords"), KeywordSettings()
-        paths = RunPaths(str(folder / "target"), "run")
-        run = Run(family, str(source), paths, settings, events, local)
-        return run.map("ingest", fail_beside_another, parts, str(folder), error, patience)
-
+    paths = RunPaths(str(folder / "target"), "run")
+    run = Run(pipeline_named("keywords"), str(source), paths, KeywordSettings(), Events())
+    run.compute = local
     with pytest.raises(type(error), match=str(error)):
-        inside(body)
+        run.each("ingest", fail_beside_another, parts, str(folder), error, patience)
     assert (folder / "begun").exists()
 
 
 @pytest.mark.thorough
-def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
+def test_a_failed_stage_does_not_wait_for_its_siblings(local, tmp_path):
     try:
-        fail(inside, local, tmp_path, StorageError("the disk is full"), 90.0)
+        fail(local, tmp_path, StorageError("the disk is full"), 90.0)
         assert not (tmp_path / "outwaited").exists()
     finally:
         (tmp_path / "released").touch()
 
 
 @pytest.mark.thorough
-def test_where_the_input_is_wrong_nobody_writes_into_a_run_that_is_removed(inside, local, tmp_path):
+def test_where_the_input_is_wrong_nobody_writes_into_a_run_that_is_removed(local, tmp_path):
     wrong = InputError([Fault("a.csv", "a name", "null", row=3)])
-    fail(inside, local, tmp_path, wrong, 3.0)
+    fail(local, tmp_path, wrong, 3.0)
     assert (tmp_path / "outwaited").exists()
-
-
-class Broken:
-    """A task of Dask's whose result is there, or its error, on a connection that breaks."""
-
-    def __init__(self, status: str, *ends: Exception | int) -> None:
-        self.status, self.ends = status, list(ends)
-
-    def result(self, timeout: float) -> int:
-        end = self.ends.pop(0)
-        if isinstance(end, Exception):
-            raise end
-        return end
-
-
-@pytest.mark.parametrize("breaks", [CommClosedError("closed"), OSError("reset"), TimeoutError()])
-def test_a_connection_that_breaks_is_not_the_tasks_error(breaks):
-    """The scheduler's death while a result was fetched was "this should not have happened"."""
-    assert seam._Sent(Broken("finished", breaks, 7)).outcome() == Result(7)
-    assert seam._Sent(Broken("finished", *[breaks] * len(seam.FETCH))).outcome() == Lost()
-    assert seam._Sent(Broken("error", breaks)).outcome() == Raised(breaks)
-    other = ValueError("the task's own")
-    assert seam._Sent(Broken("error", other)).outcome() == Raised(other)

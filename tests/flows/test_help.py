@@ -46,7 +46,7 @@ def test_help_loads_nothing_that_computes(words):
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_family_loads_nothing_that_most_of_its_work_does_without(name):
-    loads_none(f"import sys, flows.{name}.family, flows.engine.worker, flows.run", SELDOM)
+    loads_none(f"import sys, flows.{name}.family, flows.fit.driver, flows.run", SELDOM)
 
 
 @pytest.mark.parametrize("name", PIPELINES)

@@ -2,7 +2,7 @@
 
 Repeats and their pauses are tenacity's. What the stores' own clients repeat within one request is
 set where they are made, in ``flows.data.storage.access``; Dask's own retries of a task are set in
-``flows.engine.dask``.
+``flows.fit.cluster``.
 
 No client of a store has a limit for a whole call: each of its limits is for the next byte, so a
 server that sends one byte now and then is waited for without end. A call of an object store

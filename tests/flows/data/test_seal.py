@@ -13,9 +13,6 @@ from flows.data import storage
 from flows.data.storage import DamagedError
 from flows.data.storage.access import filesystem
 from flows.data.storage.seal import BLOCK
-from flows.engine.cache import Cache
-from tests.contract.toy import Groups
-from vbmodels.core.state import StateError
 
 RUN = "runs/20260102T030405-0a1b2c"
 TABLE = pa.table({"n": np.arange(400_000), "x": np.random.default_rng(1).normal(size=400_000)})
@@ -92,14 +89,3 @@ def test_what_others_read_is_not_sealed(store, name):
     storage.write_table(url, TABLE[:5])
     assert raw(url).endswith(b"PAR1")
     assert storage.read_table(url).equals(TABLE[:5])
-
-
-def test_a_local_state_on_the_disk_of_a_worker_is_sealed(tmp_path):
-    cache = Cache(memory=1, folder=str(tmp_path))
-    cache.put_local("a", 0, 1, Groups(np.zeros((10, 1))))
-    (path,) = tmp_path.rglob("*.npz")
-    assert cache.get_local("a", 0, 1)[0]
-    for mutant in mutants(path.read_bytes(), 1):
-        path.write_bytes(mutant)
-        with pytest.raises((DamagedError, StateError)):
-            cache.get_local("a", 0, 1)

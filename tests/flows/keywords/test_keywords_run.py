@@ -11,8 +11,8 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.engine.fit import FitError
 from flows.faults import InputError
+from flows.fit.driver import FitError
 from flows.keywords import shards
 from flows.keywords.candidates import spans_of, written
 from flows.keywords.documents import prepare

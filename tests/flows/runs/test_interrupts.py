@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from flows import stages
-from flows.engine.compute import Here
 from flows.faults import Interrupted
+from flows.fit.compute import Here
 from tests.faults import pipelines
 
 

@@ -30,9 +30,9 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 
 from flows import pipelines, stages
 from flows.data.runs import RunRecord
-from flows.engine.checkpoint import Trace
 from flows.events import Line, Published, Sweep, listening
 from flows.faults import Fault, InputError, Interrupted
+from flows.fit.checkpoint import Trace
 from flows.keywords.family import Keywords
 from flows.keywords.settings import KeywordSettings
 from flows.prefect import in_flow_run, page

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from flows.engine.threads import in_threads
+from flows.fit.executor import in_threads
 
 
 def test_results_come_in_the_order_of_the_calls():

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from flows.data.storage import DamagedError
-from flows.engine.executor import InProcess
-from flows.engine.fit import run_fit
-from tests.flows.engine.jobs import Killed, kill_at, toy_job
+from flows.fit.driver import run_fit
+from flows.fit.executor import InProcess
+from tests.fit.jobs import Killed, kill_at, toy_job
 from vbmodels.core.state import State, StateError, from_bytes, same_bits, to_bytes
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [p for name in ("flows", "vbmodels") for p in sorted((ROOT / name).rglob("*.py"))]
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import signal
 import ssl
 import stat
 import tempfile
 import threading
+import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import dask
@@ -20,15 +22,18 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
-from flows.engine.calls import AWAY, Cluster
-from flows.engine.dask.seam import OverDask
-from flows.engine.handshake import ClusterError, check_versions, first_line
+from flows.fit.cluster import AWAY, Cluster
+from flows.fit.job import ClusterError
+from flows.fit.rolling import NO_WORKERS, POLL
+from flows.fit.versions import first_line
 
 CONNECT = AWAY  # seconds until an address counts as wrong
-START = 120.0  # seconds until a worker that does not come up is given up, and another started
+START = 60.0  # seconds until a local worker that does not come up is ended, and another started
+OTHERS = 20.0  # seconds after the first local worker in which the others are waited for
 # Of a cluster that is started here. A worker bounds what it holds itself; a pause, which
 # Dask would make at 80 % of its memory, has no end when that is all in use. Nothing is served
-# by HTTP, which any user of the machine could read.
+# by HTTP, which any user of the machine could read. Freed memory of one array serves the next:
+# Dask's own setting has each array of a sweep cost its page faults (see mallopt(3)).
 LOCAL = {
     "distributed.deploy.lost-worker-timeout": "60s",  # 15 s are too few on a busy machine
     "distributed.scheduler.http.routes": [],
@@ -39,9 +44,11 @@ LOCAL = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
     "distributed.nanny.http.routes": [],
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
-SEND_INTERVAL = 0.001  # seconds between two messages of the client
+SEND_INTERVAL = 0.001  # seconds between two messages of the client; Dask's 10 ms delay tasks
 
 
 def over(client: Client, name: str) -> Cluster:
@@ -52,9 +59,9 @@ def over(client: Client, name: str) -> Cluster:
     ClusterError
         If versions or packages differ.
     """
-    seam = OverDask(client, name)
-    check_versions(seam)
-    return Cluster(seam)
+    cluster = Cluster(client, name)
+    cluster.check()
+    return cluster
 
 
 @contextmanager
@@ -81,19 +88,19 @@ def connect(
     if (workers is None) == (scheduler is None):
         raise ClusterError("expected either a number of workers or a scheduler's address")
     started = _started(workers, memory_limit) if workers is not None else _running(scheduler)
-    with _quiet(), started as seam:
-        # A sweep waits for its orders to be sent, and a client sends at most once in 10 ms.
-        comm: Any = seam.client.scheduler_comm
+    with _quiet(), started as cluster:
+        comm: Any = cluster.client.scheduler_comm
         comm.interval = SEND_INTERVAL
-        if not Cluster(seam).workers(fresh=True):
-            start = f"dask worker {scheduler or ''}".strip()
-            raise ClusterError(f"{seam.name} has no workers; start some with: {start}")
-        check_versions(seam)
-        yield Cluster(seam)
+        if not cluster.workers():
+            raise ClusterError(
+                f"{cluster.name} has no workers; start some with: dask worker {scheduler}"
+            )
+        cluster.check()
+        yield cluster
 
 
 @contextmanager
-def _started(workers: int, memory_limit: str | None) -> Iterator[OverDask]:
+def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
     if workers < 1:
         raise ClusterError(f"expected at least one worker, got {workers}")
     limit = int(MEMORY_LIMIT * MEMORY_SHARE / workers)
@@ -104,64 +111,59 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[OverDask]:
             raise ClusterError(
                 f"the memory limit {memory_limit!r} is no size; write one such as 4 GiB"
             ) from error
-    with dask.config.set(LOCAL):  # all the time: Dask reads some when a worker is lost
+    with dask.config.set(LOCAL), ExitStack() as ends:  # all the time: Dask reads some at losses
         try:
-            cluster = _local(workers, limit)
-        except (RuntimeError, OSError, ValueError) as error:
+            local = _local(limit)
+            ends.callback(_end, local)
+            client = _opened(local, START)
+        except (RuntimeError, OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
-                f"cannot start {workers} workers on this machine: {first_line(error)}; look at "
+                f"cannot start a Dask scheduler in this process: {first_line(error)}; look at "
                 "Dask's configuration (DASK_CONFIG), or fit without --workers"
             ) from error
-        try:
-            client = _local_client(cluster)
-            try:
-                yield OverDask(client, f"{workers} local workers", cluster)
-            finally:
-                _close(client)
-        finally:
-            # What does not end in time ends with this process.
-            with suppress(TimeoutError, OSError, RuntimeError):
-                cluster.close(timeout=10)
+        ends.callback(_close, client)
+        local.scale(workers)
+        yield _await_local(Cluster(client, f"{workers} local workers", local), workers)
 
 
-def _local_client(cluster: LocalCluster) -> Client:
-    try:
-        return _Connecting(cluster, timeout=START, set_as_default=False)
-    except (OSError, TimeoutError) as error:
-        raise ClusterError(
-            f"the scheduler in this process does not answer for {START:.0f} s; the machine is too "
-            "busy: ask for fewer workers, or fit without --workers"
-        ) from error
+def _end(local: LocalCluster) -> None:
+    """Close a cluster; what does not end in time ends with this process."""
+    for nanny in list(local._created):
+        with suppress(OSError, TypeError, AttributeError):  # a stopped one would be waited for
+            os.kill(nanny.pid, signal.SIGKILL)
+    with suppress(TimeoutError, OSError, RuntimeError, AssertionError):
+        local.close(timeout=10)
 
 
-def _scratch() -> str:
-    """Return a folder for temporary files that no other user can reach, nor has made ready."""
-    folder = os.path.join(tempfile.gettempdir(), f"vbflows-{os.getuid()}")
-    with suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    info = os.lstat(folder)
-    if stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077:
-        return folder
-    return tempfile.mkdtemp(prefix="vbflows-")
+def _await_local(cluster: Cluster, workers: int) -> Cluster:
+    """Wait until local workers are there: all, or those that are not much later than the first."""
+    began, first = time.monotonic(), None
+    while len(found := cluster.workers()) < workers:
+        now = time.monotonic()
+        first = first or (now if found else None)
+        if first is not None and now - first > OTHERS:
+            break  # the others take part from the next checkpoint after they come
+        if now - began > NO_WORKERS:
+            raise ClusterError(
+                f"none of {cluster.name} came up in {NO_WORKERS:.0f} s: the machine is short of "
+                "memory or too busy; ask for fewer workers, or fit without --workers"
+            )
+        time.sleep(POLL / 5)
+    return cluster
 
 
-def _security() -> Security:
-    """Return certificates for one run, which exist in the memory of its processes alone.
+def _local(limit: int) -> LocalCluster:
+    """Start a scheduler whose workers are processes that only this run can reach.
 
-    Whoever can speak to a scheduler or a worker has it run code, and every user of a machine
-    can connect to its loopback: so each side asks for the run's own certificate. What would
-    come from the configuration of another cluster is named.
+    Whoever can speak to a scheduler or a worker has it run code, and every user of a machine can
+    connect to its loopback: so each side needs a certificate of the run, which is in the memory of
+    its processes alone. What would come from the configuration of another cluster is named.
     """
-    return Security.temporary(
+    security = Security.temporary(
         tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
     )
-
-
-def _local(workers: int, limit: int) -> LocalCluster:
-    """Start processes that only this run can reach, whatever is configured for others."""
-    security = _security()
     return LocalCluster(
-        n_workers=workers,
+        n_workers=0,
         threads_per_worker=1,
         processes=True,
         host="127.0.0.1",
@@ -176,15 +178,26 @@ def _local(workers: int, limit: int) -> LocalCluster:
     )
 
 
+def _scratch() -> str:
+    """Return a folder for temporary files that no other user can reach, nor has made ready."""
+    folder = os.path.join(tempfile.gettempdir(), f"vbflows-{os.getuid()}")
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    info = os.lstat(folder)
+    if stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077:
+        return folder
+    return tempfile.mkdtemp(prefix="vbflows-")
+
+
 @contextmanager
-def _running(address: str | None) -> Iterator[OverDask]:
+def _running(address: str | None) -> Iterator[Cluster]:
     if not address or not address.startswith(("tcp://", "tls://")):
         raise ClusterError(
             f"expected a scheduler's address such as tcp://host:8786 or tls://host:8786, "
             f"found {address!r}"
         )
     try:
-        client = _connected(address)
+        client = _within(CONNECT + 2.0, lambda: _opened(address, CONNECT))
     except (OSError, TimeoutError) as error:
         raise ClusterError(
             f"no scheduler answers at {address}; check the address and that the cluster runs"
@@ -197,12 +210,12 @@ def _running(address: str | None) -> Iterator[OverDask]:
             ) from error
         raise ClusterError(f"cannot connect to {address}: {first_line(error)}") from error
     try:
-        yield OverDask(client, f"the cluster at {address}")
+        yield Cluster(client, f"the cluster at {address}")
     finally:
         _close(client)
 
 
-class _Connecting(Client):
+class _Client(Client):
     """Dask's client, closed at once if it cannot start.
 
     One that is left open is closed by the garbage collector, and where that happens while
@@ -217,21 +230,25 @@ class _Connecting(Client):
             raise
 
 
-def _connected(address: str) -> Client:
-    """Connect within a time: Dask's own limit does not hold for a port that says nothing."""
+def _opened(where: Any, seconds: float) -> Client:
+    return _Client(where, timeout=seconds, set_as_default=False)
+
+
+def _within(seconds: float, call: Callable[[], Client]) -> Client:
+    """Call within a time: Dask's own limit does not hold for a port that says nothing."""
     outcome: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def attempt() -> None:
         try:
-            outcome.put(_Connecting(address, timeout=CONNECT, set_as_default=False))
+            outcome.put(call())
         except BaseException as error:  # carried over to the waiting thread
             outcome.put(error)
 
     threading.Thread(target=attempt, name="vbflows-connect", daemon=True).start()
     try:
-        found = outcome.get(timeout=CONNECT + 2.0)
+        found = outcome.get(timeout=seconds)
     except queue.Empty:
-        raise TimeoutError(f"{address} says nothing") from None
+        raise TimeoutError from None
     if isinstance(found, BaseException):
         raise found
     return found
@@ -253,6 +270,7 @@ def _quiet() -> Iterator[None]:
     before = [(logger, logger.level) for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
+    # asyncio prints tracebacks of what Dask left to it: one that fetched from a worker that died.
     shared = logging.getLogger("asyncio")
     shared.addFilter(_not_of_dask)
     try:
@@ -266,11 +284,6 @@ def _quiet() -> Iterator[None]:
 
 
 def _not_of_dask(record: logging.LogRecord) -> bool:
-    """Whether asyncio's line is about others' tasks: Dask leaves some of its own to it.
-
-    One that fetches a result whose worker dies meanwhile ends with an exception that nobody
-    takes, and asyncio prints its traceback when it is collected.
-    """
     return "distributed" not in record.getMessage()
 
 

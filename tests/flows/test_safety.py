@@ -28,7 +28,7 @@ from flows.run import run as launch
 from flows.settings import ComputeSettings, S3Access
 from tests.faults import pipelines, stores
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 CANARY = "canary-5e0c1d2b9f"
 OWNED = "document.documentElement.setAttribute('data-owned','1')"
 HOSTILE = (

@@ -17,14 +17,14 @@ import pytest
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
 from flows.data.runs import RunPaths, RunRecord, name_latest
-from flows.engine.checkpoint import CheckpointError, Checkpoints
-from flows.engine.executor import InProcess
-from flows.engine.fit import run_fit
+from flows.fit.checkpoint import CheckpointError, discard
+from flows.fit.driver import run_fit
+from flows.fit.executor import InProcess
 from tests.contract.toy import Groups, Toy
-from tests.flows.engine.jobs import Killed, kill_at, toy_job
+from tests.fit.jobs import Killed, kill_at, toy_job
 from vbmodels.core.state import same_bits, to_bytes
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def interrupted(job, at=8):
@@ -50,7 +50,7 @@ def test_the_last_two_checkpoints_are_kept(tmp_path):
     interrupted(job, at=6)
     kept = sorted(p.name for p in (Path(job.store) / "checkpoints").iterdir())
     assert kept == ["00000004", "00000005"]
-    Checkpoints(job).discard()
+    discard(job)
     assert not (Path(job.store) / "checkpoints").exists()
 
 
@@ -103,8 +103,8 @@ def swap(path):
 @pytest.mark.parametrize(
     ("damage", "name"),
     [
-        (corrupt, "manifest.json"),
-        (cut, "cursor.npz"),
+        (corrupt, "fit.npz"),
+        (cut, "fit.npz"),
         (cut, "local-000010.npz"),
         (swap, "local-000003.npz"),
         (Path.unlink, "local-000003.npz"),
@@ -125,7 +125,7 @@ def test_without_a_whole_checkpoint_the_fit_starts_again(tmp_path, caplog):
     job = toy_job(tmp_path)
     interrupted(job, at=8)
     for number in (3, 6):
-        corrupt(folder(job, number) / "cursor.npz")
+        corrupt(folder(job, number) / "fit.npz")
     result = resumed(job)
     assert same_bits(result.q, expected(job).q)
     assert "no usable checkpoint: starting from the beginning" in caplog.text
@@ -133,7 +133,7 @@ def test_without_a_whole_checkpoint_the_fit_starts_again(tmp_path, caplog):
 
 def test_other_versions_are_said(tmp_path, caplog, monkeypatch):
     job = toy_job(tmp_path)
-    monkeypatch.setattr("flows.engine.checkpoint.versions", lambda: {"numpy": "1.0"})
+    monkeypatch.setattr("flows.fit.checkpoint.versions", lambda: {"numpy": "1.0"})
     interrupted(job)
     monkeypatch.undo()
     resumed(job)

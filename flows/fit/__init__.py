@@ -1,0 +1,7 @@
+"""Fits over partitions: in this process, in its threads, or on Dask, with the same bits.
+
+In the order of a fit: `job` (what is fitted), `compute` (where), `driver` (the loop), `checkpoint`
+(resume), `executor` (one process), `holder` (what a worker holds), `tree` (sums and placement),
+`rolling` (workers that may be lost), and Dask itself: `connect` (a cluster), `cluster` (its
+workers, tasks and actors), `versions` (the same source everywhere), `estimator` (``client=``).
+"""

@@ -1,0 +1,255 @@
+"""A Dask cluster as a run uses it: who is there, and tasks for ingest, preparation and results.
+
+Dask schedules the tasks, gives those of a dead worker to others, and replaces local workers. What
+it does not promise is added here: every wait has a limit, and an error names its worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from distributed import Client, Future, KilledWorker, LocalCluster, Status, get_worker
+
+from flows.data import storage
+from flows.fit.actors import OnDask
+from flows.fit.compute import Abandoned, Calls, Stopped
+from flows.fit.executor import OnProgress
+from flows.fit.job import ClusterError, Job
+from flows.fit.rolling import NO_WORKERS, POLL, SILENCE, Worker, error_of, no_workers
+from flows.fit.versions import environment, refuse_other
+
+R = TypeVar("R")
+
+AWAY = 6.0  # seconds until a scheduler that is away counts as gone
+START = 120.0  # seconds in which a worker loads this package
+FETCH = 5.0  # seconds that fetching a result is tried, before its worker is looked for again
+RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill three workers
+
+
+class Cluster:
+    """A connection to a cluster; made by `flows.fit.connect.connect`.
+
+    ``name`` is what people call it, ``local`` the cluster if it was started here.
+    """
+
+    def __init__(self, client: Client, name: str, local: LocalCluster | None = None) -> None:
+        self.client, self.name, self.local = client, name, local
+        self._beats: dict[str, tuple[float, float]] = {}  # a worker's heartbeat; when it moved
+        self._present: dict[str, dict[str, Any]] = {}
+        self._looked = self._restarted = float("-inf")
+        self._lock = threading.Lock()
+        self._checked: set[str] = set()  # workers that have what this process has
+
+    def executor(self, job: Job) -> OnDask:
+        """Return an executor of a job on this cluster."""
+        return OnDask(job, self)
+
+    def calls(self) -> Calls:
+        """Return the calls of one stage, which end together if one of them fails."""
+        return Calls(self, max(16, 2 * sum(w.threads for w in self.workers().values())))
+
+    def call(self, function: Callable[..., R], *args: Any) -> R:
+        """Run one function on some worker."""
+        return self.each(function, [args])[0]
+
+    def each(
+        self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],
+        on_progress: OnProgress | None = None, stopped: Stopped = lambda: False,
+    ) -> list[R]:  # fmt: skip
+        """Run a function on every tuple of arguments, each as a task on some worker.
+
+        Raises
+        ------
+        ClusterError
+            If the scheduler is gone, there are no workers for a time, or the function kills
+            one worker after the other.
+        """
+        tasks = _Tasks(self, function, items)
+        try:
+            return tasks.results(on_progress, stopped)
+        finally:
+            for future in tasks.open.values():
+                future.release()
+
+    def sync(self, function: Callable[..., Any], seconds: float = SILENCE, **options: Any) -> Any:
+        """Ask the scheduler, which may have been stopped: Dask's own calls have no limit."""
+        deadline = time.monotonic() + AWAY
+        while self.client.status == "connecting" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        try:
+            if self.client.status != "running":
+                raise OSError
+            return self.client.sync(function, callback_timeout=seconds, **options)
+        except (OSError, TimeoutError, KeyError) as error:
+            raise ClusterError(
+                f"the scheduler of {self.name} went away; start a cluster and go on with --resume"
+            ) from error
+
+    def workers(self, silence: float = SILENCE) -> dict[str, Worker]:
+        """Return the workers whose heartbeat moved within so many seconds, by this clock."""
+        with self._lock:
+            if time.monotonic() - self._looked > POLL / 2:
+                scheduler: Any = self.client.scheduler
+                self._present = self.sync(scheduler.identity, n_workers=-1)["workers"]
+                self._looked = time.monotonic()
+                for address, info in self._present.items():
+                    if self._beats.get(address, (None,))[0] != info["last_seen"]:
+                        self._beats[address] = info["last_seen"], self._looked
+                self._replace()
+            return {
+                address: Worker(info["nthreads"], info["memory_limit"] or 0)
+                for address, info in sorted(self._present.items())
+                if self._looked - self._beats[address][1] < silence
+                and info["status"] in ("running", "paused")
+            }
+
+    def _replace(self) -> None:
+        """Start local workers in the place of those whose nannies gave up, which Dask does not."""
+        if self.local is None or len(self._present) >= len(self.local.worker_spec):
+            return
+        for name, nanny in list(self.local.workers.items()):
+            if nanny.status in (Status.closed, Status.failed):
+                self.local.workers.pop(name, None)
+        self.local.scale(len(self.local.worker_spec))  # as many as before
+
+    def restart(self, addresses: Sequence[str]) -> None:
+        """End workers that hang or are stopped; nannies start others."""
+        restart = partial(self.client._restart_workers, timeout=10, raise_for_error=False)
+        with suppress(ClusterError, RuntimeError, ValueError):
+            self.sync(restart, workers=list(addresses))
+
+    def restart_silent(self) -> None:
+        """End workers that are silent for long: Dask itself waits for them for minutes."""
+        now = time.monotonic()
+        silent = [a for a in self._present if now - self._beats[a][1] > SILENCE]
+        if silent and now - self._restarted > SILENCE:
+            self._restarted = now
+            self.restart(silent)
+
+    def check(self) -> None:
+        """Compare the scheduler, which unpickles what tasks name, and all workers with this."""
+        try:
+            found = self.sync(partial(self.client._run_on_scheduler, environment), START)
+        except ClusterError:
+            raise
+        except Exception as error:
+            found = error
+        refuse_other(self.name, "the scheduler", found)
+        if not self.check_workers(list(self.workers())):
+            raise ClusterError(
+                f"no worker of {self.name} answers within {START:.0f} s; restart them"
+            )
+
+    def check_workers(self, addresses: Sequence[str]) -> set[str]:
+        """Compare workers with this process; return those that answer."""
+
+        async def one(address: str) -> Any:
+            found = self.client._run(environment, workers=[address], on_error="return")
+            with suppress(OSError, TimeoutError):
+                return (await asyncio.wait_for(found, START)).get(address, OSError())
+            return OSError()
+
+        async def every() -> list[Any]:
+            return await asyncio.gather(*map(one, new))
+
+        if new := [address for address in addresses if address not in self._checked]:
+            for address, found in zip(new, self.sync(every, 2 * START), strict=True):
+                if not isinstance(found, OSError):
+                    refuse_other(self.name, f"worker {address}", found)
+                    self._checked.add(address)
+        return self._checked.intersection(addresses)
+
+
+def on_worker(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in a task; what it raises has the worker's address."""
+    try:
+        return function(*args)
+    except Exception as error:
+        error.worker = get_worker().address  # type: ignore[attr-defined]
+        raise
+    finally:
+        storage.decoded.release()
+
+
+class _Tasks:
+    """The tasks of one function on many arguments."""
+
+    def __init__(
+        self, cluster: Cluster, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]
+    ) -> None:
+        self.cluster, self.function, self.items = cluster, function, items
+        self.open: dict[int, Future[Any]] = {}
+        self.found: dict[int, Any] = {}
+        self.ended: SimpleQueue[int] = SimpleQueue()
+        self.lost: Counter[tuple[int, int]] = Counter()
+
+    def results(self, on_progress: OnProgress | None, stopped: Stopped) -> list[Any]:
+        looked = able = time.monotonic()
+        for i in range(len(self.items)):
+            self.send(i)
+        while self.open:
+            ended = list(self.open)  # some end without a word where a connection breaks
+            with suppress(Empty):
+                ended = [self.ended.get(timeout=POLL)]
+            for i in ended:
+                if i in self.open and self.open[i].status != "pending":
+                    self.take(i)
+                    if i in self.found and on_progress is not None:
+                        on_progress(len(self.found), len(self.items))
+            if stopped():
+                raise Abandoned
+            if (now := time.monotonic()) - looked > POLL:
+                looked, able = now, now if self.cluster.workers() else able
+                self.cluster.restart_silent()
+                if now - able > NO_WORKERS:
+                    raise no_workers(self.cluster.name)
+        return [self.found[i] for i in range(len(self.items))]
+
+    def send(self, i: int) -> None:
+        name = getattr(self.function, "__name__", "call").strip("_<>")
+        key = f"vbflows-{name}-{uuid.uuid4().hex}"
+        submit = partial(self.cluster.client.submit, key=key, pure=False, retries=RETRIES)
+        self.open[i] = submit(on_worker, self.function, *self.items[i])
+        self.open[i].add_done_callback(lambda _: self.ended.put(i))
+
+    def take(self, i: int) -> None:
+        """Take what a task returned or raised; send it again where it was lost on the way."""
+        future = self.open[i]
+        try:
+            self.found[i] = future.result(timeout=FETCH)
+            del self.open[i]
+        except Exception as error:
+            killed = isinstance(error, KilledWorker)
+            if future.status == "error" and not killed:
+                raise error_of(getattr(error, "worker", ""), error) from error
+            if future.status == "pending":
+                return  # its result was lost with a worker, and Dask computes it again
+            self.cluster.workers()  # raises where the scheduler is gone
+            most = KILLS if killed else LOST
+            self.lost[i, most] += 1
+            if self.lost[i, most] > most:
+                why = "workers die of it, most likely for lack of memory; use more partitions or "
+                why += "give workers more memory"
+                lost = f"{self.cluster.name} lost it {LOST} times; look at the workers' logs"
+                described = _described(self.items[i])
+                raise ClusterError(f"{described}: {why if killed else lost}") from error
+            self.send(i)
+
+
+def _described(item: tuple[Any, ...]) -> str:
+    """Name the work of a task by its partitions, or by its first argument."""
+    first: Any = item[0] if item else "a task"
+    parts: list[Any] = first if isinstance(first, list) and first else [first]
+    if all(hasattr(part, "slices") for part in parts):
+        ids = ", ".join(str(part.index) for part in parts[:8])
+        return f"partition {ids} ({parts[0].slices[0].url})"
+    return str(getattr(first, "url", first))[:200]

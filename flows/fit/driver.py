@@ -1,0 +1,197 @@
+"""Drive one fit: the loop, convergence, checkpoints, progress and resume."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flows.data.lock import Claim, claim
+from flows.data.states import read_state
+from flows.data.storage import StorageError
+from flows.faults import RunError
+from flows.fit import checkpoint
+from flows.fit.checkpoint import KEPT, Trace
+from flows.fit.executor import Executor
+from flows.fit.holder import DamagedCheckpoint
+from flows.fit.job import Job
+from vbmodels.core.cavi import begin
+from vbmodels.core.convergence import UntilConverged
+from vbmodels.core.fit import loop_of
+from vbmodels.core.protocol import Continuable, Cursor, Staged
+from vbmodels.core.state import State
+
+log = logging.getLogger(__name__)
+
+
+class FitError(RunError):
+    """A fit ended without a posterior; one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a fit is after one accepted sweep."""
+
+    iteration: int
+    max_iter: int
+    elbo: float
+    rise: float | None  # over the bound before; None at the first
+    seconds: float  # since the start of the fit, without interruptions
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit leaves."""
+
+    q: Any  # the global parameters
+    trace: Trace
+    iterations: int  # sweeps done
+    seconds: float  # over all attempts
+    converged: bool  # whether the bound converged before ``max_iter``
+    number: int  # of the final sweep: its local states are what scoring takes
+    cursor: Cursor  # where the loop ended
+
+
+OnStep = Callable[[Progress], None]
+
+
+def run_fit(
+    job: Job, executor: Executor, *, on_step: OnStep | None = None, resume: bool = False
+) -> FitResult:
+    """Fit a job's model, from the start or from its last checkpoint.
+
+    The result depends on the job alone: not on the executor, the number of workers, or
+    how often the fit was interrupted. Checkpoints stay: a run removes them when it is complete.
+
+    Parameters
+    ----------
+    job
+        The job.
+    executor
+        Where it runs.
+    on_step
+        Called after every accepted sweep.
+    resume
+        Whether to go on from the last checkpoint.
+
+    Raises
+    ------
+    RunBusy
+        If another process works on this run.
+    CheckpointError
+        If the checkpoint to resume from belongs to another model, data set or settings.
+    """
+    if executor.job is not job:
+        raise ValueError("the executor was made for another job than the one to fit")
+    with claim(job.store, job.run_id) as held:
+        for _ in range(KEPT):
+            try:
+                return _Fit(job, executor).run(resume, held, on_step)
+            except DamagedCheckpoint as error:  # met by a roll back
+                log.warning(f"{error}; going on from the checkpoint before")
+                resume = True
+        return _Fit(job, executor).run(False, held, on_step)
+
+
+class _Fit:
+    """One attempt of a fit, and what accumulates."""
+
+    def __init__(self, job: Job, executor: Executor) -> None:
+        self.job, self.executor = job, executor
+        self.trace: list[tuple[int, float, float]] = []  # iteration, bound, seconds
+        self.data: list[str] = []  # digests
+        self.started = time.perf_counter()
+
+    def run(self, resume: bool, held: Claim, on_step: OnStep | None) -> FitResult:
+        """Begin or go on, and take steps until the bound has converged."""
+        job, executor, loop = self.job, self.executor, loop_of(self.job.model)
+        cursor = self._resumed() if resume else None
+        if cursor is None:
+            checkpoint.discard(job)
+            executor.restore(None, ())
+            q = self._start(executor.observe())
+            self.data = executor.digests()
+            cursor = begin(loop, job.model, q, executor)
+        saved, bounds = cursor.number, [elbo for _, elbo, _ in self.trace]
+        steps = UntilConverged(loop(job.model, executor, cursor), job.tol, job.max_iter, bounds)
+        for step in steps:
+            seconds = time.perf_counter() - self.started
+            rise = step.elbo - self.trace[-1][1] if self.trace else None
+            self.trace.append((step.iteration, step.elbo, seconds))
+            held.check()
+            if on_step is not None:
+                on_step(Progress(step.iteration, job.max_iter, step.elbo, rise, seconds))
+            due = step.iteration - saved >= job.checkpoint_every or executor.heavy
+            if due and not steps.converged:
+                saved = step.cursor.number
+                checkpoint.save(job, step.cursor, self._trace(), self.data, executor.keep(saved))
+        return self._result(steps)
+
+    def _start(self, observed: Any) -> Any:
+        """Return the first parameters: near an earlier fit's, if the job names one."""
+        model, rng, before = self.job.model, np.random.default_rng(self.job.seed), None
+        if self.job.start is not None and isinstance(model, Continuable):
+            try:
+                before = read_state(self.job.start, State)
+            except StorageError as error:
+                log.warning(f"the fit does not start at the earlier posterior: {error}")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if before is None:
+                q = model.init(observed, rng)
+            else:
+                q = model.restart(observed, before, rng)
+        for warning in caught:
+            log.warning(str(warning.message))
+        return q
+
+    def _resumed(self) -> Cursor | None:
+        """Go back to the last checkpoint that is whole; None if there is none."""
+        for number in checkpoint.candidates(self.job):
+            try:
+                saved, warning = checkpoint.load(self.job, number)
+                self.data = self.data or self.executor.digests()
+                checkpoint.refuse_other_data(self.job, saved, self.data)
+                self.executor.restore(number, saved.local.tolist())
+            except DamagedCheckpoint as error:
+                log.warning(f"checkpoint {number} cannot be used: {error}; trying the one before")
+                continue
+            if warning is not None:
+                log.warning(warning)
+            checkpoint.discard(self.job, after=number)
+            columns = (column.tolist() for column in vars(saved.trace).values())
+            self.trace = list(zip(*columns, strict=True))
+            self.started = time.perf_counter() - self.trace[-1][2]
+            log.info(f"resuming run {self.job.run_id} after sweep {number}")
+            return saved.cursor
+        log.warning(f"run {self.job.run_id} has no usable checkpoint: starting from the beginning")
+        return None
+
+    def _trace(self) -> Trace:
+        iteration, elbo, seconds = zip(*self.trace, strict=True)
+        return Trace(np.array(iteration, np.int64), np.array(elbo), np.array(seconds))
+
+    def _result(self, steps: UntilConverged) -> FitResult:
+        """Return the outcome, with a warning if the bound had not converged."""
+        if steps.last is None:
+            raise RuntimeError("a fit made no step")
+        q, number, model = steps.last.q, steps.last.iteration, self.job.model
+        if not steps.converged:
+            doing = model.unfinished(q) if isinstance(model, Staged) else None
+            if doing:
+                raise FitError(
+                    f"the fit stopped after {number + 1} sweeps while {doing}, so "
+                    "there is no posterior; raise max_iter"
+                )
+            log.warning(
+                f"the bound had not converged after {number + 1} sweeps; raise max_iter or tol"
+            )
+        trace, cursor = self._trace(), steps.last.cursor
+        return FitResult(
+            q, trace, number + 1, float(trace.seconds[-1]), steps.converged, number, cursor
+        )

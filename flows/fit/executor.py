@@ -1,0 +1,155 @@
+"""Executors: they run a model's local steps on every partition, and sum what comes of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from typing import Any, TypeVar
+
+from flows.fit.holder import Holder, Sweep
+from flows.fit.job import Job, one_thread
+from flows.fit.tree import finish
+from vbmodels.core.protocol import Rebuilding
+from vbmodels.core.state import aligned
+
+R = TypeVar("R")
+OnProgress = Callable[[int, int], None]  # called with how many of how many are done
+
+
+class Executor(ABC):
+    """A `vbmodels.core.protocol.Visiting` over holders: see `InProcess` and `flows.fit.rolling`."""
+
+    heavy = False  # whether so much is logged since the last checkpoint that another is due
+
+    def __init__(self, job: Job) -> None:
+        if not job.partitions:
+            raise ValueError("there is nothing to fit: expected at least one partition")
+        self.job, self.partitions = job, len(job.partitions)
+        self.most_sweeps: int | None = job.max_iter
+
+    @abstractmethod
+    def _ask(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every `Holder`; return what each returns."""
+
+    @abstractmethod
+    def restore(self, number: int | None, kept: Sequence[str]) -> None:
+        """Take the local states of a checkpoint, by their digests; None for the start.
+
+        Raises
+        ------
+        DamagedCheckpoint
+            If one of them is damaged or missing.
+        """
+
+    @abstractmethod
+    def map(
+        self, function: Callable[..., Any], q: Any, number: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Return ``function(model, q, batch, local, index)`` of each partition, in order.
+
+        The local states are those of sweep ``number``, None without one. Results should be small;
+        a function writes large ones through `flows.data.storage` itself. What ``on_progress``
+        raises ends the work.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the executor holds."""
+
+    def digests(self) -> list[str]:
+        """Return the digest of every partition's data."""
+        found = merged(self._ask("digests"))
+        return [found[i] for i in range(self.partitions)]
+
+    def observe(self) -> Any:
+        """Return the sum of the statistics that are needed before the first sweep."""
+        return aligned(finish(merged(self._ask("observe")), 0, self.partitions))
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
+        return self.visit(q, number=number, warm=warm, group=0, groups=1)
+
+    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
+        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
+        sums = merged(self._sweep((q, number, warm, group, groups)))
+        return aligned(finish(sums, 0, len(range(group, self.partitions, groups))))
+
+    def _sweep(self, sweep: Sweep) -> list[Any]:
+        return [sums for sums, _ in self._ask("sweep", *sweep)]
+
+    def keep(self, number: int) -> list[str]:
+        """Write the local states of a sweep into its checkpoint; return their digests, if any."""
+        found = {} if isinstance(self.job.model, Rebuilding) else merged(self._ask("keep", number))
+        return [found.get(i, "") for i in range(self.partitions)] if found else []
+
+
+class InProcess(Executor):
+    """The executor in this process: one holder, which is called.
+
+    It holds at most ``memory`` bytes (see `Holder`), and works on so many partitions at once.
+    """
+
+    def __init__(self, job: Job, memory: int | None = None, threads: int = 1) -> None:
+        super().__init__(job)
+        self.memory, self.threads = memory, threads
+        self.holder: Holder
+        self.restore(None, ())
+
+    def restore(self, number: int | None, kept: Sequence[str]) -> None:
+        """Take the local states of a checkpoint."""
+        self.holder = Holder(self.job, self.threads, self.memory)
+        digests: dict[int, str | None] = dict.fromkeys(range(self.partitions))
+        self.holder.take(digests, number, dict(enumerate(kept)), ())
+
+    def map(
+        self, function: Callable[..., Any], q: Any, number: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Call a function on each partition."""
+        call = partial(self.holder.map, function, q, number)
+        with one_thread():
+            calls = [partial(call, [i]) for i in range(self.partitions)]
+            return list(merged(in_threads(calls, self.threads, on_progress)).values())
+
+    def close(self) -> None:
+        """Forget data and local states."""
+        self.restore(None, ())
+
+    def _ask(self, method: str, *args: Any) -> list[Any]:
+        with one_thread():
+            return [getattr(self.holder, method)(*args)]
+
+
+def merged(found: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
+    """Return all pairs of some mappings."""
+    return {key: value for each in found for key, value in each.items()}
+
+
+def in_threads(
+    calls: Sequence[Callable[[], R]], threads: int, on_progress: OnProgress | None = None
+) -> list[R]:
+    """Make all calls, so many at once, and return their results in the calls' order.
+
+    ``on_progress`` is called in this thread after each. What it or a call raises is raised when
+    the calls that have begun have ended: no others begin.
+    """
+    progress = on_progress or (lambda done, total: None)
+    if threads == 1 or len(calls) == 1:
+        results = []
+        for call in calls:
+            results.append(call())
+            progress(len(results), len(calls))
+        return results
+    with ThreadPoolExecutor(threads, thread_name_prefix="vbflows") as pool:
+        futures = [pool.submit(call) for call in calls]
+        try:
+            for done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                progress(done, len(calls))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [future.result() for future in futures]

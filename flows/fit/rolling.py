@@ -1,0 +1,341 @@
+"""The executor over workers that may be lost: whatever goes wrong, it rolls back and goes on.
+
+Each worker has one holder. A question is put to all of them, and the sweeps since the last
+checkpoint are logged. A worker that dies, stops, hangs or cannot be reached ends in one place,
+`Rolling._answered`: new holders are made on the workers that are there, they take the checkpoint's
+local states, run the local steps of the log, and the question is put again. A sweep is a function
+of its question, so the bits are the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from flows.data import storage
+from flows.fit.executor import Executor, OnProgress
+from flows.fit.holder import Answer, PartitionMemoryError, Sweep
+from flows.fit.job import ClusterError, Job
+from flows.fit.tree import place
+from vbmodels.core.protocol import Rebuilding
+from vbmodels.core.state import nbytes
+
+log = logging.getLogger(__name__)
+
+POLL = 0.5  # seconds between two looks at who is there
+NO_WORKERS = 120.0  # seconds without any worker until a run gives up
+SILENCE = 30.0  # seconds without a heartbeat until a worker counts as lost,
+SHORTEST = (
+    10.0  # or so few, where calls are so short that no kernel holds Python's lock for longer;
+)
+# doubled with each failure of a question, for a kernel that does
+UNKNOWN, LEAST, TIMES = 600.0, 60.0, 10.0  # seconds in which a holder finishes a partition or its
+# answer: at first; then max(LEAST, TIMES x the longest answer); doubled with each that is late
+FAILURES, BLAME = 8, 3  # in a row of one question: until it gives up, until partitions are tried
+HEAVY = 64 * 2**20  # bytes of logged global parameters from which on a checkpoint is due
+PIECES = 64  # calls in which a worker applies a function to its partitions
+
+
+class Worker(NamedTuple):
+    """A worker whose heart beats."""
+
+    threads: int
+    memory: int  # bytes that it may use; 0 where nothing limits it
+
+
+class Lost(Exception):
+    """An answer will not come; `died` where its worker is gone."""
+
+    def __init__(self, why: str, workers: set[str], died: bool, error: Any = None) -> None:
+        super().__init__(why)
+        self.workers, self.died, self.error = workers, died, error
+
+
+class Rolling(Executor):
+    """See the module; a subclass has the workers, `flows.fit.actors.OnDask` those of Dask."""
+
+    name: str  # what people call the cluster
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.placed: dict[str, list[int]] = {}  # partitions by worker
+        self.rolled = 0  # times that it went back
+        self._ready = False
+        self._workers: dict[str, Worker] = {}
+        self._number: int | None = None  # sweep of the checkpoint where a roll back begins,
+        self._kept: Sequence[str] = ()  # digests of its local states,
+        self._log: list[Sweep] = []  # and the sweeps since
+        self._digests: dict[int, str] = {}
+        self._question: tuple[str, tuple[Any, ...]] | None = None
+        self._suspects: set[int] = set()  # partitions of every worker that died of a question
+        self._longest: dict[str, float] = {}  # seconds of an answer, by method
+        self._failures = self._doubled = 0  # of a question; and of those, late answers
+        self._avoided: dict[str, float] = {}  # workers, until some time
+        self._done: dict[str, int] = {}  # partitions that each holder has finished
+
+    @abstractmethod
+    def workers(self, silence: float) -> dict[str, Worker]:
+        """Return the workers whose heart beat within so many seconds, by address."""
+
+    @abstractmethod
+    def open(self, workers: Mapping[str, Worker]) -> None:
+        """Make a holder on each of these workers; raise `Lost` where one takes none."""
+
+    @abstractmethod
+    def call(self, method: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Future[Answer]]:
+        """Call a method of holders, by address."""
+
+    @abstractmethod
+    def done(self, address: str) -> int:
+        """Return `Holder.done` while the holder works; raise `OSError` or `TimeoutError`."""
+
+    @abstractmethod
+    def restart(self, address: str) -> None:
+        """End a worker that hangs: what hangs is in the way of all that comes after it."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Drop the holders before those that were made last."""
+
+    @property
+    def heavy(self) -> bool:  # type: ignore[override]
+        """Whether so much is logged since the last checkpoint that another is due."""
+        return sum(nbytes(q) for q, *_ in self._log) > HEAVY
+
+    def restore(self, number: int | None, kept: Sequence[str]) -> None:
+        """Take the local states of a checkpoint."""
+        self._number, self._kept, self._log = number, kept, []
+        self._ready, self._question = False, None
+        self._answered(lambda: None)
+
+    def digests(self) -> list[str]:
+        """Return the digest of every partition's data, which must not change from here on."""
+        found = super().digests()
+        self._digests = dict(enumerate(found))
+        return found
+
+    def keep(self, number: int) -> list[str]:
+        """Write the local states of a sweep; from here on workers that have come are used."""
+        kept = super().keep(number)
+        self._number, self._kept, self._log = number, kept, []
+        self._ready = self._ready and self._spread(self._able()) == self.placed
+        return kept
+
+    def map(
+        self, function: Callable[..., Any], q: Any, number: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Call a function on each partition, in pieces that are not repeated."""
+        found: dict[int, Any] = {}
+        self._question = "map", (function, q, number)
+
+        def take(value: dict[int, Any]) -> None:
+            for i, result in value.items():
+                found[i] = result
+                if on_progress is not None:
+                    on_progress(len(found), self.partitions)
+
+        def rest() -> None:
+            turns = {}
+            for address, ids in self.placed.items():
+                threads = self._workers[address].threads
+                size = max(-(-len(ids) // PIECES), 4 * threads if threads > 1 else 1)
+                left = [i for i in ids if i not in found]
+                turns[address] = [  # the global parameters go with the first piece
+                    (function, None if a else q, number, left[a : a + size])
+                    for a in range(0, len(left), size)
+                ]
+            self._converse("map", turns, take)
+
+        self._answered(rest)
+        return [found[i] for i in range(self.partitions)]
+
+    def _sweep(self, sweep: Sweep) -> list[Any]:
+        if len(self._log) > 2 * self.job.checkpoint_every and self.heavy and sweep[3] == 0:
+            self.keep(int(sweep[2] or 0))  # of a loop that shows no steps, or has no checkpoints
+        found = self._ask("sweep", *sweep)
+        carries = any(carries for _, carries in found) or self._log or self._kept
+        if carries and not isinstance(self.job.model, Rebuilding):
+            self._log.append(sweep)
+        return [sums for sums, _ in found]
+
+    def _ask(self, method: str, *args: Any) -> list[Any]:
+        self._question = method, args
+
+        def question() -> list[Any]:
+            values: list[Any] = []
+            self._converse(method, {address: [args] for address in self.placed}, values.append)
+            return values
+
+        return self._answered(question)
+
+    def _answered(self, question: Callable[[], Any]) -> Any:
+        """Answer a question, whatever happens to workers meanwhile."""
+        self._failures, self._doubled, self._suspects = 0, 0, set()
+        while True:
+            try:
+                if not self._ready:
+                    self._workers = self._await_workers()
+                    self.placed = self._spread(self._workers)
+                    self._make(self.placed)
+                    self._ready = True
+                return question()
+            except Lost as lost:
+                failures = self._failures = self._failures + 1
+                self.rolled, self._ready = self.rolled + 1, False
+                log.warning(f"{lost}; going back to sweep {self._number or 0}")
+                if failures == FAILURES or (lost.error and failures == BLAME):
+                    raise lost.error or ClusterError(
+                        f"{self.name} failed {failures} times in a row, at last because {lost}; "
+                        "look at the workers' logs (lack of memory?) and go on with --resume"
+                    ) from lost
+                until = time.monotonic() + 60.0 * failures
+                self._avoided.update(dict.fromkeys(lost.workers, until))
+                if lost.died:
+                    held = {i for a in lost.workers for i in self.placed.get(a, ())}
+                    self._suspects = (self._suspects & held) or held
+                if failures == BLAME:
+                    self._find_deadly()
+
+    def _find_deadly(self) -> None:
+        """Try each partition alone, of those that were with every worker that died."""
+        method, args = self._question or ("digests", ())
+        for i in sorted(self._suspects):
+            for last in (False, True):
+                self._workers = self._await_workers()
+                address, worker = next(iter(self._workers.items()))
+                try:
+                    self._make({address: [i]})
+                    own = (*args, [i]) if method == "map" else args
+                    self._converse(method, {address: [own]}, lambda value: None)
+                    break
+                except Lost as lost:
+                    limit = f"{worker.memory / 2**20:.0f} MB" if worker.memory else "none"
+                    if last:
+                        raise ClusterError(
+                            f"workers die on partition {i} ({self.job.partitions[i]}), most likely "
+                            f"out of memory (limit of a worker: {limit}); use more partitions or "
+                            "give workers more memory"
+                        ) from lost
+
+    def _able(self) -> dict[str, Worker]:
+        found, now = self.workers(SILENCE), time.monotonic()
+        return {a: w for a, w in found.items() if self._avoided.get(a, 0.0) < now} or found
+
+    def _await_workers(self) -> dict[str, Worker]:
+        deadline = time.monotonic() + NO_WORKERS
+        while not (workers := self._able()):
+            if time.monotonic() > deadline:
+                raise no_workers(self.name)
+            time.sleep(POLL)
+        return workers
+
+    def _spread(self, workers: Mapping[str, Worker]) -> dict[str, list[int]]:
+        homes = {i: address for address, ids in self.placed.items() for i in ids}
+        return place(self.partitions, {a: w.threads for a, w in workers.items()}, homes)
+
+    def _make(self, placed: Mapping[str, list[int]]) -> None:
+        """Make holders, and bring them to now."""
+        self.open({address: self._workers[address] for address in placed})
+        self._done, kept = {}, dict(enumerate(self._kept))
+        turns = {}
+        for address, ids in placed.items():
+            digests = {i: self._digests.get(i) for i in ids}
+            own = {i: kept[i] for i in ids if i in kept}
+            turns[address] = [(digests, self._number, own, self._log)]
+        self._converse("take", turns, lambda value: None)
+        self.forget()
+
+    def _converse(
+        self, method: str, turns: Mapping[str, Sequence[tuple[Any, ...]]],
+        take: Callable[[Any], None],
+    ) -> None:  # fmt: skip
+        """Call holders with each one's arguments in turn; raise `Lost` once one will not answer."""
+        left = {address: list(reversed(calls)) for address, calls in turns.items()}
+        open_: dict[Future[Answer], str] = {}
+        begun: dict[str, float] = {}
+        moved: dict[str, tuple[float, int]] = {}  # when it last finished a partition, and which
+        free, looked = list(left), time.monotonic()
+        while free or open_:
+            now = time.monotonic()
+            calls = {address: left[address].pop() for address in free if left[address]}
+            for address, future in self.call(method, calls).items():
+                open_[future] = address
+                begun[address], moved[address] = now, (now, self._done.get(address, 0))
+            ended = wait(open_, timeout=POLL, return_when=FIRST_COMPLETED).done
+            free = [open_.pop(future) for future in ended]
+            now = time.monotonic()
+            for address, future in zip(free, ended, strict=True):
+                value = self._value(address, future)
+                self._longest[method] = max(self._longest.get(method, 0), now - begun[address])
+                take(value)
+            if open_ and now - looked > POLL:
+                looked = now
+                self._look_after(method, set(open_.values()), moved)
+
+    def _look_after(
+        self, method: str, asked: set[str], moved: dict[str, tuple[float, int]]
+    ) -> None:
+        """Raise `Lost` where a worker is gone or silent, or finishes no partition in time."""
+        longest, now = self._longest.get(method), time.monotonic()
+        silence = SILENCE if longest is None else min(SILENCE, max(SHORTEST, 3 * longest))
+        if gone := asked - self.workers(silence * 2**self._failures).keys():
+            raise Lost(f"{', '.join(sorted(gone))} went away or is silent", gone, died=True)
+        limit = UNKNOWN if longest is None else max(LEAST, TIMES * longest)
+        limit *= 2**self._doubled
+        for address in asked:
+            since, before = moved[address]
+            if now - since < limit:
+                continue
+            done = before
+            with suppress(OSError, TimeoutError):
+                done = self.done(address)
+            if done == before:
+                self._doubled += 1
+                self.restart(address)
+                why = f"{address} did not {method} a partition in {limit:.0f} s"
+                raise Lost(why, {address}, died=False)
+            moved[address] = now, done
+
+    def _value(self, address: str, future: Future[Answer]) -> Any:
+        """Return what a holder answered; raise what its own work raised."""
+        if (error := future.exception()) is not None:
+            raise Lost(f"{address} did not answer: {error!r}", {address}, died=True) from error
+        answer = future.result()
+        self._done[address] = answer.done
+        for level, line in answer.lines:
+            log.log(level, f"{address}: {line}")
+        if isinstance(answer.error, storage.TransientStorageError):
+            raise Lost(f"{address}: {answer.error}", set(), False, answer.error)
+        if answer.error is not None:
+            raise error_of(address, answer.error)
+        return answer.value
+
+
+def error_of(address: str, error: Exception) -> Exception:
+    """Return what a worker raised as it is raised here: where it is the worker's, by its name."""
+    if isinstance(error, PartitionMemoryError):
+        return ClusterError(f"worker {address}: {error}")
+    if not isinstance(error, storage.StorageError) or isinstance(error, storage.DamagedError):
+        return error
+    with suppress(storage.StorageError), storage.impatient():
+        url = getattr(error, "url", "")
+        if url and storage.exists(url):
+            return ClusterError(
+                f"worker {address} cannot read {storage.shown(url)}; this process can: mount it "
+                "there too, or use a store that all machines reach"
+            )
+    missing = isinstance(error, storage.MissingError)
+    return error if missing else ClusterError(f"worker {address}: {error}")
+
+
+def no_workers(name: str) -> ClusterError:
+    """Return the error of a cluster that has had no worker for too long."""
+    return ClusterError(
+        f"{name}: no worker for {NO_WORKERS:.0f} s; start some and go on with --resume"
+    )
