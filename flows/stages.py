@@ -91,7 +91,7 @@ def check(run: Run) -> None:
         if run.complete:
             return
     run.begun = True
-    storage.check_writable(run.paths.target, *run.paths.below, "work")
+    storage.check_writable(run.paths.target, *run.paths.below)
     storage.own(run.paths.root, RUN)
     run.earlier = incremental.find(run)
     run.events.tell(Begun(run.paths.run_id))

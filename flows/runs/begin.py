@@ -47,6 +47,7 @@ def begin(
     resume: str | None = None,
 ) -> Iterator[Run]:
     """Yield a run to carry out the stages on; the parameters are those of `flows.run.run`."""
+    require_memory()
     family = pipeline_named(pipeline)
     settings = settings or family.settings()
     options = compute or ComputeSettings.model_validate({})
@@ -64,6 +65,7 @@ def begin_score(
     fitted: str, source: storage.Sources, target: str, compute: ComputeSettings
 ) -> Iterator[Run]:
     """Yield a run that applies a finished one to new data."""
+    require_memory()
     refuse_secrets(fitted, *storage.given(source), target, compute)
     with _reached(compute):
         of, record = open_run(fitted)
@@ -78,7 +80,6 @@ def begin_score(
 @contextmanager
 def _reached(compute: ComputeSettings) -> Iterator[None]:
     """Reach object stores as the settings say; one thread of linear algebra, for equal bits."""
-    require_memory()
     with reached(compute.s3), one_thread():
         yield
 
