@@ -11,7 +11,6 @@ from typing import Any
 from flows import stages
 from flows.data import storage
 from flows.runs.begin import DamagedWork, begin, begin_score
-from flows.runs.context import Run
 from flows.settings import ComputeSettings, RunSettings
 
 __all__ = ["begin", "begin_score", "run", "score"]
@@ -50,13 +49,21 @@ def run(
     RunError
         If storage, the cluster or the fit fails; the sentence says how to go on.
     """
-    request = (pipeline, source, target, settings, compute, since)
-    try:
-        with begin(*request, resume) as begun:
-            return carried_out(begun)
-    except DamagedWork as damaged:  # the attempt that goes on makes it again
-        with begin(*request, damaged.run_id) as begun:
-            return carried_out(begun)
+    for attempts_left in (1, 0):
+        try:
+            with begin(pipeline, source, target, settings, compute, since, resume) as begun:
+                stages.check(begun)
+                stages.ingest(begun)
+                stages.prepare(begun)
+                stages.fit(begun)
+                stages.score(begun)
+                outcome: dict[str, Any] = stages.publish(begun)
+                return outcome
+        except DamagedWork as damaged:  # the attempt that goes on makes the file again
+            if not attempts_left:
+                raise
+            resume = damaged.run_id
+    raise AssertionError
 
 
 def score(
@@ -64,15 +71,10 @@ def score(
 ) -> dict[str, Any]:
     """Apply the posterior of a finished run to new data and publish the result."""
     with begin_score(fitted, source, target, compute) as begun:
-        return carried_out(begun)
-
-
-def carried_out(run: Run) -> dict[str, Any]:
-    """Carry out all stages; return what to print."""
-    stages.check(run)
-    stages.ingest(run)
-    stages.prepare(run)
-    stages.fit(run)
-    stages.score(run)
-    outcome: dict[str, Any] = stages.publish(run)
-    return outcome
+        stages.check(begun)
+        stages.ingest(begun)
+        stages.prepare(begun)
+        stages.fit(begun)  # which reads the posterior
+        stages.score(begun)
+        outcome: dict[str, Any] = stages.publish(begun)
+        return outcome

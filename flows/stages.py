@@ -57,23 +57,19 @@ class Stage:
 
     def __call__(self, run: Run) -> Any:
         """Do the stage: as a task inside a Prefect flow run, plainly elsewhere."""
-        return self.task()(run) if in_flow_run() else self._do(run)
+        name = self.function.__name__
+        if run.complete and name not in ("check", "publish"):
+            return None  # the attempt that it goes on with had done all this
+        run.events.tell(StageBegins(name))
+        if not in_flow_run():
+            return self.function(run)
+        from flows.prefect.tasks import task_of
+
+        return task_of(self.function, name, self.options)(run)
 
     def with_options(self, **changes: Any) -> Stage:
         """Return the stage with other options of its task."""
         return Stage(self.function, **{**self.options, **changes})
-
-    def task(self) -> Any:
-        """Return the stage as a Prefect task, to be submitted, say."""
-        from flows.prefect.tasks import task_of
-
-        return task_of(self._do, self.function.__name__, self.options)
-
-    def _do(self, run: Run) -> Any:
-        if run.complete and self.function.__name__ not in ("check", "publish"):
-            return None  # the attempt that it goes on with had done all this
-        run.events.tell(StageBegins(self.function.__name__))
-        return self.function(run)
 
 
 @Stage

@@ -103,21 +103,22 @@ def _no_interrupt_lost() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
+@contextmanager
+def _no_wait_at_exit(own: bool) -> Iterator[None]:
+    """End a process of our own at once where a library's exit handler would wait for a store."""
     try:
-        _run_command(arguments)
+        yield
     except SystemExit as end:
         retry = sys.modules.get("flows.data.storage.retry")
-        if arguments is None and retry is not None and retry.calls_left():
-            # A library's exit handler would wait for a store that does not answer.
+        if own and retry is not None and retry.calls_left():
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(end.code if isinstance(end.code, int) else FAILED)
         raise
 
 
-def _run_command(arguments: Sequence[str] | None) -> NoReturn:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
     signal.signal(signal.SIGTERM, _interrupt)
     if logging.lastResort is not None:  # what prints warnings where no log is set up
         logging.lastResort.setFormatter(Escaping())
@@ -126,30 +127,31 @@ def _run_command(arguments: Sequence[str] | None) -> NoReturn:
     for name, fault in BROKEN:
         if name in {*PIPELINES, *COMMANDS} or name not in words:  # else the command says it
             log.warning("%s; it is left out", fault)
-    try:
-        with _no_interrupt_lost():
-            code = app(args=arguments, prog_name="vbflows", standalone_mode=False)
-    except typer.TyperException as error:
-        stop.tell(_shown(error), WRONG_INPUT)
-    except InputError as error:
-        stop(str(error), WRONG_INPUT, error, error.faults)
-    except RunError as error:
-        stop(str(error), FAILED, error)
-    except (KeyboardInterrupt, typer.Abort) as error:
-        if str(error):  # a run says what became of it
+    with _no_wait_at_exit(arguments is None):
+        try:
+            with _no_interrupt_lost():
+                code = app(args=arguments, prog_name="vbflows", standalone_mode=False)
+        except typer.TyperException as error:
+            stop.tell(_shown(error), WRONG_INPUT)
+        except InputError as error:
+            stop(str(error), WRONG_INPUT, error, error.faults)
+        except RunError as error:
             stop(str(error), FAILED, error)
-        code = _INTERRUPTED
-    except MemoryError as error:
-        stop(f"memory ran out; {MEMORY_ADVICE}", FAILED, error)
-    except Exception as error:
-        if isinstance(error, _of_models()):
-            stop(str(error), FAILED, error)
-        stop(
-            f"this should not have happened: {type(error).__name__}: "
-            f"{(str(error) or 'no message').splitlines()[0]}; VBFLOWS_DEBUG=1 shows where",
-            FAILED,
-            error,
-        )
-    if code == _INTERRUPTED:
-        stop("interrupted before anything was computed", FAILED, None)
-    sys.exit(code or DONE)
+        except (KeyboardInterrupt, typer.Abort) as error:
+            if str(error):  # a run says what became of it
+                stop(str(error), FAILED, error)
+            code = _INTERRUPTED
+        except MemoryError as error:
+            stop(f"memory ran out; {MEMORY_ADVICE}", FAILED, error)
+        except Exception as error:
+            if isinstance(error, _of_models()):
+                stop(str(error), FAILED, error)
+            stop(
+                f"this should not have happened: {type(error).__name__}: "
+                f"{(str(error) or 'no message').splitlines()[0]}; VBFLOWS_DEBUG=1 shows where",
+                FAILED,
+                error,
+            )
+        if code == _INTERRUPTED:
+            stop("interrupted before anything was computed", FAILED, None)
+        sys.exit(code or DONE)
