@@ -120,14 +120,6 @@ def test_what_is_weighed_is_told_without_the_bag(data, done):
     assert_allclose(log_p[held, 1], np.log(chance), rtol=1e-6, atol=1e-9)
 
 
-def test_an_empty_bag_has_a_small_chance_of_the_witness():
-    data = some_bags(n=60, d=2, empty=(4, 9))
-    q = fit(MODEL, [data], seed=1, max_iter=3000).q
-    said = predict_auto(MODEL, q, data)
-    assert np.all((said.members[[4, 9], :2] > 0.0) & (said.members[[4, 9], :2] < 0.5))
-    assert np.all((said.probability[[4, 9]] > 0.0) & (said.probability[[4, 9]] < 1.0))
-
-
 def counted(n, seed):
     """Bags of few whole numbers, as atoms of molecules have: rows are equal, distances tie."""
     rng = np.random.default_rng(seed)

@@ -7,10 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vbmodels.keywords.graph import (
     adjacency,
-    cooccurrences,
     normalised,
     ss,
-    system_matrix,
     textrank,
 )
 
@@ -46,13 +44,6 @@ def test_sentences_break_the_graph_only_on_request():
     assert adjacency(words, 30).sum() > adjacency(words, 30, group=sentence).sum()
 
 
-@pytest.mark.parametrize("words", [[], [0], [0, 0], [3]])
-def test_graphs_of_next_to_nothing(words):
-    a = adjacency(np.array(words, np.int64), 4)
-    assert_array_equal(a, counted(words, 4, 2))
-    assert_allclose(textrank(a).sum(), 4 * 0.15 if not a.any() else 3 * 0.15 + 1.0)
-
-
 def test_textrank_is_pagerank_up_to_scale():
     a = adjacency(random_words(5), 30)
     ranks = networkx.pagerank(networkx.from_numpy_array(a), alpha=0.85, tol=1e-13, max_iter=1000)
@@ -68,11 +59,3 @@ def test_ss_is_the_fixed_point_of_its_iteration():
         theta = 0.15 * y + 0.85 * normalised(a).T @ theta
     assert_allclose(ss(a, y), theta, atol=1e-12)
     assert ss(a, y)[30] == 0.0
-
-
-def test_options_outside_their_range_are_refused():
-    for damping in (0.0, 1.0, np.nan):
-        with pytest.raises(ValueError, match="damping must lie strictly between 0 and 1"):
-            system_matrix(np.eye(2), damping)
-    with pytest.raises(ValueError, match="window must be at least 1"):
-        cooccurrences(np.array([0, 1]), window=0)

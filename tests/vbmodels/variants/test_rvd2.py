@@ -26,7 +26,7 @@ from vbmodels.variants.published.posterior_difference import (
 )
 from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local
 from vbmodels.variants.quadrature import log_beta_binomial
-from vbmodels.variants.spectrum import control_spectrum, cressie_read, spectrum_p_value, strand_bias
+from vbmodels.variants.spectrum import control_spectrum, cressie_read, spectrum_p_value
 
 
 @dataclass(frozen=True)
@@ -125,15 +125,6 @@ def test_the_mean_field_is_below_the_evidence_and_too_sure(depth):
     # The sd is too small by about sqrt(1 + M/n): .196 at 400, .53 at 4000.
     ratio = np.median(sd / exact.moments()[1])
     assert_allclose(ratio, 1 / np.sqrt(1 + 1e4 / depth), rtol=0.1)
-
-
-def test_a_missing_replicate_is_as_if_it_were_not_there():
-    data = reads()
-    empty = np.zeros_like(data.r[:, :1])
-    more = Errors(np.hstack([data.r, empty]), np.hstack([data.n, empty]))
-    one, other = (fit(RVD2(), [d], tol=1e-8) for d in (data, more))
-    assert_allclose([one.q.a0, one.q.b0], [other.q.a0, other.q.b0], rtol=1e-6)
-    assert_allclose(one.trace[-1], other.trace[-1], rtol=1e-9)
 
 
 def test_caps_are_reported():
@@ -281,16 +272,3 @@ def test_cressie_read_is_scipy_s_and_empty_spectra_stay_finite():
     shares = control_spectrum(np.array([[[50, 1, 1]], [[0, 0, 0]]]))
     assert_allclose(shares.sum(axis=1), 1.0)
     assert spectrum_p_value(np.array([[[30, 1, 0]], [[0, 0, 0]]]), shares)[0] > 0.05
-
-
-def test_strand_bias_is_fisher_s_test():
-    p, odds = strand_bias(*(np.array(v) for v in ([500, 500], [500, 500], [30, 15], [0, 14])))
-    assert p[0] < 1e-6
-    assert p[1] > 0.5
-    assert odds[0] < -3.0
-    assert abs(odds[1]) < 0.2
-
-
-def test_what_the_model_refuses():
-    with pytest.raises(ValueError, match="location 1, replicate 0 has r = 5"):
-        Errors(np.array([[1], [5]]), np.array([[2], [4]]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from scipy.special import digamma, expit, gammaln, logsumexp, polygamma
+from scipy.special import expit, gammaln, logsumexp
 
 from tests.contract import ends
 from tests.contract.case_two_groups import brute_force
@@ -16,14 +16,12 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
 from vbmodels.variants import elementary_kernels as elementary
 from vbmodels.variants import posterior, quadrature, table
-from vbmodels.variants import rates_kernels as of_rates
 from vbmodels.variants import two_groups_kernels as kernels
-from vbmodels.variants.batch import Counts, totals, units
+from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import (
     benjamini_hochberg,
     e_bh,
     local_fdr,
-    prior_from_bayes_factors,
     q_values,
 )
 from vbmodels.variants.simulate import simulate
@@ -57,15 +55,6 @@ def test_both_marginals_equal_a_uniform_grid_by_other_code(monkeypatch, nodes, t
         exact = brute_force(of.alt_reads[u], of.depth[u], of.case, of.kind[u], q)
         found = np.array([m0[u], m1[u]]) + tabulated.log_binomial[u]
         assert_allclose(found, exact, rtol=0, atol=tolerance)
-
-
-def test_kernel_special_functions():
-    for z in (1e-80, 1e-3, 0.7, 9.9, 10.0, 3e4, 1e7):
-        psi, tri = elementary.polygammas(z)
-        assert_allclose([psi, tri], [digamma(z), polygamma(1, z)], rtol=1e-13)
-        for r in (0, 1, 12, 13, 5000):
-            exact = gammaln(z + r) - gammaln(z)
-            assert_allclose(elementary.log_rising(z, r), exact, rtol=1e-12, atol=5e-8)
 
 
 def test_functions_without_branches_are_the_library_s():
@@ -242,14 +231,6 @@ def test_posteriors_of_mu_equal_a_uniform_grid(monkeypatch, nodes, tolerance):
             assert_allclose(found, exact, rtol=0, atol=tolerance)
 
 
-def test_quantiles_of_a_distribution_in_parts_are_those_of_the_whole():
-    rng = np.random.default_rng(0)
-    x = np.sort(rng.normal(size=(3, 200))) * 3
-    levels, found = np.array([0.05, 0.5, 0.9]), np.empty(3)
-    of_rates.mixture_quantiles(x, stats.norm.cdf(x) / 3, stats.norm.pdf(x) / 3, levels, found)
-    assert_allclose(found, stats.norm.ppf(levels), atol=2e-3)
-
-
 @pytest.mark.parametrize("alternatives", [((0.1, 0.1),), MIXTURE])
 def test_posteriors_of_counts_at_their_ends_are_finite_and_in_order(alternatives):
     model = TwoGroups(alternatives=alternatives)
@@ -273,33 +254,3 @@ def test_q_values_and_e_bh():
     assert not e_bh(np.log(np.array([99.0, 1.0, 1.0, 1.0, 1.0])), 0.05).any()
     p = np.array([0.01, 0.04, 0.03, 0.5])
     assert_allclose(benjamini_hochberg(p), stats.false_discovery_control(p))
-
-
-def test_the_scalar_em_reaches_its_fixed_point():
-    rng = np.random.default_rng(0)
-    bf = np.concatenate([rng.normal(-2, 1, 2000), rng.normal(6, 2, 30)])
-    pi = prior_from_bayes_factors(bf)
-    z = 1 - local_fdr(bf, pi)
-    assert_allclose(pi, (z.sum() + 0.5) / 2031, rtol=1e-8)
-
-
-def test_units_and_totals_of_a_location():
-    reads = np.array([[[5, 90, 3, 2], [0, 7, 0, 0]], [[1, 2, 3, 4], [0, 0, 0, 0]]], np.int32)
-    batch = Counts(reads, np.array([1, -1], np.int8), np.array([True, False]))
-    of = units(batch)
-    assert of.alt.tolist() == [0, 2, 3]
-    assert of.kind.tolist() == [3, 4, 5]
-    assert of.alt_reads.tolist() == [[5, 0], [3, 0], [2, 0]]
-    r, n = totals(batch)
-    assert r.tolist() == [[10, 0], [0, 0]]
-    assert n.tolist() == [[100, 7], [0, 0]]
-
-
-def test_what_a_batch_refuses():
-    case = np.array([True])
-    with pytest.raises(ValueError, match="location 0 has a negative"):
-        Counts(np.array([[[1, -1, 0, 0]]], np.int32), np.zeros(1, np.int8), case)
-    with pytest.raises(ValueError, match="no replicate belongs to the case"):
-        Counts(np.zeros((1, 1, 4), np.int32), np.zeros(1, np.int8), ~case)
-    with pytest.raises(ValueError, match=r"expected counts \[J, R, 4\]"):
-        Counts(np.zeros((1, 2, 4), np.int32), np.zeros(1, np.int8), case)

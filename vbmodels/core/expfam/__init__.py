@@ -1,21 +1,8 @@
-"""Distributions of the exponential family, one a file: moments, entropy, divergence."""
+"""Distributions with their moments, entropy and divergence."""
 
 from vbmodels.core.expfam.beta import Beta
-from vbmodels.core.expfam.family import ExponentialFamily
 from vbmodels.core.expfam.gamma import Gamma
 from vbmodels.core.expfam.gaussian import Gaussian
 from vbmodels.core.expfam.normal import Normal
-from vbmodels.core.expfam.polya_gamma import PolyaGamma
-from vbmodels.core.expfam.truncated import TruncatedNormal
-from vbmodels.core.expfam.von_mises_fisher import VonMisesFisher
 
-__all__ = [
-    "Beta",
-    "ExponentialFamily",
-    "Gamma",
-    "Gaussian",
-    "Normal",
-    "PolyaGamma",
-    "TruncatedNormal",
-    "VonMisesFisher",
-]
+__all__ = ["Beta", "Gamma", "Gaussian", "Normal"]
