@@ -19,9 +19,8 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, xlogy
 
 from vbmodels.bags.gp_data import Batch, blocks_of
-from vbmodels.bags.gp_features import FeatureMap
+from vbmodels.bags.gp_features import FeatureMap, sobol_normals
 from vbmodels.bags.gp_likelihood import Block
-from vbmodels.bags.gp_points import sobol_normals
 from vbmodels.bags.gp_probit import Posterior
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.special import log1mexp

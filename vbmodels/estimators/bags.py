@@ -66,11 +66,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"
         priors = Priors(
-            intercept_mean=self.intercept_mean,
             intercept_variance=self.intercept_variance,
-            slope_mean=self.slope_mean,
             slope_variance=self.slope_variance,
-            learn=collapsed and self.prior_scale != "fixed",
+            learn=collapsed,
             rate=self.slope_length,
             gate=self.gate_variance,
         )

@@ -19,14 +19,14 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE as BLOCKS
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_starts import at_values, near
-from vbmodels.bags.stacking_weights import objective, stacked
+from vbmodels.bags.gp_probit import at_values, near
 from vbmodels.bags.united import parted
 from vbmodels.core.cavi import start
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.protocol import Cursor
+from vbmodels.core.stacking import objective, stacked
 
 OPTIONS = KernelOptions(length_scales=(0.7, 1.4), amplitudes=(1.0, 10.0), n_inducing=10)
 WITNESS = DirectGP(OPTIONS)

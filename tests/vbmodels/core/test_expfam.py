@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from vbmodels.core.expfam import Beta, Gamma, Gaussian, Normal
-from vbmodels.core.expfam.von_mises_fisher import (
+from vbmodels.core.von_mises_fisher import (
     bessel_ratio,
     log_bessel_over_power,
     log_sphere_norm,

@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from tests.vbmodels.experts.test_experts import small
-from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm
 from vbmodels.core.fit import fit
+from vbmodels.core.von_mises_fisher import log_sphere_norm
 from vbmodels.experts.diversity import angles, omega
 from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.published.mabn import sphere_maximum

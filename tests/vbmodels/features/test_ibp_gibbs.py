@@ -10,8 +10,8 @@ from scipy.special import expit, log_expit
 
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
 from tests.vbmodels.features.gibbs import GibbsIBP
-from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
 from vbmodels.core.fit import fit
+from vbmodels.core.polya_gamma import draw_polya_gamma
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.sticks import draw_sticks

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.core.polya_gamma import draw_polya_gamma
 from vbmodels.keywords.published.bss import BSS, MOST_LOG_VARIANCE, prior_field
 from vbmodels.keywords.published.bss_gibbs import bss
 

@@ -13,13 +13,12 @@ from vbmodels.keywords.graph import (
 )
 
 
-def counted(words, n, window, self_loops=True, group=None):
+def counted(words, n, window, self_loops=True):
     """A_ij by its definition, position by position."""
     a = np.zeros((n, n))
     for s in range(len(words)):
         for t in range(len(words)):
-            apart = s != t and abs(s - t) <= window
-            if apart and (group is None or group[s] == group[t]):
+            if s != t and abs(s - t) <= window:
                 a[words[s], words[t]] += 1
     if not self_loops:
         np.fill_diagonal(a, 0.0)
@@ -35,13 +34,6 @@ def test_adjacency_counts_both_sides(window, self_loops):
     words = random_words(1)
     found = adjacency(words, 32, window=window, self_loops=self_loops)
     assert_array_equal(found, counted(words, 32, window, self_loops))
-
-
-def test_sentences_break_the_graph_only_on_request():
-    words = random_words(2)
-    sentence = np.arange(200) // 7
-    assert_array_equal(adjacency(words, 30, group=sentence), counted(words, 30, 2, group=sentence))
-    assert adjacency(words, 30).sum() > adjacency(words, 30, group=sentence).sum()
 
 
 def test_textrank_is_pagerank_up_to_scale():

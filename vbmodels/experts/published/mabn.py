@@ -29,8 +29,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import digamma, gammaln, polygamma
 
-from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm, mean_length, second_moment
 from vbmodels.core.state import FloatArray, State
+from vbmodels.core.von_mises_fisher import log_sphere_norm, mean_length, second_moment
 from vbmodels.experts.batch import Rows
 
 

@@ -16,7 +16,7 @@ from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
 from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
-from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.core.polya_gamma import draw_polya_gamma
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.published.bss import BSS, MOST_LOG_VARIANCE, prior_field
 
