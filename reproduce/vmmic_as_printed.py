@@ -82,9 +82,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
             covariances.append(inverse(precision))
         return replace(q, gate_covariances=tuple(covariances))
 
-    def local_step(
-        self, q: MeanField, batch: Bags, local: PrintedLocal | None
-    ) -> PrintedLocal | None:
+    def local_step(self, q: MeanField, batch: Bags, local: Any) -> PrintedLocal | None:
         """Update the local factors as printed, carrying the log odds on."""
         if q.search is not None:
             return None

@@ -446,7 +446,8 @@ def _directions(observed: LevelCounts, free: IntArray, k: int) -> FloatArray:
     values, vectors = np.linalg.eigh(covariance[np.ix_(free, free)])
     vectors = vectors[:, ::-1][:, : min(k, int((values > 1e-9).sum()))]
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    return START * vectors / largest
+    result: FloatArray = START * vectors / largest
+    return result
 
 
 def _blocks(n: int) -> Iterator[slice]:
