@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -18,10 +17,8 @@ from vbmodels.experts.encoding import (
     names_of,
     read_categories,
     read_numbers,
-    unseen,
 )
 from vbmodels.experts.knots import RowSample
-from vbmodels.experts.searches import Climbing
 
 LEVELS = {"u": 60, "v": 30, "w": 6, "x": 4}
 
@@ -92,13 +89,6 @@ def test_no_cut_changes_sums_with_gaps_or_knots(cuts):
     assert given.min() < knots[1, 0] < np.median(given) < knots[1, -1] < given.max()
 
 
-def test_levels_never_seen_are_the_reference():
-    by = read_categories("by", LEVELS, 0, 10, 100)
-    cells = np.array([level_key(t) for t in ("u", "w", "never")] + [np.nan])
-    assert_array_equal(encoded(cells[:, None], [by]), [[1, 0], [0, 0], [0, 0], [0, 0]])
-    assert_array_equal(unseen(cells, by), [False, False, True, False])
-
-
 def sums_of(x, cuts=()):
     first, *rest = (ColumnSums.of(part, np.ones(len(part))) for part in np.split(x, cuts))
     for part in rest:
@@ -127,21 +117,3 @@ def test_constant_columns_become_zero_in_new_rows_too(standardise):
     assert_array_equal(found[:, 1:], 0.0)
     assert_allclose(found[:, 0], (new[:, 0] - centre[0]) / scale[0])
     assert sums.density(centre) <= 0.25
-
-
-# Searches.
-
-
-@pytest.mark.parametrize(
-    ("away", "rises", "over"), [(1e3, 1, False), (1e-2, 1, True), (1e3, 19, True)]
-)
-def test_small_rises_far_from_the_top_do_not_end_a_search(away, rises, over):
-    """A tiny step on a parabola, after as many small rises: what is left is away^2 / 2."""
-    first = Climbing.first(np.zeros(1), -0.5 * away**2, np.array([away]))
-    first = replace(first, small=rises, ascent=replace(first.ascent, stride=np.array([1e-9])))
-    at = first.ascent.trial[0]
-    value = -0.5 * float((away - at[0]) ** 2)
-    assert 0.0 < value - first.ascent.value[0] < 1e-2
-    after = first.updated(value, away - at, 1e-2)
-    assert after.ascent.at[0] == at
-    assert after.done == over

@@ -174,23 +174,6 @@ def test_the_expected_numbers_add_to_the_rate(corpus):
         assert_allclose(np.exp(share.log_delta[open_])[few], expected[few], rtol=1e-3)
 
 
-@pytest.mark.parametrize(("uneven", "low", "high"), [(False, 0.0, 0.25), (True, 0.3, 0.9)])
-def test_credibility_is_that_of_uneven_annotators(uneven, low, high):
-    found = []
-    for seed in range(4):
-        batch, truth = simulate_words(
-            np.random.default_rng(seed),
-            400,
-            coefficients=W,
-            mean_words=60.0,
-            mean_alpha=0.72,
-            concentration=5.0 if uneven else 1e6,
-        )
-        law = CountLaw.of(Lengths.of(batch), None)
-        found.append(law.credibility(truth.keyword_rate))
-    assert low <= np.mean(found) <= high
-
-
 # The rate.
 
 

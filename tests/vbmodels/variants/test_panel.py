@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,9 +10,7 @@ from numpy.testing import assert_allclose
 
 from tests.contract.case_panel_null import brute_force
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
-from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
-from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import leaves
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import Counts, units
@@ -154,24 +151,3 @@ def test_the_spread_between_samples_is_found():
     done = fit(MODEL, [batch], tol=1e-6)
     assert abs(done.q.tau - 0.6) < 0.15
     assert done.converged
-
-
-class Overshooting(PanelNull):
-    """Bold steps are five times too long, careful ones creep."""
-
-    def global_step(self, q, stats, careful=False):
-        new, here = super().global_step(q, stats), self.to_vector(q)
-        size = 0.02 if careful else 5.0
-        return self.from_vector(new, here + size * (self.to_vector(new) - here))
-
-
-def test_steps_that_overshoot_together_are_shortened_and_not_crept():
-    batch, ends = drawn(locations=6, members=3), []
-    for parts in (PanelNull.parts, ()):
-        model = type("Tried", (Overshooting,), {"parts": parts})(alternatives=MIXTURE)
-        reduce = InProcess(model, [batch])
-        q = model.init(reduce.observe(), np.random.default_rng(0))
-        bounds = [s.elbo for s in islice(model.steps(reduce, start(model, q, reduce)), 5)]
-        assert (np.diff(bounds) >= 0.0).all()
-        ends.append(bounds[-1])
-    assert ends[0] > ends[1] + 0.5

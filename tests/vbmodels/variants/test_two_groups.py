@@ -16,7 +16,6 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
 from vbmodels.variants import elementary_kernels as elementary
 from vbmodels.variants import posterior, quadrature, table
-from vbmodels.variants import two_groups_kernels as kernels
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import (
     benjamini_hochberg,
@@ -71,36 +70,6 @@ def test_functions_without_branches_are_the_library_s():
     assert_allclose(found, exact, rtol=1e-13, atol=1e-13)
     large = z[z >= 10.0]
     assert_allclose([elementary.log_gamma_large(v) for v in large], exact[z >= 10.0], rtol=1e-14)
-
-
-def test_tables_hold_the_likelihoods_at_their_nodes():
-    reads = (dict(depth=40_000, vaf=0.3), dict(depth=12, vaf=1.0), dict(depth=400, vaf=0.01))
-    drawn = [counts(n_replicates=4, dispersion=100.0, **of) for of in reads]
-    for batch in (*drawn, *ends.tables_of_counts()["counts at 0 and n, to 1e6"]):
-        q, of = start(batch), units(batch)
-        found = table.tabulate(of, q.anchor)
-        m = table.M_NODES[:, None]
-        for log_likelihood, member in ((found.log_case, of.case), (found.log_control, ~of.case)):
-            pairs = zip(of.alt_reads[:, member].T, of.depth[:, member].T, strict=True)
-            exact = sum(
-                quadrature.log_beta_binomial(r[:, None, None], n[:, None, None], found.x, m)
-                for r, n in pairs
-            )
-            # 1e-16 of lgamma(1e6), for every replicate.
-            assert_allclose(log_likelihood, exact, rtol=1e-9, atol=1e-5)
-        assert (np.diff(found.x, axis=2) > 0.0).all()
-
-
-def test_the_interpolated_survival_is_beta_s():
-    found = table.survival_tables(np.array(MIXTURE))
-    x = np.array([-150.0, -30.3, -7.77, -1.01, 0.3, 6.6])
-    for i, ((a, b), row) in enumerate(zip(MIXTURE, found, strict=True)):
-        place, basis, inverse = np.empty(len(x), np.int64), np.empty((4, len(x))), np.empty(len(x))
-        kernels.survival_places(x, len(row), place, basis)
-        kernels.inverse_survival(place, basis, row, inverse)
-        floor = 0.05 if i else 0.0
-        exact = np.log(floor + (1 - floor) * stats.beta.sf(expit(x), a, b))
-        assert_allclose(-np.log(inverse), exact, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.thorough
