@@ -14,42 +14,7 @@ from vbmodels.core.state import FloatArray, State
 
 
 @dataclass(frozen=True)
-class ExponentialFamily(State):
-    """A density exp(eta . t(x) - A(eta)), vectorised over leading axes; eta and t on the last."""
-
-    @property
-    def natural(self) -> FloatArray:
-        """Natural parameters eta; [..., K]."""
-        raise NotImplementedError
-
-    @property
-    def mean_stats(self) -> FloatArray:
-        """E[t(x)], the gradient of A at eta; [..., K]."""
-        raise NotImplementedError
-
-    def log_norm(self, natural: FloatArray) -> FloatArray:
-        """A(eta) = log of the integral of exp(eta . t(x)); [...]."""
-        raise NotImplementedError
-
-    def entropy(self) -> FloatArray:
-        """A(eta) - eta . E[t]; nats, [...]."""
-        eta = self.natural
-        result: FloatArray = self.log_norm(eta) - (eta * self.mean_stats).sum(-1)
-        return result
-
-    def kl(self, other: Self) -> FloatArray:
-        """KL(self || other) = (eta - eta') . E[t] - A(eta) + A(eta'); nats, [...]."""
-        mine, theirs = self.natural, other.natural
-        result: FloatArray = (
-            ((mine - theirs) * self.mean_stats).sum(-1)
-            - self.log_norm(mine)
-            + other.log_norm(theirs)
-        )
-        return result
-
-
-@dataclass(frozen=True)
-class Beta(ExponentialFamily):
+class Beta(State):
     """Beta(a, b): x^(a-1) (1-x)^(b-1) / B(a, b) on (0, 1).
 
     Attributes
@@ -60,11 +25,6 @@ class Beta(ExponentialFamily):
 
     a: FloatArray
     b: FloatArray
-
-    @property
-    def natural(self) -> FloatArray:
-        """(a - 1, b - 1); [..., 2]."""
-        return np.stack(np.broadcast_arrays(np.subtract(self.a, 1.0), np.subtract(self.b, 1.0)), -1)
 
     @property
     def mean(self) -> FloatArray:
@@ -90,19 +50,25 @@ class Beta(ExponentialFamily):
         result: FloatArray = digamma(self.b) - digamma(self.a + self.b)
         return result
 
-    @property
-    def mean_stats(self) -> FloatArray:
-        """(E[log x], E[log(1 - x)]); [..., 2]."""
-        return np.stack(np.broadcast_arrays(self.mean_log, self.mean_log1m), -1)
+    def entropy(self) -> FloatArray:
+        """log B(a, b) - (a - 1) E[log x] - (b - 1) E[log(1 - x)]; nats, [...]."""
+        slope = (self.a - 1.0) * self.mean_log + (self.b - 1.0) * self.mean_log1m
+        result: FloatArray = betaln(self.a, self.b) - slope
+        return result
 
-    def log_norm(self, natural: FloatArray) -> FloatArray:
-        """A = log B(a, b); [...]."""
-        result: FloatArray = betaln(natural[..., 0] + 1.0, natural[..., 1] + 1.0)
+    def kl(self, other: Beta) -> FloatArray:
+        """(a - a') E[log x] + (b - b') E[log(1 - x)] - log B + log B'; nats, [...]."""
+        result: FloatArray = (
+            (self.a - other.a) * self.mean_log
+            + (self.b - other.b) * self.mean_log1m
+            - betaln(self.a, self.b)
+            + betaln(other.a, other.b)
+        )
         return result
 
 
 @dataclass(frozen=True)
-class Gamma(ExponentialFamily):
+class Gamma(State):
     """Gamma(shape, rate): rate^shape x^(shape-1) exp(-rate x) / Gamma(shape) on x > 0.
 
     On a precision x it is the conjugate prior of the Gaussian, and the inverse-Gamma
@@ -116,11 +82,6 @@ class Gamma(ExponentialFamily):
 
     shape: FloatArray
     rate: FloatArray
-
-    @property
-    def natural(self) -> FloatArray:
-        """(shape - 1, -rate); [..., 2]."""
-        return np.stack(np.broadcast_arrays(np.subtract(self.shape, 1.0), -self.rate), -1)
 
     @property
     def mean(self) -> FloatArray:
@@ -139,15 +100,25 @@ class Gamma(ExponentialFamily):
         result: FloatArray = digamma(self.shape) - np.log(self.rate)
         return result
 
-    @property
-    def mean_stats(self) -> FloatArray:
-        """(E[log x], E[x]); [..., 2]."""
-        return np.stack(np.broadcast_arrays(self.mean_log, self.mean), -1)
+    def entropy(self) -> FloatArray:
+        """log Gamma(shape) - shape log rate - (shape - 1) E[log x] + rate E[x]; nats, [...]."""
+        result: FloatArray = -self._log_norm - (self.shape - 1.0) * self.mean_log + self.shape
+        return result
 
-    def log_norm(self, natural: FloatArray) -> FloatArray:
-        """A = log Gamma(shape) - shape log rate; [...]."""
-        shape, rate = natural[..., 0] + 1.0, -natural[..., 1]
-        result: FloatArray = gammaln(shape) - shape * np.log(rate)
+    def kl(self, other: Gamma) -> FloatArray:
+        """(shape - shape') E[log x] - (rate - rate') E[x] + log norm - log norm'; nats, [...]."""
+        result: FloatArray = (
+            (self.shape - other.shape) * self.mean_log
+            - (self.rate - other.rate) * self.mean
+            + self._log_norm
+            - other._log_norm
+        )
+        return result
+
+    @property
+    def _log_norm(self) -> FloatArray:
+        """shape log rate - log Gamma(shape), the log of what makes the density's integral 1."""
+        result: FloatArray = self.shape * np.log(self.rate) - gammaln(self.shape)
         return result
 
 

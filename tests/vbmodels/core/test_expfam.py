@@ -62,15 +62,6 @@ def test_moments_and_entropy_are_scipys_and_divergence_is_by_draws(q, p, rival):
         assert abs(q.kl(p)[i] - told.mean()) <= 4.5 * told.std() / 200 + 1e-9
 
 
-@pytest.mark.parametrize("name", ["gamma", "beta"])
-def test_gradient_of_log_norm_is_mean_of_statistics(name):
-    q, h = ROWS[name][0], 1e-4
-    for k, step in enumerate(np.eye(2)):
-        size = h * np.maximum(np.abs(q.natural[:, k]), 0.1)[:, None]
-        ends = [q.log_norm(q.natural + s * size * step) for s in (1, -1)]
-        assert_allclose((ends[0] - ends[1]) / (2 * size[:, 0]), q.mean_stats[:, k], rtol=1e-6)
-
-
 def test_gaussian_is_scipys():
     q, covariance = gaussian(0)
     assert_allclose(q.covariance, covariance, rtol=1e-9)
