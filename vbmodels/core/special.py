@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import log, pi, sqrt
 
 import numpy as np
-from scipy.special import erfcx, gammaln
+from scipy.special import erfcx, gammaln, log_ndtr, ndtri_exp
 
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -58,6 +58,15 @@ def truncated_mean(x: FloatArray) -> FloatArray:
     ratio = inverse_mills(x)
     far = (1.0 - truncated_variance(x)) / np.maximum(ratio, 1.0)
     result: FloatArray = np.where(x > -2.0, x + ratio, far)
+    return result
+
+
+def truncated_draw(mean: FloatArray, side: FloatArray, log_u: FloatArray) -> FloatArray:
+    """Return the draws of N(mean, 1) cut to the positive (side 1) or negative side (-1); [...].
+
+    ndtri(u Phi(s mean)) with a uniform u is a standard normal below s mean; in logs for the tails.
+    """
+    result: FloatArray = mean - side * ndtri_exp(log_u + log_ndtr(side * mean))
     return result
 
 

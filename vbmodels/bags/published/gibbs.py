@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky
-from scipy.special import expit, log_ndtr, ndtri_exp
+from scipy.special import expit, log_ndtr
 
 from vbmodels.bags import likelihood_kernels as kernels
 from vbmodels.bags.batch import Bags
@@ -36,6 +36,7 @@ from vbmodels.bags.published.vmmic import FIXED
 from vbmodels.core.chains import Schedule
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, State, Stats
 
 DRIVER = 2**32 - 1
@@ -227,15 +228,9 @@ def _draw(precision: FloatArray, linear: FloatArray, rng: np.random.Generator) -
 def _truncated(
     mean: FloatArray, positive: NDArray[np.bool_], rng: np.random.Generator
 ) -> FloatArray:
-    """Draw from N(mean, 1) cut to the positive or the negative side.
-
-    -(z - mean) is a standard normal below ``mean`` on the positive side; it is found by its
-    quantile, in logarithms so that no tail is lost.
-    """
+    """Draw from N(mean, 1) cut to the positive or the negative side."""
     side = np.where(positive, 1.0, -1.0)
-    log_u = -rng.standard_exponential(mean.size)
-    draws: FloatArray = mean - side * ndtri_exp(log_u + log_ndtr(side * mean))
-    return draws
+    return truncated_draw(mean, side, -rng.standard_exponential(mean.size))
 
 
 def _linear(rows: Rows, t: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
