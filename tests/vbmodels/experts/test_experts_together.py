@@ -10,8 +10,8 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.batch import FOLDS, HELD, never_held
 from vbmodels.experts.newton import LINES_TAU, Climb, Counted, answered
-from vbmodels.experts.parts import FOLDS, HELD, never_held
 from vbmodels.experts.stacking import WEIGHTS
 from vbmodels.experts.together import LEVELS, SCALES, Together, relevance
 
