@@ -82,7 +82,7 @@ def variational(seed: int, rows: int) -> Found:
 
 
 def rival(seed: int, rows: int, kind: str) -> Found:
-    """Factorise by NMF, or cluster by k-means, told that there are four images."""
+    """Factorise by NMF, or cluster by k-means, given that there are four images."""
     codes, z = simulate_images(np.random.default_rng(seed), rows)
     begin = time.process_time()
     if kind == "NMF":
@@ -146,8 +146,8 @@ def run(data: Path, quick: bool) -> Page:
                "rival k-means")  # fmt: skip
     table = (
         ("runs", "1", str(len(ours)), "1", str(len(ours)), str(len(ours))),
-        ("features in the end", "4", f"4 in {four} of {len(ours)}", str(counts[-1]), "4, told",
-         "4, told"),
+        ("features in the end", "4", f"4 in {four} of {len(ours)}", str(counts[-1]), "4, given",
+         "4, given"),
         ("most features on the way", "11", f"{TRUNCATION} (truncation)", str(counts.max()),
          NOT_SAID, NOT_SAID),
         ("F1 of the matched features", NOT_SAID, mean_se(f.f1 for f in ours), number(f1[-1]),

@@ -199,11 +199,11 @@ class TextIBP:
         size = int(batch.levels.sum())
         counts, pairs = np.zeros(size), np.zeros((size, size) if size <= MOST_PAIRED else (0, 0))
         for rows in _blocks(len(batch.count)):
-            told, _ = cells_of(batch, rows)
-            weighted = told * batch.count[rows, None]
+            cells, _ = cells_of(batch, rows)
+            weighted = cells * batch.count[rows, None]
             counts += weighted.sum(axis=0)
             if pairs.size:
-                pairs += told.T @ weighted
+                pairs += cells.T @ weighted
         return LevelCounts(float(batch.count.sum()), counts, pack(pairs), batch.levels, 1)
 
     def init(self, observed: LevelCounts, rng: np.random.Generator) -> TextGlobal:
