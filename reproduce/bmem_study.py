@@ -35,7 +35,7 @@ def read(folder: Path, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
 def losses(y: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Return the log-loss of every row."""
     p = np.clip(p, 1e-12, 1.0 - 1e-12)
-    return -np.where(y == 1, np.log(p), np.log1p(-p))
+    return np.asarray(np.where(y == 1, -np.log(p), -np.log1p(-p)))
 
 
 def batches(name: str, parts: Any, rows: int | None, seed: int) -> tuple[Rows, Rows, np.ndarray]:

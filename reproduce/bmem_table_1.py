@@ -48,10 +48,10 @@ def cells(y: np.ndarray, p: np.ndarray, seconds: float) -> tuple[str, ...]:
 def run(data: Path, quick: bool) -> Page:
     """Fit Adult (a9a, its standard split) by our forms and by peers."""
     train, test, truth = batches("a9a", read(data / "experts", "a9a"), 400 if quick else None, 0)
-    rows, best = [], 0.0
+    rows: list[tuple[str, ...]] = []
+    best = 0.0
     for peer, p, seconds in peers(train, test):
-        accuracy, loss, spent = cells(truth, p, seconds)
-        rows.append((peer, *[NOT_SAID] * 4, accuracy, loss, spent))
+        rows.append((peer, *[NOT_SAID] * 4, *cells(truth, p, seconds)))
         best = max(best, float(np.mean((p > 0.5) == truth)))
     for k in (2,) if quick else (5, 10):
         for label, model in forms(k, train.size).items():

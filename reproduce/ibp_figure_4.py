@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.special import expit
 from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
@@ -47,7 +48,7 @@ def mean_sigmoid(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Return E[sigma(psi)] for psi ~ N(mean, variance) by 20-point Gauss-Hermite."""
     x, w = np.polynomial.hermite_e.hermegauss(20)
     at = mean[..., None] + np.sqrt(variance)[..., None] * x
-    return expit(at) @ (w / w.sum())
+    return np.asarray(expit(at) @ (w / w.sum()))
 
 
 def in_use(on: np.ndarray) -> np.ndarray:
@@ -81,7 +82,7 @@ def variational(seed: int, rows: int) -> Found:
 
 
 def rival(seed: int, rows: int, kind: str) -> Found:
-    """Factorise by NMF, or cluster by k-means, told that there are four images."""
+    """Factorise by NMF, or cluster by k-means, given that there are four images."""
     codes, z = simulate_images(np.random.default_rng(seed), rows)
     begin = time.process_time()
     if kind == "NMF":
@@ -108,7 +109,7 @@ def sampled(rows: int, iterations: int) -> tuple[np.ndarray, np.ndarray, list[fl
     return np.array(counts), np.array(evidence), f1, (time.process_time() - begin) / iterations
 
 
-def picture(white: np.ndarray, counts: np.ndarray, evidence: np.ndarray):
+def picture(white: np.ndarray, counts: np.ndarray, evidence: np.ndarray) -> Figure:
     """Draw the base images, what was found of each alone, and the sampler's course."""
     figure = canvas(5, 2, 1.9, 2.0)
     axes = np.array(figure.axes).reshape(2, 5)
@@ -145,8 +146,8 @@ def run(data: Path, quick: bool) -> Page:
                "rival k-means")  # fmt: skip
     table = (
         ("runs", "1", str(len(ours)), "1", str(len(ours)), str(len(ours))),
-        ("features in the end", "4", f"4 in {four} of {len(ours)}", str(counts[-1]), "4, told",
-         "4, told"),
+        ("features in the end", "4", f"4 in {four} of {len(ours)}", str(counts[-1]), "4, given",
+         "4, given"),
         ("most features on the way", "11", f"{TRUNCATION} (truncation)", str(counts.max()),
          NOT_SAID, NOT_SAID),
         ("F1 of the matched features", NOT_SAID, mean_se(f.f1 for f in ours), number(f1[-1]),

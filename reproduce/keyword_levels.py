@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from reproduce.keyword_methods import FORMS, LEVELS, SHARED, Corpus, Task, draw, figures, load
 from reproduce.page import Table, canvas, mean_se, number
@@ -79,7 +80,8 @@ def corpus_of(name: str, data: Path, documents: int | None) -> Corpus:
 def study(corpus: Corpus, seeds: Sequence[int], names: Sequence[str], observed: int = 5) -> Study:
     """Run methods on draws of the observed words; one that sees no labels runs once."""
     tasks = [draw(corpus, seed, observed=observed) for seed in seeds]
-    scores, seconds, kept = [], {name: [] for name in names}, {}
+    scores, kept = [], {}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for task in tasks:
         for name in names:
             if name not in kept or FORMS[name].uses_labels:
@@ -127,7 +129,7 @@ def size_table(
     )
 
 
-def level_figure(found: Study, published: Mapping[str, Sequence[float]]):
+def level_figure(found: Study, published: Mapping[str, Sequence[float]]) -> Figure:
     """Draw F against the level: published dashed, ours solid, rivals dotted."""
     figure = canvas(1, 1, 7.0, 4.2)
     (axes,) = figure.axes

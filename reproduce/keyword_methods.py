@@ -30,6 +30,7 @@ from vbmodels.core.fit import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.published import coordinate
 from vbmodels.keywords.published.bss import BSS
 from vbmodels.keywords.published.bss_gibbs import bss
 from vbmodels.keywords.published.documents_gibbs import sample_documents
@@ -131,10 +132,11 @@ def logistic(task: Task) -> np.ndarray:
     x = task.batch.x[:, 1:]
     sd = x.std(0)
     x = (x - x.mean(0)) / np.where(sd > 1e-9, sd, 1.0)
-    return LogisticRegression(max_iter=500).fit(x, task.batch.y).decision_function(x)
+    fitted = LogisticRegression(max_iter=500).fit(x, task.batch.y)
+    return np.asarray(fitted.decision_function(x))
 
 
-def per_document(form: str) -> Callable[[Task], np.ndarray]:
+def per_document(form: coordinate.Form) -> Callable[[Task], np.ndarray]:
     def run(task: Task) -> np.ndarray:
         return fit_documents(task.batch, VBSS(form=form), max_sweeps=300).probability
 

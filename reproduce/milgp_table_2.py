@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 
@@ -45,9 +46,9 @@ def run(data: Path, quick: bool) -> Page:
         found, seconds = judge(pairs, NAMES)
         rows[name] = (published[i], found)
         total = {key: total[key] + seconds[key] for key in NAMES}
-    pairs = ("text, 25 sweeps", "logistic, 25 sweeps")
+    own, rival = "text, 25 sweeps", "logistic, 25 sweeps"
     gaps = [
-        np.mean([r[1] for r in found[pairs[0]]]) - np.mean([r[1] for r in found[pairs[1]]])
+        float(np.mean([r[1] for r in found[own]]) - np.mean([r[1] for r in found[rival]]))
         for _, found in rows.values()
     ]
     theirs = [float(figures[1, 0] - figures[1, 1]) for figures, _ in rows.values()]
@@ -59,9 +60,9 @@ def run(data: Path, quick: bool) -> Page:
         ),
         says=(
             f"{MEANT}\n\nThe published claim on calibration: probit has the better log-likelihood "
-            f"on all 20 sets, on these {len(gaps)} by {number(np.mean(theirs))} on average; here "
+            f"on all 20 sets, on these {len(gaps)} by {number(mean(theirs))} on average; here "
             f"the text's algorithm is ahead of the logistic on {sum(g > 0 for g in gaps)}, by "
-            f"{number(np.mean(gaps))} on average. "
+            f"{number(mean(gaps))} on average. "
             + seconds_said(total)
         ),
         tables=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ DATA = (
 )
 
 
-def by_class(found: dict[str, Judged], pairs: list) -> dict[int, dict[str, Judged]]:
+def by_class(found: dict[str, Judged], pairs: list[Any]) -> dict[int, dict[str, Judged]]:
     """Sort what was judged by class: a class with one kind only on a fold has no figures there."""
     there = [c for _, test in pairs for c, truth in enumerate(test.truth.T)
              if 0 < truth.sum() < truth.size]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from vbmodels.variants.published.rvd2 import RVD2, Errors
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 
-def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict:
+def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict[str, Any]:
     """Fit and call; return the units, what is called and what the fit took."""
     model = model or TwoGroups(alternatives=MIXTURE)
     begun = time.process_time()
@@ -46,4 +47,7 @@ def papers(counts: Counts) -> dict[float, np.ndarray]:
             warnings.simplefilter("ignore", NotConverged)
             done = fit(RVD2(), [Errors(r[:, member], n[:, member])], tol=1e-6, max_iter=200)
         states.append(done.reduce.local_states(done.iterations - 1)[0])
-    return {tau: np.flatnonzero(compare(*states, tau).probability > 0.95) for tau in (0.0, 5e-4)}
+    case, control = states
+    return {
+        tau: np.flatnonzero(compare(case, control, tau).probability > 0.95) for tau in (0.0, 5e-4)
+    }

@@ -72,7 +72,8 @@ def rates(sites: np.ndarray, true: np.ndarray) -> tuple[float, float]:
 def run(data: Path, quick: bool) -> Page:
     """Simulate the papers' cells and call them by every method."""
     seeds = range(1 if quick else SEEDS)
-    lines, seconds, lowest = [], {"two groups": [], "RVD2": []}, 1.0
+    lines, lowest = [], 1.0
+    seconds: dict[str, list[float]] = {"two groups": [], "RVD2": []}
     for vaf, depth, *theirs in figures_of(ROWS)[4 if quick else 0 : 5 if quick else None]:
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in METHODS}
         for seed in seeds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from reproduce.keyword_levels import PACKAGES, Study, corpus_of, heading, study
 from reproduce.keyword_methods import LEVELS
@@ -17,7 +18,7 @@ METHODS = ("corpus", "full", "logistic regression, same features", "ss", "textra
            "TF-IDF (scikit-learn)")  # fmt: skip
 
 
-def picture(found: dict[int, Study]):
+def picture(found: dict[int, Study]) -> Figure:
     """Draw F against the number of observed words, one panel a level."""
     figure = canvas(3, 2, 3.2, 2.8)
     for i, (axes, level) in enumerate(zip(figure.axes, LEVELS, strict=True)):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from reproduce.keyword_levels import PACKAGES, Study, chosen, corpus_of, heading, study
 from reproduce.keyword_methods import LEVELS, Task, figures
@@ -41,7 +42,7 @@ def f_by_group(found: Study, name: str) -> np.ndarray:
     return np.array(rows)
 
 
-def picture(f: dict[str, np.ndarray]):
+def picture(f: dict[str, np.ndarray]) -> Figure:
     """Draw F against the group, one panel a level."""
     figure = canvas(3, 2, 3.2, 2.8)
     for i, (axes, level) in enumerate(zip(figure.axes, LEVELS, strict=True)):

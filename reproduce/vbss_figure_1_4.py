@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.keyword_levels import PACKAGES, corpus_of
@@ -62,7 +64,9 @@ def every(method: Callable[[KeywordBatch], np.ndarray], task: Task) -> tuple[np.
     return np.concatenate([p for p, _ in found]), np.array([s for _, s in found])
 
 
-def picture(sizes, seconds, some, some_seconds, slopes: dict[str, float]):
+def picture(
+    sizes: np.ndarray, seconds: Any, some: np.ndarray, some_seconds: Any, slopes: dict[str, float]
+) -> Figure:
     """Draw seconds against candidate words, and boxes of both."""
     figure = canvas(2, 1, 4.4, 3.6)
     left, right = figure.axes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -98,6 +100,6 @@ def run(data: Path, quick: bool) -> Page:
     )
 
 
-def number_range(values) -> str:
+def number_range(values: Sequence[Any]) -> str:
     """Return the smallest and largest of some figures."""
     return f"{min(values):.3f} to {max(values):.3f}"

@@ -82,9 +82,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
             covariances.append(inverse(precision))
         return replace(q, gate_covariances=tuple(covariances))
 
-    def local_step(
-        self, q: MeanField, batch: Bags, local: PrintedLocal | None
-    ) -> PrintedLocal | None:
+    def local_step(self, q: MeanField, batch: Bags, local: Any) -> PrintedLocal | None:
         """Update the local factors as printed, carrying the log odds on."""
         if q.search is not None:
             return None
@@ -117,19 +115,17 @@ class PrintedVMMIC(MeanFieldVMMIC):
         if q.search is not None:
             return super().global_step(q, stats)
         layout = q.scaling.layout
-        prior, prior_mean = self.priors.precision(layout), self.priors.mean(layout)
+        prior = self.priors.precision(layout)
         curvature = self._theta_curvature(layout, stats)
         mean, covariance = q.mean.copy(), np.zeros_like(q.covariance)
         for block in _theta_blocks(layout):
             v = inverse(np.diag(prior[block]) + curvature[block, block])
             others = curvature[block] @ mean - curvature[block, block] @ mean[block]
-            linear = prior[block] * prior_mean[block] + stats.label[block]
-            mean[block] = v @ (linear - others)
+            mean[block] = v @ (stats.label[block] - others)
             covariance[block, block] = v
         gates = []
         for k, gram in enumerate(q.grams):
-            part = layout.gate(k)
-            linear = prior[part] * prior_mean[part] + stats.printed[k]
+            linear = stats.printed[k]
             g, v = q.gate_means[k].copy(), q.gate_covariances[k]
             g[0] = v[0, 0] * (linear[0] - gram[0, 1:] @ g[1:])
             g[1:] = v[1:, 1:] @ (linear[1:] - gram[1:, 0] * g[0])

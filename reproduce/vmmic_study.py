@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 
 from reproduce.page import NOT_SAID, Table, canvas, mean_se
@@ -161,7 +162,7 @@ def table(
     found: Study,
     measure: str,
     names: tuple[str, ...],
-    published: Mapping[tuple, str],
+    published: Mapping[tuple[Any, ...], str],
     **options: Any,
 ) -> Table:
     """Tabulate one measure: a row a setting, the published words, and our columns."""
@@ -175,7 +176,9 @@ def table(
     return Table(options["caption"], columns, tuple(rows))
 
 
-def picture(found: Study, measure: str, names: tuple[str, ...], label: str, log: bool = False):
+def picture(
+    found: Study, measure: str, names: tuple[str, ...], label: str, log: bool = False
+) -> Figure:
     """Draw one measure over the settings, one panel a factor."""
     factors = list(dict.fromkeys(factor for factor, _ in found))
     figure = canvas(len(factors), 1, 2.9, 3.2)

@@ -11,7 +11,7 @@ from scipy.special import betaincinv
 
 from flows.faults import ComputeError
 from flows.variants.settings import VariantSettings
-from vbmodels.core.expfam.beta import Beta
+from vbmodels.core.expfam import Beta
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import (

@@ -1,14 +1,13 @@
-"""What the rows of BMEM share: data, the exact evidence, predictions."""
+"""What the rows of BMEM share: data and predictions."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logsumexp
 
 from tests.contract import ends
 from vbmodels.core.state import FloatArray
@@ -32,35 +31,6 @@ def batches(seed: int, parts: int) -> list[Rows]:
 def tiny(seed: int) -> list[Rows]:
     rng = np.random.default_rng(seed)
     return cut(rng.standard_normal((6, 1)), np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0]), 2)
-
-
-# The exact evidence of one feature: Gauss-Hermite over every coefficient.
-
-
-def _normal(points: int, sds: Sequence[float]) -> tuple[FloatArray, FloatArray]:
-    """Return points [M, D] and log weights [M] of independent N(0, sd^2)."""
-    z, w = np.polynomial.hermite_e.hermegauss(points)
-    grid = np.array(list(itertools.product(z, repeat=len(sds)))) * np.array(sds)
-    log_w = np.log(w / w.sum())
-    return grid, np.array(list(itertools.product(log_w, repeat=len(sds)))).sum(1)
-
-
-def _data(parts: Sequence[Rows]) -> tuple[FloatArray, FloatArray]:
-    return np.concatenate([b.dense for b in parts]), np.concatenate([b.t for b in parts])
-
-
-def evidence_of_two(parts: Sequence[Rows]) -> float:
-    """The gates' difference is N(0, 2/tau) for the feature and N(0, 20) for the intercept."""
-    x, t = _data(parts)
-    one, log_one = _normal(14, [1.0, np.sqrt(10.0)])
-    gate, log_gate = _normal(14, [np.sqrt(2.0), np.sqrt(20.0)])
-    right = expit(t * (one @ x.T))  # [M, N]
-    share = expit(gate @ x.T)
-    total = []
-    for log_w, g in zip(log_gate, share, strict=True):
-        row = np.log(g * right[:, None] + (1.0 - g) * right[None, :]).sum(2)
-        total.append(log_w + logsumexp(row + log_one[:, None] + log_one[None, :]))
-    return float(logsumexp(total))
 
 
 def excess_loss_of(fitted: Callable[[Rows], Any], seed: int, rows: int, new: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,10 @@ from scipy.special import ndtr
 
 from flows.bags import models as bag_models
 from flows.bags.settings import BagSettings
-from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
-from vbmodels.bags.gp_features import FeatureMap
+from vbmodels.bags.batch import UNLABELLED, Instances, bags
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.gibbs import GibbsVMMIC
-from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
@@ -123,48 +120,6 @@ def vmmic_ranks(rng: np.random.Generator) -> Readings:
     return {"parameters": ranked(t[:5], found.kept[0][:, :5], rng)}
 
 
-OPTIONS = KernelOptions(length_scales=(1.0,), amplitudes=(3.0,), n_inducing=6)
-PLACES = np.array([[0.0, 0.0], [0.7, 0.2], [-0.5, 0.9]])
-
-
-def at_places(features: FeatureMap, w: FloatArray) -> FloatArray:
-    """Return c0 + phi(x)'w at a few places; w is [..., P]."""
-    return features.offset + w @ (features.base(PLACES)[0][0] * features.weights[0]).T
-
-
-def gp_ranks(rng: np.random.Generator) -> Readings:
-    """Ranks of the latent function at three places; w ~ N(0, I) on the fit's own features."""
-    n = 15
-    sampler = GibbsGP(OPTIONS, chains=2, warmup=60, draws=10, thin=15)
-    while True:
-        x, bag = rows(rng, n, n, 3)
-        data = bags([Instances.from_rows(bag, x, n)], np.arange(n) % 2)
-        features = sampler.init(sampler.observe(data), np.random.default_rng(0)).features
-        y, w = labels_of(features, data, rng)
-        if 0 < y.sum() < n:
-            break
-    known = replace(data, label=y.astype(np.int8))
-    found = fit(sampler, [known], seed=0, max_iter=10_000).q
-    # Two chains of one posterior; the second one's first draw is left out, so that 19 are kept.
-    drawn = at_places(found.features, found.draws[:, :, 0].reshape(-1, w.size)[1:])
-    return {"latent function": ranked(at_places(features, w), drawn, rng)}
-
-
-def labels_of(
-    features: FeatureMap, data: Bags, rng: np.random.Generator
-) -> tuple[BoolArray, FloatArray]:
-    """Draw w and the bags' labels; f keeps what the inducing points leave free."""
-    from vbmodels.bags.gp_likelihood import Block
-
-    block = Block.of(data, slice(0, data.n_bags), features)
-    columns = block.columns[0] * features.weights[0]
-    w = rng.standard_normal(columns.shape[1])
-    f = block.mean + columns @ w
-    noise = np.sqrt(1.0 + block.noise(features, 0))
-    h = f + noise * rng.standard_normal(f.size) > 0
-    return np.add.reduceat(h, block.offsets[:-1]) > 0, w
-
-
 VMMIC = (
     Calibration(
         form="bags, vmmic collapsed",
@@ -209,7 +164,6 @@ GP = (
         },
         few=6,
     ),
-    Calibration(form="bags, gp_probit gibbs", run=gp_ranks, few=8),
 )
 STACK = (
     Calibration(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from scipy import integrate, stats
+from scipy import stats
 from scipy.special import digamma, expit, polygamma
 
 from tests.contract import calibration_variants, ends, samplers
@@ -17,7 +17,6 @@ from vbmodels.testing.case import (
     EVERY,
     Case,
     Coordinates,
-    Evidence,
     GlobalStep,
     LocalStep,
     MonteCarlo,
@@ -92,24 +91,6 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         value = stats.beta.logpdf(mu, delta, gamma).sum(axis=1)
         return value + theta_factor(r, n, delta, gamma, log_m).logpdf(theta).sum(axis=(1, 2))
 
-    def log_evidence(parts: Sequence[Errors]) -> float:
-        """Simpson's rule in logit mu, at the hyperparameters and M_j that the fit ends at."""
-        done = fit(model, parts, tol=1e-10, max_iter=5000)
-        states = done.reduce.local_states(done.iterations - 1)
-        r, n, _, _, log_m = joined(parts, states, done.q)
-        x = np.linspace(-60.0, 15.0, 20_001)
-        mu = expit(x)
-        prior = stats.beta.pdf(mu, done.q.a0, done.q.b0) * mu * expit(-x)
-        total = 0.0
-        for rj, nj, m in zip(r, n, np.exp(log_m), strict=True):
-            log_f = sum(
-                stats.betabinom.logpmf(a, b, m * mu, m * expit(-x))
-                for a, b in zip(rj, nj, strict=True)
-            )
-            total += np.log(integrate.simpson(np.exp(log_f - log_f.max()) * prior, x=x))
-            total += log_f.max()
-        return total + stats.norm.logpdf(log_m, done.q.log_m, 0.5).sum()
-
     @cache
     def converged(seed: int) -> Global:
         return fit(model, batches(seed, 1), tol=1e-10, max_iter=5000).q
@@ -157,7 +138,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
             tolerance=1e-5,
         ),
         monte_carlo=MonteCarlo(sample=sample, log_joint=log_joint, log_q=log_q),
-        evidence=Evidence(log_evidence=log_evidence, largest_gap=items["gap"]),
+        evidence="item 5 has its bound equal to its definition, which lies below the evidence",
         sampler=Sampler(
             draws=draws,
             moments=moments,
@@ -175,7 +156,6 @@ def case_of(model: RVD2, name: str, **items) -> Case:
 CASE = case_of(
     RVD2(),
     "rvd2",
-    gap=5.0,
     mean_tolerance=1.0,
     sd_ratio=(0.2, 1.05),
     recovery=6.0,

@@ -6,7 +6,7 @@ a few words says so little that the posterior is as wide as the prior.
 
 What the truth shows: factors for z apart from those for (a, b, theta) are far too sure of
 themselves (the sd of the slope comes out at a tenth of the posterior's) and draw the slope to
-zero; in small documents the bound lies three to five nats below the evidence each.
+zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from vbmodels.testing.case import (
     EVERY,
     Case,
     Coordinates,
-    Evidence,
     LocalStep,
     MonteCarlo,
     Sampler,
@@ -197,26 +196,6 @@ class Hooks:
             total += stats.beta.logpdf(now["alpha"], *model.alpha_prior).sum(-1)
         return total
 
-    def log_evidence(self, batches: Sequence[KeywordBatch]) -> float:
-        """Average the likelihood over the prior: a Sobol sequence, alpha by quadrature."""
-        model, total = self.model, 0.0
-        for batch in batches:
-            y, theta0, u = self.dense(batch, 0)
-            uniform = stats.qmc.Sobol(3 + len(y), seed=0).random(1 << 15)
-            lam = stats.gamma.ppf(uniform[:, 0], model.tau, scale=1 / model.tau)
-            a, b, *field = stats.norm.ppf(uniform[:, 1:]).T
-            a, b = a * np.sqrt(model.var_a), b * np.sqrt(model.var_b)
-            theta = theta0 + np.stack(field, 1) @ np.linalg.cholesky(u).T / np.sqrt(lam)[:, None]
-            p = stats.norm.cdf(a[:, None] + b[:, None] * theta)
-            x, weight = np.polynomial.legendre.leggauss(40)
-            alpha = 0.5 * (x + 1)
-            weight = 0.5 * weight * stats.beta.pdf(alpha, *model.alpha_prior)
-            shown = (1 - alpha)[:, None] * p[:, None]
-            grid = np.where(y, shown, 1 - shown)
-            value = grid.prod(-1) @ weight
-            total += float(np.log(value.mean()))
-        return total
-
     def draws(self, batches: Sequence[KeywordBatch], rng: np.random.Generator) -> FloatArray:
         y, a = next(iter(batches[0].documents()))
         return gibbs(y, a, self.model, rng, draws=3000, chains=4).columns()[..., self.kept]
@@ -292,7 +271,7 @@ def case(name: str, **options: Any) -> Case:
         monte_carlo=MonteCarlo(
             sample=hooks.sample, log_joint=hooks.log_joint, log_q=hooks.log_q, mixed=False
         ),
-        evidence=Evidence(log_evidence=hooks.log_evidence, largest_gap=12.0),
+        evidence="item 5 has its bound equal to its definition, which lies below the evidence",
         sampler=Sampler(
             draws=hooks.draws, moments=hooks.moments, mean_tolerance=0.5, sd_ratio=(0.02, 1.2)
         ),

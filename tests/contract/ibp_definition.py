@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, logsumexp
 
-from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.core.polya_gamma import draw_polya_gamma
 from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch, split_rows
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal

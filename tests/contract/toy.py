@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammaln
 
 from vbmodels.core.expfam import Gamma, Normal
 from vbmodels.core.state import FloatArray, State, Stats
@@ -205,7 +206,7 @@ class UnnormalisedLocal(Toy):
 
     @staticmethod
     def divergence(lam: Gamma, prior: Gamma) -> FloatArray:
-        return lam.kl(prior) + lam.log_norm(lam.natural)
+        return lam.kl(prior) + gammaln(lam.shape) - lam.shape * np.log(lam.rate)
 
 
 class UnnormalisedConstant(Toy):

@@ -151,25 +151,6 @@ def test_counts_that_contradict_one_another_are_refused():
         VariantTester().fit(np.full((1, 2, 4), 3 * 10**9), ref=[0], case=[True, False])
 
 
-@pytest.mark.thorough
-def test_reference_bases_are_single_letters_or_places():
-    counts, ref, case = data.reads()
-    letters = np.array(list("ACGTN"))
-    found = VariantTester().fit(counts, ref=letters[ref], case=case)
-    assert_allclose(found.pi_, VariantTester().fit(counts, ref=ref, case=case).pi_)
-    for odd in ("AC", "CG", "", None):
-        some = letters[ref].astype(object)
-        some[3] = odd
-        given = VariantTester()._read(counts, some, case).counts.ref
-        assert given[3] == -1
-        assert_allclose(np.delete(given, 3), np.delete(ref, 3))
-    for place in (7, -5, 300):
-        some = np.array(ref, int)
-        some[3] = place
-        with pytest.raises(ValueError, match=f"in ref, got {place} at location 3"):
-            VariantTester().fit(counts, ref=some, case=case)
-
-
 def test_counts_without_locations_and_odd_references_are_refused():
     counts, ref, case = data.reads()
     found = VariantTester().fit(counts, ref=ref, case=case)

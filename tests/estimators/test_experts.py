@@ -42,13 +42,6 @@ def test_a_constant_column_changes_nothing(inference, value):
     assert log_loss(y, other.predict_proba(beside(x, value))) < 0.32
 
 
-def test_new_values_of_a_constant_column_count_for_nothing():
-    x, y = noisy()
-    found = clone(ONE).fit(beside(x, 5.0), y)
-    assert_array_equal(found.scale_[2], np.inf)
-    assert_array_equal(found.predict_proba(beside(x, 500.0)), found.predict_proba(beside(x, 5.0)))
-
-
 def test_cells_that_overflow_are_refused():
     x, y = noisy()
     with pytest.raises(ValueError, match=r"within 1e\+100 .*got .* in column 0: give the column"):

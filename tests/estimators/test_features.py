@@ -44,26 +44,6 @@ def test_long_numbers_stay_apart(kind):
     assert sorted(found.categories_[0]) == [2**53, 2**53 + 1]
 
 
-@pytest.mark.thorough
-def test_columns_of_every_type_stand_side_by_side():
-    has = marks()
-    frame = pd.DataFrame(
-        {
-            "mark": pd.array(has[:, 0], dtype="boolean"),
-            "count": pd.array(has[:, 1].astype(int), dtype="Int64"),
-            "word": pd.Categorical(np.where(has[:, 2], "a", "b")),
-        }
-    )
-    frame.loc[3, ["mark", "count"]] = pd.NA
-    found = features().fit(frame)
-    assert [sorted(c) for c in found.categories_] == [[False, True], [0, 1], ["a", "b"]]
-    assert {type(c) for c in found.categories_[1]} == {int}
-    numbers = frame[["count"]].assign(other=frame["count"])
-    filled = features().fit(numbers).impute(numbers)
-    assert filled["count"].tolist() == [int(c) for c in filled["count"]]
-    assert filled["count"].dtype.kind == "i"
-
-
 @pytest.mark.parametrize("hole", [None, pd.NA])
 def test_a_gap_in_a_list_of_lists_is_no_category(hole):
     rows = data.categories()[0].tolist()

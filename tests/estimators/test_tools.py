@@ -1,19 +1,15 @@
-"""scikit-learn's tools on every estimator, on real data: pipelines and predictions."""
+"""scikit-learn's tools on real data: folds with a control for a reference, weights of rows."""
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -41,10 +37,6 @@ class Case:
     more: dict[str, Any] = field(default_factory=dict)  # for cross_val_predict
 
 
-def words_as_they_are(words):
-    return words
-
-
 def experts(data):
     rows = pq.read_table(data / "experts" / "breast_cancer_train.parquet").to_pandas()[:120]
     X = rows[[f"f{d}" for d in range(1, 7)]]
@@ -55,20 +47,6 @@ def experts(data):
     return Case(chain, X, rows["label"].to_numpy())
 
 
-def features(data):
-    rows = pq.read_table(data / "features" / "vote.parquet").to_pandas()[:120]
-    found = LatentFeatures(2, starts=1, tol=1e-3, random_state=0)
-    chain = make_pipeline(found, LogisticRegression())
-    return Case(chain, rows.iloc[:, 1:9], rows["Class"].to_numpy())
-
-
-def keywords(data):
-    rows = pq.read_table(data / "keywords" / "hulth.parquet").slice(0, 40).to_pandas()
-    known = [[phrase for phrase in phrases[:4]] for phrases in rows["gold_phrases"]]
-    chain = make_pipeline(KeywordExtractor(keyword_rate=0.3))
-    return Case(chain, rows["text"].to_list(), known)
-
-
 def variants(data):
     rows = pq.read_table(data / "variants" / "deepsnv_counts.parquet").to_pandas()
     rows = rows[rows["dataset"] == rows["dataset"].iloc[0]]
@@ -76,41 +54,6 @@ def variants(data):
     tester = VariantTester(case="test", columns={"pos": "POS"}, tol=1e-4)
     folds = {"groups": rows["POS"].to_numpy(), "cv": GroupKFold(2)}
     return Case(make_pipeline(tester), rows, None, folds)
-
-
-@pytest.mark.parametrize(
-    "make", [experts, features, keywords, pytest.param(variants, marks=pytest.mark.slow)]
-)
-def test_predictions_of_folds_clone_and_pickle(make, shared_data):
-    case = make(shared_data)
-    more = {"cv": 2, **case.more}
-    if hasattr(case.pipeline, "predict_proba"):
-        more["method"] = "predict_proba"
-    said = cross_val_predict(clone(case.pipeline), case.X, case.y, **more)
-    assert len(said) == len(case.X)
-    found = clone(case.pipeline).fit(case.X, case.y)
-    again = pickle.loads(pickle.dumps(found))
-    for one, other in zip(again.predict(case.X), found.predict(case.X), strict=True):
-        assert_array_equal(one, other)
-    assert repr(clone(found)) == repr(case.pipeline)
-    assert found._repr_html_()
-
-
-@pytest.mark.thorough
-def test_keywords_are_judged_without_being_seen(shared_data):
-    case = keywords(shared_data)
-    table = pd.DataFrame({"Abstract": case.X, "Known": ["; ".join(y) for y in case.y]})
-    asked = KeywordExtractor(keyword_rate=0.3, columns={"text": "Abstract", "keywords": "Known"})
-    found = asked.fit(table)
-    plain = KeywordExtractor(keyword_rate=0.3).fit(case.X, case.y)
-    assert_allclose(found.coef_means_, plain.coef_means_)
-    assert found.score(table) == plain.score(case.X, case.y)
-    assert 0.6 < found.score(table) < 1.0
-    alone = found.predict(table.drop(columns="Known"))
-    assert_array_equal(found.predict(table), alone)
-    assert found.transform(table)["keywords"].tolist() != alone.tolist()
-    words = make_pipeline(plain, TfidfVectorizer(analyzer=words_as_they_are))
-    assert words.fit_transform(case.X, case.y).shape[0] == len(case.X)
 
 
 @pytest.mark.thorough

@@ -39,12 +39,11 @@ from vbmodels.bags.embedding import Embedding, EmbeddingModel, Sites
 from vbmodels.bags.gp_data import FOLDS, Observed
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import Search
-from vbmodels.bags.gp_starts import at_mean, at_values, near
-from vbmodels.bags.stacking_weights import objective, stacked
+from vbmodels.bags.gp_probit import Search, at_mean, at_values, near
 from vbmodels.bags.united import observed as united_observed
 from vbmodels.core.cavi import cavi, evaluated
 from vbmodels.core.protocol import Cursor, Reduce, Step
+from vbmodels.core.stacking import objective, stacked
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 MEMBERS = ("embedding", "witness", "base rate")

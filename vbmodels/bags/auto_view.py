@@ -16,9 +16,10 @@ from vbmodels.bags.gp_data import (
     Batch,
     MultiLabelBags,
     bag_hash,
-    blocks_of,
     fold_of_bags,
+    instances_of,
     rows_of,
+    runs_of,
 )
 from vbmodels.bags.memory import Memory
 from vbmodels.bags.united import united
@@ -79,7 +80,7 @@ def fold_of(data: Bags) -> IntArray:
 def _hashed(data: Bags, by: Callable[[FloatArray, IntArray], NDArray[Any]]) -> NDArray[Any]:
     """Return what a hash of a bag's rows and offsets says of each bag, [B]."""
     found = [np.zeros(0, np.int64)]
-    for part in blocks_of(data):
+    for part in runs_of(instances_of(data)):
         offsets = data.modalities[0].offsets[part.start : part.stop + 1]
         found.append(by(rows_of(data, part), offsets - offsets[0]))
     return np.concatenate(found[1:] or found)

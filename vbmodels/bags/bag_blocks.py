@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from vbmodels.bags.bag_pools import Pool, pieces_of, pooled, rows_of, runs_of
+from vbmodels.bags.bag_pools import Pool, pieces_of, pooled, rows_of
 from vbmodels.bags.batch import Instances
-from vbmodels.bags.gp_data import refuse_words
+from vbmodels.bags.gp_data import refuse_words, runs_of
 from vbmodels.bags.landmarks import (
     JITTER,
     Ranks,

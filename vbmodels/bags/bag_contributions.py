@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.bags.bag_blocks import POOL_NAMES, POOLED_CLIP, RANKED, SMOOTH, ModalityMap
-from vbmodels.bags.bag_pools import BLOCK, pieces_of, rows_of, runs_of
+from vbmodels.bags.bag_pools import pieces_of, rows_of
 from vbmodels.bags.batch import Bags, Instances
 from vbmodels.bags.embedding import Embedding
+from vbmodels.bags.gp_data import BLOCK, runs_of
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.state import FloatArray, IntArray
 

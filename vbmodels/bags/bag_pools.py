@@ -10,25 +10,13 @@ from operator import add
 import numpy as np
 
 from vbmodels.bags.batch import Bags, Instances
-from vbmodels.bags.gp_data import Products, Sample, Spread, row_hash, unit_rows
+from vbmodels.bags.gp_data import BLOCK, Products, Sample, Spread, row_hash, runs_of, unit_rows
 from vbmodels.core.state import FloatArray, IntArray, Stats
 
-BLOCK = 16_384
-"""Instances that are worked on at once; a block holds whole bags."""
 INSTANCES = 1000
 """Instances of each class of bags that landmarks are chosen from."""
 BAGS = 400
 """Bags of each class that landmark bags are chosen from."""
-
-
-def runs_of(instances: Instances) -> Iterator[slice]:
-    """Cut bags into runs with about ``BLOCK`` instances each."""
-    offsets, start = instances.offsets, 0
-    while start < offsets.size - 1:
-        end = int(np.searchsorted(offsets, offsets[start] + BLOCK, side="right")) - 1
-        stop = min(max(end, start + 1), offsets.size - 1)
-        yield slice(start, stop)
-        start = stop
 
 
 def rows_of(instances: Instances, bags: slice) -> tuple[FloatArray, IntArray]:

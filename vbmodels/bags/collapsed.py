@@ -7,7 +7,7 @@ Fisher information at the points that it is sent, and carries no state of its ow
 1. The mode, from t = 0 (`mode`).
 2. Gaussian: with d ~ N(0, P^-1) average g and H over m + d and m - d; with
    rho = (1 + it/10)^-1/2 / 2, H' <- (1 - rho) H' + rho H, P = H' + diag L,
-   m <- m + rho P^-1 (g - L (m - mu)), no coordinate by more than 1. Iterates are averaged
+   m <- m + rho P^-1 (g - L m), no coordinate by more than 1. Iterates are averaged
    over epochs of 20. The precisions of slopes are learned all the while (`priors`).
 3. An epoch's average is judged on fixed quasi-random points of q: the fit ends when that
    objective changes by less than ``tolerance`` a parameter between two epochs, or has not
@@ -283,7 +283,7 @@ class CollapsedVMMIC:
         rho = 0.5 / np.sqrt(1.0 + q.iteration / 10.0)
         information = (1.0 - rho) * c.information + rho * information
         prior = self._precision(layout, c.tau)
-        slope = gradient - prior * (c.mean - self.priors.mean(layout))
+        slope = gradient - prior * c.mean
         step = rho * cho_solve(cho_factor(information + np.diag(prior)), slope)
         mean = c.mean + step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
         tau = c.tau

@@ -211,8 +211,6 @@ class EmbeddingModel:
         Seed of the samples' hashes.
     gathered
         Bags that variances are searched by.
-    fine
-        Mean squared move of the sites at which the last sweeps end.
     rise
         Rise of the objective, in nats, at which the search for variances ends.
     products
@@ -222,7 +220,6 @@ class EmbeddingModel:
     eps: float = 0.0
     sample_seed: int = 0
     gathered: int = GATHERED
-    fine: float = FINE
     rise: float = RISE
     products: bool = True
 
@@ -326,7 +323,7 @@ class EmbeddingModel:
         q, stats = at.q, at.stats
         if not isinstance(stats, Sums):
             return None
-        limit = self.fine if q.final else COARSE
+        limit = FINE if q.final else COARSE
         settled = stats.moved <= limit * q.map.n_bags or q.sweep >= MOST_SWEEPS
         return Step.at(at, q.final) if settled else None
 

@@ -84,13 +84,12 @@ def rows_of(batch: Batch, bags: slice) -> FloatArray:
     return np.ascontiguousarray(rows)
 
 
-def blocks_of(batch: Batch) -> Iterator[slice]:
+def runs_of(instances: Instances) -> Iterator[slice]:
     """Cut a partition into runs of whole bags with about ``BLOCK`` instances each."""
-    offsets = instances_of(batch).offsets
-    start, n_bags = 0, offsets.size - 1
-    while start < n_bags:
+    offsets, start = instances.offsets, 0
+    while start < offsets.size - 1:
         end = int(np.searchsorted(offsets, offsets[start] + BLOCK, side="right")) - 1
-        stop = min(max(end, start + 1), n_bags)
+        stop = min(max(end, start + 1), offsets.size - 1)
         yield slice(start, stop)
         start = stop
 
@@ -290,5 +289,5 @@ class Observed(Stats):
             )
 
         # A partition without bags still says how many features and classes there are.
-        parts = list(blocks_of(batch)) or [slice(0, 0)]
+        parts = list(runs_of(instances_of(batch))) or [slice(0, 0)]
         return reduce(add, map(of_block, parts))

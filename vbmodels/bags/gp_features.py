@@ -37,6 +37,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from scipy.special import ndtri
 
 from vbmodels.bags.gp_data import Observed
 from vbmodels.bags.gp_kernel import KernelOptions, inducing_points
@@ -277,3 +278,12 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
         amplitude=amplitude,
         weights=np.array(weights),
     )
+
+
+def sobol_normals(count: int, size: int, seed: int) -> FloatArray:
+    """Return scrambled Sobol points of N(0, I), [count, size]; ``count`` is a power of two."""
+    from scipy.stats import qmc
+
+    uniform = qmc.Sobol(size, rng=np.random.default_rng(seed)).random(count)
+    result: FloatArray = ndtri(np.clip(uniform, 1e-15, 1.0 - 1e-15))
+    return result

@@ -26,9 +26,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.bags.gp_data import Batch
-from vbmodels.bags.gp_features import FeatureMap
+from vbmodels.bags.gp_features import FeatureMap, sobol_normals
 from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block
-from vbmodels.bags.gp_points import sobol_normals
 from vbmodels.core import expfam
 from vbmodels.core.linalg import pack, solve, solve_lower, unpack
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from vbmodels.bags.gp_data import Batch, blocks_of, instances_of, labels_of, rows_of
+from vbmodels.bags.gp_data import Batch, instances_of, labels_of, rows_of, runs_of
 from vbmodels.bags.gp_features import LEAK, FeatureMap
 from vbmodels.bags.gp_likelihood_kernels import log_cdf_and_mills
 from vbmodels.bags.memory import Memory
@@ -119,7 +119,7 @@ class BlockCache(Memory[list[Block]]):
 
     def blocks(self, batch: Batch, features: FeatureMap) -> Iterator[Block]:
         """Return the blocks of a partition, from memory where they are."""
-        made = (Block.of(batch, bags, features) for bags in blocks_of(batch))
+        made = (Block.of(batch, bags, features) for bags in runs_of(instances_of(batch)))
         return iter(self.of(batch, features.key, lambda: list(made)))
 
 

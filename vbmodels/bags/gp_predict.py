@@ -18,10 +18,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import log_ndtr, ndtr, xlogy
 
-from vbmodels.bags.gp_data import Batch, blocks_of
-from vbmodels.bags.gp_features import FeatureMap
+from vbmodels.bags.gp_data import Batch, instances_of, runs_of
+from vbmodels.bags.gp_features import FeatureMap, sobol_normals
 from vbmodels.bags.gp_likelihood import Block
-from vbmodels.bags.gp_points import sobol_normals
 from vbmodels.bags.gp_probit import Posterior
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.special import log1mexp
@@ -92,7 +91,7 @@ def predict(
 
 def blocks(features: FeatureMap, batch: Batch) -> Iterator[Block]:
     """Return the bags of a partition with their columns, a block at a time."""
-    return (Block.of(batch, bags, features) for bags in blocks_of(batch))
+    return (Block.of(batch, bags, features) for bags in runs_of(instances_of(batch)))
 
 
 def latent(posterior: Posterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:

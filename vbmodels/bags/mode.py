@@ -2,7 +2,7 @@
 
 With L the prior's precision, A = H + diag L and the likelihood of `likelihood`,
 
-    t <- t + (A + lambda diag A)^-1 (g - L (t - mu)),
+    t <- t + (A + lambda diag A)^-1 (g - L t),
 
 from t = 0, accepted where the log posterior rises; lambda falls fivefold after a success and
 rises sixfold after a failure. The precisions of slopes are learned on the way (`priors`).
@@ -137,8 +137,7 @@ class ModeSearch(State):
 def log_posterior(q: ModeSearch, tau: FloatArray, stats: Sums, priors: Priors) -> float:
     """Return log p(y | t) + log p(t | tau) at the trial, without the prior's normaliser."""
     layout, trial = q.scaling.layout, q.points[0, 0]
-    away = trial - priors.mean(layout)
-    return float(stats.value[0, 0] - 0.5 * away @ (priors.precision(layout, tau) * away))
+    return float(stats.value[0, 0] - 0.5 * trial @ (priors.precision(layout, tau) * trial))
 
 
 def mode_step(q: ModeSearch, stats: Sums, priors: Priors) -> ModeSearch:
@@ -172,6 +171,6 @@ def mode_step(q: ModeSearch, stats: Sums, priors: Priors) -> ModeSearch:
     precision = priors.precision(layout, q.tau)
     curvature = q.information + np.diag(precision)
     curvature[np.diag_indices(layout.dim)] *= 1.0 + q.damping
-    slope = q.gradient - precision * (q.at - priors.mean(layout))
+    slope = q.gradient - precision * q.at
     step = cho_solve(cho_factor(curvature), slope)
     return replace(q, points=(q.at + step)[None, None])

@@ -23,21 +23,16 @@ class BagOptions:
 class VMMICOptions(BagOptions):
     """Options of vMMIC."""
 
-    intercept_mean: float = option(0.0, "Prior mean of intercepts.")
     intercept_variance: float = option(16.0, "Prior variance of intercepts.", gt=0.0)
-    slope_mean: float = option(0.0, "Prior mean of slopes.")
-    slope_variance: float = option(4.0, "Prior variance of slopes where it is not learned.", gt=0.0)
-    prior_scale: Literal["learned", "fixed"] = option(
-        "learned",
-        "collapsed: where the prior scale of slopes comes from. learned: each block's own, with "
-        "the fit; fixed: slope_variance, which the other forms always take.",
+    slope_variance: float = option(
+        4.0, "mean_field: prior variance of slopes; collapsed learns each block's.", gt=0.0
     )
     slope_length: float = option(
-        10.0, "learned: squared length of a block of slopes that is expected beforehand.", gt=0.0
+        10.0, "collapsed: squared length of a block of slopes that is expected beforehand.", gt=0.0
     )
     gate_variance: float = option(
         0.3,
-        "learned: prior variance of a modality's intercept of being primary, as a share of the "
+        "collapsed: prior variance of a modality's intercept of being primary, as a share of the "
         "squared length of its slopes; 0: intercept_variance, as the text has it.",
         ge=0.0,
     )

@@ -16,17 +16,17 @@ class Priors:
     """Normal priors, the text's by default (section 2.2.1): N(0, 16) and N(0, 4).
 
     With ``learn`` each block of slopes w has a precision of its own instead,
-    w | tau ~ N(slope_mean, I / tau), tau ~ Gamma(shape, rate / dim w): its scale follows the
+    w | tau ~ N(0, I / tau), tau ~ Gamma(shape, rate / dim w): its scale follows the
     data. ``rate`` is about the squared length of a block of slopes that is expected. A gate's
-    intercept has its slopes' scale then, a_k | tau ~ N(intercept_mean, gate dim b / tau): with
+    intercept has its slopes' scale then, a_k | tau ~ N(0, gate dim b / tau): with
     N(0, 16) and short slopes a modality whose instances are all primary, or none, would be likely
     beforehand, Phi(a/sqrt(1 + |b|^2)) being the share of primary ones.
 
     Parameters
     ----------
-    intercept_mean, intercept_variance
+    intercept_variance
         Of alpha and every a_k; with ``learn`` the variance is alpha's alone, unless ``gate`` is 0.
-    slope_mean, slope_variance
+    slope_variance
         Of every slope, where precisions are not learned.
     learn
         Whether the precisions of slopes are learned.
@@ -36,9 +36,7 @@ class Priors:
         Prior variance of a_k, as a share of the squared length of b_k; 0: ``intercept_variance``.
     """
 
-    intercept_mean: float = 0.0
     intercept_variance: float = 16.0
-    slope_mean: float = 0.0
     slope_variance: float = 4.0
     learn: bool = True
     shape: float = 2.0
@@ -51,12 +49,6 @@ class Priors:
                 raise ValueError(f"expected {name} > 0, got {getattr(self, name)}")
         if not self.gate >= 0.0:
             raise ValueError(f"expected gate >= 0, got {self.gate}")
-
-    def mean(self, layout: Layout) -> FloatArray:
-        """Return the prior mean of t, [dim]."""
-        mean = np.full(layout.dim, self.slope_mean)
-        mean[layout.intercepts] = self.intercept_mean
-        return mean
 
     def precision(self, layout: Layout, tau: FloatArray | None = None) -> FloatArray:
         """Return the diagonal of the prior precision of t, [dim], at E[tau], [blocks]."""
@@ -81,14 +73,14 @@ class Priors:
     ) -> FloatArray:
         """Return E[tau] of every block of slopes given q(t), [blocks].
 
-        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2); of a gate's
+        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w|^2 / 2); of a gate's
         block the intercept is one more coordinate, divided by sqrt(gate dim w). Of turned
-        features dim w is that of all: directions left out have the mean slope_mean and the
-        variance 1 / ``before``, or, without it, no variance, as at a mode.
+        features dim w is that of all: directions left out have the mean 0 and the variance
+        1 / ``before``, or, without it, no variance, as at a mode.
         """
         if not self.learn:
             return self.fixed(layout)
-        square = (mean - self.mean(layout)) ** 2 + variance
+        square = mean**2 + variance
         dims, sums = self._blocks(layout, square)
         widths = layout.block_widths
         if before is not None:
@@ -104,15 +96,15 @@ class Priors:
         """Return E_q[log p(t | tau) + log p(tau) - log q(tau)] at the best q(tau).
 
         Directions of turned features that are left out are integrated out: they add nothing. With
-        q(tau) at its optimum, a block of slopes with S = E|w - slope_mean|^2 gives
+        q(tau) at its optimum, a block of slopes with S = E|w|^2 gives
         log of the integral of exp(E log p(w | tau)) p(tau) over tau,
 
             -(D/2) log 2 pi + a0 log b0 - log G(a0) - (a0 + D/2) log(b0 + S/2) + log G(a0 + D/2),
 
-        a gate's with E(a - intercept_mean)^2/(gate dim w) in S, D one higher, and the logarithm of
+        a gate's with E a^2/(gate dim w) in S, D one higher, and the logarithm of
         sqrt(gate dim w) taken off.
         """
-        square = (mean - self.mean(layout)) ** 2 + variance
+        square = mean**2 + variance
         precision = self.precision(layout)
         terms = 0.5 * np.log(precision / (2.0 * np.pi)) - 0.5 * precision * square
         if not self.learn:

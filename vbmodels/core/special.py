@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import log, pi, sqrt
 
 import numpy as np
-from scipy.special import erfcx, gammaln
+from scipy.special import erfcx, gammaln, log_ndtr, ndtri_exp
 
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -49,6 +49,27 @@ def truncated_variance(x: FloatArray) -> FloatArray:
     return result
 
 
+def truncated_mean(x: FloatArray) -> FloatArray:
+    """Return the mean x + phi/Phi(x) of N(x, 1) truncated to z > 0; [...].
+
+    Far on the left the two terms cancel; there it is (1 - v)/r with the variance v of
+    `truncated_variance`, r = phi/Phi(x).
+    """
+    ratio = inverse_mills(x)
+    far = (1.0 - truncated_variance(x)) / np.maximum(ratio, 1.0)
+    result: FloatArray = np.where(x > -2.0, x + ratio, far)
+    return result
+
+
+def truncated_draw(mean: FloatArray, side: FloatArray, log_u: FloatArray) -> FloatArray:
+    """Return the draws of N(mean, 1) cut to the positive (side 1) or negative side (-1); [...].
+
+    ndtri(u Phi(s mean)) with a uniform u is a standard normal below s mean; in logs for the tails.
+    """
+    result: FloatArray = mean - side * ndtri_exp(log_u + log_ndtr(side * mean))
+    return result
+
+
 def log1mexp(x: FloatArray) -> FloatArray:
     """Return log(1 - exp(-x)) for x >= 0, -inf at 0; [...].
 
@@ -59,17 +80,6 @@ def log1mexp(x: FloatArray) -> FloatArray:
         result: FloatArray = np.where(
             x <= log(2.0), np.log(-np.expm1(-np.minimum(x, 1.0))), np.log1p(-np.exp(-x))
         )
-    return result
-
-
-def log_cosh(x: FloatArray) -> FloatArray:
-    """Return log cosh x, to full relative precision also at 0; [...].
-
-    Below 1: log1p(2 sinh^2(x/2)); above: |x| + log1p(exp(-2|x|)) - log 2.
-    """
-    a = np.abs(np.asarray(x, dtype=np.float64))
-    near = np.log1p(2.0 * np.sinh(0.5 * np.minimum(a, 1.0)) ** 2)
-    result: FloatArray = np.where(a < 1.0, near, a + np.log1p(np.exp(-2.0 * a)) - log(2.0))
     return result
 
 

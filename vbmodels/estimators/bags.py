@@ -23,38 +23,14 @@ from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier
-from vbmodels.estimators.base import Draws
+from vbmodels.estimators.base import Draws, documented
 from vbmodels.estimators.weights import without_weights
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class MultimodalMIC(VMMICOptions, BagClassifier):
     """Multimodal multiple-instance classification: two probit regressions (vMMIC).
-
-    Parameters
-    ----------
-    inference
-        "collapsed": all local variables integrated out; "mean_field": coordinate ascent.
-    prior_scale
-        collapsed: "learned": each block's prior scale with the fit; "fixed":
-        ``slope_variance``, as mean_field always takes.
-    intercept_mean, intercept_variance, slope_mean, slope_variance
-        Of the normal priors.
-    slope_length
-        learned: squared length of a block of slopes that is expected beforehand.
-    gate_variance
-        learned: prior variance of a modality's intercept of being primary, as a share of the
-        squared length of its slopes; 0: ``intercept_variance``.
-    kept_variance
-        collapsed: share of the variance whose directions are kept of a modality with 500 features,
-        and as many as bags, or more.
-    standardise
-        Whether features are brought to mean 0 and standard deviation 1.
-    columns
-        Your names of a table's columns, by ours: ``{"bag_id": "patient", "label": "relapse"}``; of
-        ``features`` also a list of columns or a pattern such as ``f*``.
-    tol, max_iter, n_partitions, random_state, client
-        See `vbmodels.estimators.experts.MixtureOfExperts`.
 
     Attributes
     ----------
@@ -73,7 +49,10 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     (True, (5,))
     """
 
-    inference: Literal["collapsed", "mean_field"] = option("collapsed", "How it is fitted.")
+    inference: Literal["collapsed", "mean_field"] = option(
+        "collapsed",
+        "collapsed: all local variables integrated out; mean_field: coordinate ascent.",
+    )
     standardise: bool = option(True, "Whether features become z-scores.")
 
     @without_weights(OF_BAGS)
@@ -87,11 +66,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"
         priors = Priors(
-            intercept_mean=self.intercept_mean,
             intercept_variance=self.intercept_variance,
-            slope_mean=self.slope_mean,
             slope_variance=self.slope_variance,
-            learn=collapsed and self.prior_scale != "fixed",
+            learn=collapsed,
             rate=self.slope_length,
             gate=self.gate_variance,
         )
@@ -114,7 +91,7 @@ class ProcessOptions(GPOptions):
 
     kernel_params: Literal["heuristic", "optimise"] = option(
         "optimise",
-        "Whether length scale and amplitude are chosen from a grid by evidence, or heuristic.",
+        "optimise: length scale and amplitude from a grid by evidence; heuristic: 1 and 3.",
     )
     linear_prior: Literal["auto", "independent", "correlated"] = option(
         "auto",
@@ -136,31 +113,10 @@ class ProcessOptions(GPOptions):
         )
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class MILGPClassifier(ProcessOptions, BagClassifier):
     """A probit Gaussian process of instances; a bag is positive when one of them is (MIL-GP).
-
-    Parameters
-    ----------
-    kernel
-        "linear", "rbf", "linear+rbf", or "auto": linear for rows of length 1 (TF-IDF), else rbf.
-    kernel_params
-        "optimise": length scale and amplitude from a grid by evidence; "heuristic".
-    n_inducing
-        Inducing points; None: 50.
-    linear_prior
-        "auto", "independent" or "correlated": prior of the linear kernel's weights.
-    leak
-        Whether every bag has one more instance, by which it may be positive.
-    label_noise
-        Chance that a bag's label is told wrong.
-    standardise
-        Whether features become z-scores; None: unless rows have length 1.
-    columns
-        Your names of a table's columns, by ours: ``{"bag_id": "patient", "label": "relapse"}``; of
-        ``features`` also a list of columns or a pattern such as ``f*``.
-    tol, max_iter, n_partitions, random_state, client
-        See `vbmodels.estimators.experts.MixtureOfExperts`.
 
     Attributes
     ----------
@@ -179,7 +135,9 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
     True
     """
 
-    standardise: bool | None = option(None, "Whether features become z-scores.")
+    standardise: bool | None = option(
+        None, "Whether features become z-scores; None: unless rows have length 1."
+    )
 
     @without_weights(OF_BAGS)
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -23,6 +23,7 @@ from typing import (
     Literal,
     Protocol,
     Self,
+    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -99,13 +100,25 @@ def executor_of(client: Any) -> Executor:
 NO_TARGET = "no_validation"
 """What scikit-learn takes for y where there is none to check; None is a target forgotten."""
 
+E = TypeVar("E", bound="LoopEstimator")
 Draws = tuple[dict[str, FloatArray], dict[str, list[str]]]
 """Draws [chain, draw, ...] of each parameter, and the names of its further axes."""
 
 
-def parameter(default: Any, accepts: Any) -> Any:
+def parameter(default: Any, accepts: Any, meaning: str) -> Any:
     """Declare a parameter that an estimator alone has, with what scikit-learn accepts for it."""
-    return field(default=default, metadata={"accepts": accepts}, kw_only=True)
+    return field(default=default, metadata={"accepts": accepts, "meaning": meaning}, kw_only=True)
+
+
+def documented(estimator: type[E]) -> type[E]:
+    """Put a section of parameters, with the meanings that are declared, before the attributes."""
+    listed = "".join(
+        f"    {one.name}\n        {one.metadata['meaning']}\n" for one in fields(estimator)
+    )
+    before, attributes, rest = (estimator.__doc__ or "").partition("    Attributes\n")
+    parameters = f"    Parameters\n    ----------\n{listed}\n"
+    estimator.__doc__ = before + parameters + attributes + rest
+    return estimator
 
 
 def constraints(estimator: type) -> dict[str, Any]:
@@ -164,9 +177,20 @@ class LoopEstimator(BaseEstimator):
 
     tol: float = share(1e-8, "Relative tolerance on the rise of the bound to come.")
     max_iter: int = option(1000, "Most sweeps over the data.", ge=1)
-    n_partitions: int = option(1, "Parts that the rows are cut into.", ge=1)
-    random_state: Any = parameter(None, ["random_state"])
-    client: Any = parameter(None, "no_validation")
+    n_partitions: int = option(
+        1, "Parts that the rows are cut into; at least as many as a client has workers.", ge=1
+    )
+    random_state: Any = parameter(
+        None,
+        ["random_state"],
+        "Seed of the starts; an integer means what ``seed`` means to the pipeline.",
+    )
+    client: Any = parameter(
+        None,
+        "no_validation",
+        "Where to fit: None for this process, a ``distributed.Client``, the address of a Dask "
+        "scheduler, or an executor (`vbmodels.estimators.base`).",
+    )
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:

@@ -15,7 +15,12 @@ from vbmodels.estimators.tables import cells_at, is_frame, names_of
 class NamedColumns:
     """The parameter ``columns`` of estimators that look for columns of certain names."""
 
-    columns: Any = parameter(None, [dict, None])
+    columns: Any = parameter(
+        None,
+        [dict, None],
+        'Your names of a table\'s columns, by ours: ``{"bag_id": "patient"}``; of bags\' '
+        "``features`` also a list of columns or a pattern such as ``f*``.",
+    )
 
 
 @dataclass(frozen=True)

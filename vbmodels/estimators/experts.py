@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import NO_TARGET, Draws, LoopEstimator, parameter
+from vbmodels.estimators.base import NO_TARGET, Draws, LoopEstimator, documented, parameter
 from vbmodels.estimators.mixed import (
     all_numbers,
     as_numbers,
@@ -59,6 +59,7 @@ from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.several import ClassRows, SeveralPosterior
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     """A mixture of logistic experts with softmax gates, for two classes or more.
@@ -76,60 +77,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     are 1 and 0, dates are days since 1970-01-01. All else, and what a table calls categorical, are
     categories: each level has a column of 0 and 1, but for rare ones, which are the reference, as
     levels are that the fit never saw (a warning counts them).
-
-    Parameters
-    ----------
-    n_experts
-        K; 1 is Bayesian logistic regression. "additive": the most
-        experts, of which half are tried too; 1 is the additive part alone, which stands where no
-        mixture beside it is better. None: 10 (additive) or 5.
-    inference
-        "additive": a line and steps for each column, with experts beside them where they predict
-        held-out rows better; "cavi": coordinate ascent on bounds; "mh": Metropolis-Hastings, for
-        few columns.
-    prior
-        "gaussian", or the mutual angular priors "mabn1" (mh) and "mabn2" (cavi, mh), which keep
-        experts apart.
-    gaussian_process
-        Whether a Gaussian process of all columns together may be stacked with lines, steps and
-        experts, with the weight that held-out rows give it ("additive" with more than one expert,
-        up to 50,000 rows).
-    tau
-        Precision of the weights' prior; None: chosen by held-out rows (additive) or 1.
-    kappa
-        Concentration of the angular priors.
-    omega
-        Weight of the angular regulariser Omega (cavi with the Gaussian prior).
-    alpha1, alpha2
-        Shape and rate of the lengths' Gamma under an angular prior (cavi, mh).
-    learn_lengths
-        Whether these are learned by EM during warmup (mh).
-    chains, warmup, draws, thin
-        Of mh: chains, first evaluations thrown away, draws kept of each chain, and evaluations
-        from one to the next; None takes as many as move every gate in every way.
-    restarts
-        Starts that are averaged (additive).
-    class_weight
-        "balanced", weights by class, or None (additive, cavi).
-    rare_below
-        Levels of a category with fewer cells are joined to the reference, where a column has
-        several; from so many missing cells on a column says where they are.
-    max_levels
-        Most levels of a category with a column of their own.
-    standardise
-        Whether columns are brought to mean 0 and standard deviation 1.
-    tol
-        additive: rise of the objective, in nats a row, that ends a search; cavi: relative
-        tolerance on the rise of the bound to come.
-    max_iter
-        Most evaluations of all rows.
-    n_partitions
-        Parts that the rows are cut into; with a client, take at least as many as it has workers.
-    random_state
-        Seed of the starts; an integer means what ``seed`` means to the pipeline.
-    client
-        Where to fit: None for this process, a ``distributed.Client``, the address of a Dask
-        scheduler, or an executor (`vbmodels.estimators.base`).
 
     Attributes
     ----------
@@ -163,7 +110,11 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     True
     """
 
-    class_weight: Any = parameter(None, [StrOptions({"balanced"}), dict, None])
+    class_weight: Any = parameter(
+        None,
+        [StrOptions({"balanced"}), dict, None],
+        '"balanced", weights by class, or None (additive, cavi).',
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from vbmodels.core.levels import rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import Draws, LoopEstimator
+from vbmodels.estimators.base import Draws, LoopEstimator, documented
 from vbmodels.estimators.tables import (
     is_frame,
     is_missing,
@@ -34,6 +34,7 @@ HIDDEN = 5
 """Groups of columns that are hidden in turn by `LatentFeatures.score`."""
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class LatentFeatures(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, FeatureOptions, LoopEstimator
@@ -43,44 +44,6 @@ class LatentFeatures(
     The models are those of the pipeline ``features``. Every distinct value of a column is a
     category; None, NaN and pandas' NA are missing cells, and so are, in new rows, categories
     that the fit never saw. Columns with one category are left out of the fit.
-
-    Parameters
-    ----------
-    n_features
-        Features that the search begins with; where all are in use it begins again with twice as
-        many. In other forms, the most features. Fewer than rows are taken in any case.
-    inference
-        "variational": a search for features and their number; "multinomial": the variational form
-        of Ruiz et al.
-    search_rows
-        Rows that are searched, about, where there are more than twice as many. None: all rows.
-    alpha
-        Concentration of the Indian buffet process (start, if learned).
-    sigma2
-        Prior variance of a category's weight (start, if learned).
-    learn
-        Whether these are learned.
-    variances
-        "shared": one ``sigma2`` for all features; "each": every feature learns its own
-        (variational).
-    starts
-        Chains of the search (variational).
-    warmup, draws
-        Of laplace, which the pipeline alone has.
-    flip_above
-        Features that more than this share of the rows have are given as their complements.
-    least_rows
-        Features that fewer rows have are left out; None: a thousandth of the rows, 5 at least.
-    rare_below
-        Categories with fewer cells are joined into one, where a column has several.
-    max_categories
-        Most categories of a column; beyond that the least frequent are joined.
-    tol
-        Relative tolerance on the rise of the bound to come.
-    max_iter
-        Most sweeps.
-    n_partitions, random_state, client
-        See `vbmodels.estimators.experts.MixtureOfExperts`.
 
     Attributes
     ----------
@@ -108,7 +71,10 @@ class LatentFeatures(
     (1, True)
     """
 
-    inference: Literal["variational", "multinomial"] = option("variational", "How it is fitted.")
+    inference: Literal["variational", "multinomial"] = option(
+        "variational",
+        "variational: a search for features and their number; multinomial: the form of Ruiz et al.",
+    )
     max_categories: int = option(
         100,
         "Most categories of a column; beyond that the least frequent are joined.",

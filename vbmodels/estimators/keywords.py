@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option, share
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.base import Draws, LoopEstimator, parameter
+from vbmodels.estimators.base import Draws, LoopEstimator, documented, parameter
 from vbmodels.estimators.columns import NamedColumns, by_our_names
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, values_of
@@ -125,6 +125,7 @@ def _given(first: Any, second: list[Any] | None, default: Sequence[Any], what: s
 OF_DOCUMENTS = "every document counts once; leave out documents that should not count"
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstimator):
     """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus`).
@@ -136,38 +137,6 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     listed none; a text in place of a list has ``;`` between keywords. Where more than a tenth of
     the known keywords have several words, features that compare a word with its document's known
     ones are left out (`vbmodels.keywords.phrase_mates`).
-
-    Parameters
-    ----------
-    fdr
-        Level of the Bayesian false discovery rate of the selected words that were not given, over
-        all documents together.
-    select
-        "fdr", or "best_f": the words of the largest expected F, whatever the level.
-    per_document
-        Most new words that are selected in a document; None: no limit.
-    keyword_rate
-        Share of candidate words that are keywords; None: from documents marked complete and,
-        roughly, from the labels.
-    rate_sd
-        Uncertainty of that share: standard deviation of its logarithm; 0 = exact.
-    window
-        Largest distance, in words, that counts as co-occurrence.
-    damping
-        Of TextRank.
-    min_count
-        Least occurrences of a candidate in its document.
-    stop_words
-        "english" (scikit-learn's list), a list of words, or None.
-    stemmer
-        Function from a word in lower case to its stem; None: words stay as they are.
-    tokenizer
-        Function from a text to its tokens; None: runs of letters, digits, hyphens and
-        apostrophes that begin with a letter.
-    columns
-        Your names of a table's columns, by ours: ``{"text": "Abstract", "doc_id": "PMID"}``.
-    tol, max_iter, n_partitions, random_state, client
-        See `vbmodels.estimators.experts.MixtureOfExperts`.
 
     Attributes
     ----------
@@ -193,9 +162,22 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     )
     damping: float = share(DAMPING, "Damping of TextRank.")
     min_count: int = option(1, "Least occurrences of a candidate in its document.", ge=1)
-    stop_words: Any = parameter("english", [StrOptions({"english"}), list, None])
-    stemmer: Any = parameter(None, [callable, None])
-    tokenizer: Any = parameter(None, [callable, None])
+    stop_words: Any = parameter(
+        "english",
+        [StrOptions({"english"}), list, None],
+        '"english" (scikit-learn\'s list), a list of words, or None.',
+    )
+    stemmer: Any = parameter(
+        None,
+        [callable, None],
+        "Function from a word in lower case to its stem; None: words stay as they are.",
+    )
+    tokenizer: Any = parameter(
+        None,
+        [callable, None],
+        "Function from a text to its tokens; None: runs of letters, digits, hyphens and "
+        "apostrophes that begin with a letter.",
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

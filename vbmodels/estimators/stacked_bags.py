@@ -20,34 +20,17 @@ from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier
 from vbmodels.estimators.bag_data import read_bags
 from vbmodels.estimators.bags import ProcessOptions
+from vbmodels.estimators.base import documented
 from vbmodels.estimators.weights import without_weights
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class StackedBagClassifier(ProcessOptions, BagClassifier):
     """The embedding, a Gaussian process of instances and the base rate, stacked.
 
     Bags' probabilities are the weighted mean of the three; those of instances are the Gaussian
     process's own.
-
-    Parameters
-    ----------
-    model
-        "auto": all three; "embedding": that alone, which has no probabilities of instances.
-    kernel, kernel_params, n_inducing, linear_prior, leak
-        Of the Gaussian process; see `MILGPClassifier`.
-    label_noise
-        Chance that a bag's label is told wrong, by both.
-    standardise
-        Whether its features become z-scores; None: unless rows have length 1.
-    witness_memory
-        GiB that the Gaussian process may keep in memory; where it would take more it is left out,
-        and instances have contributions only. 0 leaves it out.
-    columns
-        Your names of a table's columns, by ours: ``{"bag_id": "patient", "label": "relapse"}``; of
-        ``features`` also a list of columns or a pattern such as ``f*``.
-    tol, max_iter, n_partitions, random_state, client
-        See `vbmodels.estimators.experts.MixtureOfExperts`.
 
     Attributes
     ----------
@@ -71,9 +54,19 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
     True
     """
 
-    model: Literal["auto", "embedding"] = option("auto", "Whether all are stacked.")
-    witness_memory: float = option(WITNESS_MEMORY / 2**30, "GiB of the witness.", ge=0.0)
-    standardise: bool | None = option(None, "Whether features become z-scores.")
+    model: Literal["auto", "embedding"] = option(
+        "auto",
+        "auto: all three; embedding: that alone, which has no probabilities of instances.",
+    )
+    witness_memory: float = option(
+        WITNESS_MEMORY / 2**30,
+        "GiB that the Gaussian process may keep in memory; where it would take more it is left "
+        "out, and instances have contributions only. 0 leaves it out.",
+        ge=0.0,
+    )
+    standardise: bool | None = option(
+        None, "Whether features become z-scores; None: unless rows have length 1."
+    )
 
     @without_weights(OF_BAGS)
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.base import Draws, LoopEstimator
+from vbmodels.estimators.base import Draws, LoopEstimator, documented
 from vbmodels.estimators.columns import NamedColumns, by_our_names
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
 from vbmodels.estimators.weights import without_weights
@@ -192,25 +192,10 @@ def _place(ref: Any) -> int:
 _CHUNK = 1000
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class VariantTester(CallOptions, NamedColumns, LoopEstimator):
     """Which alleles are in the case's reads beyond errors (the two-groups test of ``variants``).
-
-    Parameters
-    ----------
-    case, control
-        Names of the samples in a table; control None: the germline test of the case alone.
-    fdr
-        Level of the false discovery rate of the calls. Alleles that are rather errors (local
-        rate above 1/2) are never called.
-    strict
-        Whether to call by e-BH, valid under any dependence of the units.
-    two_sided
-        Whether an allele that is rarer in the case counts too.
-    columns
-        Your names of a table's columns, by ours: ``{"chrom": "CHROM", "pos": "POS"}``.
-    tol, max_iter, n_partitions, random_state, client
-        See `vbmodels.estimators.experts.MixtureOfExperts`.
 
     Attributes
     ----------
@@ -235,7 +220,9 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
     """
 
     case: str = option("case", "Name of the sample that is tested.")
-    control: str | None = option("control", "Name of the sample it is compared with.")
+    control: str | None = option(
+        "control", "Name of the sample it is compared with; None: the germline test."
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -32,12 +32,11 @@ import numpy as np
 from vbmodels.core.ascent import search
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.experts.additive_posterior import AdditivePosterior, Part
-from vbmodels.experts.batch import Observed
+from vbmodels.experts.batch import FOLDS, Observed
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice, choose
 from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.newton import PROCESS_TAUS, TAUS, Counted, Path, answered, left_out
-from vbmodels.experts.parts import FOLDS
 from vbmodels.experts.posterior import Component
 from vbmodels.experts.progress import (
     MANY_ROWS,

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from vbmodels.core.linalg import pack
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 _CHUNK = 256
 _PAIR_CHUNK = 4096
@@ -307,6 +307,15 @@ def _lower(matrix: FloatArray) -> FloatArray | None:
 def part_of(group: IntArray, parts: int) -> IntArray:
     """Return the part, 0 to ``parts`` - 1, of rows with these cells; [N]."""
     return np.asarray(np.floor(hashed(group, 2, 1)[0] * parts), np.int64)
+
+
+FOLDS, HELD = 4, 2
+"""Parts of the rows, and how many are held out in turn while a form is chosen: of few rows, all."""
+
+
+def never_held(group: IntArray) -> BoolArray:
+    """Say which rows are in parts that are held out of a fit to few rows alone; [N]."""
+    return np.asarray(part_of(group, FOLDS) >= HELD)
 
 
 def hashed(keys: IntArray, stream: int, count: int) -> FloatArray:

@@ -16,10 +16,9 @@ import numpy as np
 
 from vbmodels.core.linalg import cholesky, inverse, solve_lower
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.experts.batch import Rows
+from vbmodels.experts.batch import Rows, never_held
 from vbmodels.experts.columns import scaled
 from vbmodels.experts.knots import Basis, RowSample, coded
-from vbmodels.experts.parts import never_held
 from vbmodels.experts.together import Together
 
 _CHUNK = 2048

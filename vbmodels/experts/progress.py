@@ -10,11 +10,10 @@ import numpy as np
 from vbmodels.core.protocol import Cursor
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive_posterior import Part
-from vbmodels.experts.batch import Observed
+from vbmodels.experts.batch import FOLDS, HELD, Observed
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice
 from vbmodels.experts.newton import Ask, Climb, Counted, LeftOut, Path, Told
-from vbmodels.experts.parts import FOLDS, HELD
 from vbmodels.experts.searches import Climbing
 
 FEW_ROWS, MANY_ROWS = 2000, 10_000

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.batch import FOLDS
 from vbmodels.experts.coded import CodedRows
-from vbmodels.experts.parts import FOLDS
 from vbmodels.experts.progress import Progress, bases_of
 
 WEIGHTS = np.linspace(0.0, 0.95, 20)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from vbmodels.core import linalg
-from vbmodels.core.state import FloatArray
-from vbmodels.features.gibbs_state import Chain, ChainStats
+from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.polya_gamma import FeatureGlobal
 from vbmodels.features.sticks import draw_sticks
 
@@ -106,3 +106,42 @@ def first_chain(
     weights = rng.normal(0.0, 0.5, (len(stop), k + 1))
     weights[:, 0] = np.log((go_on + 1.0) / (stop + 1.0))
     return Chain(weights, np.full(k, (alpha + 1.0) / (alpha + 2.0)), alpha, variance)
+
+
+@dataclass(frozen=True)
+class Chain(State):
+    """One chain's global draw.
+
+    Parameters
+    ----------
+    weights
+        [J, K + 1] biases and weights.
+    v
+        [K] sticks; pi_k = v_1 ... v_k.
+    alpha, variance
+        Concentration and prior variance of the weights.
+    """
+
+    weights: FloatArray
+    v: FloatArray
+    alpha: float
+    variance: float
+
+    @property
+    def log_odds(self) -> FloatArray:
+        """log(pi_k / (1 - pi_k)); [K]."""
+        log_pi = np.cumsum(np.log(self.v))
+        # pi = 1 to rounding has finite odds here.
+        odds: FloatArray = log_pi - np.log(np.maximum(-np.expm1(log_pi), 1e-16))
+        return odds
+
+
+@dataclass(frozen=True)
+class ChainStats(Stats):
+    """Sums of one chain; see `vbmodels.features.polya_gamma.FeatureStats`."""
+
+    n_rows: float
+    on: FloatArray
+    linear: FloatArray
+    quadratic: FloatArray
+    log_likelihood: float

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from vbmodels.core import linalg
-from vbmodels.core.expfam.gaussian import Gaussian
+from vbmodels.core.expfam import Gaussian
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureStats
 from vbmodels.features.screens import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vbmodels.core.expfam.polya_gamma import PolyaGamma
+from vbmodels.core.special import polya_gamma_mean
 from vbmodels.core.state import FloatArray
 
 BLOCK = 512
@@ -38,7 +38,7 @@ def tilt_of(nu: FloatArray, second: FloatArray) -> FloatArray:
 
 def mean_omega(tilt: FloatArray, sign: FloatArray) -> FloatArray:
     """E[omega] of the units that were asked, 0 elsewhere; [B, J]."""
-    return PolyaGamma(np.abs(sign), tilt).mean
+    return np.abs(sign) * polya_gamma_mean(tilt)
 
 
 def log_two_cosh(tilt: FloatArray) -> FloatArray:

@@ -24,9 +24,8 @@ from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.candidates import NO_KEYS, with_labels
-from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
+from vbmodels.features.chain_steps import ChainStats, chain_sums, draw_chain, first_chain
 from vbmodels.features.gibbs_kernels import draw_features, draw_uniform, row_keys
-from vbmodels.features.gibbs_state import ChainStats
 from vbmodels.features.moves import (
     chosen_start,
     judged_move,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.gibbs_state import Chain, ChainStats
+from vbmodels.features.chain_steps import Chain, ChainStats
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureStats
 
 CHAINS, START, TIDY, DELETE, REDRAW, REFIT, SCREEN, RELABEL, BIRTH, SWAP = (

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma
 
-from vbmodels.core.expfam.beta import Beta
+from vbmodels.core.expfam import Beta
 from vbmodels.core.state import FloatArray
 
 ROUNDS = 3

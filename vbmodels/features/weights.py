@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from vbmodels.core import linalg
-from vbmodels.core.expfam.gaussian import Gaussian
+from vbmodels.core.expfam import Gaussian
 from vbmodels.core.state import FloatArray
 
 ROUNDS = 3

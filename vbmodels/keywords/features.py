@@ -121,7 +121,6 @@ def build_batch(
     window: int = WINDOW,
     damping: float = DAMPING,
     self_loops: bool = True,
-    break_at_sentences: bool = False,
     own_labels: bool = True,
 ) -> KeywordBatch:
     """Make the graphs and the features of a partition.
@@ -139,14 +138,12 @@ def build_batch(
         last entry is the rate of all folds.
     window, damping, self_loops
         The graph; see `graph`.
-    break_at_sentences
-        Whether words of different sentences are never joined. The paper joins them.
     own_labels
         Whether words are compared with the known ones of their own document; if not, these three
         features are neutral. Where phrases are known (`phrase_mates`) they tell known words from
         hidden ones.
     """
-    graphs = _graphs(tokens, window, self_loops, break_at_sentences)
+    graphs = _graphs(tokens, window, self_loops)
     folds = tokens.fold[tokens.document_of_word]
     tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
     idf = np.log((1.0 + n_documents) / (1.0 + elsewhere.frequency)) + 1.0
@@ -245,13 +242,9 @@ def affinity(m: FloatArray, observed: IntArray) -> tuple[FloatArray, FloatArray]
     return logarithmic, plain
 
 
-def _graphs(
-    tokens: DocumentTokens, window: int, self_loops: bool, break_at_sentences: bool
-) -> KeywordBatch:
+def _graphs(tokens: DocumentTokens, window: int, self_loops: bool) -> KeywordBatch:
     """Return the batch with its graphs and, as yet, no features."""
     group = tokens.document_of_word[tokens.word]
-    if break_at_sentences and len(tokens.sentence):
-        group = group * (int(tokens.sentence.max()) + 2) + tokens.sentence + 1
     row, col, count = cooccurrences(tokens.word, window=window, self_loops=self_loops, group=group)
     edge_offsets = np.searchsorted(row, tokens.offsets).astype(np.int64)
     start = np.repeat(tokens.offsets[:-1], np.diff(edge_offsets))

@@ -41,7 +41,7 @@ def cooccurrences(
     self_loops
         Whether a word may be joined to itself.
     group
-        [T] numbers of the documents (or sentences): only words of one group are joined.
+        [T] numbers of the documents: only words of one group are joined.
         None joins all.
 
     Returns
@@ -76,7 +76,6 @@ def adjacency(
     *,
     window: int = WINDOW,
     self_loops: bool = True,
-    group: IntArray | None = None,
 ) -> FloatArray:
     """Return A [n, n] of one document with the words 0 to n - 1; see `cooccurrences`.
 
@@ -88,7 +87,7 @@ def adjacency(
            [2., 0., 0.],
            [1., 0., 0.]])
     """
-    row, col, count = cooccurrences(word, window=window, self_loops=self_loops, group=group)
+    row, col, count = cooccurrences(word, window=window, self_loops=self_loops)
     a = np.zeros((n, n))
     a[row, col] = count
     a[col, row] = count

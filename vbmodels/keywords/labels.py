@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from vbmodels.core.expfam import TruncatedNormal
+from vbmodels.core.special import truncated_mean
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -53,7 +53,7 @@ def latent_importance(eta: FloatArray, y: BoolArray, log_c: FloatArray) -> Laten
     pull = np.where(y, 1.0, np.expm1(log_c))
     mean = np.asarray(eta + pull * np.exp(-0.5 * eta**2 - LOG_SQRT_2PI - log_norm))
     # Far on the wrong side the two terms cancel.
-    mean[y] = TruncatedNormal(eta[y], np.ones(1)).mean
+    mean[y] = truncated_mean(eta[y])
     return LatentImportance(log_norm, mean, keyword)
 
 

@@ -66,19 +66,7 @@ _PSEUDO = 5.0  # reads by which the first guess of a member's shift is drawn to 
 
 
 class Panel(NamedTuple):
-    """Likelihoods of a panel's members, each on nodes of its own.
-
-    Attributes
-    ----------
-    x, log_member
-        [U, P, Q, K'] nodes of x_p and log L_p there.
-    carried
-        [U, P, Q] log int L_p g.
-    seen
-        [U, P] whether the member has reads.
-    log_people
-        [U, Q] log likelihood of the panel where the allele is one that people carry.
-    """
+    """The members' likelihoods as a pass over a table takes them; see `PanelTable`."""
 
     x: FloatArray
     log_member: FloatArray

@@ -19,14 +19,14 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE as BLOCKS
 from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_starts import at_values, near
-from vbmodels.bags.stacking_weights import objective, stacked
+from vbmodels.bags.gp_probit import at_values, near
 from vbmodels.bags.united import parted
 from vbmodels.core.cavi import start
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.protocol import Cursor
+from vbmodels.core.stacking import objective, stacked
 
 OPTIONS = KernelOptions(length_scales=(0.7, 1.4), amplitudes=(1.0, 10.0), n_inducing=10)
 WITNESS = DirectGP(OPTIONS)
@@ -118,14 +118,6 @@ def test_what_is_weighed_is_told_without_the_bag(data, done):
     p = predict(posterior, data, points=POINTS)[1].bag_probability[held]
     chance = np.where(data.label[held] == 1, p, 1 - p)
     assert_allclose(log_p[held, 1], np.log(chance), rtol=1e-6, atol=1e-9)
-
-
-def test_an_empty_bag_has_a_small_chance_of_the_witness():
-    data = some_bags(n=60, d=2, empty=(4, 9))
-    q = fit(MODEL, [data], seed=1, max_iter=3000).q
-    said = predict_auto(MODEL, q, data)
-    assert np.all((said.members[[4, 9], :2] > 0.0) & (said.members[[4, 9], :2] < 0.5))
-    assert np.all((said.probability[[4, 9]] > 0.0) & (said.probability[[4, 9]] < 1.0))
 
 
 def counted(n, seed):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.bags import bag_contributions, bag_pools
+from vbmodels.bags import bag_contributions, bag_pools, gp_data
 from vbmodels.bags.bag_contributions import contributions, of_instances
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.embed_predict import predict_bags
@@ -160,7 +160,7 @@ def test_a_large_bag_is_taken_a_piece_at_a_time(monkeypatch):
     tied = bags([Instances(rows, data.modalities[0].offsets)], data.label)
     whole, each = predict_bags(q, tied, 0.0), contributions(q, tied)[0]
     assert data.modalities[0].sizes.max() > 4
-    for module in (bag_pools, bag_contributions):
+    for module in (gp_data, bag_pools, bag_contributions):
         monkeypatch.setattr(module, "BLOCK", 4)
     assert_allclose(predict_bags(q, tied, 0.0).mean, whole.mean, rtol=1e-12)
     assert_allclose(contributions(q, tied)[0], each, rtol=1e-9, atol=1e-12)

@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
+from tests.vbmodels.bags.gp_bags import ONE, simulated
 from vbmodels.bags.batch import Instances, bags
-from vbmodels.bags.gp_data import MultiLabelBags, Observed, Spread
+from vbmodels.bags.gp_data import MultiLabelBags, Observed
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_features import feature_map
 from vbmodels.bags.gp_kernel import KernelOptions
@@ -24,13 +24,6 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 
 # What is summed before a fit.
-
-
-def test_spread_of_parts_is_that_of_the_whole_far_from_zero():
-    rows = 1e8 + np.random.default_rng(0).standard_normal((300, 2))
-    total = Spread.of(rows[:10]) + Spread.of(rows[10:10]) + Spread.of(rows[10:])
-    assert_allclose(total.mean, rows.mean(0), rtol=1e-15)
-    assert_allclose(total.deviation / 300, rows.var(0), rtol=1e-6)
 
 
 # Features.
@@ -51,17 +44,6 @@ def test_features_give_the_kernel_back(kernel):
     if f.rbf:
         at_points = f.base(f.points * f.divisor * f.scale + f.mean)[1][0]
         assert at_points.max() < 1e-4
-
-
-def test_unknown_kernels_and_grids_are_refused():
-    with pytest.raises(ValueError, match="expected a kernel out of auto, linear, rbf"):
-        KernelOptions(kernel="linear+cubic")
-    with pytest.raises(ValueError, match="positive"):
-        KernelOptions(amplitudes=(1.0, 0.0))
-    with pytest.raises(ValueError, match="inducing"):
-        KernelOptions(n_inducing=0)
-    with pytest.raises(ValueError, match="one length scale"):
-        GibbsGP(KernelOptions())
 
 
 # The likelihood.
@@ -177,31 +159,6 @@ def test_bags_of_one_label_are_fitted_with_a_warning(model, label):
     if isinstance(model, DirectGP):
         found = predict(model.posterior(q), data)[0].bag_probability
         assert (found > 0.5).all() if label else (found < 0.5).all()
-
-
-def test_two_thousand_negative_instances_far_from_zero():
-    rng = np.random.default_rng(0)
-    rows = np.vstack([rng.normal(0, 1e-3, (2000, 2)), rng.normal(1e4, 1, (3, 2))])
-    data = one_bag(rows, [0, 1], [2000, 3])
-    for model in (DirectGP(ONE), LogisticGP()):
-        assert np.isfinite(fit(model, [data]).trace).all()
-
-
-def test_identical_instances_leave_one_inducing_point():
-    data = one_bag(np.ones((12, 3)), [0, 1, 1], [4, 4, 4])
-    q = fit(DirectGP(ONE), [data]).q
-    assert len(q.features.points) == 1
-    found = predict(DirectGP(ONE).posterior(q), data)[0]
-    assert np.ptp(found.probability) < 1e-12
-
-
-def test_a_class_that_no_bag_has():
-    data = simulated()
-    labels = np.stack([data.label, np.zeros(40, np.int8)], 1)
-    both = MultiLabelBags(data, labels)
-    with pytest.warns(OneSided, match="class 1 has 0 positive"):
-        q = fit(DirectGP(ONE), [both]).q
-    assert predict(DirectGP(ONE).posterior(q), both)[1].bag_probability.max() < 0.5
 
 
 def test_several_modalities_are_refused_and_bag_features_are_used():

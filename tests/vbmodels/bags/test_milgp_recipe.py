@@ -57,11 +57,6 @@ def test_words_that_stand_together_share_their_weights():
     assert_allclose(phi @ phi.T, 4.0 * x @ cosines @ x.T + 4.0, atol=1e-5)
 
 
-def test_a_prior_of_words_needs_words():
-    with pytest.raises(ValueError, match="rows of unit length"):
-        fit(DirectGP(replace(ONE, kernel="linear", linear_prior="correlated")), [simulated()])
-
-
 # The nearest Gaussian.
 
 

@@ -16,7 +16,7 @@ from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.layout import Observed
 from vbmodels.bags.likelihood import Likelihood
-from vbmodels.bags.mode import FewBags, ModeSearch
+from vbmodels.bags.mode import ModeSearch
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.gibbs import GibbsVMMIC
@@ -110,15 +110,6 @@ def test_sums_over_single_precision_features_are_double(setting):
         assert_allclose(score, likelihood.predictor(t, single), atol=1e-14 * far)
         plain = likelihood.evaluate(t, single)
     assert_allclose(fast.gradient, plain.gradient, atol=1e-12 * far)
-
-
-def test_gradient_is_that_of_the_value(setting):
-    data, scaling, t = setting
-    model = Likelihood(scaling)
-    slope = model.evaluate(t, data).gradient
-    for i, d in enumerate(np.eye(t.size)):
-        near = [model.value(t + h * d, data) for h in (-1e-5, 1e-5)]
-        assert_allclose((near[1] - near[0]) / 2e-5, slope[i], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.thorough
@@ -232,19 +223,6 @@ def test_bags_of_one_class_are_refused(model):
     same = bags(data.modalities, np.ones(40, np.int8))
     with pytest.raises(ValueError, match="positive and negative bags, got 40 positive of 40"):
         fit(model, [same])
-
-
-def test_features_as_many_as_bags_are_warned_of():
-    data, _ = simulate(np.random.default_rng(0), 40)
-    with pytest.warns(FewBags, match="40 bags with a label for 32 features"):
-        fit(CollapsedVMMIC(tolerance=1e3), [data])
-
-
-def test_mean_field_refuses_priors_that_learn():
-    with pytest.raises(ValueError, match="learn=False"):
-        MeanFieldVMMIC(priors=Priors())
-    with pytest.raises(ValueError, match="slope_variance > 0"):
-        Priors(slope_variance=0.0)
 
 
 def test_tails_are_scipys():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from vbmodels.bags.batch import Bags, Instances, bags, concatenate, split
-from vbmodels.core.state import from_bytes, same_bits, to_bytes
+from vbmodels.core.state import same_bits
 
 
 def small() -> Bags:
@@ -10,14 +10,6 @@ def small() -> Bags:
     first = Instances.from_rows(np.array([2, 0, 0, 3, 2]), rng.normal(size=(5, 3)), 4)
     second = Instances.from_rows(np.array([1, 3]), rng.normal(size=(2, 2)), 4)
     return bags([first, second], [1, 0, -1, 1], rng.normal(size=(4, 1)))
-
-
-def test_rows_are_grouped_by_bag_in_their_order():
-    rows = np.arange(10.0).reshape(5, 2)
-    made = Instances.from_rows(np.array([2, 0, 0, 3, 2]), rows, 4)
-    assert made.offsets.tolist() == [0, 2, 2, 4, 5]
-    assert made.features[:, 0].tolist() == [2.0, 4.0, 0.0, 8.0, 6.0]
-    assert made.bag.tolist() == [0, 0, 2, 2, 3]
 
 
 def test_taking_bags_takes_their_instances_labels_and_own_features():
@@ -45,22 +37,3 @@ def test_partitions_put_together_are_the_whole(n):
     assert all(part.n_bags > 0 for part in parts)
     assert [part.partition for part in parts] == list(range(len(parts)))
     assert same_bits(concatenate(parts), data)
-
-
-def test_bags_survive_being_stored():
-    assert same_bits(from_bytes(to_bytes(small()), Bags), small())
-
-
-@pytest.mark.parametrize(
-    ("label", "message"),
-    [([1, 0, 2, 1], "0, 1 or -1"), ([1, 0, 1], "expected 3 bags")],
-)
-def test_wrong_labels_are_refused(label, message):
-    data = small()
-    with pytest.raises(ValueError, match=message):
-        bags(data.modalities, label)
-
-
-def test_wrong_offsets_are_refused():
-    with pytest.raises(ValueError, match="rise from 0 to 3"):
-        Instances(np.zeros((3, 1)), np.array([0, 2]))

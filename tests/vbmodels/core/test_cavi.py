@@ -53,12 +53,6 @@ def test_tree_of_complete_subtrees_is_the_same_tree(size):
         assert tree_sum(blocks).terms == tree_sum(parts).terms, n
 
 
-def test_tree_takes_parts_as_they_come_and_refuses_none():
-    assert tree_sum(x for x in letters(3)).terms == "((a+b)+c)"
-    with pytest.raises(ValueError, match="at least one partition"):
-        tree_sum([])
-
-
 def test_local_states_of_other_evaluations_are_gone():
     reduce = InProcess(Toy(), batches(0, 2))
     q = Toy().init(reduce.observe(), np.random.default_rng(0))
@@ -153,20 +147,6 @@ def test_resumed_convergence_is_decided_alike():
         assert len(rest) == len(whole) - cut, cut
 
 
-def test_resumed_at_max_iter_does_nothing_more():
-    values = [-(0.9**k) for k in range(50)]
-    rest, again = follow(values[9:], max_iter=10, trace=values[:10], first=9)
-    assert rest == []
-    assert not again.converged
-    more, _ = follow(values[9:], max_iter=12, trace=values[:10], first=9)
-    assert [step.iteration for step in more] == [10, 11]
-
-
-def test_a_trace_of_another_fit_is_refused():
-    with pytest.raises(ValueError, match="not of the same fit"):
-        follow([-5.0, -4.0], trace=[-9.0, -8.0])
-
-
 # What is not finite.
 
 
@@ -179,13 +159,6 @@ def test_a_bound_that_is_not_finite_stops_the_fit(loop, value):
 
     with pytest.raises(NonFiniteBound, match=f"the bound became {value} at sweep 1; look"):
         fit(Broken(), batches(0, 2), loop=loop)
-
-
-def test_what_is_not_finite_is_named():
-    data = batches(0, 2)
-    data[1].y[3, 1] = np.nan
-    with pytest.raises(NonFiniteBound, match=r"at sweep 0 \(.* is in q\.mean\)"):
-        fit(Toy(), data)
 
 
 # Acceleration.

@@ -42,15 +42,3 @@ def test_packed_triangle(matrix):
     )
     with pytest.raises(ValueError, match="14 numbers"):
         linalg.unpack(packed[..., :14])
-
-
-@pytest.mark.parametrize(
-    ("bad", "found"),
-    [
-        (np.diag([1.0, 0.0]), "smallest eigenvalue is 0"),
-        (np.full((2, 2), np.nan), "not finite"),
-    ],
-)
-def test_what_is_not_positive_definite_is_refused_by_name(bad, found):
-    with pytest.raises(np.linalg.LinAlgError, match=f"the prior must be positive.*{found}"):
-        linalg.cholesky(bad, "the prior")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
-from vbmodels.core import memoised
-from vbmodels.core.cavi import begin, cavi, start
+from vbmodels.core.cavi import begin, cavi
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.memoised import Memoised, StatisticsTooLarge
+from vbmodels.core.memoised import Memoised
 from vbmodels.core.state import same_bits
 
 
@@ -90,19 +88,3 @@ def test_a_model_names_its_loop():
     assert same_bits(done.q, fit(Toy(), parts, tol=1e-15, loop=Memoised()).q)
     with pytest.raises(ValueError, match=r"out of .*'cavi', 'memoised', 'squarem'.*'newton'"):
         fit(Toy(loop="newton"), parts)
-
-
-def test_statistics_that_are_too_large_are_refused(monkeypatch):
-    monkeypatch.setattr(memoised, "MOST_KEPT", 7)
-    sized = replace(Toy())
-    monkeypatch.setattr(memoised, "nbytes", lambda state: 4)
-    with pytest.raises(StatisticsTooLarge, match="a smaller model"):
-        fit(sized, batches(0, 2), loop=Memoised())
-
-
-def test_a_cursor_of_another_loop_is_refused():
-    model = Toy()
-    reduce = InProcess(model, batches(0, 2))
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    with pytest.raises(TypeError, match="a cursor of the memoised loop"):
-        next(Memoised()(model, reduce, start(model, q, reduce)))

@@ -135,13 +135,6 @@ def test_bound_is_its_definition_by_monte_carlo():
 # Diversity.
 
 
-def test_omega_has_its_gradient():
-    vectors = np.random.default_rng(5).standard_normal((4, 6))
-    found = omega(vectors, 3.0)[1]
-    numeric = slope(lambda v: omega(v.reshape(4, 6), 3.0)[0], vectors.ravel())
-    assert_allclose(found.ravel(), numeric, rtol=1e-6, atol=1e-7)
-
-
 def test_omega_is_the_papers():
     vectors = np.random.default_rng(6).standard_normal((4, 5))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -171,35 +171,6 @@ def test_experts_stand_where_no_additive_form_does():
     assert drawn.std(0).max() > 0.0
 
 
-def test_one_label_and_too_many_columns_are_refused():
-    x, _ = drawn(lambda x: x[:, 0], n=50)
-    with pytest.raises(
-        ValueError, match="expected rows with the label 1 and rows with the label 0"
-    ):
-        fit(QUICK, cut_coded(x, np.ones(50)))
-    wide = np.random.default_rng(0).random((4, 3001)) < 0.5
-    with pytest.raises(
-        ValueError, match="expected at most 3000 columns for inference additive, got 3001"
-    ):
-        fit(QUICK, cut_coded(wide.astype(float), np.array([1.0, -1.0, 1.0, -1.0])))
-
-
-def test_the_divisor_of_all_copies_says_how_often_a_table_stands_there():
-    x, _ = drawn(lambda x: x[:, 0], n=40)
-    keys = cell_keys(x)
-
-    def sample(rows):
-        return RowSample.of(x[rows], keys[rows])
-
-    everyone = np.arange(40)
-    assert sample(everyone).repeats == 1.0
-    assert (sample(everyone) + sample(everyone[::-1])).repeats == 2.0
-    assert (sample(np.repeat(everyone, 3)) + sample(np.repeat(everyone[:7], 3))).repeats == 3.0
-    assert sample(np.append(np.repeat(everyone, 2), 0)).repeats == 1.0
-    assert sample(np.repeat(everyone[:19], 2)).repeats == 1.0  # so few rows may be alike by chance
-    assert RowSample.of(x[:0], keys[:0]).repeats == 1.0
-
-
 def test_a_table_twice_is_the_table():
     """The form, tau, the experts and what is said of new rows; copies in other partitions, too."""
     (x, t), found = crossed(200, 2), []

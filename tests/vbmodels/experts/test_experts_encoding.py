@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vbmodels.experts.columns import ColumnSums, scaled, too_large
+from vbmodels.experts.columns import ColumnSums, scaled
 from vbmodels.experts.encoding import (
     encoded,
     encoded_sums,
@@ -18,10 +17,8 @@ from vbmodels.experts.encoding import (
     names_of,
     read_categories,
     read_numbers,
-    unseen,
 )
 from vbmodels.experts.knots import RowSample
-from vbmodels.experts.searches import Climbing
 
 LEVELS = {"u": 60, "v": 30, "w": 6, "x": 4}
 
@@ -92,22 +89,6 @@ def test_no_cut_changes_sums_with_gaps_or_knots(cuts):
     assert given.min() < knots[1, 0] < np.median(given) < knots[1, -1] < given.max()
 
 
-def test_a_partition_whose_cells_are_all_missing_says_nothing():
-    x = np.column_stack([np.arange(6.0), [np.nan, np.nan, np.nan, 1.0, 5.0, 9.0]])
-    both = ColumnSums.of(x[:3], np.ones(3)) + ColumnSums.of(x[3:], np.ones(3))
-    assert_allclose(both.mean, [2.5, 5.0])
-    assert_allclose(both.sd[1], np.std([1.0, 5.0, 9.0]))
-    assert_array_equal(both.gaps, [0, 3])
-    assert (both.least[1], both.most[1]) == (1.0, 9.0)
-
-
-def test_levels_never_seen_are_the_reference():
-    by = read_categories("by", LEVELS, 0, 10, 100)
-    cells = np.array([level_key(t) for t in ("u", "w", "never")] + [np.nan])
-    assert_array_equal(encoded(cells[:, None], [by]), [[1, 0], [0, 0], [0, 0], [0, 0]])
-    assert_array_equal(unseen(cells, by), [False, False, True, False])
-
-
 def sums_of(x, cuts=()):
     first, *rest = (ColumnSums.of(part, np.ones(len(part))) for part in np.split(x, cuts))
     for part in rest:
@@ -124,12 +105,6 @@ def test_scale_follows_the_columns_whatever_their_size(size):
         assert_allclose(scale, size * x.std(0), rtol=1e-12)
 
 
-def test_opposite_ends_of_the_range_have_a_scale():
-    x = np.array([[1.7e308], [-1.7e308], [1.7e308], [-1.7e308]])
-    for cuts in ((), (1,), (2,)):
-        assert_allclose(sums_of(x, cuts).scaling(True), [[0.0], [1.7e308]])
-
-
 @pytest.mark.parametrize("standardise", [True, False])
 def test_constant_columns_become_zero_in_new_rows_too(standardise):
     x = np.column_stack([np.arange(6.0), np.full(6, 2023.0), np.zeros(6), np.ones(6)])
@@ -142,27 +117,3 @@ def test_constant_columns_become_zero_in_new_rows_too(standardise):
     assert_array_equal(found[:, 1:], 0.0)
     assert_allclose(found[:, 0], (new[:, 0] - centre[0]) / scale[0])
     assert sums.density(centre) <= 0.25
-
-
-def test_cells_that_overflow_are_found():
-    assert too_large(np.array([[1.0, -1e99]])) is None
-    assert too_large(np.array([[1.0, 2.0], [3.0, -1e101]])) == (1, 1)
-    assert too_large(np.array([[1.0, np.nan]])) == (0, 1)
-
-
-# Searches.
-
-
-@pytest.mark.parametrize(
-    ("away", "rises", "over"), [(1e3, 1, False), (1e-2, 1, True), (1e3, 19, True)]
-)
-def test_small_rises_far_from_the_top_do_not_end_a_search(away, rises, over):
-    """A tiny step on a parabola, after as many small rises: what is left is away^2 / 2."""
-    first = Climbing.first(np.zeros(1), -0.5 * away**2, np.array([away]))
-    first = replace(first, small=rises, ascent=replace(first.ascent, stride=np.array([1e-9])))
-    at = first.ascent.trial[0]
-    value = -0.5 * float((away - at[0]) ** 2)
-    assert 0.0 < value - first.ascent.value[0] < 1e-2
-    after = first.updated(value, away - at, 1e-2)
-    assert after.ascent.at[0] == at
-    assert after.done == over

@@ -16,7 +16,6 @@ from vbmodels.core.in_process import InProcess
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.published.metropolis import SampledExperts, in_one_order
 from vbmodels.experts.published.walk import WalkPrior
-from vbmodels.experts.simulate import simulate
 
 
 def prior_draws(model, columns=2):
@@ -73,16 +72,6 @@ def test_predictions_of_two_experts_are_those_by_quadrature():
     assert_allclose(found, w @ chance(new), atol=0.03)
 
 
-def test_weighted_rows_are_refused():
-    x, t, _ = simulate(np.random.default_rng(3), 30, features=2)
-    key = np.arange(30, dtype=np.int64)
-    left_out = Rows.of(x, t, key, np.where(key < 5, 0.0, 1.0))
-    assert SampledExperts(2).observe(left_out).rows == 25
-    batch = Rows.of(x, t, key, np.where(key == 7, 0.6, 1.0))
-    with pytest.raises(ValueError, match=r"expected weights 0 or 1, got 0.6 in row 7"):
-        fit(SampledExperts(2), [batch])
-
-
 def test_draws_are_brought_to_one_order():
     rng = np.random.default_rng(5)
     one = rng.standard_normal((2, 3, 4))
@@ -92,14 +81,3 @@ def test_draws_are_brought_to_one_order():
     density = rng.standard_normal((2, 4))
     found = in_one_order(draws, density)
     assert_allclose(found[:, :, 1], np.broadcast_to(found[0, 0, 1], found[:, :, 1].shape))
-
-
-def test_chains_that_were_cut_short_have_no_posterior():
-    x, t, _ = simulate(np.random.default_rng(6), 40, features=2)
-    model = SampledExperts(2, warmup=10, draws=10)
-    with pytest.warns(UserWarning, match="not converged"):
-        done = fit(model, [Rows.of(x, t, np.arange(40, dtype=np.int64))], max_iter=20)
-    with pytest.raises(ValueError, match="raise max_iter"):
-        model.posterior(done.q)
-    with pytest.raises(ValueError, match="at least 2 chains"):
-        SampledExperts(2, chains=1)

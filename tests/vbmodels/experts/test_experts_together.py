@@ -1,7 +1,6 @@
 """A Gaussian process of all columns, beside lines and stacked with the rest."""
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
@@ -9,11 +8,10 @@ from scipy.stats import chi2_contingency
 
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
-from vbmodels.core.linalg import unpack
 from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.batch import FOLDS, HELD, never_held
 from vbmodels.experts.newton import LINES_TAU, Climb, Counted, answered
-from vbmodels.experts.parts import FOLDS, HELD, never_held
 from vbmodels.experts.stacking import WEIGHTS
 from vbmodels.experts.together import LEVELS, SCALES, Together, relevance
 
@@ -91,11 +89,6 @@ def test_relevance_is_taken_from_parts_that_are_never_held_out():
     assert np.abs(told).max() > 0.01
 
 
-@pytest.mark.parametrize("x", [np.zeros((50, 2)), np.eye(5)], ids=["alike", "few"])
-def test_nothing_is_seen_together_in_few_rows_or_where_all_are_alike(x):
-    assert Together.of(x, np.ones(len(x)), np.ones((len(x), 2)), 200) is None
-
-
 def test_fit_is_the_maximum_of_what_is_written():
     x, t = together_rows(120, 1)
     (batch,) = cut_coded(x, t, joint=True)
@@ -132,13 +125,6 @@ def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
     assert np.corrcoef(told, exact)[0, 1] > 0.995
 
 
-def test_partitions_do_not_matter():
-    x, t = together_rows(200, 3)
-    one, many = (climbed(cut_coded(x, t, parts, joint=True), 0.5)[0] for parts in (1, 5))
-    assert_allclose(one.coefficients, many.coefficients, atol=1e-9)
-    assert_allclose(unpack(one.second), unpack(many.second), atol=1e-9)
-
-
 def test_weight_is_that_of_rows_held_out():
     """The sums of all weights, by fits that share no line with the model's."""
     x, t = together_rows(600, 4)
@@ -165,10 +151,3 @@ def test_weight_is_that_of_rows_held_out():
     assert_allclose(p, (1.0 - w) * own + w * process, rtol=1e-12)
     again = from_bytes(to_bytes(posterior), type(posterior))
     assert_array_equal(again.predict(rows).probability, p)
-
-
-def test_the_additive_part_alone_has_none():
-    x, t = together_rows(200, 9)
-    alone = fit(AdditiveExperts(1), cut_coded(x, t, joint=True), seed=0, max_iter=5000)
-    assert alone.q.processes == ()
-    assert alone.q.additive.process == ()

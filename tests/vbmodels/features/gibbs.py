@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
-from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
+from vbmodels.features.chain_steps import Chain, ChainStats, chain_sums, draw_chain, first_chain
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
-from vbmodels.features.gibbs_state import Chain, ChainStats
 from vbmodels.features.predict import category_probabilities, missing_cells
 
 _FEATURES, _OMEGA = 1, 2

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack
 from vbmodels.core.state import leaves
-from vbmodels.features.batch import feature_batch, signs_of
+from vbmodels.features.batch import feature_batch
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.weights import fit_weights
@@ -48,22 +48,6 @@ def test_missing_cells_leave_the_weights_alone():
     assert stats[1].n_rows == stats[0].n_rows + 40
     assert_allclose(stats[1].linear[:, 0], stats[0].linear[:, 0], atol=1e-12)
     assert_allclose(stats[1].quadratic, stats[0].quadratic, atol=1e-12)
-
-
-def test_units_of_a_column_are_asked_until_it_stops():
-    assert signs_of([[0], [1], [2], [3], [-1]], [4]).tolist() == [
-        [-1, 0, 0],
-        [1, -1, 0],
-        [1, 1, -1],
-        [1, 1, 1],
-        [0, 0, 0],
-    ]
-
-
-@pytest.mark.parametrize("bad", [[[0, 3]], [[2, 0]], [[-2, 0]]])
-def test_a_code_outside_its_column_is_refused(bad):
-    with pytest.raises(ValueError, match="expected a code from -1 to"):
-        feature_batch(bad, [2, 3])
 
 
 def test_features_that_no_row_has_keep_the_prior_of_their_variance():

@@ -10,11 +10,10 @@ from scipy.special import expit, log_expit
 
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
 from tests.vbmodels.features.gibbs import GibbsIBP
-from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
 from vbmodels.core.fit import fit
+from vbmodels.core.polya_gamma import draw_polya_gamma
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
-from vbmodels.features.predict import break_probabilities
 from vbmodels.features.sticks import draw_sticks
 
 
@@ -106,10 +105,3 @@ def test_a_missing_cell_has_its_exact_probability(seed):
     done = fit(sampler, data, seed=seed, max_iter=10_000)
     (local,) = done.reduce.local_states(done.iterations - 1)
     assert_allclose(local.cells[0] / local.cells[0].sum(), exact, atol=0.04)
-
-
-def test_category_probabilities_add_up():
-    p = break_probabilities(np.random.default_rng(0).normal(0, 30, (40, 5)))
-    assert_allclose(p.sum(1), 1.0)
-    two = break_probabilities(np.array([[0.3]]))
-    assert_allclose(two, [[expit(-0.3), expit(0.3)]])

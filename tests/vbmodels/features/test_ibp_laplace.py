@@ -59,17 +59,6 @@ def test_the_map_is_stationary_and_the_start_does_not_matter(r):
         assert abs(slope) < 1e-3
 
 
-def test_missing_cells_have_no_say():
-    codes = np.array([[0, 1], [1, 0], [1, 1], [0, 0]])
-    more = np.concatenate([codes, [[-1, -1]]])
-    z = np.array([[True], [False], [True], [False]])
-    one = LaplaceGibbs(codes, np.array([2, 2]))
-    two = LaplaceGibbs(more, np.array([2, 2]))
-    a = one.fit(z, None)[0].log_evidence
-    b = two.fit(np.concatenate([z, [[False]]]), None)[0].log_evidence
-    assert_allclose(a, b, rtol=1e-9)
-
-
 def buffet(rng, rows, alpha):
     """Serve the customers of an Indian buffet one by one (Griffiths and Ghahramani 2011)."""
     z = np.zeros((rows, 0), dtype=bool)
@@ -110,20 +99,6 @@ def one_of_a_kind():
     sampler = LaplaceGibbs(codes, np.full(30, 2), most=4)
     draw = LaplaceDraw(z, np.array([5]), 6, sampler.fit(z, None))
     return codes, sampler, draw
-
-
-def test_features_of_one_row_alone_keep_their_numbers():
-    _, sampler, at = one_of_a_kind()
-    rng, sizes = np.random.default_rng(0), set()
-    for _ in range(12):
-        before, others = at, at.z.sum(0) - at.z[7]
-        at = sampler._renew(7, at, others, rng)
-        fewer = min(before.names.size, at.names.size)
-        assert_array_equal(at.names[:fewer], before.names[:fewer])
-        assert at.names.max() < at.born
-        assert_allclose(sampler.fit(at.z, None)[0].beta, at.fits[0].beta, atol=1e-6)
-        sizes.add(at.names.size)
-    assert sizes == {1, 2}
 
 
 @pytest.mark.thorough

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -11,7 +9,7 @@ from numpy.testing import assert_array_equal
 from vbmodels.core.cavi import evaluated, start
 from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import feature_batch
-from vbmodels.features.moves import EXTRA, MOST_WIDER, most_wider, redraw
+from vbmodels.features.moves import EXTRA, redraw
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.search import SearchIBP
 from vbmodels.features.search_state import REDRAW, REFIT, TIDY, Lane, SearchLocal
@@ -85,16 +83,3 @@ def test_free_features_find_one_that_is_missing(searched):
     assert_array_equal(at.q.lanes[1].labels[:2], [0, 1])
     right = ((lanes[1] > 0.5) == z[:, [2]]).mean(0)
     assert max(right.max(), 1.0 - right.min()) > 0.9
-
-
-def test_a_search_that_agrees_with_another_start_ends(searched):
-    q = searched[3].q
-    lane, _ = fitted(searched[1], np.full((ROWS, 2), 0.5), 0)
-    agreed = replace(q, matches=np.ones(2, np.int64))
-    assert most_wider(agreed, lane) == 0
-    assert most_wider(replace(q, matches=np.array([0, 1]), seen=50.0), lane) == 1
-    assert most_wider(replace(q, matches=np.zeros(2, np.int64), seen=50.0), lane) == 2
-    assert most_wider(replace(q, matches=np.zeros(2, np.int64), seen=500.0), lane) == 1
-    assert most_wider(replace(agreed, widened=True), lane) == 0
-    six = replace(lane, labels=np.arange(6))
-    assert most_wider(replace(q, matches=np.zeros(6, np.int64), seen=50.0), six) == MOST_WIDER

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import approx_fprime
 
 from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.fit import fit
@@ -49,24 +48,6 @@ def without_rare():
     return q, batch, nu, z[:, 2]
 
 
-def test_the_residual_is_the_slope_of_the_bound_in_psi(without_rare):
-    """s psi / 2 - E[omega] E[psi^2] / 2 with omega held."""
-    q, batch, nu, _ = without_rare
-    sign = batch.sign[:1].astype(float)
-    r = residuals(q, sign, nu[:1])[0]
-    z = np.concatenate([[1.0], nu[0]])
-    psi = q.mean @ z
-    omega = (0.5 * sign[0] - r) / psi
-
-    def bound(at):
-        return float(0.5 * sign[0] @ at - 0.5 * omega @ at**2)
-
-    assert_allclose(approx_fprime(psi, bound, 1e-6), r, atol=1e-5)
-    assert np.all(r[sign[0] == 0] == 0.0)
-    assert np.all(omega[sign[0] != 0] > 0.0)
-    assert np.all(omega <= 0.25)
-
-
 def test_moments_of_residuals_add_up_over_partitions(without_rare):
     q, batch, nu, _ = without_rare
     r = residuals(q, batch.sign.astype(float), nu)
@@ -95,13 +76,6 @@ def test_a_rare_features_rows_lie_far_along_the_first_direction(without_rare):
     near, far = best % 2, best % 2 + 2
     assert starts[:, far].sum() < starts[:, near].sum()
     assert precise[far] > precise[near]
-
-
-def test_chance_alone_has_no_direction():
-    r = np.random.default_rng(0).standard_normal((20_000, 60)) * np.linspace(0.1, 2.0, 60)
-    assert directions_of(pack(r.T @ r), 20_000.0).shape == (0, 60)
-    r[:200] += 0.8 * np.linspace(0.1, 2.0, 60)
-    assert len(directions_of(pack(r.T @ r), 20_000.0)) == 2 * len(FAR)
 
 
 @pytest.mark.slow

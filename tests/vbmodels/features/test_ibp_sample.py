@@ -14,7 +14,7 @@ from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit, sample_of, share_of
+from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit, sample_of
 from vbmodels.features.search_state import CHAINS, SETTLE, TIDY, WIDEN
 from vbmodels.features.simulate import simulate_table
 
@@ -117,8 +117,3 @@ def test_a_search_by_a_sample_goes_on_with_the_same_bits(drawn):
         lambda q: q.stage == SETTLE and q.step >= 3,
     )  # fmt: skip
     assert {(WIDEN, True), (TIDY, False), (TIDY, True), (SETTLE, True)} <= found
-
-
-def test_none_searches_all_rows():
-    assert share_of(FeatureOptions(search_rows=None).search_rows, 1e6) == 1.0
-    assert share_of(FeatureOptions().search_rows, 1e6) == 0.01

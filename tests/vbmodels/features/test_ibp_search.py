@@ -16,15 +16,12 @@ from vbmodels.features.batch import feature_batch, split_rows
 from vbmodels.features.moves import LEAST_GAIN
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP, second_moments
 from vbmodels.features.proposals import (
-    birth_scores,
-    correlations,
     delete_scores,
     flip,
     flip_gains,
     held_omega,
     relabel_scores,
     relabelled,
-    with_born,
 )
 from vbmodels.features.row_moments import mean_omega, tilt_of
 from vbmodels.features.screens import entropy_of, pattern_sum, screen_sums
@@ -119,22 +116,6 @@ def test_new_bits_are_screened_as_the_rows_would_say(fitted):
         there = direct(batch, q, nu, moments, bits)
         assert_allclose(gains[n], there - here, atol=1e-7)
         assert_allclose(relabelled(at, pairs, i, j, (s, t)).value(), there, rtol=1e-10)
-
-
-def test_a_birth_is_screened_as_the_rows_would_say(fitted):
-    _, batch, q, nu, at, waits = fitted
-    screen = screen_sums(q, batch, nu, (waits,))
-    here = direct(batch, q, nu, apart(nu), nu)
-    scores = birth_scores(at, screen.pool[0], q.variance[0])
-    for c in range(2):
-        more = np.column_stack([nu, waits[:, c]])
-        there = direct(batch, q, nu, apart(more), more)
-        assert_allclose(scores[c], there - here, atol=1e-7)
-        born = with_born(at, screen.pool[0], c, q.variance[0])
-        assert_allclose(born.value(), there, rtol=1e-11)
-    rows = np.repeat(np.arange(len(nu)), batch.count.astype(int))
-    expected = np.corrcoef(np.column_stack([waits, nu])[rows].T)[:2, 2:]
-    assert_allclose(correlations(at, screen.square, screen.pool[0]), expected, atol=1e-10)
 
 
 def test_a_complement_leaves_the_likelihood_alone(fitted):
@@ -235,12 +216,3 @@ def test_empty_features_do_not_change_places_for_ever():
     assert done.converged
     share = best_fit(done.q).share
     assert not np.any((share > 0.02) & (share < 0.98))
-
-
-@pytest.mark.thorough
-def test_slots_double_where_all_are_in_use():
-    codes, _ = table(3, rows=100, features=3)
-    last, _ = list(walk(SearchIBP(PolyaGammaIBP(2)), [feature_batch(codes, LEVELS)]))[-1]
-    assert last.q.attempt >= 1
-    assert last.q.slots > 2
-    assert best_fit(last.q).mean.shape[1] - 1 > 2

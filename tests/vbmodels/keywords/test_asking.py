@@ -65,17 +65,6 @@ def test_all_that_is_open_is_settled_in_the_end(words):
     assert_allclose(sum(settled), 1.0 - left / (part.own_total + between))
 
 
-def test_one_document_tells_no_more_than_numbers_of_keywords_vary():
-    """Of a thousand keywords too: log K_d has an sd of .36 about what the length lets expect."""
-    r = np.full((1, 1000), 0.9) * np.array([[0.8], [1.0], [1.05]])
-    every = np.ones(1000, bool)
-    part = unsettled(r, WEIGHTS, ~every, every, np.zeros(1, bool), np.array([0, 1000]), 5)
-    between = WEIGHTS @ (part.false - WEIGHTS @ part.false) ** 2
-    _, settled = ask_for([part], WEIGHTS, 0.4, 1.0, 1)
-    expected = part.own[0] + between * (1.0 - 0.4**-2 / (0.4**-2 + 1.0 / SPREAD_OF_NUMBERS))
-    assert_allclose(settled[0], expected / (part.own_total + between))
-
-
 def test_partitions_do_not_matter(words):
     by_node, observed, selected, complete, offsets = words
     whole = unsettled(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
@@ -90,12 +79,3 @@ def test_partitions_do_not_matter(words):
     two, also = ask_for(parts, WEIGHTS, 0.3, 1.0, 4)
     assert [d for _, d in one] == [3 * p + d for p, d in two]
     assert_allclose(settled, also)
-
-
-def test_a_rate_that_is_a_fact_leaves_the_words_alone(words):
-    by_node, observed, selected, complete, offsets = words
-    part = unsettled(by_node[:1], np.ones(1), observed, selected, complete, offsets, 10)
-    chosen, settled = ask_for([part], np.ones(1), 0.0, 1.0, 2)
-    order = part.document[np.argsort(-part.own)]
-    assert [d for _, d in chosen] == order[:2].tolist()
-    assert settled == sorted(settled, reverse=True)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import expit
 
-from reproduce.keyword_documents import batch_of
-from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.core.polya_gamma import draw_polya_gamma
 from vbmodels.keywords.published.bss import BSS, MOST_LOG_VARIANCE, prior_field
 from vbmodels.keywords.published.bss_gibbs import bss
-from vbmodels.keywords.published.documents_gibbs import sample_documents
 
 
 @pytest.mark.parametrize("c", [0.0, 1.0, -4.0, 60.0])
@@ -82,21 +78,3 @@ def test_the_sampler_agrees_with_importance_sampling_from_the_prior(tau):
     assert found.alpha.mean() == pytest.approx(weight @ alpha, abs=0.02)
     atol = 0.02 if tau == 2.0 else 0.05
     np.testing.assert_allclose(found.probability, weight @ r, atol=atol)
-    np.testing.assert_allclose(found.prior_probability, weight @ p, atol=atol)
-
-
-def test_documents_have_generators_of_their_own():
-    document = small()
-    sampler = partial(bss, model=BSS(), draws=60, warmup=20)
-    two = sample_documents(batch_of([document] * 2), sampler, np.random.default_rng(5))
-    one = sample_documents(batch_of([document]), sampler, np.random.default_rng(5))
-    np.testing.assert_array_equal(two[0][:5], one[0])
-    assert not np.array_equal(two[0][:5], two[0][5:])
-    assert two[1].shape == (2,)
-
-
-def test_bad_options_are_named():
-    with pytest.raises(ValueError, match="damping must lie between 0 and 1, found 0"):
-        BSS(damping=0.0)
-    with pytest.raises(ValueError, match="must be positive, found -1"):
-        BSS(tau=-1.0)

@@ -15,14 +15,14 @@ from tests.contract import case_corpus
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import same_bits
-from vbmodels.keywords.corpus import NODES, CorpusProbit, coefficient_table
-from vbmodels.keywords.corpus_likelihood import keyword_probability, listing
+from vbmodels.keywords.corpus import NODES, CorpusProbit
+from vbmodels.keywords.corpus_likelihood import listing
 from vbmodels.keywords.lengths import (
     CountLaw,
     Lengths,
     quasi_poisson,
 )
-from vbmodels.keywords.rate import GIVEN, OF_COMPLETE, OF_LABELS, RateSources
+from vbmodels.keywords.rate import GIVEN, OF_LABELS, RateSources
 from vbmodels.keywords.simulate import simulate_words
 
 W = typical_coefficients(4, 0.3)
@@ -120,18 +120,6 @@ def test_the_evidence_by_laplace_is_that_of_quadrature():
         assert abs(found - exact) < 0.4
 
 
-def test_a_score_of_one_listed_word_is_bayes_rule():
-    """r = P(y* = 1 | y = 0) by the four cells of (y*, y)."""
-    batch, _ = simulate_words(np.random.default_rng(1), 5, coefficients=W[:3])
-    eta = np.linspace(-3, 3, batch.n_words)
-    delta = np.array([0.0, 0.2, 0.5, 0.97, 1.0])
-    phi, d = stats.norm.cdf(eta), np.repeat(delta, batch.sizes)
-    expected = np.where(batch.y, 1.0, phi * (1 - d) / (phi * (1 - d) + 1 - phi))
-    with np.errstate(divide="ignore"):
-        found = keyword_probability(eta, batch, np.log(delta))
-    assert_allclose(found, expected, rtol=1e-12)
-
-
 def test_documents_that_nobody_labelled_say_nothing(corpus):
     batch, _ = corpus
     noise = np.random.default_rng(3).random(batch.n_words) < 0.5
@@ -186,23 +174,6 @@ def test_the_expected_numbers_add_to_the_rate(corpus):
         assert_allclose(np.exp(share.log_delta[open_])[few], expected[few], rtol=1e-3)
 
 
-@pytest.mark.parametrize(("uneven", "low", "high"), [(False, 0.0, 0.25), (True, 0.3, 0.9)])
-def test_credibility_is_that_of_uneven_annotators(uneven, low, high):
-    found = []
-    for seed in range(4):
-        batch, truth = simulate_words(
-            np.random.default_rng(seed),
-            400,
-            coefficients=W,
-            mean_words=60.0,
-            mean_alpha=0.72,
-            concentration=5.0 if uneven else 1e6,
-        )
-        law = CountLaw.of(Lengths.of(batch), None)
-        found.append(law.credibility(truth.keyword_rate))
-    assert low <= np.mean(found) <= high
-
-
 # The rate.
 
 
@@ -216,12 +187,6 @@ def test_sources_are_multiplied_and_integrated():
     for power in range(6):  # three nodes are exact to the fifth moment
         found = weights @ ((nodes - mean) / sd) ** power
         assert_allclose(found, stats.norm.moment(power) if power else 1.0, atol=1e-12)
-
-
-def test_a_fact_silences_the_rest():
-    sources = RateSources.none().told(OF_COMPLETE, np.log(0.5), 0.01).told(GIVEN, np.log(0.2), 0.0)
-    assert sources.combined() == (np.log(0.2), 0.0)
-    assert len(sources.nodes()[0]) == 1
 
 
 @pytest.mark.thorough
@@ -238,16 +203,6 @@ def test_the_labels_tell_the_rate_roughly():
         errors.append(np.log(done.q.rate / truth.keyword_rate))
     assert np.max(np.abs(errors)) < 0.5
     assert np.std(errors) < 0.3
-
-
-def test_complete_documents_tell_the_rate():
-    for seed in range(3):
-        batch, truth = simulate_words(
-            np.random.default_rng([seed, 9]), 400, coefficients=W, n_complete=60
-        )
-        q = fit(CorpusProbit(), [batch]).q
-        assert abs(np.log(q.rate / truth.keyword_rate)) < 0.15
-        assert q.sources.source_sd[OF_COMPLETE] < 0.1
 
 
 def test_a_wrong_rate_with_an_sd_is_drawn_to_what_the_labels_say(corpus):
@@ -283,16 +238,3 @@ def test_an_earlier_fit_is_a_nearer_start(corpus):
     values = [model.elbo(q, model.suff_stats(q, batch, None)) for q in (cold, warm)]
     assert values[1] > values[0] + 50.0
     assert all(a < b for a, b in pairwise(values))
-
-
-def test_coefficients_have_names_and_standard_deviations(corpus):
-    batch, _ = corpus
-    model = CorpusProbit(0.3)
-    q = fit(model, [batch]).q
-    names = ("intercept", "a", "b", "c", "d")
-    rows = coefficient_table(model, q, names)
-    sd = np.sqrt(np.diag(model.posterior_covariance(q)))
-    assert [row[0] for row in rows] == list(names)
-    assert_allclose([row[1:] for row in rows], np.column_stack([q.mean, sd]))
-    with pytest.raises(ValueError, match="expected 5 names"):
-        coefficient_table(model, q, names[:2])

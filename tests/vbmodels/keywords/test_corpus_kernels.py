@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vbmodels.keywords import corpus_kernels as kernels
-from vbmodels.keywords import corpus_pass_kernels as pass_kernels
 
 ETA = (-60.0, -37.0, -24.001, -23.999, -8.0, -1.3, -1e-9, 0.0, 0.4, 3.0, 8.0, 23.999, 24.001, 38.0)
 DELTA = (1.0, 0.97, 0.4, 1e-6)
@@ -57,15 +56,6 @@ def test_terms_are_derivatives_of_the_log_probability(eta, delta, y):
             assert_allclose(found[i], float(sign * told_by), rtol=1e-11, atol=near)
 
 
-@pytest.mark.parametrize("delta", DELTA[1:])
-@pytest.mark.parametrize("eta", [-24.001, -3.0, 0.0, 2.0, 20.0])
-def test_what_is_expected_is_the_mean_of_what_is_observed(eta, delta):
-    p = delta * float(mp.ncdf(eta))
-    listed, other = (told(eta, y, delta, False) for y in (True, False))
-    mean = p * listed + (1.0 - p) * other
-    assert_allclose(told(eta, True, delta, True)[3:], mean[3:], rtol=1e-9, atol=1e-12)
-
-
 def test_rows_are_standardised_with_the_columns_beside_them():
     rng = np.random.default_rng(0)
     x, beside = rng.standard_normal((9, 3)), rng.standard_normal((9, 2))
@@ -105,23 +95,3 @@ def test_a_sum_of_logarithms_stands_for_many_small_probabilities():
     each = [told(e, one, delta[d], False) for e, one, d in zip(eta, y, document, strict=True)]
     assert whole == pytest.approx(sum(one[0] for one in each), rel=1e-12)
     assert_allclose(out.T, np.array(each)[:, 1:], rtol=1e-12)
-
-
-@pytest.mark.parametrize("rows", [1, 511, 1100])
-def test_sums_by_features_are_products(rows):
-    rng = np.random.default_rng(4)
-    x, w, weight = rng.standard_normal((8, rows)), rng.standard_normal(8), rng.random(rows)
-    eta, total = np.empty(rows), np.ones(8)
-    pass_kernels.predicted(x, w, eta)
-    pass_kernels.add_weighted(x, weight, total)
-    assert_allclose(eta, w @ x, rtol=1e-12, atol=1e-12)
-    assert_allclose(total, 1.0 + x @ weight, rtol=1e-12, atol=1e-12)
-
-
-def test_the_product_fills_the_lower_triangle():
-    rng = np.random.default_rng(1)
-    x, weight = rng.standard_normal((8, 1100)), rng.standard_normal(1100)
-    total = np.zeros((8, 8))
-    for part in np.split(np.arange(1100), [3, 700]):
-        kernels.add_product(np.ascontiguousarray(x[:, part]), weight[part], total)
-    assert_allclose(np.tril(total), np.tril((x * weight) @ x.T), rtol=1e-11, atol=1e-11)

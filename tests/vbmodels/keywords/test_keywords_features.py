@@ -16,7 +16,6 @@ from vbmodels.keywords.features import (
     N_FOLDS,
     POS_GROUPS,
     Elsewhere,
-    affinity,
     build_batch,
     keyphraseness,
     label_rates,
@@ -195,24 +194,6 @@ def test_graph_features_by_their_definitions(options):
             assert_allclose(column(b, "observed_neighbours")[rows][i], share)
 
 
-@pytest.mark.thorough
-def test_affinity_does_not_see_a_words_own_label():
-    """Exchangeable words must have the same distribution whether observed or hidden."""
-    rng = np.random.default_rng(5)
-    n, k, draws = 12, 4, 20000
-    seen, hidden = [], []
-    for _ in range(draws):
-        m = rng.gamma(0.5, size=(n, n))
-        observed = rng.choice(n, k, replace=False)
-        level, _ = affinity(m[:, observed], observed)
-        mask = np.zeros(n, bool)
-        mask[observed] = True
-        seen.append(level[mask].mean())
-        hidden.append(level[~mask].mean())
-    error = math.hypot(np.std(seen), np.std(hidden)) / math.sqrt(draws)
-    assert abs(np.mean(seen) - np.mean(hidden)) < 4 * error
-
-
 def test_keyphraseness_leaves_the_documents_own_fold_out():
     documents, labels, rates = corpus()
     fold = np.array([3, -1])
@@ -226,10 +207,3 @@ def test_keyphraseness_leaves_the_documents_own_fold_out():
     rho = (labels.sum() + 1) / (documents.sum() + 2)
     expected = math.log((labels[1].sum() + 3 * rho) / (documents[1].sum() + 3) / rho)
     assert_allclose(found[1], expected)
-
-
-def test_features_that_the_input_cannot_give_are_constant():
-    b = batch(tokens(known=False))
-    assert np.isfinite(b.x).all()
-    for name in FEATURE_NAMES[10:22]:
-        assert np.ptp(column(b, name)) == 0.0, name

@@ -7,21 +7,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vbmodels.keywords.graph import (
     adjacency,
-    cooccurrences,
     normalised,
     ss,
-    system_matrix,
     textrank,
 )
 
 
-def counted(words, n, window, self_loops=True, group=None):
+def counted(words, n, window, self_loops=True):
     """A_ij by its definition, position by position."""
     a = np.zeros((n, n))
     for s in range(len(words)):
         for t in range(len(words)):
-            apart = s != t and abs(s - t) <= window
-            if apart and (group is None or group[s] == group[t]):
+            if s != t and abs(s - t) <= window:
                 a[words[s], words[t]] += 1
     if not self_loops:
         np.fill_diagonal(a, 0.0)
@@ -39,20 +36,6 @@ def test_adjacency_counts_both_sides(window, self_loops):
     assert_array_equal(found, counted(words, 32, window, self_loops))
 
 
-def test_sentences_break_the_graph_only_on_request():
-    words = random_words(2)
-    sentence = np.arange(200) // 7
-    assert_array_equal(adjacency(words, 30, group=sentence), counted(words, 30, 2, group=sentence))
-    assert adjacency(words, 30).sum() > adjacency(words, 30, group=sentence).sum()
-
-
-@pytest.mark.parametrize("words", [[], [0], [0, 0], [3]])
-def test_graphs_of_next_to_nothing(words):
-    a = adjacency(np.array(words, np.int64), 4)
-    assert_array_equal(a, counted(words, 4, 2))
-    assert_allclose(textrank(a).sum(), 4 * 0.15 if not a.any() else 3 * 0.15 + 1.0)
-
-
 def test_textrank_is_pagerank_up_to_scale():
     a = adjacency(random_words(5), 30)
     ranks = networkx.pagerank(networkx.from_numpy_array(a), alpha=0.85, tol=1e-13, max_iter=1000)
@@ -68,11 +51,3 @@ def test_ss_is_the_fixed_point_of_its_iteration():
         theta = 0.15 * y + 0.85 * normalised(a).T @ theta
     assert_allclose(ss(a, y), theta, atol=1e-12)
     assert ss(a, y)[30] == 0.0
-
-
-def test_options_outside_their_range_are_refused():
-    for damping in (0.0, 1.0, np.nan):
-        with pytest.raises(ValueError, match="damping must lie strictly between 0 and 1"):
-            system_matrix(np.eye(2), damping)
-    with pytest.raises(ValueError, match="window must be at least 1"):
-        cooccurrences(np.array([0, 1]), window=0)

@@ -11,17 +11,15 @@ from numpy.testing import assert_allclose
 
 from tests.contract.phrases_drawn import cut, drawn
 from vbmodels.core.fit import fit
-from vbmodels.core.state import same_bits
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS, Elsewhere
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
-from vbmodels.keywords.phrases.batch import SCORED, scored
+from vbmodels.keywords.phrases.batch import SCORED
 from vbmodels.keywords.phrases.features import (
     PHRASE_FEATURES,
     build_phrases,
 )
-from vbmodels.keywords.phrases.jackknife import word_scores
 from vbmodels.keywords.phrases.keys import stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.phrases.spans import VERB, find_spans
@@ -217,22 +215,6 @@ def test_the_scores_are_those_of_refits_without_each_fold(corpus, done):
     assert_allclose(done.q.coefficients[-1], q.theta[0, :-2], atol=1e-5)
 
 
-def test_a_phrase_score_is_that_of_coefficients_which_have_not_seen_it(corpus, done):
-    batch = corpus[0]
-    q = done.q
-    eta = word_scores(q.scorer, q.coefficients, batch.words)
-    rows = slice(int(batch.words.offsets[13]), int(batch.words.offsets[14]))
-    x = (batch.words.x[rows] - q.scorer.location) / q.scorer.scale
-    assert_allclose(eta[rows], x @ q.coefficients[batch.words.fold[13]], rtol=1e-10)
-    columns = dict(zip(SCORED, scored(batch, eta).T, strict=True))
-    pair = np.flatnonzero((batch.member[:, 1] >= 0) & (batch.member[:, 0] >= rows.start))[0]
-    two = eta[batch.member[pair, :2]]
-    assert_allclose(columns["word_score_mean"][pair], two.mean())
-    assert_allclose(columns["word_score_least"][pair], two.min())
-    assert_allclose(columns["word_score_last"][pair], two[1])
-    assert columns["single_word_score"][pair] == 0.0
-
-
 def test_features_that_hold_labels_are_left_out_of_the_scores():
     rng = np.random.default_rng(1)
     batch, _ = drawn(rng, 60)
@@ -242,14 +224,6 @@ def test_features_that_hold_labels_are_left_out_of_the_scores():
     q = model.init(model.observe(batch), rng)
     dropped = [FEATURE_NAMES[i] for i in np.flatnonzero(np.isinf(q.scorer.scale))]
     assert dropped == list(OF_OWN_LABELS)
-
-
-def test_a_fit_goes_on_from_an_earlier_one(corpus, done):
-    model = Keyphrases()
-    observed = model.observe(corpus[0])
-    again = model.restart(observed, done.q, np.random.default_rng(0))
-    assert same_bits(again.before, done.q.phrases)
-    assert_allclose(again.scorer.theta[:, :-2], done.q.scorer.theta[:, :-2], atol=1e-12)
 
 
 def test_the_rate_is_told_as_keyphrases_a_document(corpus):

@@ -40,14 +40,6 @@ def test_fdr_is_the_smallest_threshold_that_holds_the_level(gamma, tied):
         np.testing.assert_array_equal(found[i:j], by_thresholds(r[i:j], observed[i:j], gamma))
 
 
-def test_a_document_does_not_see_its_neighbours():
-    r, observed, offsets = documents(4)
-    together = select_by_fdr(r, observed, offsets, 0.2)
-    for i, j in pairwise(offsets):
-        alone = select_by_fdr(r[i:j], observed[i:j], np.array([0, j - i]), 0.2)
-        np.testing.assert_array_equal(together[i:j], alone)
-
-
 @pytest.mark.parametrize("share", [0.0, 0.28, 1.0])
 def test_equal_size_takes_the_observed_then_the_best(share):
     score, observed, offsets = documents(5)
@@ -71,17 +63,6 @@ def test_ranks_are_those_of_one_stable_sort_of_all_words():
     expected = np.empty(len(score), int)
     expected[order] = np.arange(len(score)) - offsets[document] + 1
     assert np.array_equal(word_ranks(score, offsets), expected)
-
-
-@pytest.mark.parametrize("select", [select_by_fdr, select_share])
-def test_bad_arguments_are_named(select):
-    r, observed, offsets = documents(7)
-    with pytest.raises(ValueError, match=r"between 0 and 1, found 1\.5"):
-        select(r, observed, offsets, 1.5)
-    with pytest.raises(ValueError, match="word 2 has no score"):
-        select(np.where(np.arange(len(r)) == 2, np.nan, r), observed, offsets, 0.1)
-    with pytest.raises(ValueError, match="one score and one observed flag"):
-        select(r[:-1], observed, offsets, 0.1)
 
 
 @pytest.mark.parametrize("gamma", [0.05, 0.3])

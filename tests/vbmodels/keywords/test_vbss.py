@@ -131,39 +131,9 @@ def test_blocks_and_forgetting_change_no_bit(abstracts, monkeypatch):
     np.testing.assert_array_equal(one.bound, many.bound)
 
 
-def test_isolated_words_one_word_and_no_labels():
-    a = np.zeros((3, 3))
-    found = fit_documents(
-        batch_of([(np.array([True, False, False]), a), (np.array([False]), np.zeros((1, 1)))])
-    )
-    assert np.isfinite(found.bound).all()
-    assert found.probability[0] == 1.0
-    assert found.probability[1] == pytest.approx(found.probability[2])
-
-
 def test_a_complete_document_is_its_labels(abstracts):
     y, a, _ = abstracts[2]
     batch = replace(batch_of([(y, a), (y, a)]), complete=np.array([True, False]))
     r = fit_documents(batch, max_sweeps=50).probability
     np.testing.assert_array_equal(r[batch.words(0)], y)
     assert np.all(r[batch.words(1)][~y] > 0)
-
-
-def test_options_outside_their_range_are_named():
-    with pytest.raises(ValueError, match="form must be full or mean_field, found 'fulll'"):
-        VBSS(form="fulll")
-    for name, value in (("damping", 1.0), ("tau", 0.0), ("sweeps", 0), ("unobserved", 1.0)):
-        with pytest.raises(ValueError, match=f"{name} must"):
-            VBSS(**{name: value})
-
-
-def test_bad_documents_are_named():
-    y = np.array([True, False])
-    with pytest.raises(ValueError, match="document 0 has 2 words; expected 2 x 2"):
-        batch_of([(y, np.zeros((3, 3)))])
-    with pytest.raises(ValueError, match="must be finite, not negative and symmetric"):
-        batch_of([(y, np.array([[0.0, 1.0], [2.0, 0.0]]))])
-    with pytest.raises(ValueError, match="document 1 has no words"):
-        batch_of([(y, np.zeros((2, 2))), (y[:0], np.zeros((0, 0)))])
-    with pytest.raises(ValueError, match="document 0 of the partition has 2 candidate words"):
-        fit_document(y, np.zeros((2, 2)), VBSS(max_words=1))

@@ -48,17 +48,6 @@ def test_its_limit_is_the_exchangeable_null(sense):
     assert_allclose(other[near], one[near], rtol=0, atol=0.05)
 
 
-def test_both_marginals_equal_a_uniform_grid_by_other_code():
-    batch, model = drawn(locations=4), BatchNull()
-    q = at(batch, model, tau=0.3, v=0.01)
-    of, table = units(batch), model.table(q, units(batch))
-    m0, m1, _ = model.reweigh(q, table)
-    for u in range(0, len(of), 3):
-        exact = brute_force(of.alt_reads[u], of.depth[u], of.case, of.kind[u], q)
-        found = np.array([m0[u], m1[u]]) + table.log_binomial[u]
-        assert_allclose(found, exact, rtol=0, atol=0.1)
-
-
 @pytest.mark.parametrize("sense", ["gain", "either"])
 def test_scores_are_differences_of_the_log_likelihood(sense):
     batch, model, h = drawn(), replace(MODEL, sense=sense), 1e-4
@@ -77,25 +66,6 @@ def test_scores_are_differences_of_the_log_likelihood(sense):
     near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
     of_v = [value(v=float(expit(logit(q.v) + s * h))) for s in (-1.0, 1.0)]
     assert (of_v[1] - of_v[0]) / (2 * h) == pytest.approx(far - q.v * (near + far), abs=2e-5)
-
-
-def test_informations_are_second_differences():
-    batch, h = drawn(), 2e-3
-    q = at(batch)
-    table = MODEL.table(q, units(batch))
-    stats = MODEL.reweigh(q, table)[2]
-
-    def bend(change):
-        low, mid, high = (MODEL.reweigh(change(s * h), table)[2].bound for s in (-1, 0, 1))
-        return -(low - 2.0 * mid + high) / h**2
-
-    of_tau = bend(lambda s: replace(q, tau=q.tau * float(np.exp(s))))
-    assert of_tau == pytest.approx(stats.spread[1], rel=1e-3)
-    of_v = bend(lambda s: replace(q, v=float(expit(logit(q.v) + s))))
-    assert of_v == pytest.approx(stats.spread[2], rel=1e-3)
-    # That of b leaves out how H1's cut bends, which is little.
-    of_b = [bend(lambda s, e=e: replace(q, shift=q.shift + s * e)) for e in np.eye(12)]
-    assert_allclose(stats.shift[:, 3], of_b, rtol=0.02, atol=0.02)
 
 
 def test_the_profile_is_the_log_likelihood_at_each_tau():
@@ -145,10 +115,3 @@ def test_moments_of_both_rates_are_those_of_a_grid():
             assert rate.sd[u] == pytest.approx(np.sqrt(square - mean**2), rel=0.03)
     for rate in found:
         assert (np.diff(rate.quantiles, axis=1) >= 0.0).all()
-
-
-def test_a_case_without_a_control_has_no_batch():
-    with pytest.raises(ValueError, match="no batch"):
-        BatchNull(sense="germline")
-    with pytest.raises(ValueError, match="types"):
-        BatchNull(types="3")

@@ -132,13 +132,3 @@ def test_deamination_is_found_in_its_contexts_and_in_no_others():
     )
     assert score.max() < plain.max()
     assert q.tau < p.tau
-
-
-def test_a_posterior_of_other_types_begins_anew():
-    batch = drawn()
-    observed, rng = MODEL.observe(batch), np.random.default_rng(0)
-    moved = replace(start(PLAIN, batch), tau=0.7)
-    assert MODEL.restart(observed, moved, rng).tau == start(MODEL, batch).tau
-    own = replace(start(MODEL, batch), tau=0.7)
-    assert MODEL.restart(observed, own, rng).tau == 0.7
-    assert PLAIN.restart(observed, own, rng).tau == start(PLAIN, batch).tau

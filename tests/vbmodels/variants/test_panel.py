@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,10 +10,8 @@ from numpy.testing import assert_allclose
 
 from tests.contract.case_panel_null import brute_force
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
-from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.state import leaves, same_bits
+from vbmodels.core.state import leaves
 from vbmodels.variants import posterior
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.batch_null import BatchNull
@@ -103,23 +100,6 @@ def test_scores_are_differences_of_the_log_likelihood(matched):
     assert (high - low) / (2 * h) == pytest.approx(stats.spread[0], abs=1e-4)
 
 
-def test_information_of_a_shift_is_a_second_difference():
-    batch, h = drawn(locations=8), 2e-3
-    q = at(batch)
-    table = MODEL.table(q, units(batch))
-    stats = MODEL.reweigh(q, table)[2]
-    for p in (0, 5):
-        for t in (1, 7):
-            move = np.zeros_like(q.member_shift)
-            move[p, t] = h
-            low, mid, high = (
-                MODEL.reweigh(replace(q, member_shift=q.member_shift + s * move), table)[2].bound
-                for s in (-1, 0, 1)
-            )
-            bend = -(low - 2.0 * mid + high) / h**2
-            assert stats.members[p, t, 2] == pytest.approx(bend, rel=0.01, abs=0.01)
-
-
 def test_members_shifts_sum_to_nothing():
     batch = drawn(locations=12, members=3)
     q = at(batch)
@@ -171,41 +151,3 @@ def test_the_spread_between_samples_is_found():
     done = fit(MODEL, [batch], tol=1e-6)
     assert abs(done.q.tau - 0.6) < 0.15
     assert done.converged
-
-
-class Overshooting(PanelNull):
-    """Bold steps are five times too long, careful ones creep."""
-
-    def global_step(self, q, stats, careful=False):
-        new, here = super().global_step(q, stats), self.to_vector(q)
-        size = 0.02 if careful else 5.0
-        return self.from_vector(new, here + size * (self.to_vector(new) - here))
-
-
-def test_steps_that_overshoot_together_are_shortened_and_not_crept():
-    batch, ends = drawn(locations=6, members=3), []
-    for parts in (PanelNull.parts, ()):
-        model = type("Tried", (Overshooting,), {"parts": parts})(alternatives=MIXTURE)
-        reduce = InProcess(model, [batch])
-        q = model.init(reduce.observe(), np.random.default_rng(0))
-        bounds = [s.elbo for s in islice(model.steps(reduce, start(model, q, reduce)), 5)]
-        assert (np.diff(bounds) >= 0.0).all()
-        ends.append(bounds[-1])
-    assert ends[0] > ends[1] + 0.5
-
-
-def test_a_fit_is_taken_up_only_for_as_many_members():
-    three, two = drawn(members=3), drawn(members=2)
-    rng = np.random.default_rng(0)
-    before = at(three)
-    fresh = MODEL.init(MODEL.observe(two), rng)
-    assert same_bits(MODEL.restart(MODEL.observe(two), before, rng), fresh)
-    assert MODEL.restart(MODEL.observe(three), before, rng).tau == before.tau
-
-
-def test_what_members_are_must_fit_the_case():
-    batch = drawn(members=2)
-    with pytest.raises(ValueError, match="member -1 for the case"):
-        Counts(batch.counts, batch.ref, batch.case, member=np.zeros(len(batch.case), np.int64))
-    with pytest.raises(ValueError, match="contamination"):
-        PanelNull(contamination=1.0)

@@ -57,15 +57,6 @@ def test_an_artefact_is_taken_by_its_filter_alone(name, change):
     assert not any(which.any() for other, which in taken.items() if other != name)
 
 
-def test_few_reads_are_not_judged():
-    rng = np.random.default_rng(2)
-    reads = draw_reads(rng, KINDS["good"], 1, 3)
-    own = summed({key: v * 0 for key, v in reads.items()})
-    taken, z = judge(own, summed(draw_reads(rng, KINDS["good"], 1, 2000)), LEVEL)
-    assert not any(which.any() for which in taken.values())
-    assert np.isnan(z).all()
-
-
 def test_reads_without_base_qualities_are_not_judged_by_them():
     """Half of the reference's have none: the rest are as good as the allele's."""
     rng = np.random.default_rng(5)

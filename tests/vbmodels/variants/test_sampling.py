@@ -11,7 +11,6 @@ from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.state import leaves
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.batch_null import BatchNull
-from vbmodels.variants.indels import Indels
 from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.sampling import differing, numbers, probabilities
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
@@ -37,38 +36,6 @@ def test_the_level_is_of_a_location_alone():
     whole = differing(counts)
     cut = [differing(counts.take(rows)) for rows in np.array_split(np.arange(len(counts)), 7)]
     np.testing.assert_array_equal(np.concatenate(cut), whole)
-
-
-def test_variants_differ_most():
-    counts, truth = simulate_scenario(
-        np.random.default_rng(1), SCENARIOS["af.01_4000"], n_locations=3000
-    )
-    level = differing(counts)
-    rank = np.argsort(np.argsort(-level, kind="stable"))
-    assert rank[truth.location].max() < 40
-
-
-def test_without_reads_or_reference_nothing_differs():
-    counts = many(size=4)
-    reads = counts.counts.copy()
-    reads[0] = 0
-    reads[1, counts.case] = 0
-    ref = counts.ref.copy()
-    ref[2] = -1
-    with np.errstate(all="raise"):
-        level = differing(replace(counts, counts=reads, ref=ref))
-    assert level[:3].tolist() == [0, 0, 0]
-
-
-def test_indels_differ_too():
-    counts = many(size=5)
-    n = len(counts.case)
-    reads = np.where(counts.case, 40, 0)[None]
-    found = Indels(np.array([3]), np.array([-1]), np.array(["A"]), reads, np.zeros((1, n), int),
-                   np.zeros(5, int), np.full(5, -1))  # fmt: skip
-    assert differing(counts, found)[3] > differing(counts)[3]
-    others = [0, 1, 2, 4]
-    assert (differing(counts, found)[others] == differing(counts)[others]).all()
 
 
 def models():

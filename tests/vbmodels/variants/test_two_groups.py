@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from scipy.special import digamma, expit, gammaln, logsumexp, polygamma
+from scipy.special import expit, gammaln, logsumexp
 
 from tests.contract import ends
 from tests.contract.case_two_groups import brute_force
@@ -16,14 +16,11 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
 from vbmodels.variants import elementary_kernels as elementary
 from vbmodels.variants import posterior, quadrature, table
-from vbmodels.variants import rates_kernels as of_rates
-from vbmodels.variants import two_groups_kernels as kernels
-from vbmodels.variants.batch import Counts, totals, units
+from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import (
     benjamini_hochberg,
     e_bh,
     local_fdr,
-    prior_from_bayes_factors,
     q_values,
 )
 from vbmodels.variants.simulate import simulate
@@ -59,15 +56,6 @@ def test_both_marginals_equal_a_uniform_grid_by_other_code(monkeypatch, nodes, t
         assert_allclose(found, exact, rtol=0, atol=tolerance)
 
 
-def test_kernel_special_functions():
-    for z in (1e-80, 1e-3, 0.7, 9.9, 10.0, 3e4, 1e7):
-        psi, tri = elementary.polygammas(z)
-        assert_allclose([psi, tri], [digamma(z), polygamma(1, z)], rtol=1e-13)
-        for r in (0, 1, 12, 13, 5000):
-            exact = gammaln(z + r) - gammaln(z)
-            assert_allclose(elementary.log_rising(z, r), exact, rtol=1e-12, atol=5e-8)
-
-
 def test_functions_without_branches_are_the_library_s():
     x = np.concatenate([np.linspace(-700.0, 700.0, 401), [0.0, -1e-300, 1e-17, 5e-324]])
     assert_allclose([elementary.exp(v) for v in x], np.exp(x), rtol=1e-15)
@@ -82,36 +70,6 @@ def test_functions_without_branches_are_the_library_s():
     assert_allclose(found, exact, rtol=1e-13, atol=1e-13)
     large = z[z >= 10.0]
     assert_allclose([elementary.log_gamma_large(v) for v in large], exact[z >= 10.0], rtol=1e-14)
-
-
-def test_tables_hold_the_likelihoods_at_their_nodes():
-    reads = (dict(depth=40_000, vaf=0.3), dict(depth=12, vaf=1.0), dict(depth=400, vaf=0.01))
-    drawn = [counts(n_replicates=4, dispersion=100.0, **of) for of in reads]
-    for batch in (*drawn, *ends.tables_of_counts()["counts at 0 and n, to 1e6"]):
-        q, of = start(batch), units(batch)
-        found = table.tabulate(of, q.anchor)
-        m = table.M_NODES[:, None]
-        for log_likelihood, member in ((found.log_case, of.case), (found.log_control, ~of.case)):
-            pairs = zip(of.alt_reads[:, member].T, of.depth[:, member].T, strict=True)
-            exact = sum(
-                quadrature.log_beta_binomial(r[:, None, None], n[:, None, None], found.x, m)
-                for r, n in pairs
-            )
-            # 1e-16 of lgamma(1e6), for every replicate.
-            assert_allclose(log_likelihood, exact, rtol=1e-9, atol=1e-5)
-        assert (np.diff(found.x, axis=2) > 0.0).all()
-
-
-def test_the_interpolated_survival_is_beta_s():
-    found = table.survival_tables(np.array(MIXTURE))
-    x = np.array([-150.0, -30.3, -7.77, -1.01, 0.3, 6.6])
-    for i, ((a, b), row) in enumerate(zip(MIXTURE, found, strict=True)):
-        place, basis, inverse = np.empty(len(x), np.int64), np.empty((4, len(x))), np.empty(len(x))
-        kernels.survival_places(x, len(row), place, basis)
-        kernels.inverse_survival(place, basis, row, inverse)
-        floor = 0.05 if i else 0.0
-        exact = np.log(floor + (1 - floor) * stats.beta.sf(expit(x), a, b))
-        assert_allclose(-np.log(inverse), exact, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.thorough
@@ -242,14 +200,6 @@ def test_posteriors_of_mu_equal_a_uniform_grid(monkeypatch, nodes, tolerance):
             assert_allclose(found, exact, rtol=0, atol=tolerance)
 
 
-def test_quantiles_of_a_distribution_in_parts_are_those_of_the_whole():
-    rng = np.random.default_rng(0)
-    x = np.sort(rng.normal(size=(3, 200))) * 3
-    levels, found = np.array([0.05, 0.5, 0.9]), np.empty(3)
-    of_rates.mixture_quantiles(x, stats.norm.cdf(x) / 3, stats.norm.pdf(x) / 3, levels, found)
-    assert_allclose(found, stats.norm.ppf(levels), atol=2e-3)
-
-
 @pytest.mark.parametrize("alternatives", [((0.1, 0.1),), MIXTURE])
 def test_posteriors_of_counts_at_their_ends_are_finite_and_in_order(alternatives):
     model = TwoGroups(alternatives=alternatives)
@@ -273,33 +223,3 @@ def test_q_values_and_e_bh():
     assert not e_bh(np.log(np.array([99.0, 1.0, 1.0, 1.0, 1.0])), 0.05).any()
     p = np.array([0.01, 0.04, 0.03, 0.5])
     assert_allclose(benjamini_hochberg(p), stats.false_discovery_control(p))
-
-
-def test_the_scalar_em_reaches_its_fixed_point():
-    rng = np.random.default_rng(0)
-    bf = np.concatenate([rng.normal(-2, 1, 2000), rng.normal(6, 2, 30)])
-    pi = prior_from_bayes_factors(bf)
-    z = 1 - local_fdr(bf, pi)
-    assert_allclose(pi, (z.sum() + 0.5) / 2031, rtol=1e-8)
-
-
-def test_units_and_totals_of_a_location():
-    reads = np.array([[[5, 90, 3, 2], [0, 7, 0, 0]], [[1, 2, 3, 4], [0, 0, 0, 0]]], np.int32)
-    batch = Counts(reads, np.array([1, -1], np.int8), np.array([True, False]))
-    of = units(batch)
-    assert of.alt.tolist() == [0, 2, 3]
-    assert of.kind.tolist() == [3, 4, 5]
-    assert of.alt_reads.tolist() == [[5, 0], [3, 0], [2, 0]]
-    r, n = totals(batch)
-    assert r.tolist() == [[10, 0], [0, 0]]
-    assert n.tolist() == [[100, 7], [0, 0]]
-
-
-def test_what_a_batch_refuses():
-    case = np.array([True])
-    with pytest.raises(ValueError, match="location 0 has a negative"):
-        Counts(np.array([[[1, -1, 0, 0]]], np.int32), np.zeros(1, np.int8), case)
-    with pytest.raises(ValueError, match="no replicate belongs to the case"):
-        Counts(np.zeros((1, 1, 4), np.int32), np.zeros(1, np.int8), ~case)
-    with pytest.raises(ValueError, match=r"expected counts \[J, R, 4\]"):
-        Counts(np.zeros((1, 2, 4), np.int32), np.zeros(1, np.int8), case)

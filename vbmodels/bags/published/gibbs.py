@@ -6,8 +6,8 @@ Given the globals t and the indicators delta a sweep draws
     delta_ij ~ Bernoulli, U_ij integrated out, one instance of a bag after another:
         logit = log Phi(eta) - log Phi(-eta) + s (y*_i - mu_i + delta_ij s) - s^2 / 2
     U_ij | delta_ij ~ TN+-(eta_ij, 1)
-    theta ~ N(V (L0 mu0 + sum y* r), V),        V^-1 = L0 + sum r r',  r_i = (1, f_i, sum delta x)
-    (a_k, b_k) ~ N(V_k (L mu + sum U (1, x)), V_k),   V_k^-1 = L + sum (1, x)(1, x)'
+    theta ~ N(V sum y* r, V),        V^-1 = L0 + sum r r',  r_i = (1, f_i, sum delta x)
+    (a_k, b_k) ~ N(V_k sum U (1, x), V_k),   V_k^-1 = L + sum (1, x)(1, x)'
 
 The text draws U given delta and delta given U, which determine one another: such a chain
 stands still (its own B.1.9 and B.1.10 carry that over). A partition draws the local
@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky
-from scipy.special import expit, log_ndtr, ndtri_exp
+from scipy.special import expit, log_ndtr
 
 from vbmodels.bags import likelihood_kernels as kernels
 from vbmodels.bags.batch import Bags
@@ -36,6 +36,7 @@ from vbmodels.bags.published.vmmic import FIXED
 from vbmodels.core.chains import Schedule
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, State, Stats
 
 DRIVER = 2**32 - 1
@@ -183,18 +184,15 @@ class GibbsVMMIC:
         """Draw theta and every (a_k, b_k) given the local variables; keep the draw."""
         layout = q.scaling.layout
         prior = self.priors.precision(layout)
-        linear = prior * self.priors.mean(layout)
         theta = slice(0, layout.n_theta)
         t = np.empty_like(q.t)
         for c in range(len(t)):
             rng = self._rng(q, c, DRIVER)
             precision = np.diag(prior[theta]) + stats.outer[c]
-            t[c, theta] = _draw(precision, linear[theta] + stats.label[c], rng)
+            t[c, theta] = _draw(precision, stats.label[c], rng)
             for k, gram in enumerate(q.grams):
                 part = layout.gate(k)
-                t[c, part] = _draw(
-                    np.diag(prior[part]) + gram, linear[part] + stats.latent[k][c], rng
-                )
+                t[c, part] = _draw(np.diag(prior[part]) + gram, stats.latent[k][c], rng)
         kept = q.kept
         if self.schedule.slot(q.sweep) is not None:
             kept = np.concatenate([kept, t[:, None]], axis=1)
@@ -230,15 +228,9 @@ def _draw(precision: FloatArray, linear: FloatArray, rng: np.random.Generator) -
 def _truncated(
     mean: FloatArray, positive: NDArray[np.bool_], rng: np.random.Generator
 ) -> FloatArray:
-    """Draw from N(mean, 1) cut to the positive or the negative side.
-
-    -(z - mean) is a standard normal below ``mean`` on the positive side; it is found by its
-    quantile, in logarithms so that no tail is lost.
-    """
+    """Draw from N(mean, 1) cut to the positive or the negative side."""
     side = np.where(positive, 1.0, -1.0)
-    log_u = -rng.standard_exponential(mean.size)
-    draws: FloatArray = mean - side * ndtri_exp(log_u + log_ndtr(side * mean))
-    return draws
+    return truncated_draw(mean, side, -rng.standard_exponential(mean.size))
 
 
 def _linear(rows: Rows, t: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr
 
 from vbmodels.bags.gp_data import Batch, Observed, bags_of
 from vbmodels.bags.gp_features import FeatureMap, feature_map
@@ -32,6 +32,7 @@ from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.linalg import cholesky, pack, solve_lower, unpack
 from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 ONE_KERNEL = KernelOptions(length_scales=(1.0,), amplitudes=(3.0,))
@@ -241,9 +242,8 @@ def draw_latent(
     free = rng.standard_normal(t.shape)
     log_u = np.log1p(-rng.random(t.shape))
     cut = side != 0.0
-    signed = (side * t)[cut]
     y = t + free
-    y[cut] = t[cut] - side[cut] * ndtri_exp(log_u[cut] + log_ndtr(signed))
+    y[cut] = truncated_draw(t[cut], side[cut], log_u[cut])
     return y
 
 

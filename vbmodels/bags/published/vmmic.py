@@ -4,7 +4,7 @@ q = prod_i q(y*_i) prod_ij q(delta_ij) q(U_ij | delta_ij) q(theta) prod_k q(a_k,
 local factors of `local`. A sweep is one reduce: P = sum r r' + sum p (1 - p) phi phi',
 h = sum E[y*] r, sum E[U] (1, x) for each modality, and the bound's scalars.
 
-    V^-1 = L0 + P,  m = V (L0 mu0 + h);   V_k^-1 = L + sum x x',  m_k = V_k (L mu + sum x E[U])
+    V^-1 = L0 + P,  m = V h;   V_k^-1 = L + sum x x',  m_k = V_k sum x E[U]
 
     ELBO = sum_i { log Phi(s_i m*_i) + (m*_i^2 - mu_i^2)/2 - E[y*_i](m*_i - mu_i) }
          - tr(V sum r r')/2 - tr(M sum p (1 - p) phi phi')/2
@@ -148,16 +148,15 @@ class MeanFieldVMMIC:
             return self._search_step(q, stats)
         layout = q.scaling.layout
         prior = self.priors.precision(layout)
-        linear = prior * self.priors.mean(layout)
         theta = slice(0, layout.n_theta)
         precision = np.diag(prior[theta]) + self._theta_curvature(layout, stats)
         means = []
         for k, covariance in enumerate(q.gate_covariances):
-            means.append(covariance @ (linear[layout.gate(k)] + stats.latent[k]))
+            means.append(covariance @ stats.latent[k])
         covariance = inverse(precision)
         return replace(
             q,
-            mean=covariance @ (linear[theta] + stats.label),
+            mean=covariance @ stats.label,
             covariance=covariance,
             gate_means=tuple(means),
         )
@@ -178,13 +177,13 @@ class MeanFieldVMMIC:
             block = layout.slopes(k)
             second = v[block, block] + np.outer(m[block], m[block])
             bound -= 0.5 * np.sum(second * weighted)
-        prior, mean = self.priors.precision(layout), self.priors.mean(layout)
-        bound -= _divergence(m, v, mean[theta], prior[theta])
+        prior = self.priors.precision(layout)
+        bound -= _divergence(m, v, prior[theta])
         for k, gram in enumerate(q.grams):
             g, gate = q.gate_means[k], layout.gate(k)
             bound += g @ stats.latent[k] - 0.5 * g @ gram @ g
             bound -= 0.5 * np.sum(q.gate_covariances[k] * gram)
-            bound -= _divergence(g, q.gate_covariances[k], mean[gate], prior[gate])
+            bound -= _divergence(g, q.gate_covariances[k], prior[gate])
         return float(bound)
 
     def to_vector(self, q: MeanField) -> FloatArray:
@@ -262,11 +261,8 @@ def inverse(precision: FloatArray) -> FloatArray:
     return 0.5 * (found + found.T)
 
 
-def _divergence(
-    mean: FloatArray, covariance: FloatArray, prior_mean: FloatArray, prior: FloatArray
-) -> float:
-    """Return KL(N(mean, covariance) || N(prior_mean, diag(1 / prior)))."""
-    away = mean - prior_mean
+def _divergence(mean: FloatArray, covariance: FloatArray, prior: FloatArray) -> float:
+    """Return KL(N(mean, covariance) || N(0, diag(1 / prior)))."""
     _, log_det = np.linalg.slogdet(covariance)
-    inside = prior @ (np.diag(covariance) + away**2) - mean.size
+    inside = prior @ (np.diag(covariance) + mean**2) - mean.size
     return float(0.5 * (inside - np.log(prior).sum() - log_det))

@@ -29,8 +29,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import digamma, gammaln, polygamma
 
-from vbmodels.core.expfam.von_mises_fisher import VonMisesFisher, log_sphere_norm, mean_length
 from vbmodels.core.state import FloatArray, State
+from vbmodels.core.von_mises_fisher import log_sphere_norm, mean_length, second_moment
 from vbmodels.experts.batch import Rows
 
 
@@ -84,7 +84,9 @@ class Angular(State):
     @property
     def unit_mean(self) -> FloatArray:
         """m = E a; [K, p]."""
-        return VonMisesFisher(self.direction, self.concentration).mean
+        length = mean_length(self.direction.shape[-1], self.concentration)
+        result: FloatArray = length[:, None] * self.direction
+        return result
 
     @property
     def mean(self) -> FloatArray:
@@ -101,7 +103,7 @@ class Angular(State):
     @property
     def second(self) -> FloatArray:
         """E[g^2 a a']; [K, p, p]."""
-        moment = VonMisesFisher(self.direction, self.concentration).second_moment
+        moment = second_moment(self.direction, self.concentration)
         result: FloatArray = self.square[:, None, None] * moment
         return result
 

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, log_ndtr, ndtr, ndtri
 
-from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm
 from vbmodels.core.state import FloatArray
+from vbmodels.core.von_mises_fisher import log_sphere_norm
 from vbmodels.experts.candidate import INTERCEPT_PRECISION
 
 SampledPrior = Literal["gaussian", "mabn1", "mabn2"]

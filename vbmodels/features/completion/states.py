@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.features.chain_steps import Chain, ChainStats
 from vbmodels.features.completion.classes import ClassCounts, Classes
 from vbmodels.features.completion.continuous import Traits, TraitStats
-from vbmodels.features.gibbs_state import Chain, ChainStats
 
 MEMBERS = ("binary features", "continuous traits", "few classes", "many classes", "shares")
 """The models, in the order of their weights."""

@@ -15,17 +15,17 @@ import numpy as np
 from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
 from vbmodels.core.chains import Schedule
-from vbmodels.core.diagnostics import Diagnosis, diagnose
-from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.core.polya_gamma import draw_polya_gamma
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.published.bss import BSS, MOST_LOG_VARIANCE, prior_field
+from vbmodels.keywords.published.documents_gibbs import Sampled
 
 MOVES = 4
 """Metropolis moves of a sweep."""
 
 
 @dataclass(frozen=True)
-class BSSDraws:
+class BSSDraws(Sampled):
     """Draws from the posterior of one document, C chains of S draws.
 
     Parameters
@@ -43,20 +43,10 @@ class BSSDraws:
     alpha: FloatArray
     r: FloatArray
 
-    @property
-    def probability(self) -> FloatArray:
-        """P(keyword | y) of each word [n]."""
-        probability: FloatArray = self.r.mean(axis=(0, 1))
-        return probability
-
     def columns(self) -> FloatArray:
         """Return ln sigma^2, logit alpha and theta side by side [C, S, 2 + n]."""
         scalars = np.stack([np.log(self.sigma2), logit(self.alpha)], axis=-1)
         return np.concatenate([scalars, self.theta], axis=-1)
-
-    def diagnose(self) -> Diagnosis:
-        """Return R-hat, effective sizes and Monte-Carlo errors of `columns`."""
-        return diagnose(self.columns())
 
 
 def bss(

@@ -29,6 +29,8 @@ from vbmodels.keywords.labels import latent_importance
 from vbmodels.keywords.published.spectrum import Spectrum
 
 Form = Literal["full", "mean_field"]
+UNOBSERVED = 0.6
+"""Share of a document's keywords that the start takes as not observed."""
 
 
 @dataclass(frozen=True)
@@ -171,15 +173,15 @@ class Block:
         return rotated
 
 
-def start(block: Block, prior: Prior, unobserved: float) -> Factors:
+def start(block: Block, prior: Prior) -> Factors:
     """Start as section 1.3.4 suggests: theta_0, a = 0, b = 1, lambda = 1.
 
-    q(alpha) starts where a share ``unobserved`` of the keywords is not observed. The
+    q(alpha) starts where the share `UNOBSERVED` of the keywords is not observed. The
     spreads of a and b are nil until their first update, which is why no bound is read here.
     """
     n_documents, n_words = len(block.n), len(block.y)
     one, nil = np.ones(n_documents), np.zeros(n_documents)
-    hidden = block.seen * unobserved / (1.0 - unobserved)
+    hidden = block.seen * UNOBSERVED / (1.0 - UNOBSERVED)
     return Factors(
         location=np.zeros(n_words),
         log_c=np.zeros(n_words),

@@ -6,20 +6,30 @@ from typing import Protocol
 
 import numpy as np
 
-from vbmodels.core.diagnostics import Diagnosis
+from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 
 
-class Sampled(Protocol):
-    """Draws from the posterior of one document."""
+class Sampled:
+    """Draws from the posterior of one document: C chains of S draws."""
+
+    r: FloatArray
+    """[C, S, n] P(keyword | y, the draw of the others)."""
+
+    def columns(self) -> FloatArray:
+        """Return the parameters side by side, [C, S, K]."""
+        raise NotImplementedError
 
     @property
     def probability(self) -> FloatArray:
         """P(keyword | y) of each word [n]."""
+        probability: FloatArray = self.r.mean(axis=(0, 1))
+        return probability
 
     def diagnose(self) -> Diagnosis:
-        """Return R-hat and effective draws of the document's parameters."""
+        """Return R-hat, effective sizes and Monte-Carlo errors of `columns`."""
+        return diagnose(self.columns())
 
 
 class Sampler(Protocol):

@@ -21,11 +21,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_ndtr, logit, ndtri_exp
+from scipy.special import expit, log_ndtr, logit
 
 from vbmodels.core.chains import Schedule
-from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.keywords.published.documents_gibbs import Sampled
 from vbmodels.keywords.published.spectrum import decompose
 from vbmodels.keywords.published.vbss import VBSS
 
@@ -34,7 +35,7 @@ MOVES = 4
 
 
 @dataclass(frozen=True)
-class Draws:
+class Draws(Sampled):
     """Draws from the posterior of one document, C chains of S draws.
 
     Parameters
@@ -57,20 +58,10 @@ class Draws:
     theta: FloatArray
     r: FloatArray
 
-    @property
-    def probability(self) -> FloatArray:
-        """P(keyword | y) of each word [n]."""
-        probability: FloatArray = self.r.mean(axis=(0, 1))
-        return probability
-
     def columns(self) -> FloatArray:
         """Return a, b, ln sigma^2, logit alpha and theta side by side [C, S, K]."""
         scalars = np.stack([self.a, self.b, np.log(self.sigma2), logit(self.alpha)], axis=-1)
         return np.concatenate([scalars, self.theta], axis=-1)
-
-    def diagnose(self) -> Diagnosis:
-        """Return R-hat, effective sizes and Monte-Carlo errors of `columns`."""
-        return diagnose(self.columns())
 
 
 def gibbs(
@@ -119,7 +110,8 @@ def gibbs(
             theta = axes @ v.T
             m = a[:, None] + b[:, None] * theta
             r = _probability(seen, m, np.log(alpha))
-            z = draw_z(m, rng.random(m.shape) < r, rng)
+            side = np.where(rng.random(m.shape) < r, 1.0, -1.0)
+            z = truncated_draw(m, side, np.log1p(-rng.random(m.shape)))
             now = {"a": a, "b": b, "sigma2": 1.0 / lam, "alpha": alpha[:, 0]}
             yield {**now, "theta": theta, "r": r}
             a, b = _draw_line(z, theta, prior.var_a, prior.var_b, rng)
@@ -185,15 +177,6 @@ def _probability(seen: FloatArray, m: FloatArray, log_alpha: FloatArray) -> Floa
     log_pos = log_alpha + log_ndtr(m)
     r: FloatArray = np.where(seen > 0.0, 1.0, np.exp(log_pos - np.logaddexp(log_pos, log_ndtr(-m))))
     return r
-
-
-def draw_z(m: FloatArray, positive: BoolArray, rng: np.random.Generator) -> FloatArray:
-    """Draw from N(m, 1) cut to z > 0 where ``positive``, to z <= 0 elsewhere."""
-    sign = np.where(positive, 1.0, -1.0)
-    # With u uniform, ndtri(u Phi(s m)) is a standard normal below s m; in logs for the tails.
-    log_u = np.log1p(-rng.random(m.shape))
-    z: FloatArray = m - sign * ndtri_exp(log_u + log_ndtr(sign * m))
-    return z
 
 
 def _draw_line(

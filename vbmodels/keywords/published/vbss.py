@@ -78,8 +78,6 @@ class VBSS:
     scale
         theta_0 = scale B^-1 y; None for 1 - d as in the text, which with var_b = 10 leaves
         the slope little room.
-    unobserved
-        Share of a document's keywords that are not observed, for the start only.
     sweeps
         Coordinate sweeps of a local step.
     accelerate
@@ -103,7 +101,6 @@ class VBSS:
     var_b: float = 10.0
     alpha_prior: tuple[float, float] = (1.0, 1.0)
     scale: float | None = None
-    unobserved: float = 0.6
     sweeps: int = 10
     accelerate: bool = True
     tolerance: float = 1e-10
@@ -114,8 +111,6 @@ class VBSS:
             raise ValueError(f"form must be full or mean_field, found {self.form!r}")
         if not 0.0 < self.damping < 1.0:
             raise ValueError(f"damping must lie between 0 and 1, found {self.damping}")
-        if not 0.0 < self.unobserved < 1.0:
-            raise ValueError(f"unobserved must lie between 0 and 1, found {self.unobserved}")
         if self.sweeps < 1:
             raise ValueError(f"sweeps must be at least 1, found {self.sweeps}")
         for name in ("tau", "var_a", "var_b"):
@@ -196,7 +191,7 @@ class VBSS:
 
     def _part(self, batch: KeywordBatch, block: Block, local: Factors | None) -> Factors:
         if local is None:
-            return coordinate.start(block, self.prior, self.unobserved)
+            return coordinate.start(block, self.prior)
         first, last = block.spectrum.first, block.spectrum.last
         words = slice(int(batch.offsets[first]), int(batch.offsets[last]))
         return coordinate.take(local, slice(first, last), words)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betainc, betaincc, betaincinv, betaln
+from scipy.special import betainc, betaincc, betaln
 
-from vbmodels.core.expfam.beta import Beta
+from vbmodels.core.expfam import Beta
 from vbmodels.core.state import FloatArray
 from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.published.rvd2 import Local
@@ -102,11 +102,3 @@ def compare(case: Local, control: Local, tau: float = 0.0, either_sign: bool = F
 def germline(case: Local, tau: float = 0.05) -> FloatArray:
     """Return P(mu_case > tau), the papers' test without a control; [J]."""
     return np.asarray(betaincc(case.delta, case.gamma, tau))
-
-
-def interval(local: Local, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-    """Return the central interval of q(mu_j); [J] each."""
-    tail = 0.5 * (1.0 - level)
-    low = betaincinv(local.delta, local.gamma, tail)
-    high = 1.0 - betaincinv(local.gamma, local.delta, tail)
-    return np.asarray(low), np.asarray(high)

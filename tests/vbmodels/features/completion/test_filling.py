@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
-from vbmodels.core.state import leaves, same_bits
+from vbmodels.core.state import same_bits
 from vbmodels.features.batch import feature_batch, split_rows
 from vbmodels.features.completion.filling import filled
 from vbmodels.features.completion.hiding import learning
@@ -117,15 +117,6 @@ def test_continuous_traits_are_filled_better_than_by_the_features(seed):
     alone = replace(done.q, completion=None)
     sampled = apply(one, alone, batch, local, options).cells
     assert mixture > np.log(sampled[np.arange(len(at[0])), truth[at]]).mean() + 0.01
-
-
-def test_a_row_without_any_answer_is_filled():
-    codes, _ = answers(60)
-    codes[3] = -1
-    done = fitted([feature_batch(codes, LEVELS)])
-    assert np.isfinite([v for _, v in leaves(done.q.completion) if isinstance(v, float)]).all()
-    cells = filled(done.q.completion, feature_batch(codes, LEVELS))
-    assert_allclose(cells.sum(1), 1.0)
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ from vbmodels.features.completion.classes import (
     moved_classes,
     no_classes,
 )
-from vbmodels.features.completion.continuous import Traits, TraitStats, draw_rows, draw_traits
+from vbmodels.features.completion.continuous import draw_rows
 from vbmodels.features.completion.members import _told, _weighed
 from vbmodels.features.completion.states import Completion
 from vbmodels.features.gibbs_kernels import row_keys
@@ -51,29 +51,6 @@ def test_a_trait_has_the_posterior_that_its_row_says():
         u, _ = draw_rows(loadings, sign, u, row_keys(ids, 3, i, 1), row_keys(ids, 3, i, 2))
     assert_allclose(u.mean(), mean, atol=4 * sd / np.sqrt(n))
     assert_allclose(u.std(), sd, rtol=0.03)
-
-
-@pytest.mark.thorough
-def test_loadings_and_their_variances_are_drawn_from_their_conditionals():
-    rng = np.random.default_rng(1)
-    size, units = 3, 5
-    root = rng.normal(size=(units, size, size))
-    quadratic = root @ root.transpose(0, 2, 1)
-    linear = rng.normal(size=(units, size))
-    variance = np.array([0.5, 2.0])
-    rows, columns = np.tril_indices(size)
-    stats = TraitStats(linear, quadratic[:, rows, columns])
-    at = Traits(np.zeros((units, size)), variance)
-    draws = [draw_traits(at, stats, 10.0, rng) for _ in range(20_000)]
-    found = np.stack([one.loadings for one in draws])
-    precision = quadratic + np.diag([0.1, 2.0, 0.5])
-    covariance = np.linalg.inv(precision)
-    sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-    assert_allclose(found.mean(0), (covariance @ linear[..., None])[..., 0], atol=0.05 * sd.max())
-    assert_allclose(found.std(0), sd, rtol=0.05)
-    given = np.mean([(1 + units / 2) / (1 + (one.loadings[:, 1:] ** 2).sum(0) / 2)
-                     for one in draws], axis=0)  # fmt: skip
-    assert_allclose(np.mean([1 / one.variance for one in draws], axis=0), given, rtol=0.03)
 
 
 @pytest.mark.parametrize("lane", range(len(LANES)))

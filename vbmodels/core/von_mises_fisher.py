@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log, pi
 
 import numpy as np
 from numpy.polynomial import Polynomial
 from scipy.special import gammaln, ive
 
-from vbmodels.core.expfam.family import ExponentialFamily
 from vbmodels.core.state import FloatArray
 
 # Below this a scaled Bessel function is near underflow and has lost digits.
@@ -107,51 +105,13 @@ def mean_length(dimension: int, concentration: FloatArray) -> FloatArray:
     return bessel_ratio(0.5 * dimension - 1.0, concentration)
 
 
-@dataclass(frozen=True)
-class VonMisesFisher(ExponentialFamily):
-    """C_p(k) exp(k mu'x) on the unit sphere of R^p.
-
-    Attributes
-    ----------
-    direction
-        Unit vector mu; [..., p].
-    concentration
-        k >= 0; [...].
-    """
-
-    direction: FloatArray
-    concentration: FloatArray
-
-    @property
-    def natural(self) -> FloatArray:
-        """k mu; [..., p]."""
-        result: FloatArray = np.asarray(self.concentration)[..., None] * self.direction
-        return result
-
-    @property
-    def mean(self) -> FloatArray:
-        """E[x] = A_p(k) mu; [..., p]."""
-        length = mean_length(self.direction.shape[-1], self.concentration)
-        result: FloatArray = length[..., None] * self.direction
-        return result
-
-    @property
-    def second_moment(self) -> FloatArray:
-        """E[x x'] = (A_p/k) I + (1 - p A_p/k) mu mu'; [..., p, p]."""
-        p = self.direction.shape[-1]
-        k = np.asarray(self.concentration, dtype=np.float64)
-        safe = np.maximum(k, 1e-6)
-        # At k = 0, A_p/k is 1/p; below 1e-6 the next term of its series is below rounding.
-        across = np.where(k > 1e-6, mean_length(p, safe) / safe, 1.0 / p)[..., None, None]
-        outer = self.direction[..., :, None] * self.direction[..., None, :]
-        result: FloatArray = across * np.eye(p) + (1.0 - p * across) * outer
-        return result
-
-    @property
-    def mean_stats(self) -> FloatArray:
-        """E[x]; [..., p]."""
-        return self.mean
-
-    def log_norm(self, natural: FloatArray) -> FloatArray:
-        """A = log of the integral of exp(natural . x) over the sphere; [...]."""
-        return log_sphere_norm(natural.shape[-1], np.linalg.norm(natural, axis=-1))
+def second_moment(direction: FloatArray, concentration: FloatArray) -> FloatArray:
+    """Return E[x x'] = (A_p/k) I + (1 - p A_p/k) mu mu' of directions [..., p]; [..., p, p]."""
+    p = direction.shape[-1]
+    k = np.asarray(concentration, dtype=np.float64)
+    safe = np.maximum(k, 1e-6)
+    # At k = 0, A_p/k is 1/p; below 1e-6 the next term of its series is below rounding.
+    across = np.where(k > 1e-6, mean_length(p, safe) / safe, 1.0 / p)[..., None, None]
+    outer = direction[..., :, None] * direction[..., None, :]
+    result: FloatArray = across * np.eye(p) + (1.0 - p * across) * outer
+    return result
