@@ -137,9 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stop(str(error), WRONG_INPUT, error, error.faults)
         except RunError as error:
             stop(str(error), FAILED, error)
-        except (KeyboardInterrupt, typer.Abort) as error:
-            if str(error):  # a run says what became of it
-                stop(str(error), FAILED, error)
+        except (KeyboardInterrupt, typer.Abort):
             code = _INTERRUPTED
         except MemoryError as error:
             stop(f"memory ran out; {MEMORY_ADVICE}", FAILED, error)

@@ -6,11 +6,12 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flows.escape import escaped
+from flows.faults import Interrupted, RunError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,20 +75,15 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
 @contextmanager
 def followed(quiet: bool) -> Iterator[None]:
     """Show how the runs within a block go, in the way that fits where the output goes."""
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it says much of its cache of fonts
-    if quiet:
-        yield
-        return
     from flows.cli.progress import Bar, Lines
     from flows.events import listening
 
-    if not err().is_terminal:
-        with listening(Lines(err())):
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it says much of its cache of fonts
+    with ExitStack() as stack:
+        if not quiet:
+            bar = stack.enter_context(closing(Bar(err()) if err().is_terminal else Lines(err())))
+            stack.enter_context(listening(bar))
+        try:
             yield
-        return
-    bar = Bar(err())
-    try:
-        with listening(bar):
-            yield
-    finally:
-        bar.close()
+        except Interrupted as error:  # of which Typer would forget what it says
+            raise RunError(str(error)) from error

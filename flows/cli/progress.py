@@ -27,6 +27,9 @@ class Lines:
             case PartDone(stage, done, total) if done < total and self._pace.due():
                 self._print(f"{stage}: {done} of {total}")
 
+    def close(self) -> None:
+        """Leave the lines."""
+
     def _print(self, text: str) -> None:
         self._console.print(escaped(text), markup=False, highlight=False, soft_wrap=True)
 
