@@ -6,7 +6,7 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import PLAIN, fitted, instances, quietly, refused, table_of, written
+from tests.flows.bags.bag_files import fitted, instances, quietly, table_of, written
 
 GP = "model=gp_probit"
 
@@ -33,23 +33,6 @@ def test_every_form_of_the_gaussian_process_runs(tmp_path, capsys, options):
         assert column.null_count == (len(column) if logistic else 0)
     assert np.all(np.isfinite(found["score"].to_numpy()))
     assert bags["probability"].to_numpy().min() > 0
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ((GP, "inference=mean_field"), "direct or gibbs"),
-        ((GP,), "instances of one modality"),
-        (("model=vmmic", "inference=direct"), "collapsed or mean_field or gibbs"),
-        (("model=vmmic", "inference=gibbs", "draws=2000"), "warmup + draws * thin = 2300"),
-        (("model=auto", "inference=gibbs"), "that is one of model vmmic or gp_probit"),
-        (("model=auto", "kernel=cubic"), "linear+rbf"),
-    ],
-)
-def test_models_refuse_what_they_do_not_have(tmp_path, capsys, options, said):
-    path = written(tmp_path, instances(modality=["image", "text", "text"] * 40))
-    settings = [p for o in options for p in ("--set", o)]
-    assert said in refused(capsys, "bags", path, tmp_path / "t", *settings, *PLAIN)
 
 
 def multi_label(n=60, **columns):
@@ -120,19 +103,6 @@ def test_several_classes_score_new_bags_and_do_not_depend_on_partitions(classes,
     assert score["label"].null_count == 120
 
 
-def test_wrong_lists_of_classes_are_refused(tmp_path, capsys):
-    table = multi_label().drop_columns("own")
-    path = written(tmp_path, table)
-    assert "take model=gp_probit" in refused(capsys, "bags", path, tmp_path / "t", *PLAIN)
-    lists = table["labels"].to_pylist()
-    lists[2] = ["z"]
-    wrong = table.set_column(1, "labels", pa.array(lists, pa.list_(pa.string())))
-    path = written(tmp_path, wrong, "wrong.parquet")
-    err = refused(capsys, "bags", path, tmp_path / "t", "--set", GP, *PLAIN)
-    assert "others for bag 'b000'" in err
-    assert "row 3" in err
-
-
 def masked(bits=(3, 7), kind=None):
     """The same bags with a mask in place of lists: x is class 3, y class 7."""
     table = multi_label().drop_columns("own")
@@ -161,24 +131,6 @@ def test_a_mask_says_what_lists_say_and_without_one_a_bag_is_scored_only(tmp_pat
     np.testing.assert_array_equal(mask["probability"], lists["probability"])
     assert some["label"].null_count == 8
     assert some["probability"].null_count == 0
-
-
-def test_masks_that_are_wrong_are_refused(tmp_path, capsys):
-    table = masked()
-    numbers = table["bag_label_mask"].to_pylist()
-    negative = pa.array([-1, *numbers[1:]], pa.int32())
-    other = pa.array([numbers[0] ^ 8, *numbers[1:]], pa.int32())
-    place = table.column_names.index("bag_label_mask")
-    lists = multi_label()["labels"]
-    for wrong, said in (
-        (table.set_column(place, "bag_label_mask", negative), "row 1: expected a mask of bits 0"),
-        (table.set_column(place, "bag_label_mask", other), "column bag_label_mask, row 2"),
-        (table.append_column("labels", lists), "found labels and bag_label_mask"),
-    ):
-        path = written(tmp_path, wrong)
-        assert said in refused(capsys, "bags", path, tmp_path / "t", "--set", GP, *PLAIN)
-    path = written(tmp_path, table)
-    assert "take model=gp_probit" in refused(capsys, "bags", path, tmp_path / "t", *PLAIN)
 
 
 @pytest.mark.thorough

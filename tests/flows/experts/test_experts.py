@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -116,16 +115,6 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
 
 
 @pytest.mark.thorough
-def test_more_columns_than_the_default_takes_are_refused(tmp_path, capsys):
-    more = {f"x{d}": np.arange(12) % 2 for d in range(3000)}
-    path = written(tmp_path, {**plain(n=12), **more})
-    said = refused(capsys, "experts", path, tmp_path / "out")
-    expected = "expected at most 3000 columns for inference=additive, found 3002"
-    assert expected in said
-    assert "give fewer columns" in said
-
-
-@pytest.mark.thorough
 def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path, capsys):
     rng = np.random.default_rng(0)
     path = written(tmp_path, {**plain(n=300), "label": (rng.random(300) < 0.3).astype(int)})
@@ -163,42 +152,6 @@ def test_every_inference_is_compared_with_logistic_regression(tmp_path):
     results = latest(tmp_path / "new")[1]["results"]
     assert results["test_rows"] == 200
     assert "logistic_log_loss" in results
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"label": np.ones(60, np.int8)}, "found 60 with 1 alone"),
-        ({"label": np.arange(60)}, "expected labels of at most 50 classes, found 60"),
-        ({"label": pa.nulls(60, pa.string())}, "expected a label in some of the rows, found none"),
-        ({"label": ["a"] * 60}, "column label: expected rows with two labels, found 60 with a"),
-        ({"label": [[0]] * 60}, "column label: expected labels (text, numbers, or true and false)"),
-        ({"c": [[1.0]] * 60}, "column c: expected numbers, text, dates, or true and false, found"),
-        ({"a": [np.inf] + [1.0] * 59}, "column a, row 1: expected a finite number, found inf"),
-        (
-            {"b": [*map(str, range(59)), "x"]},
-            "column b, row 60: expected a number, as nearly all cells of this column are, found "
-            "'x'; mend the cell, name it a missing one (missing) or name b in categories",
-        ),
-        ({"id": ["r0"] * 60}, "which row 1 has too"),
-    ],
-)
-def test_bad_input_is_said_before_any_compute(tmp_path, capsys, change, expected):
-    path = written(tmp_path, plain(**change))
-    assert expected in refused(capsys, "experts", path, tmp_path / "out")
-
-
-@pytest.mark.thorough
-def test_odd_columns_are_warned_of(tmp_path):
-    columns = plain(n=20)
-    columns["same"], columns["flat"] = columns["a"], np.full(20, 7.0)
-    columns |= {f"more{i}": np.random.default_rng(i).standard_normal(20) for i in range(20)}
-    path = written(tmp_path, columns)
-    succeed("experts", path, tmp_path / "out", *QUICK)
-    warnings = " ".join(latest(tmp_path / "out")[1]["warnings"])
-    assert "flat" in warnings
-    assert "same (as a)" in warnings
-    assert "the fit rests on its prior" in warnings
 
 
 @pytest.mark.thorough
@@ -248,18 +201,3 @@ def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, prior):
     succeed("score", tmp_path / "out", path, tmp_path / "new")
     again = rows_of(latest(tmp_path / "new")[0])["probability"].to_numpy()
     np.testing.assert_allclose(again, p, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        (["inference=additive", "prior=mabn2"], "prior mabn2 is for inference cavi or mh"),
-        (["inference=cavi", "prior=mabn1"], "prior mabn1 is for inference mh, not cavi"),
-        (["inference=mh", "omega=1"], "omega is for inference cavi with the Gaussian prior"),
-        (["inference=mh", "class_weight=balanced"], "is for inference additive or cavi, not mh"),
-        (["inference=mh", "draws=4000"], "max_iter must be at least 20901"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(tmp_path, capsys, more, expected):
-    path = written(tmp_path, plain())
-    assert expected in refused(capsys, "experts", path, tmp_path / "out", *setting_args(*more))

@@ -185,11 +185,3 @@ def test_settings_say_what_is_a_category_a_gap_and_positive(tmp_path, capsys):
     assert "settings, column positive: expected one of sick and well, found ill" in said
     said = refused(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", 'categories=["zon"]')
     assert "settings, column categories: expected columns out of zone, rating, found zon" in said
-
-
-def test_a_table_without_a_column_that_can_be_used_is_refused(tmp_path, capsys):
-    columns = people(60)
-    path = tmp_path / "in.parquet"
-    pq.write_table(pa.table({n: columns[n] for n in ("name", "label")}), path)
-    said = refused(capsys, "experts", path, tmp_path / "out", *QUICK)
-    assert "expected at least one column that predicts, found none with cells, or levels" in said

@@ -17,7 +17,6 @@ from flows.variants.settings import VariantSettings
 from tests.flows.variants.case_files import write_cases, write_counts_of
 from tests.flows.variants.variant_files import (
     answer,
-    check_refused,
     options,
     run_stopped_and_resumed,
     succeed,
@@ -196,11 +195,6 @@ def test_a_sheet_with_several_cases_is_one_run(reads):
     assert some.several == ["bob", "cid"]
 
 
-def test_a_case_that_the_sheet_does_not_have_is_not_taken_for_all_of_them(capsys, reads):
-    err = check_refused(capsys, reads, fasta=reads.parent / "ref.fa", case="anm")
-    assert "expected the name of one of the sheet's cases, found 'anm', and the role case" in err
-
-
 @pytest.mark.thorough
 def test_a_later_run_in_which_a_case_and_the_control_have_changed_places_reads_both(
     reads, tmp_path
@@ -219,23 +213,6 @@ def test_a_later_run_in_which_a_case_and_the_control_have_changed_places_reads_b
         one, two = (rows_of(tmp_path / t, "loci", case).select(columns)
                     for t in ("nightly", "anew"))  # fmt: skip
         assert one.equals(two)
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"cases": "ann,bob", "case": "cid"}, "case names 'cid', cases 'ann,bob'; give one of"),
-        ({"cases": "ann,bob,ann"}, "cases names 'ann' twice"),
-        ({"cases": "ann,normal"}, "'normal' is named as a case and as a control"),
-        ({"cases": "ann,.."}, "cannot name the folder of its results"),
-        ({"cases": "ann,bob", "test": "posterior_difference"}, "in one run need test two_groups"),
-        ({"cases": "ann,bob", "control": ""}, "share a control or a panel"),
-        ({"cases": "ann,nobody"}, "a sample named 'nobody'"),
-    ],
-)
-def test_settings_of_several_cases_that_cannot_be_are_refused(capsys, counts, asked, message):
-    err = check_refused(capsys, counts, **{"control": "normal", **asked})
-    assert message in err
 
 
 @pytest.mark.thorough
