@@ -33,9 +33,8 @@ from flows.bags.form import (
     without_instances,
     work_url,
 )
-from flows.bags.members import about_members
-from flows.bags.report import Block, report
-from flows.bags.rows import slices_of
+from flows.bags.pieces import slices_of
+from flows.bags.report import Block, about_members, report
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.bags.stacked import left_out

@@ -15,9 +15,7 @@ from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
 from flows.family import CheckedPiece, Each, Ingested
 from flows.faults import Fault, InputError
-from flows.features import ingest as tables_of
-from flows.features.check import piece
-from flows.features.ingest import Column
+from flows.features.check import ID, RARE, Column, encode, in_columns, order_levels, piece, without
 from flows.features.models import RowFindings, make
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
@@ -52,8 +50,8 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
     """Turn a partition's cells to text, leave empty rows out, count categories."""
     ids, columns, pieces = read_cells(part, settings)
     given = np.stack([np.asarray(c.is_valid()) for c in columns.values()]).any(0)
-    table = pa.table({tables_of.ID: ids, **{f"c.{n}": c for n, c in columns.items()}})
-    empty = table.filter(pa.array(~given))[tables_of.ID].to_pylist()
+    table = pa.table({ID: ids, **{f"c.{n}": c for n, c in columns.items()}})
+    empty = table.filter(pa.array(~given))[ID].to_pylist()
     table = table.filter(pa.array(given))
     storage.write_table(work_url(paths, "cells", part.index), table)
     levels = {n: count_levels(_cells(table, n)) for n in columns}
@@ -75,9 +73,9 @@ def read_cells(
     table = CATEGORIES_IN.of(settings)
     ids, columns, pieces = [], [], []
     for _, checker, rows in partition.checked(part, table):
-        cells = tables_of.in_columns(rows)
-        ids.append(cells.pop(tables_of.ID))
-        columns.append({n: tables_of.without(c, settings.missing) for n, c in cells.items()})
+        cells = in_columns(rows)
+        ids.append(cells.pop(ID))
+        columns.append({n: without(c, settings.missing) for n, c in cells.items()})
         pieces.append(piece(checker, columns[-1]))
     joined = {
         name: pa.concat_arrays([t[name] for t in columns if name in t]) for name in columns[0]
@@ -154,7 +152,7 @@ def _settle(
                 f"{', '.join(names[:_NAMED])}{more}."
             )
     kept = [
-        tables_of.order_levels(n, v, settings.rare_below, settings.max_levels)
+        order_levels(n, v, settings.rare_below, settings.max_levels)
         for n, v in found.items()
         if len(v.counts) > 1
     ]
@@ -164,7 +162,7 @@ def _settle(
         more = f" and {len(joined) - _NAMED} more" if len(joined) > _NAMED else ""
         where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
         warnings.append(
-            f"Rare categories were joined into one, called {tables_of.RARE}, in {where}"
+            f"Rare categories were joined into one, called {RARE}, in {where}"
             f": {told}{more}. They have fewer cells than rare_below = {settings.rare_below}"
             f", or are beyond max_levels = {settings.max_levels}."
         )
@@ -239,7 +237,7 @@ def _build(
     index, first = numbered
     columns = read_dictionary(paths)
     table = storage.read_table(work_url(paths, "cells", index))
-    codes, unknown = tables_of.encode({c.name: _cells(table, c.name) for c in columns}, columns)
+    codes, unknown = encode({c.name: _cells(table, c.name) for c in columns}, columns)
     levels = np.array([len(c.levels) for c in columns])
     batch = feature_batch(
         codes,

@@ -19,9 +19,8 @@ from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepar
 from flows.faults import Fault, InputError
 from flows.features import check
 from flows.features import coding as feature_coding
-from flows.features import ingest as tables_of
 from flows.features import models as feature_models
-from flows.features.check import CheckedTable, checked_file
+from flows.features.check import ID, CheckedTable, checked_file
 from flows.features.naming import meaning_sums
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
@@ -107,9 +106,7 @@ class FeaturesFamily:
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
         found = feature_models.apply(model, q, batch, local, settings)
-        ids = storage.read_table(feature_coding.work_url(paths, "cells", index), [tables_of.ID])[
-            tables_of.ID
-        ]
+        ids = storage.read_table(feature_coding.work_url(paths, "cells", index), [ID])[ID]
         arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
         rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
         storage.write_table(paths.table("rows", index), rows)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from flows.features.check import Column
 from flows.features.fit_sections import fit_section
-from flows.features.ingest import Column
 from flows.features.models import Reported, Stability, stability
 from flows.features.naming import NAMED, ColumnContrast, Meaning, MeaningSums, meanings
 from flows.features.sections import column_section, occurrence_sections, profile_sections

@@ -21,9 +21,8 @@ from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
 from flows.variants.calls import BINS, LOW, Decision, Evidence, Scored, decide, in_bins, summarise
-from flows.variants.indel_clusters import clusters
 from flows.variants.indel_counts import read_indels
-from flows.variants.indel_report import IndelFit, PartIndels
+from flows.variants.indel_report import IndelFit, PartIndels, clusters
 from flows.variants.indel_rows import call_of, table_of, taken_by
 from flows.variants.locations import read_counts, read_loci, work_url
 from flows.variants.loci import rates_of
@@ -58,8 +57,6 @@ def not_called(kept: Sequence[int], settings: VariantSettings, paths: RunPaths) 
         return "Indels were not called, as indels=false asks."
     if settings.test != "two_groups":
         return f"Indels were not called: only test two_groups does, not {settings.test}."
-    if settings.max_depth:
-        return "Indels were not called: max_depth caps the reads by a count that leaves them out."
     if not all(storage.exists(_url(paths, index)) for index in kept):
         return (
             "Indels were not called: these counts do not hold them or come without a reference "

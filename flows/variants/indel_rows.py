@@ -142,8 +142,7 @@ def taken_by(
         for i in at[of.depth[at][:, ~of.case].sum(axis=1) == 0]:
             names[i].append("no_control")
     strands = _by_strand(of, batch, loci, found)
-    judged = settings.strand == "both" and "strand_bias" not in settings.skipped_filters
-    if strands is not None and judged and at.size:
+    if strands is not None and "strand_bias" not in settings.skipped_filters and at.size:
         a, b, c, d = (s[at][:, of.case].sum(axis=1) for s in strands)
         enough = c + d >= LEAST_READS
         for i in at[on_one_strand(a, b, c, d, settings.filter_level) & enough]:
@@ -188,7 +187,7 @@ def call_of(
     one = of.take(slice(i, i + 1))
     ref, alt = alleles_of(of, i, batch, found)
     ref_reads = reference_reads(one, batch, found)[0]
-    strands = _by_strand(one, batch, loci, found) if settings.strand == "both" else None
+    strands = _by_strand(one, batch, loci, found)
 
     def said(member: BoolArray, called: bool) -> dict[str, Any]:
         return {

@@ -52,9 +52,7 @@ class Judged:
     read_end_z: FloatArray
 
 
-def judge_reads(
-    of: Units, at: IntArray, batch: Counts, loci: Loci, level: float, both_strands: bool
-) -> Judged:
+def judge_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Judged:
     """Compare the reads of called alleles with those of the reference, in the case.
 
     Where the case has hardly a read of the reference, with those of the control.
@@ -67,8 +65,6 @@ def judge_reads(
         The partition's counts, and what is known of their reads.
     level
         Largest probability with which a filter takes a true variant.
-    both_strands
-        Whether reads of both strands were counted.
     """
     j, alt = of.location[at], of.alt[at]
     ref = batch.ref[j].astype(int)
@@ -77,7 +73,7 @@ def judge_reads(
     z = np.full(len(at), np.nan)
     if not len(at):
         return Judged(taken, z)
-    if loci.forward is not None and both_strands:
+    if loci.forward is not None:
         forward = loci.forward[:, batch.case].sum(axis=1)[j]
         reverse = batch.counts[:, batch.case].sum(axis=1)[j] - forward
         taken["strand_bias"] = on_one_strand(
@@ -151,7 +147,7 @@ def conclude_part(
         called = score >= decision.least
         case, control = evidence.rates()
     at = np.flatnonzero(called)
-    judged = judge_reads(of, at, batch, loci, settings.filter_level, settings.strand == "both")
+    judged = judge_reads(of, at, batch, loci, settings.filter_level)
     filters = _filters(of, batch, called, judged, settings)
     q_value = decision.q_of(score)
     table = _table(of, loci, batch, case, control, prob, q_value, called, filters, settings)
@@ -303,9 +299,9 @@ def _call(
             "depth": int(of.depth[i, member].sum()),
             "ref_reads": int(batch.counts[j, member, ref].sum()),
             "reads": int(of.alt_reads[i, member].sum()),
-            "strands": _strands(loci, batch, j, member, int(of.alt[i]), settings),
+            "strands": _strands(loci, batch, j, member, int(of.alt[i])),
             "replicates": [
-                _one_replicate(loci, batch, j, int(r), int(of.alt[i]), settings)
+                _one_replicate(loci, batch, j, int(r), int(of.alt[i]))
                 for r in np.flatnonzero(member)
                 if not of_panel
             ],
@@ -327,9 +323,7 @@ def told_of(of: Units, settings: VariantSettings) -> list[tuple[str, BoolArray, 
     return [(r.name, r.own, r.of_panel) for r in roles_of(of.case, of.member, settings)]
 
 
-def _one_replicate(
-    loci: Loci, batch: Counts, j: int, r: int, alt: int, settings: VariantSettings
-) -> dict[str, Any]:
+def _one_replicate(loci: Loci, batch: Counts, j: int, r: int, alt: int) -> dict[str, Any]:
     """Return what a VCF says of one replicate's reads; its genotype is left to the reads."""
     reads = batch.counts[j, r]
     member = np.zeros(len(batch.case), bool)
@@ -338,16 +332,16 @@ def _one_replicate(
         "depth": int(reads.sum()),
         "ref_reads": int(reads[batch.ref[j]]),
         "reads": int(reads[alt]),
-        "strands": _strands(loci, batch, j, member, alt, settings),
+        "strands": _strands(loci, batch, j, member, alt),
         "called": False,
     }
 
 
 def _strands(
-    loci: Loci, batch: Counts, j: int, member: BoolArray, alt: int, settings: VariantSettings
+    loci: Loci, batch: Counts, j: int, member: BoolArray, alt: int
 ) -> tuple[int, ...] | None:
     """Return reads of reference and allele, forward and reverse of each; None if not known."""
-    if loci.forward is None or settings.strand != "both":
+    if loci.forward is None:
         return None
     forward = loci.forward[j, member].sum(axis=0)
     reverse = batch.counts[j, member].sum(axis=0) - forward

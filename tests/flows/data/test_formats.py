@@ -16,9 +16,9 @@ import pytest
 
 from flows.cli import main
 from flows.data import partition, storage
-from flows.data.cells import read_cells
 from flows.data.checks import Checker
 from flows.data.partition import cut
+from flows.data.reading import read_cells
 from flows.data.slabs import slabs
 from flows.data.table import NUMBERS, WORDS
 from flows.keywords.schema import DOCUMENTS

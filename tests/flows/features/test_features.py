@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.features.ingest import Levels, encode, order_levels
+from flows.features.check import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines

@@ -16,7 +16,6 @@ from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.case_files import write_cases, write_counts_of
 from tests.flows.variants.variant_files import (
-    answer,
     options,
     run_stopped_and_resumed,
     succeed,
@@ -153,16 +152,16 @@ def test_the_report_and_the_files_list_the_cases(together):
 
 @pytest.mark.thorough
 def test_a_later_run_counts_new_cases_alone(monkeypatch, reads, tmp_path):
-    from flows.variants import case_reads
+    from flows.variants import cases
 
     read = []
-    real = case_reads.count_region
+    real = cases.count_region
 
     def noted(path, *rest):
         read.append(Path(path).name)
         return real(path, *rest)
 
-    monkeypatch.setattr(case_reads, "count_region", noted)
+    monkeypatch.setattr(cases, "count_region", noted)
     lines = reads.read_text().splitlines()
     first = reads.parent / "first.csv"
     first.write_text("\n".join(line for line in lines if not line.startswith("cid")) + "\n")
@@ -213,14 +212,3 @@ def test_a_later_run_in_which_a_case_and_the_control_have_changed_places_reads_b
         one, two = (rows_of(tmp_path / t, "loci", case).select(columns)
                     for t in ("nightly", "anew"))  # fmt: skip
         assert one.equals(two)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("asked", [{"cases": ",".join(CASES)}, {"panel": "bob", "case": "ann"}])
-def test_a_cap_on_the_depth_holds_for_cases_and_panels(capsys, reads, tmp_path, asked):
-    asked = {"control": "blood", "max_depth": 20, **asked}
-    how = (*QUICK, *asked_of(reads), *options(**asked))
-    result = answer(capsys, "variants", reads, tmp_path, *how)
-    depth = rows_of(tmp_path, "loci", "ann")["case_depth"].to_pylist()
-    assert max(depth) == 2 * 20
-    assert any("max_depth caps" in warning for warning in result["warnings"])

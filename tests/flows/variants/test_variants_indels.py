@@ -13,7 +13,7 @@ import pytest
 from flows.data.runs import open_run
 from flows.data.states import read_state
 from flows.variants import indel_events
-from flows.variants.indel_clusters import clusters
+from flows.variants.indel_report import clusters
 from flows.variants.reads import count_region
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
