@@ -175,16 +175,12 @@ def _refuse_few_sweeps(settings: FeatureSettings) -> None:
     searches = isinstance(model, CompletedIBP)
     if not searches or settings.max_iter > ITERATIONS:
         return
-    raise InputError(
-        [
-            Fault(
-                file="settings",
-                column="max_iter",
-                expected=f"more than the {ITERATIONS} sweeps of the search's chains",
-                found=str(settings.max_iter),
-                remedy="raise max_iter",
-            )
-        ]
+    raise InputError.of(
+        file="settings",
+        column="max_iter",
+        expected=f"more than the {ITERATIONS} sweeps of the search's chains",
+        found=str(settings.max_iter),
+        remedy="raise max_iter",
     )
 
 

@@ -171,16 +171,12 @@ def _columns(checked: Checked) -> Mapping[str, Levels]:
 def _refuse_many_rows(rows: int) -> None:
     if rows <= LARGEST_LAPLACE:
         return
-    raise InputError(
-        [
-            Fault(
-                file="settings",
-                column="inference",
-                expected=f"at most {LARGEST_LAPLACE:,} rows for the collapsed sampler (laplace)",
-                found=f"{rows:,}",
-                remedy="set inference to variational",
-            )
-        ]
+    raise InputError.of(
+        file="settings",
+        column="inference",
+        expected=f"at most {LARGEST_LAPLACE:,} rows for the collapsed sampler (laplace)",
+        found=f"{rows:,}",
+        remedy="set inference to variational",
     )
 
 

@@ -277,16 +277,12 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
     if documents:
         return
     files = sorted({one.url for part in parts for one in part.slices})
-    raise InputError(
-        [
-            Fault(
-                file=files[0] if len(files) == 1 else f"{len(files)} files",
-                expected="documents with candidate words",
-                found="none",
-                remedy="see whether texts are empty or have no spaces between words (then give "
-                "tokens); tag=false takes words of every kind, min_count=1 rare ones",
-            )
-        ]
+    raise InputError.of(
+        file=files[0] if len(files) == 1 else f"{len(files)} files",
+        expected="documents with candidate words",
+        found="none",
+        remedy="see whether texts are empty or have no spaces between words (then give "
+        "tokens); tag=false takes words of every kind, min_count=1 rare ones",
     )
 
 

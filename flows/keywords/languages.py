@@ -13,7 +13,7 @@ from functools import cache
 
 import Stemmer
 
-from flows.faults import Fault, InputError
+from flows.faults import InputError
 
 _ARMENIAN = """
     և ու կամ բայց որ եթե երբ որտեղ ինչ ինչպես ինչու ով որը որի որոնք ես դու նա մենք դուք
@@ -178,16 +178,12 @@ def stop_words(language: str) -> frozenset[str]:
             return frozenset(map(plain, words))
         except StopWordError:
             pass
-    raise InputError(
-        [
-            Fault(
-                file="settings",
-                column="language",
-                expected="a language with a list of stop words",
-                found=repr(language),
-                remedy=remedy,
-            )
-        ]
+    raise InputError.of(
+        file="settings",
+        column="language",
+        expected="a language with a list of stop words",
+        found=repr(language),
+        remedy=remedy,
     )
 
 

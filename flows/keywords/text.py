@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import Stemmer
 
-from flows.faults import Fault, InputError
+from flows.faults import InputError
 from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, plain, stop_words
 from flows.keywords.token_kernels import OTHER as OTHER
 from flows.keywords.token_kernels import UNKNOWN as UNKNOWN
@@ -105,16 +105,12 @@ class TextOptions:
     def __post_init__(self) -> None:
         known = languages()
         if self.language not in known:
-            raise InputError(
-                [
-                    Fault(
-                        file="settings",
-                        column="language",
-                        expected=f"one of {', '.join(known)}",
-                        found=repr(self.language),
-                        remedy=f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
-                    )
-                ]
+            raise InputError.of(
+                file="settings",
+                column="language",
+                expected=f"one of {', '.join(known)}",
+                found=repr(self.language),
+                remedy=f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
             )
 
     @property

@@ -157,10 +157,9 @@ class Variants:
             asked = "; ".join(
                 str(one["msg"]).removeprefix("Value error, ") for one in error.errors()
             )
-            raise InputError(
-                [Fault(file=urls[0], column="role", expected="roles that fit the settings",
-                       found=asked)]
-            ) from error  # fmt: skip
+            raise InputError.of(
+                file=urls[0], column="role", expected="roles that fit the settings", found=asked
+            ) from error
 
     def check(self, file: InputFile, settings: VariantSettings) -> Checked:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""
