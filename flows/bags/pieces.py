@@ -16,8 +16,7 @@ from flows.bags.classes import check_label_columns
 from flows.bags.columns import thinned
 from flows.data import partition, reading, storage
 from flows.data.checks import Checker
-from flows.data.partition import Part, Slice, read_slice
-from flows.data.slabs import ROWS
+from flows.data.partition import ROWS, Part, Slice, read_slice
 from flows.data.storage import InputFile
 from flows.data.table import Table
 from flows.family import CheckedPiece

@@ -17,7 +17,6 @@ from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.experts import check, several
 from flows.experts import ingest as tables_of
-from flows.experts.beside import with_baselines
 from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
 from flows.experts.class_report import class_report
 from flows.experts.design import (
@@ -34,7 +33,7 @@ from flows.experts.report import report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
-from flows.experts.summary import DRAWS, ExpertSummary, judge, summarise
+from flows.experts.summary import DRAWS, ExpertSummary, judge, summarise, with_baselines
 from flows.experts.weights import (
     MOST_CURVES,
     AnyPosterior,

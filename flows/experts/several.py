@@ -12,12 +12,11 @@ from flows.data import storage
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
-from flows.experts.beside import FEW_ROWS, LARGEST
 from flows.experts.design import read_basis, read_batch, read_design, work_url, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
-from flows.experts.summary import BINS
+from flows.experts.summary import BINS, FEW_ROWS, LARGEST
 from flows.experts.weights import Curve, curves_of, names_of, parameters_of, weights_of
 from flows.family import Each
 from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial

@@ -16,7 +16,7 @@ from flows.data import partition
 from flows.data.checks import Checker
 from flows.data.levels import Levels, count_levels, merge_levels
 from flows.data.names import as_text
-from flows.data.slabs import slabs
+from flows.data.partition import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import InputError

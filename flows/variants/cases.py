@@ -17,7 +17,7 @@ from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Each, Ingested
 from flows.variants.alignments import described
-from flows.variants.by_depth import boundaries
+from flows.variants.bam_index import boundaries
 from flows.variants.counts import Column, Loci, judged
 from flows.variants.fitted_on import chosen, weighed
 from flows.variants.indel_counts import AHEAD, at_locations, judged_anchors, of_positions

@@ -17,7 +17,7 @@ import pysam
 
 from flows.data import partition, storage
 from flows.data.checks import Checker, Found
-from flows.data.slabs import ROWS, slabs
+from flows.data.partition import ROWS, slabs
 from flows.faults import Fault
 from flows.variants.alignments import described, local_fasta, quiet
 from flows.variants.counts import check_reads

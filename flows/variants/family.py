@@ -19,7 +19,7 @@ from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
-from flows.variants.by_depth import boundaries
+from flows.variants.bam_index import boundaries
 from flows.variants.calls import Scored
 from flows.variants.cases import count_reads, finish_case, of_reads, plan_reads, tell_apart, to_fit
 from flows.variants.cases_report import cases_report

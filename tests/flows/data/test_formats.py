@@ -17,9 +17,8 @@ import pytest
 from flows.cli import main
 from flows.data import partition, storage
 from flows.data.checks import Checker
-from flows.data.partition import cut
+from flows.data.partition import cut, slabs
 from flows.data.reading import read_cells
-from flows.data.slabs import slabs
 from flows.data.table import NUMBERS, WORDS
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings

@@ -9,10 +9,10 @@ from numpy.testing import assert_array_equal
 
 from flows.keywords.check import check_documents
 from flows.keywords.counts import Rows, added
+from flows.keywords.documents import Told
 from flows.keywords.documents import prepare as prepared_of
 from flows.keywords.text import Normaliser, TextOptions
 from flows.keywords.tokens import tokenise
-from flows.keywords.told import Told
 from tests.flows.keywords.one_corpus import features_of, words_of
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.graph import adjacency
