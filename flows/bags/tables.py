@@ -1,4 +1,4 @@
-"""The tables that a run of bags leaves, class by class where labels are of several."""
+"""What a model says of bags, and the tables that a run leaves of it, class by class."""
 
 from __future__ import annotations
 

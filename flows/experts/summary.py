@@ -1,4 +1,8 @@
-"""What one partition of rows adds to the experts report."""
+"""What one partition of rows adds to the report, and what simple forms get on the same rows.
+
+Logistic regression, the additive form where there is one, and scikit-learn's boosted trees on the
+columns before they are scaled, all fitted to the rows that the model was fitted to.
+"""
 
 from __future__ import annotations
 

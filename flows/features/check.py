@@ -1,4 +1,4 @@
-"""What is wrong with tables of categories, and which categories their columns have."""
+"""Tables of categories: turned to text, checked and coded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is said of the difference between case and control that was taken as the null."""
+"""What is said of the difference between case and control that was taken as the null.
+
+By substitution, and by the bases before and behind it.
+"""
 
 from __future__ import annotations
 

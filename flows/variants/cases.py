@@ -1,4 +1,9 @@
-"""Partitions of several cases: each of one case at some locations, with the controls beside it."""
+"""Several cases: what their reads show, and partitions of each at some locations with the controls.
+
+A partition of what is read is of one case, or of all controls, at some positions. What is counted
+stays as it is at every position, so a later run with other cases finds the controls' counted; and
+each case's locations are put together from its own part and the controls'.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a file of base counts."""
+"""What is wrong with files of base counts, by themselves and beside the FASTA that comes with them."""
 
 from __future__ import annotations
 

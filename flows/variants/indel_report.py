@@ -1,4 +1,8 @@
-"""What the report says of insertions and deletions, beyond the calls."""
+"""What the report says of insertions and deletions, beyond the calls.
+
+An aligner that cannot decide writes one event in many ways, or clips it; no single allele then
+has reads enough. Such places are listed, for a look at the reads or a local assembly.
+"""
 
 from __future__ import annotations
 
