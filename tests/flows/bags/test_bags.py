@@ -9,8 +9,9 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import PLAIN, instances, quietly, refused, run, table_of, written
+from tests.flows.bags.bag_files import PLAIN, instances, table_of, written
 from tests.flows.bags.bag_files import fitted as fitted_by
+from tests.flows.commands import refused, run, succeed
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.simulate import simulate
@@ -22,7 +23,7 @@ VMMIC = ("--set", "model=vmmic")
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("simulated")
-    quietly("simulate", "bags", folder, "--rows", "150", "--seed", "1")
+    succeed("simulate", "bags", folder, "--rows", "150", "--seed", "1")
     return folder
 
 
@@ -30,7 +31,7 @@ def simulated(tmp_path_factory):
 def fitted(simulated, tmp_path_factory):
     target = tmp_path_factory.mktemp("fitted")
     options = (*VMMIC, "--partitions", "4", "--set", "held_out=0.25")
-    quietly("bags", simulated, target, *options)
+    succeed("bags", simulated, target, *options)
     return target
 
 

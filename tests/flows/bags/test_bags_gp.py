@@ -6,7 +6,8 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import fitted, instances, quietly, table_of, written
+from tests.flows.bags.bag_files import fitted, instances, table_of, written
+from tests.flows.commands import succeed
 
 GP = "model=gp_probit"
 
@@ -61,7 +62,7 @@ def classes(tmp_path_factory):
     written(folder, table.drop_columns("own"))
     options = (GP, "held_out=0.2", "show_bags=[b003]")
     settings = [p for o in options for p in ("--set", o)]
-    quietly("bags", folder / "in.parquet", folder / "t", "--partitions", 3, *settings)
+    succeed("bags", folder / "in.parquet", folder / "t", "--partitions", 3, *settings)
     return folder, table
 
 
@@ -94,7 +95,7 @@ def test_bags_of_several_classes_are_one_problem_a_class(classes):
 def test_several_classes_score_new_bags_and_do_not_depend_on_partitions(classes, tmp_path, capsys):
     folder, table = classes
     new = table.drop_columns(["own", "labels"]).append_column("label", pa.nulls(240, pa.int8()))
-    quietly("score", folder / "t", written(tmp_path, new), tmp_path / "s")
+    succeed("score", folder / "t", written(tmp_path, new), tmp_path / "s")
     fitted(capsys, folder / "in.parquet", tmp_path / "one", GP, "held_out=0.2", "partitions=1")
     fit, score, one = map(by_bag_and_class, (folder / "t", tmp_path / "s", tmp_path / "one"))
     p = fit["probability"].to_numpy()

@@ -8,15 +8,8 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import (
-    PLAIN,
-    fitted,
-    instances,
-    quietly,
-    run,
-    table_of,
-    written,
-)
+from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
+from tests.flows.commands import run, succeed
 from vbmodels.core.state import State, from_bytes, same_bits
 
 MODELS = ("auto", "embedding")
@@ -126,7 +119,7 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     assert found["probability"].null_count == found.num_rows
     assert found["contribution"].null_count == 0
     assert posterior(target).needed > 0.0001 * 2**30
-    quietly("score", target, path, tmp_path / "s")
+    succeed("score", target, path, tmp_path / "s")
     one, two = (table_of(t, "bags")["probability"].to_numpy() for t in (target, tmp_path / "s"))
     np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
 

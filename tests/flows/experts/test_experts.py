@@ -10,15 +10,8 @@ from sklearn.metrics import log_loss
 
 from flows.data.names import digests_of
 from flows.experts.design import fitted_rows
-from tests.flows.experts.runs import (
-    latest,
-    printed,
-    refused,
-    rows_of,
-    setting_args,
-    succeed,
-    written,
-)
+from tests.flows.commands import printed, refused, setting_args, succeed
+from tests.flows.experts.runs import latest, rows_of, written
 
 QUICK = setting_args("n_experts=3", "inference=cavi", "tau=0.3")
 

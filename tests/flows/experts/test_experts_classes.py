@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss
 
-from tests.flows.experts.runs import latest, rows_of, setting_args, succeed
+from tests.flows.commands import setting_args, succeed
+from tests.flows.experts.runs import latest, rows_of
 
 QUICK = setting_args("n_experts=1", "test_share=0.3", "tau=1")
 NAMES = ["blue", "green", "red"]

@@ -13,7 +13,8 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
-from tests.flows.experts.runs import latest, refused, rows_of, setting_args, succeed
+from tests.flows.commands import refused, setting_args, succeed
+from tests.flows.experts.runs import latest, rows_of
 
 QUICK = setting_args("n_experts=1", "test_share=0.2", "baselines=false")
 EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}

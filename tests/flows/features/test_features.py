@@ -13,7 +13,8 @@ from flows.features.check import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
-from tests.flows.experts.runs import latest, printed, refused, setting_args, succeed, written
+from tests.flows.commands import printed, refused, setting_args, succeed
+from tests.flows.experts.runs import latest, written
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import make

@@ -21,17 +21,8 @@ from flows.variants.fitted_on import even
 from flows.variants.reads import reference
 from flows.variants.regions import Region
 from flows.variants.vcf import genotype
-from tests.flows.variants.variant_files import (
-    answer,
-    check,
-    check_refused,
-    loci,
-    options,
-    refused,
-    run,
-    succeed,
-    write_sheet,
-)
+from tests.flows.commands import answer, refused, run, succeed
+from tests.flows.variants.variant_files import check, check_refused, loci, options, write_sheet
 
 FAST = ("--set", "tol=1e-4")
 PAPERS = ("--set", "test=posterior_difference", "--set", "tau=0.0005")

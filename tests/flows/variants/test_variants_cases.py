@@ -14,12 +14,9 @@ from flows.data.runs import open_run
 from flows.data.states import read_state
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import succeed
 from tests.flows.variants.case_files import write_cases, write_counts_of
-from tests.flows.variants.variant_files import (
-    options,
-    run_stopped_and_resumed,
-    succeed,
-)
+from tests.flows.variants.variant_files import options, run_stopped_and_resumed
 from vbmodels.core.state import State, same_bits
 
 CASES = ("ann", "bob", "cid")

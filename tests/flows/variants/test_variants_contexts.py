@@ -12,8 +12,9 @@ import pytest
 from flows.variants.counts import Loci
 from flows.variants.fitted_on import contexts_of
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
-from tests.flows.variants.variant_files import answer, loci, options, succeed
+from tests.flows.variants.variant_files import loci, options
 from vbmodels.variants.contexts import UNKNOWN, along
 
 FAST = ("--set", "tol=1e-4")

@@ -12,14 +12,13 @@ from flows.variants.counts import read_sorted
 from flows.variants.regions import Region, regions
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import refused, succeed
 from tests.flows.variants.variant_files import (
     QUICK,
     check,
     loci,
     options,
-    refused,
     sequence,
-    succeed,
     write_counts,
     write_fasta,
 )

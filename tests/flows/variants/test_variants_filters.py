@@ -9,14 +9,12 @@ import pysam
 import pytest
 
 from flows.data.runs import open_run
+from tests.flows.commands import refused, run, succeed
 from tests.flows.variants.variant_files import (
     header_of,
     make_read,
     options,
-    refused,
-    run,
     save_reads,
-    succeed,
     write_sheet,
 )
 

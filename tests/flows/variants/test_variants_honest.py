@@ -12,6 +12,7 @@ import pytest
 from flows.data.runs import open_run
 from flows.variants import mismatches
 from flows.variants.sample_sheet import damage_of
+from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (
     CONTIGS,
     LENGTH,
@@ -21,9 +22,7 @@ from tests.flows.variants.variant_files import (
     header_of,
     make_read,
     options,
-    run,
     save_reads,
-    succeed,
     write_bam,
     write_counts,
     write_fasta,

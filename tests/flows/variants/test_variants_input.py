@@ -14,14 +14,13 @@ from flows.run import count as count_pipeline
 from flows.run import pipeline as run_module
 from flows.variants.regions import Region, fasta_contigs, regions
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (
     CONTIGS,
     QUICK,
     edit_bed,
     options,
     positions,
-    run,
-    succeed,
     write_counts,
     write_fasta,
     write_reads,

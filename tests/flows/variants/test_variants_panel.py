@@ -14,12 +14,11 @@ import pytest
 from flows.data.runs import open_run
 from flows.variants.roles import mixed, mixed_warnings
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import (
-    answer,
     options,
     run_stopped_and_resumed,
-    succeed,
     write_bam,
     write_fasta,
 )
