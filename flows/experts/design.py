@@ -13,11 +13,11 @@ import pyarrow as pa
 from flows.data import storage
 from flows.data.levels import Levels, bounded, merge_levels
 from flows.data.mixed import CATEGORY
-from flows.data.names import digests_of
+from flows.data.names import digests_of, listed
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
-from flows.experts.encoding import Encoding, listed, strange
+from flows.experts.encoding import Encoding, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import Labels, signs
 from flows.experts.settings import ExpertSettings

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import add
 
 from flows.data import json_files, storage
+from flows.data.names import listed
 from flows.data.partition import Part
 from flows.data.runs import RunPaths
 from flows.experts import encoding as of_encoding
@@ -100,7 +101,7 @@ def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
         return
     told = [f"{n} with {name}" for name, n in zip(names, rows, strict=True)]
     which = "both" if len(names) == 2 else "all"
-    found = " and ".join(reversed(told)) if len(names) == 2 else of_encoding.listed(told)
+    found = " and ".join(reversed(told)) if len(names) == 2 else listed(told)
     raise InputError.of(
         file="settings",
         column="test_share",
@@ -135,7 +136,7 @@ def _refuse_labels(counts: Mapping[str, int], encoding: Encoding) -> None:
         raise InputError.of(
             file="the new data",
             column=tables_of.LABEL,
-            expected=f"labels of the fit: {of_encoding.listed(encoding.labels)}",
-            found=of_encoding.listed(unknown),
+            expected=f"labels of the fit: {listed(encoding.labels)}",
+            found=listed(unknown),
             remedy="correct the labels, or leave them empty",
         )

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from flows.data.mixed import CATEGORY
-from flows.experts.encoding import Encoding, listed
+from flows.data.names import listed
+from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
 from flows.experts.weights import AnyPosterior
@@ -147,7 +148,8 @@ def _quality(
     results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
     rows: list[tuple[Any, ...]] = [("this fit", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
     names = ["model", "accuracy", "log-loss"]
-    beside = "The model is logistic regression itself."
+    alone = len(summaries[0].responsible) == 1
+    beside = "The model is logistic regression itself." if alone else ""
     if any(s.has_baseline for s in summaries):
         names.append("difference")
         beside = (
@@ -175,7 +177,7 @@ def _quality(
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows that were left out of the fit. {beside}",
+            f"On {n:,.0f} labelled rows that were left out of the fit. {beside}".rstrip(),
             (_calibration(counts, predicted, found),),
             (
                 Grid(tuple(names), rows),

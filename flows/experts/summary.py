@@ -20,7 +20,7 @@ from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.weights import Curve
 from flows.family import Each
-from flows.report.baselines import Baseline, compared, trees
+from flows.report.baselines import Baseline, compared, multinomial, trees
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.encoding import encoded
@@ -163,6 +163,8 @@ def with_baselines(
         x, y = np.concatenate([p.x for p in parts]), (label > 0).astype(np.int64)
         careful = int(seen.sum()) < FEW_ROWS
         told["boosted trees"] = trees(x[seen], y[seen], settings.seed, careful)(x[held])
+        if "logistic regression" not in told:
+            told["logistic regression"] = multinomial(x[seen], y[seen])(x[held])[:, 1]
     own = np.concatenate([p.own for p in parts])[held]
     found = tuple(compared(name, p, own, truth, settings.seed) for name, p in told.items())
     return [replace(summaries[0], baselines=found), *summaries[1:]]

@@ -7,24 +7,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from flows.data import json_files, partition, storage
 from flows.data.levels import Levels, count_levels, merge_levels
+from flows.data.names import listed
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
 from flows.family import CheckedPiece, Each, Ingested
 from flows.faults import Fault, InputError
 from flows.features.check import ID, RARE, Column, encode, in_columns, order_levels, piece, without
-from flows.features.models import RowFindings, make
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import bearable, feature_batch
 from vbmodels.features.completion.searched import CompletedIBP
+from vbmodels.features.forms import RowFindings, make
 from vbmodels.features.search import ITERATIONS
-
-_NAMED = 20
 
 
 class AboutCells(json_files.Form):
@@ -38,12 +37,6 @@ class Dictionary(json_files.Form):
     """The contents of ``columns.json``: the columns as they are modelled."""
 
     columns: list[Column] = Field(min_length=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_list(cls, found: Any) -> Any:
-        """Take the list that earlier versions wrote."""
-        return {"columns": found} if isinstance(found, list) else found
 
 
 def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
@@ -145,11 +138,10 @@ def _settle(
     for count, what in ((0, "without any cell"), (1, "with one category only")):
         names = [n for n, levels in found.items() if len(levels.counts) == count]
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            columns = "column" if len(names) == 1 else "columns"
             warnings.append(
-                f"{len(names)} column{'' if len(names) == 1 else 's'} {what} "
-                f"{'was' if len(names) == 1 else 'were'} left out: "
-                f"{', '.join(names[:_NAMED])}{more}."
+                f"{len(names)} {columns} {what} {'was' if len(names) == 1 else 'were'} left out: "
+                f"{listed(names)}."
             )
     kept = [
         order_levels(n, v, settings.rare_below, settings.max_levels)
@@ -158,12 +150,11 @@ def _settle(
     ]
     joined = [c for c in kept if c.joined]
     if joined:
-        told = ", ".join(f"{c.name} ({len(c.joined):,})" for c in joined[:_NAMED])
-        more = f" and {len(joined) - _NAMED} more" if len(joined) > _NAMED else ""
+        told = listed([f"{c.name} ({len(c.joined):,})" for c in joined])
         where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
         warnings.append(
             f"Rare categories were joined into one, called {RARE}, in {where}"
-            f": {told}{more}. They have fewer cells than rare_below = {settings.rare_below}"
+            f": {told}. They have fewer cells than rare_below = {settings.rare_below}"
             f", or are beyond max_levels = {settings.max_levels}."
         )
     return kept, warnings

@@ -130,25 +130,6 @@ class TextOptions:
         return 3 if n_tokens > self.long_document else 1
 
 
-@dataclass(frozen=True)
-class Tagged:
-    """One document's tokens in order.
-
-    Parameters
-    ----------
-    tokens
-        The tokens as they are written.
-    pos
-        A code of ``POS_GROUPS`` for each, `OTHER` or `UNKNOWN`.
-    sentence
-        Number of the sentence of each, None when unknown.
-    """
-
-    tokens: Sequence[str]
-    pos: Sequence[int]
-    sentence: Sequence[int] | None
-
-
 @cache
 def _parser() -> Any:
     """Return textblob's parser with its lexicon and rules loaded."""

@@ -23,7 +23,6 @@ from flows.keywords.text import (
     AT_THE_START,
     INSIDE_SENTENCES,
     MOST_TOKENS,
-    Tagged,
     TextOptions,
     pos_code,
     splitter,
@@ -178,13 +177,6 @@ def read_tokens(documents: pa.Table, options: TextOptions) -> Tokens:
         if lines is not None:
             found.sentence[own], found.told[d] = lines, True
     return found
-
-
-def tokenise(text: str, options: TextOptions) -> Tagged:
-    """Split a text into sentences and tokens, and tag them where the language has a tagger."""
-    found = read_tokens(pa.table({"text": [text]}), options)
-    tokens = [found.names[number] for number in found.token]
-    return Tagged(tokens, found.pos.tolist(), found.sentence.tolist())
 
 
 def columns_of(documents: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""What is wrong with files of base counts, by themselves and beside the FASTA that comes with them."""
+"""What is wrong with files of base counts, by themselves and beside the FASTA of theirs."""
 
 from __future__ import annotations
 

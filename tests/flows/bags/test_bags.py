@@ -39,7 +39,7 @@ def fitted(simulated, tmp_path_factory):
 def test_a_run_leaves_what_it_promises(fitted, simulated):
     place, record = open_run(str(fitted))
     assert sorted(os.listdir(place.root)) == [
-        "bags", "instances", "posterior", "report.html", "run.json", "trace.parquet",
+        ".vbflows", "bags", "instances", "posterior", "report.html", "run.json", "trace.parquet",
     ]  # fmt: skip
     assert (record.rows_read, record.rows_kept, record.partitions) == (3000, 3000, 4)
     assert record.converged

@@ -182,7 +182,3 @@ def test_settings_say_what_is_a_category_a_gap_and_positive(tmp_path, capsys):
     zone, rating = kept["columns"]
     assert (zone["kind"], sorted(zone["levels"])) == ("category", ["1", "2", "3"])
     assert (rating["kind"], rating["missing"], rating["cells"]) == ("number", True, [177, 23])
-    said = refused(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", "positive=ill")
-    assert "settings, column positive: expected one of sick and well, found ill" in said
-    said = refused(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", 'categories=["zon"]')
-    assert "settings, column categories: expected columns out of zone, rating, found zon" in said

@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pysam
 import pytest
@@ -226,33 +225,6 @@ def test_other_forms_of_the_test_run(counts, tmp_path, form):
     assert len(answers(tmp_path)) == 120
     with pysam.VariantFile(open_run(str(tmp_path))[0].file("variants.vcf.gz")) as file:
         assert list(file.header.samples) == ["case", "control"][: 1 if form == "germline" else 2]
-
-
-@pytest.mark.thorough
-def test_the_sampler_tells_what_the_mean_field_does(capsys, counts, tmp_path):
-    sampled = ("--set", "test=sampled_difference", "--set", "tau=0.0005")
-    results = answer(capsys, "variants", counts, tmp_path / "drawn", *FAST, *sampled)["results"]
-    assert 1.0 < results["largest_r_hat"] < 1.1
-    succeed("variants", counts, tmp_path / "field", *FAST, *PAPERS)
-    drawn, field = answers(tmp_path / "drawn"), answers(tmp_path / "field")
-    for name in ("case_mean", "control_mean"):
-        a, b = drawn[name].to_numpy(), field[name].to_numpy()
-        sd = drawn[name.replace("mean", "sd")].to_numpy()
-        assert np.median(np.abs(a - b) / sd) < 0.5
-    assert drawn["prob"].to_numpy().max() <= 4000 / 4001
-
-
-@pytest.mark.thorough
-def test_one_replicate_and_an_unknown_reference_are_reported(capsys, counts, tmp_path):
-    table = pq.read_table(counts)
-    table = table.filter(pa.compute.equal(table["replicate"], "1"))
-    unknown = pa.compute.equal(table["pos"], table["pos"][0])
-    table = table.set_column(2, "ref", pa.compute.if_else(unknown, "N", table["ref"]))
-    pq.write_table(table, tmp_path / "one.parquet")
-    result = answer(capsys, "variants", tmp_path / "one.parquet", tmp_path / "o", *FAST)
-    for sample in ("case", "control"):
-        assert any(f"Sample {sample} has one replicate" in w for w in result["warnings"])
-    assert len(answers(tmp_path / "o")) == 119
 
 
 @pytest.mark.thorough
