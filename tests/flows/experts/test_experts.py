@@ -55,7 +55,7 @@ def test_tables_and_report_of_a_run(simulated, fitted):
     assert set(experts["column"].to_pylist()) == {*(f"x{d}" for d in range(1, 7)), "intercept"}
     results = record["results"]
     assert record["converged"]
-    assert results["log_loss"] < results["logistic_log_loss"]
+    assert results["baselines"]["logistic regression"]["more"] > 0
     assert record["dropped"][0]["count"] == unseen.sum()
     html = (folder / "report.html").read_text()
     for heading in ("How good it is", "Who is responsible", "How different the experts are"):
