@@ -13,7 +13,7 @@ from flows.faults import Fault, InputError
 from flows.run.checking import check_files
 from flows.run.events import Events, Listener, PartDone, Stage
 from flows.settings import ComputeSettings
-from flows.variants.count_files import file_name
+from flows.variants.count_checks import file_name
 from flows.variants.family import Variants
 from flows.variants.locations import write_part_counts
 from flows.variants.sample_sheet import read_sheet
