@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import psutil
 from distributed import Client, get_client
+from flows.fit.dask import Cluster, connect
 
 from flows.data import storage
-from flows.fit.job import Job
-from flows.fit.dask import Cluster, connect
 from flows.fit.executor import InProcess
+from flows.fit.job import Job
 from tests.faults.processes import Deployment
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import FloatArray, State, Stats, from_bytes, to_bytes

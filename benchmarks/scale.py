@@ -27,11 +27,11 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 from distributed import Client
+from flows.fit.calls import Cluster
+from flows.fit.dask.seam import OverDask
 
 from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
-from flows.fit.calls import Cluster
-from flows.fit.dask.seam import OverDask
 from flows.events import Event, Stage, Sweep, listening
 from flows.run import run as launch
 from flows.settings import ComputeSettings

@@ -4,7 +4,7 @@
         [--only NAME ...]
     python -m benchmarks.variants_breaks_reads summary OUT.jsonl
 
-Every scenario of `tests.flows.variants.read_artefacts`, each method on the same BAM files: vbflows
+Every scenario of `benchmarks.artefact_bams`, each method on the same BAM files: vbflows
 with its filters of reads ("vbflows") and without ("unfiltered"), Fisher's exact test on pooled
 reads and a beta-binomial likelihood ratio on the same counts, both with Benjamini and Hochberg at
 .05; `bcftools mpileup | call` of case and control, an allele of the case that the control has not;
@@ -28,13 +28,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 
+from benchmarks.artefact_bams import ARTEFACTS, CONTIG, write_artefacts
 from benchmarks.seeded import main
 from benchmarks.variants_breaks import LEVEL, beta_binomial, fisher
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
-from tests.flows.variants.artefact_bams import CONTIG, write_artefacts
-from tests.flows.variants.read_artefacts import ARTEFACTS
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import benjamini_hochberg
 

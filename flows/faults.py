@@ -133,6 +133,14 @@ class InputError(Exception):
         self.faults = tuple(faults)
         super().__init__("\n".join(sentences(self.faults)))
 
+    @classmethod
+    def of(
+        cls, file: str, expected: str, found: str, column: str | None = None,
+        row: int | None = None, remedy: str | None = None,
+    ) -> InputError:  # fmt: skip
+        """Return the error of one fault."""
+        return cls([Fault(file, expected, found, column, row, remedy)])
+
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Fault, ...]]]:
         """Travel from a worker with the faults, not with their text."""
         return InputError, (self.faults,)

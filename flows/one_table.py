@@ -9,8 +9,7 @@ import pyarrow as pa
 from flows.data import partition, storage
 from flows.data.checks import Checker, shared_names
 from flows.data.names import as_text
-from flows.data.partition import Part
-from flows.data.slabs import slabs
+from flows.data.partition import Part, slabs
 from flows.data.storage import InputFile
 from flows.data.table import Table
 from flows.family import Checked, CheckedPiece, names_of

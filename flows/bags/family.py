@@ -33,19 +33,17 @@ from flows.bags.form import (
     without_instances,
     work_url,
 )
-from flows.bags.members import about_members
-from flows.bags.report import Block, report
-from flows.bags.rows import slices_of
+from flows.bags.pieces import slices_of
+from flows.bags.report import Block, about_members, report
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
-from flows.data.partition import Part
+from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
-from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError

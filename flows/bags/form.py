@@ -183,16 +183,12 @@ def warnings_of(
     """Say what the data let expect: few bags, constant features, a class lost to testing."""
     counts = np.sum([one["labels"] for one in about], axis=0)
     if counts.min() == 0 and not form["classes"]:
-        raise InputError(
-            [
-                Fault(
-                    file="settings",
-                    column="held_out",
-                    expected="labelled bags of both classes left for the fit",
-                    found=f"{counts[0]} labelled 0 and {counts[1]} labelled 1",
-                    remedy="hold fewer bags out",
-                )
-            ]
+        raise InputError.of(
+            file="settings",
+            column="held_out",
+            expected="labelled bags of both classes left for the fit",
+            found=f"{counts[0]} labelled 0 and {counts[1]} labelled 1",
+            remedy="hold fewer bags out",
         )
     warnings = []
     if form["classes"]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from flows.bags import stacked
-from flows.bags.scores import Coefficients, Scores
 from flows.bags.settings import BagSettings
+from flows.bags.tables import Coefficients, Scores
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.gp_data import MultiLabelBags

@@ -5,8 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flows.data.kinds import FLAG, INT8, INT64, NUMBER, NUMBERS, TEXT, WORDS, list_of
-from flows.data.table import Bound, Column, Table
+from flows.data.table import (
+    FLAG,
+    INT8,
+    INT64,
+    NUMBER,
+    NUMBERS,
+    TEXT,
+    WORDS,
+    Bound,
+    Column,
+    Table,
+    list_of,
+)
 from vbmodels.core.limits import LARGEST
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from flows.bags.scores import Coefficients, Scores
 from flows.bags.settings import GIB, BagSettings
+from flows.bags.tables import Coefficients, Scores
 from vbmodels.bags.auto import MEMBERS, AutoModel
 from vbmodels.bags.auto import Auto as AutoState
 from vbmodels.bags.auto_predict import predict_auto

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data import reading
-from flows.data.cells import words_for
 from flows.data.names import Places, digests_of, file_name, seen_before
-from flows.data.reading import as_it_comes, cast, decoded, is_text, of_codes
+from flows.data.reading import as_it_comes, cast, decoded, is_text, of_codes, words_for
 from flows.data.table import Column, Table
 from flows.faults import Fault, InputError, shown
 from vbmodels.core.state import BoolArray, FloatArray, IntArray

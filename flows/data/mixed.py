@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data.cells import read_cells
-from flows.data.reading import decoded, is_text
+from flows.data.reading import decoded, is_text, read_cells
 from vbmodels.core.levels import DATE_CELL, NEARLY, NO, YES
 from vbmodels.core.state import BoolArray, FloatArray
 

@@ -81,3 +81,13 @@ def as_text(numbers: IntArray) -> str:
 def from_text(text: str) -> IntArray:
     """Read what `as_text` made."""
     return np.frombuffer(base64.b64decode(text), "<i8").astype(np.int64)
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """List names, of many the first ones.
+
+    >>> listed(["a", "b"]), listed(["a", "b", "c"], 2)
+    ('a, b', 'a, b and 1 more')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

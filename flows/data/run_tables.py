@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flows.data.kinds import INT64, NUMBER, TEXT
-from flows.data.table import Column, Table
+from flows.data.table import INT64, NUMBER, TEXT, Column, Table
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from flows.data import mixed, partition
 from flows.data.checks import MAX_ROWS, Checker
 from flows.data.levels import Levels, bounded, merge_levels
 from flows.data.mixed import NUMBER, Seen
-from flows.data.names import as_text
-from flows.data.slabs import slabs
+from flows.data.names import as_text, listed
+from flows.data.partition import slabs
 from flows.data.storage import InputFile
-from flows.experts.encoding import listed, named_labels
+from flows.experts.encoding import named_labels
 from flows.experts.ingest import LABEL, AboutCells, Taken, added, columns_of, merged, taken
 from flows.experts.labels import MOST_CLASSES
 from flows.experts.schema import ROWS_IN

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from flows.experts.report import table_sections
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
-from flows.experts.table_section import table_sections
 from flows.report import plots
 from flows.report.baselines import shown
 from flows.report.page import Findings, Grid, Section

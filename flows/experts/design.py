@@ -13,11 +13,11 @@ import pyarrow as pa
 from flows.data import storage
 from flows.data.levels import Levels, bounded, merge_levels
 from flows.data.mixed import CATEGORY
-from flows.data.names import digests_of
+from flows.data.names import digests_of, listed
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
-from flows.experts.encoding import Encoding, listed, strange
+from flows.experts.encoding import Encoding, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import Labels, signs
 from flows.experts.settings import ExpertSettings
@@ -246,15 +246,11 @@ def build(
     kinds = encoding.kinds
     missing = [n for n in kinds if f"c.{n}" not in table.column_names]
     if missing:
-        raise InputError(
-            [
-                Fault(
-                    file="the new data",
-                    expected="the columns of the fitted run",
-                    found=f"none named {listed(missing)}",
-                    remedy="give the columns that the run was fitted to",
-                )
-            ]
+        raise InputError.of(
+            file="the new data",
+            expected="the columns of the fitted run",
+            found=f"none named {listed(missing)}",
+            remedy="give the columns that the run was fitted to",
         )
     names = table[tables_of.ID].to_pylist()
     raw, wrong = tables_of.raw_of(table, kinds)
@@ -275,16 +271,12 @@ def build(
         row, column = found
         name = str(design.columns[column])
         value = raw[row, list(kinds).index(name)]
-        raise InputError(
-            [
-                Fault(
-                    file="the new data" if new else "the data",
-                    column=name,
-                    expected=f"cells within {LARGEST:g} after scaling",
-                    found=f"{float(value)!r} in the row {names[row]!r}",
-                    remedy="give the column in another unit, or leave it out",
-                )
-            ]
+        raise InputError.of(
+            file="the new data" if new else "the data",
+            column=name,
+            expected=f"cells within {LARGEST:g} after scaling",
+            found=f"{float(value)!r} in the row {names[row]!r}",
+            remedy="give the column in another unit, or leave it out",
         )
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
     weight = fitted * design.weights[np.maximum(codes, 0)] / copies

@@ -11,6 +11,7 @@ from pydantic import Field
 from flows.data import json_files, storage
 from flows.data.levels import MOST, Levels
 from flows.data.mixed import CATEGORY, DATE
+from flows.data.names import listed
 from flows.data.runs import RunPaths
 from flows.experts.labels import Labels, labels_of
 from flows.experts.settings import ExpertSettings
@@ -19,7 +20,6 @@ from vbmodels.experts.columns import ColumnSums
 from vbmodels.experts.encoding import Encoded, Kind, read_categories, read_numbers, unseen
 from vbmodels.experts.options import RARE_BELOW
 
-_NAMED = 20
 _FILE = "columns.json"
 
 
@@ -127,12 +127,6 @@ def _warnings(
             "are."
         )
     return warnings
-
-
-def listed(names: Sequence[str]) -> str:
-    """List names, of many the first ones."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def strange(raw: FloatArray, encoding: Encoding) -> dict[str, tuple[int, int]]:

@@ -13,16 +13,13 @@ from flows.data.checks import other_columns, shared_names
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
-from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.experts import check, several
 from flows.experts import ingest as tables_of
-from flows.experts.beside import with_baselines
 from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
 from flows.experts.class_report import class_report
 from flows.experts.design import (
     read_basis,
-    read_batch,
     read_design,
     work_url,
     working_encoding,
@@ -34,7 +31,7 @@ from flows.experts.report import report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
-from flows.experts.summary import DRAWS, ExpertSummary, judge, summarise
+from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
 from flows.experts.weights import (
     MOST_CURVES,
     AnyPosterior,
@@ -45,92 +42,12 @@ from flows.experts.weights import (
 )
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault
-from vbmodels.core.fit import drive
-from vbmodels.core.in_process import tree_sum
-from vbmodels.core.state import FloatArray, to_bytes
+from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.forms import make
-from vbmodels.experts.options import ExpertTuning, experts_of
-from vbmodels.experts.posterior import Posterior
-from vbmodels.experts.published.cavi import BoundedExperts
+from vbmodels.experts.options import ExpertTuning
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.several import ClassRows, OneVersusRest
-
-MOST_PASSES = 1000
-
-
-def compared(
-    summaries: Sequence[ExpertSummary], settings: ExpertSettings, paths: RunPaths,
-    fitted: RunPaths | None, each: Each,
-) -> list[ExpertSummary]:  # fmt: skip
-    """Return the summaries with logistic regression judged on the same rows.
-
-    It is fitted here, or it is that of the ``fitted`` run.
-    """
-    indices = list(range(len(summaries)))
-    if fitted is None:
-        baseline = _fit(indices, settings, paths, each)
-        storage.write_bytes(_url(paths), to_bytes(baseline))
-    elif storage.exists(_url(fitted)):
-        baseline = read_state(_url(fitted), Posterior)
-    else:
-        return list(summaries)
-    judged = each(_judged, indices, baseline, paths)
-    return [
-        replace(summary, judged=found, has_baseline=True)
-        for summary, found in zip(summaries, judged, strict=True)
-    ]
-
-
-class _Passes:
-    """Sums over partitions that are read in every pass."""
-
-    most_sweeps: int | None = None
-
-    def __init__(
-        self, model: BoundedExperts, indices: list[int], paths: RunPaths, each: Each
-    ) -> None:
-        self.model, self.indices, self.paths, self.each = model, indices, paths, each
-
-    def observe(self) -> Any:
-        """Return the counts of all rows."""
-        return tree_sum(self.each(_observed, self.indices, self.model, self.paths))
-
-    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Return the sums of all rows at ``q``; one expert needs no local states."""
-        return tree_sum(self.each(_sums, self.indices, self.model, q, self.paths))
-
-
-def _fit(indices: list[int], settings: ExpertSettings, paths: RunPaths, each: Each) -> Posterior:
-    model = BoundedExperts(1, tau=settings.tau or 1.0)
-    done = drive(
-        model,
-        _Passes(model, indices, paths, each),
-        seed=settings.seed,
-        tol=settings.tol,
-        max_iter=MOST_PASSES,
-    )
-    return model.posterior(done.q)
-
-
-def _observed(index: int, model: BoundedExperts, paths: RunPaths) -> Any:
-    return model.observe(read_batch(paths, index))
-
-
-def _sums(index: int, model: BoundedExperts, q: Any, paths: RunPaths) -> Any:
-    batch = read_batch(paths, index)
-    return model.suff_stats(q, batch, model.local_step(q, batch, None))
-
-
-def _judged(index: int, baseline: Posterior, paths: RunPaths) -> FloatArray:
-    batch = read_batch(paths, index)
-    table = storage.read_table(paths.table("rows", index), ["probability"])
-    own = table["probability"].to_numpy()
-    return judge(batch, own, baseline.predict(batch).probability)
-
-
-def _url(paths: RunPaths) -> str:
-    return storage.join(paths.root, "posterior", "rival.npz")
 
 
 class Experts:
@@ -247,18 +164,13 @@ class Experts:
         self, model: Any, q: Any, summaries: Sequence[Any], *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Compare with simple forms: logistic regression where the model has none beside it."""
+        """Compare a fit with simple forms on the rows that it has not seen."""
         if isinstance(model, OneVersusRest):
             if fitted is not None:
                 return summaries, q
             columns = len(read_design(paths, work=True).columns)
             return several.with_baselines(summaries, columns, settings, paths, each), q
-        held_out = any(summary.judged[0] > 0.0 for summary in summaries)
-        if not held_out:
-            return summaries, q
-        if not isinstance(model, AdditiveExperts) and experts_of(settings) > 1:
-            summaries = compared(summaries, settings, paths, fitted, each)
-        if fitted is not None:
+        if fitted is not None or not any(summary.judged[0] > 0.0 for summary in summaries):
             return summaries, q
         others = {}
         if isinstance(model, AdditiveExperts):

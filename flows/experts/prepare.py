@@ -7,6 +7,7 @@ from functools import reduce
 from operator import add
 
 from flows.data import json_files, storage
+from flows.data.names import listed
 from flows.data.partition import Part
 from flows.data.runs import RunPaths
 from flows.experts import encoding as of_encoding
@@ -26,7 +27,7 @@ from flows.experts.encoding import Encoding
 from flows.experts.ingest import AboutCells
 from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
-from flows.faults import Fault, InputError
+from flows.faults import InputError
 from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive import MOST_COLUMNS
 from vbmodels.experts.batch import Rows
@@ -100,43 +101,31 @@ def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
         return
     told = [f"{n} with {name}" for name, n in zip(names, rows, strict=True)]
     which = "both" if len(names) == 2 else "all"
-    found = " and ".join(reversed(told)) if len(names) == 2 else of_encoding.listed(told)
-    raise InputError(
-        [
-            Fault(
-                file="settings",
-                column="test_share",
-                expected=f"rows of {which} labels left for the fit",
-                found=found,
-                remedy="lower test_share or give more rows",
-            )
-        ]
+    found = " and ".join(reversed(told)) if len(names) == 2 else listed(told)
+    raise InputError.of(
+        file="settings",
+        column="test_share",
+        expected=f"rows of {which} labels left for the fit",
+        found=found,
+        remedy="lower test_share or give more rows",
     )
 
 
 def _refuse_columns(columns: Sequence[str], settings: ExpertSettings) -> None:
     if not columns:
-        raise InputError(
-            [
-                Fault(
-                    file="the data",
-                    expected="at least one column that predicts",
-                    found="none with cells, or levels, that many rows have",
-                    remedy="give other columns or more rows",
-                )
-            ]
+        raise InputError.of(
+            file="the data",
+            expected="at least one column that predicts",
+            found="none with cells, or levels, that many rows have",
+            remedy="give other columns or more rows",
         )
     if settings.inference == "additive" and len(columns) > MOST_COLUMNS:
-        raise InputError(
-            [
-                Fault(
-                    file="settings",
-                    column="inference",
-                    expected=f"at most {MOST_COLUMNS} columns for inference=additive",
-                    found=f"{len(columns)}",
-                    remedy="give fewer columns, lower max_levels, or take inference=cavi",
-                )
-            ]
+        raise InputError.of(
+            file="settings",
+            column="inference",
+            expected=f"at most {MOST_COLUMNS} columns for inference=additive",
+            found=f"{len(columns)}",
+            remedy="give fewer columns, lower max_levels, or take inference=cavi",
         )
 
 
@@ -144,14 +133,10 @@ def _refuse_labels(counts: Mapping[str, int], encoding: Encoding) -> None:
     """Refuse labels of new rows that the fit does not know."""
     unknown = encoding.classes.unknown(counts)
     if unknown:
-        raise InputError(
-            [
-                Fault(
-                    file="the new data",
-                    column=tables_of.LABEL,
-                    expected=f"labels of the fit: {of_encoding.listed(encoding.labels)}",
-                    found=of_encoding.listed(unknown),
-                    remedy="correct the labels, or leave them empty",
-                )
-            ]
+        raise InputError.of(
+            file="the new data",
+            column=tables_of.LABEL,
+            expected=f"labels of the fit: {listed(encoding.labels)}",
+            found=listed(unknown),
+            remedy="correct the labels, or leave them empty",
         )

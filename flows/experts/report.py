@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from flows.data.mixed import CATEGORY
+from flows.data.names import listed
+from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
-from flows.experts.table_section import positive_of, table_sections
 from flows.experts.weights import AnyPosterior
 from flows.report import plots
 from flows.report.baselines import Baseline, shown
@@ -19,6 +21,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive_posterior import AdditivePosterior
 from vbmodels.experts.choice import Choice
 from vbmodels.experts.diversity import angles
+from vbmodels.experts.encoding import Encoded
 from vbmodels.experts.posterior import Component
 from vbmodels.experts.progress import Additive
 from vbmodels.experts.published.metropolis import QUANTITIES
@@ -145,7 +148,8 @@ def _quality(
     results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
     rows: list[tuple[Any, ...]] = [("this fit", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
     names = ["model", "accuracy", "log-loss"]
-    beside = "The model is logistic regression itself."
+    alone = len(summaries[0].responsible) == 1
+    beside = "The model is logistic regression itself." if alone else ""
     if any(s.has_baseline for s in summaries):
         names.append("difference")
         beside = (
@@ -173,7 +177,7 @@ def _quality(
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows that were left out of the fit. {beside}",
+            f"On {n:,.0f} labelled rows that were left out of the fit. {beside}".rstrip(),
             (_calibration(counts, predicted, found),),
             (
                 Grid(tuple(names), rows),
@@ -383,3 +387,49 @@ def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) ->
             (Grid(("experts", "angle (degrees)", "overlap of top weights"), rows[:45]),),
         )
     ]
+
+
+MOST_COLUMNS = 200  # of the input, shown
+
+
+def encoding_of(summaries: Sequence[ExpertSummary]) -> Encoding | None:
+    """Return what became of the columns."""
+    return next((s.encoding for s in summaries if s.encoding is not None), None)
+
+
+def positive_of(summaries: Sequence[ExpertSummary]) -> str:
+    """Return the label that the probability is of."""
+    found = encoding_of(summaries)
+    return "1" if found is None else found.labels[-1]
+
+
+def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) -> list[Section]:
+    """Tell how every column was read."""
+    encoding = next((one for one in found if one is not None), None)
+    if encoding is None:
+        return []
+    results["labels"] = list(encoding.labels)
+    results["left_out"] = sorted(encoding.left_out)
+    rows = [_row(one) for one in encoding.columns[:MOST_COLUMNS]]
+    rows += [(name, kind, "left out", "", "") for name, kind in encoding.left_out.items()]
+    more = len(encoding.columns) - MOST_COLUMNS
+    text = f"The labels are {listed(encoding.labels)}"
+    text += "; probabilities are of the latter. " if len(encoding.labels) == 2 else ". "
+    text += (
+        "Each level listed has a column of 0 and 1; levels of the reference, and levels that "
+        "the fit never saw, have 0 in all of them. The same stands in posterior/columns.json, by "
+        "which new tables are read."
+    )
+    if more > 0:
+        text += f" {more:,} more columns are not shown."
+    names = ("column", "read as", "columns of the model", "reference", "missing cells")
+    return [Section("How the table was read", text, (), (Grid(names, rows),))]
+
+
+def _row(one: Encoded) -> tuple[Any, ...]:
+    missing = f"{one.cells[-1]:,}" if one.cells else ""
+    if one.missing:
+        missing += ", with a column of their own"
+    levels = [f"{text} ({n:,})" for text, n in zip(one.levels, one.cells, strict=False)]
+    told = listed(levels) if one.kind == CATEGORY else "1"
+    return one.name, one.kind, told, listed(one.reference), missing

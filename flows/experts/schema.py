@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flows.data.kinds import ANY, INT32, NUMBER, TEXT
-from flows.data.table import ROW_ID, Column, Table
+from flows.data.table import ANY, INT32, NUMBER, ROW_ID, TEXT, Column, Table
 
 ROWS_IN = Table(
     "table",

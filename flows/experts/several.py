@@ -12,17 +12,15 @@ from flows.data import storage
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
-from flows.experts.beside import FEW_ROWS, LARGEST
 from flows.experts.design import read_basis, read_batch, read_design, work_url, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
-from flows.experts.summary import BINS
+from flows.experts.summary import BINS, FEW_ROWS, LARGEST
 from flows.experts.weights import Curve, curves_of, names_of, parameters_of, weights_of
 from flows.family import Each
 from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.encoding import encoded
 from vbmodels.experts.several import ClassRows, OneVersusRest, Several, SeveralPosterior
 
@@ -90,7 +88,7 @@ def score(
         rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
         curves.append(curves_of(one, design, basis)[:CURVES])
     storage.write_table(paths.table("experts", 0), pa.concat_tables(rows))
-    forms = _forms(model, q, posterior)
+    forms = _forms(q, posterior)
     return replace(summary, forms=forms, curves=tuple(curves), encoding=encoding)
 
 
@@ -118,20 +116,15 @@ def _loss(p: FloatArray, truth: IntArray) -> float:
     return float(-np.log(np.maximum(p[np.arange(len(truth)), truth], _LEAST)).sum())
 
 
-def _forms(
-    model: OneVersusRest, q: Several, posterior: SeveralPosterior
-) -> tuple[tuple[str, int, float], ...]:
-    found = []
-    for part, one in zip(q.parts, posterior.parts, strict=True):
-        experts = one.components[0].mean.shape[1]
-        if isinstance(model.model, AdditiveExperts):
-            form, tau = part.additive.form, part.parts[0].tau
-            experts = experts if one.mixtures else 0
-        else:
-            best = part.chosen.candidates[part.chosen.best] if part.chosen else None
-            form, tau = "experts alone", best.tau if best else float("nan")
-        found.append((form, int(experts), float(tau)))
-    return tuple(found)
+def _forms(q: Several, posterior: SeveralPosterior) -> tuple[tuple[str, int, float], ...]:
+    return tuple(
+        (
+            part.additive.form,
+            one.components[0].mean.shape[1] if one.mixtures else 0,
+            float(part.parts[0].tau),
+        )
+        for part, one in zip(q.parts, posterior.parts, strict=True)
+    )
 
 
 def parameters(model: OneVersusRest, q: Several) -> list[Parameter]:

@@ -7,26 +7,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from flows.data import json_files, partition, storage
 from flows.data.levels import Levels, count_levels, merge_levels
+from flows.data.names import listed
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
 from flows.family import CheckedPiece, Each, Ingested
 from flows.faults import Fault, InputError
-from flows.features import ingest as tables_of
-from flows.features.check import piece
-from flows.features.ingest import Column
-from flows.features.models import RowFindings, make
+from flows.features.check import ID, RARE, Column, encode, in_columns, order_levels, piece, without
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import bearable, feature_batch
 from vbmodels.features.completion.searched import CompletedIBP
+from vbmodels.features.forms import RowFindings, make
 from vbmodels.features.search import ITERATIONS
-
-_NAMED = 20
 
 
 class AboutCells(json_files.Form):
@@ -41,19 +38,13 @@ class Dictionary(json_files.Form):
 
     columns: list[Column] = Field(min_length=1)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_list(cls, found: Any) -> Any:
-        """Take the list that earlier versions wrote."""
-        return {"columns": found} if isinstance(found, list) else found
-
 
 def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
     """Turn a partition's cells to text, leave empty rows out, count categories."""
     ids, columns, pieces = read_cells(part, settings)
     given = np.stack([np.asarray(c.is_valid()) for c in columns.values()]).any(0)
-    table = pa.table({tables_of.ID: ids, **{f"c.{n}": c for n, c in columns.items()}})
-    empty = table.filter(pa.array(~given))[tables_of.ID].to_pylist()
+    table = pa.table({ID: ids, **{f"c.{n}": c for n, c in columns.items()}})
+    empty = table.filter(pa.array(~given))[ID].to_pylist()
     table = table.filter(pa.array(given))
     storage.write_table(work_url(paths, "cells", part.index), table)
     levels = {n: count_levels(_cells(table, n)) for n in columns}
@@ -75,9 +66,9 @@ def read_cells(
     table = CATEGORIES_IN.of(settings)
     ids, columns, pieces = [], [], []
     for _, checker, rows in partition.checked(part, table):
-        cells = tables_of.in_columns(rows)
-        ids.append(cells.pop(tables_of.ID))
-        columns.append({n: tables_of.without(c, settings.missing) for n, c in cells.items()})
+        cells = in_columns(rows)
+        ids.append(cells.pop(ID))
+        columns.append({n: without(c, settings.missing) for n, c in cells.items()})
         pieces.append(piece(checker, columns[-1]))
     joined = {
         name: pa.concat_arrays([t[name] for t in columns if name in t]) for name in columns[0]
@@ -147,25 +138,23 @@ def _settle(
     for count, what in ((0, "without any cell"), (1, "with one category only")):
         names = [n for n, levels in found.items() if len(levels.counts) == count]
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            columns = "column" if len(names) == 1 else "columns"
             warnings.append(
-                f"{len(names)} column{'' if len(names) == 1 else 's'} {what} "
-                f"{'was' if len(names) == 1 else 'were'} left out: "
-                f"{', '.join(names[:_NAMED])}{more}."
+                f"{len(names)} {columns} {what} {'was' if len(names) == 1 else 'were'} left out: "
+                f"{listed(names)}."
             )
     kept = [
-        tables_of.order_levels(n, v, settings.rare_below, settings.max_levels)
+        order_levels(n, v, settings.rare_below, settings.max_levels)
         for n, v in found.items()
         if len(v.counts) > 1
     ]
     joined = [c for c in kept if c.joined]
     if joined:
-        told = ", ".join(f"{c.name} ({len(c.joined):,})" for c in joined[:_NAMED])
-        more = f" and {len(joined) - _NAMED} more" if len(joined) > _NAMED else ""
+        told = listed([f"{c.name} ({len(c.joined):,})" for c in joined])
         where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
         warnings.append(
-            f"Rare categories were joined into one, called {tables_of.RARE}, in {where}"
-            f": {told}{more}. They have fewer cells than rare_below = {settings.rare_below}"
+            f"Rare categories were joined into one, called {RARE}, in {where}"
+            f": {told}. They have fewer cells than rare_below = {settings.rare_below}"
             f", or are beyond max_levels = {settings.max_levels}."
         )
     return kept, warnings
@@ -177,16 +166,12 @@ def _refuse_few_sweeps(settings: FeatureSettings) -> None:
     searches = isinstance(model, CompletedIBP)
     if not searches or settings.max_iter > ITERATIONS:
         return
-    raise InputError(
-        [
-            Fault(
-                file="settings",
-                column="max_iter",
-                expected=f"more than the {ITERATIONS} sweeps of the search's chains",
-                found=str(settings.max_iter),
-                remedy="raise max_iter",
-            )
-        ]
+    raise InputError.of(
+        file="settings",
+        column="max_iter",
+        expected=f"more than the {ITERATIONS} sweeps of the search's chains",
+        found=str(settings.max_iter),
+        remedy="raise max_iter",
     )
 
 
@@ -239,7 +224,7 @@ def _build(
     index, first = numbered
     columns = read_dictionary(paths)
     table = storage.read_table(work_url(paths, "cells", index))
-    codes, unknown = tables_of.encode({c.name: _cells(table, c.name) for c in columns}, columns)
+    codes, unknown = encode({c.name: _cells(table, c.name) for c in columns}, columns)
     levels = np.array([len(c.levels) for c in columns])
     batch = feature_batch(
         codes,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,22 +16,21 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, RunError
 from flows.features import check
 from flows.features import coding as feature_coding
-from flows.features import ingest as tables_of
-from flows.features import models as feature_models
-from flows.features.check import CheckedTable, checked_file
+from flows.features.check import ID, CheckedTable, checked_file
 from flows.features.naming import meaning_sums
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
+from vbmodels.features import forms
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
 from vbmodels.features.polya_gamma import FeatureGlobal
 
-_NAMED = 20
+T = TypeVar("T")
 
 
 class FeaturesFamily:
@@ -98,7 +97,7 @@ class FeaturesFamily:
 
     def model(self, settings: FeatureSettings) -> Any:
         """Return the model to fit."""
-        return feature_models.make(settings)
+        return forms.make(settings)
 
     def score(
         self, model: Any, q: Any, batch: FeatureBatch, local: Any, index: int, *,
@@ -106,17 +105,15 @@ class FeaturesFamily:
     ) -> FeatureSummary:  # fmt: skip
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
-        found = feature_models.apply(model, q, batch, local, settings)
-        ids = storage.read_table(feature_coding.work_url(paths, "cells", index), [tables_of.ID])[
-            tables_of.ID
-        ]
+        found = _finished(forms.apply, model, q, batch, local, settings)
+        ids = storage.read_table(feature_coding.work_url(paths, "cells", index), [ID])[ID]
         arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
         rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
         storage.write_table(paths.table("rows", index), rows)
         storage.write_table(
             paths.table("imputed", index), feature_coding.imputed_table(found, ids, columns)
         )
-        weights, fit = None, feature_models.read(model, q, settings)
+        weights, fit = None, _finished(forms.read, model, q, settings)
         if index == 0:
             weights = weight_table(fit, columns)
             storage.write_table(
@@ -136,7 +133,7 @@ class FeaturesFamily:
                 batch.row_id,
                 fit.n_rows,
             ),
-            judged=feature_models.judged_cells(model, q, batch, local),
+            judged=forms.judged_cells(model, q, batch, local),
             columns=tuple(columns) if index == 0 else (),
             weights=weights,
         )
@@ -150,14 +147,14 @@ class FeaturesFamily:
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
-        return _global_rows(feature_models.best_of(q))
+        return _global_rows(forms.best_of(q))
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[FeatureSummary],
         ingested: Sequence[Ingested], settings: FeatureSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        fit = feature_models.read(model, q, settings)
+        fit = _finished(forms.read, model, q, settings)
         return report(model, q, fit, summaries, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
@@ -167,6 +164,14 @@ class FeaturesFamily:
         return write_table(target, rows, seed)
 
 
+def _finished(say: Callable[..., T], *of_fit: Any) -> T:
+    """Return what is said of a fit; one that was stopped too early is said to be so."""
+    try:
+        return say(*of_fit)
+    except forms.UnfinishedFit as error:
+        raise RunError(str(error)) from error
+
+
 def _columns(checked: Checked) -> Mapping[str, Levels]:
     return checked.columns if isinstance(checked, CheckedTable) else {}
 
@@ -174,16 +179,12 @@ def _columns(checked: Checked) -> Mapping[str, Levels]:
 def _refuse_many_rows(rows: int) -> None:
     if rows <= LARGEST_LAPLACE:
         return
-    raise InputError(
-        [
-            Fault(
-                file="settings",
-                column="inference",
-                expected=f"at most {LARGEST_LAPLACE:,} rows for the collapsed sampler (laplace)",
-                found=f"{rows:,}",
-                remedy="set inference to variational",
-            )
-        ]
+    raise InputError.of(
+        file="settings",
+        column="inference",
+        expected=f"at most {LARGEST_LAPLACE:,} rows for the collapsed sampler (laplace)",
+        found=f"{rows:,}",
+        remedy="set inference to variational",
     )
 
 

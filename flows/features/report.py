@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from flows.features.check import Column
 from flows.features.fit_sections import fit_section
-from flows.features.ingest import Column
-from flows.features.models import Reported, Stability, stability
 from flows.features.naming import NAMED, ColumnContrast, Meaning, MeaningSums, meanings
 from flows.features.sections import column_section, occurrence_sections, profile_sections
 from flows.features.settings import FeatureSettings
@@ -19,6 +18,7 @@ from flows.report.page import Findings, Grid, Section
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import IntArray
 from vbmodels.features.completion.judged import Judged, together
+from vbmodels.features.forms import Reported, Stability, stability
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
 
 MOST_COLUMNS = 12  # of the input, in the table of a feature

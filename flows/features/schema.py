@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.kinds import FLAG, INT32, INT64, NUMBER, TEXT
-from flows.data.table import ROW_ID, Column, Table
+from flows.data.table import FLAG, INT32, INT64, NUMBER, ROW_ID, TEXT, Column, Table
 
 CATEGORIES_IN = Table(
     "table",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from flows.data import json_files, partition, storage
 from flows.data.checks import shared_names
-from flows.data.partition import Part
+from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
-from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested
 from flows.family import Prepared as PreparedRun
@@ -23,7 +23,7 @@ from flows.keywords import check
 from flows.keywords import documents as documents_of
 from flows.keywords.candidates import Marks, spans_of
 from flows.keywords.check import check_documents
-from flows.keywords.models import model_of, sample, score_words
+from flows.keywords.documents import Told
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -42,10 +42,9 @@ from flows.keywords.shards import (
     write_about,
 )
 from flows.keywords.text import TextOptions
-from flows.keywords.told import Told
 from flows.keywords.work import AboutPart, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.fit import fit
-from vbmodels.core.state import to_bytes
+from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.corpus import (
     CorpusGlobal,
@@ -55,11 +54,19 @@ from vbmodels.keywords.corpus import (
     rate_of_labels,
 )
 from vbmodels.keywords.features import build_batch
+from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.keys import stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
+from vbmodels.keywords.published.bss import BSS
+from vbmodels.keywords.published.bss_gibbs import bss
+from vbmodels.keywords.published.coordinate import Form
+from vbmodels.keywords.published.documents_gibbs import Sampler, sample_documents
+from vbmodels.keywords.published.gibbs import gibbs
+from vbmodels.keywords.published.vbss import VBSS
 
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""
@@ -277,16 +284,12 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
     if documents:
         return
     files = sorted({one.url for part in parts for one in part.slices})
-    raise InputError(
-        [
-            Fault(
-                file=files[0] if len(files) == 1 else f"{len(files)} files",
-                expected="documents with candidate words",
-                found="none",
-                remedy="see whether texts are empty or have no spaces between words (then give "
-                "tokens); tag=false takes words of every kind, min_count=1 rare ones",
-            )
-        ]
+    raise InputError.of(
+        file=files[0] if len(files) == 1 else f"{len(files)} files",
+        expected="documents with candidate words",
+        found="none",
+        remedy="see whether texts are empty or have no spaces between words (then give "
+        "tokens); tag=false takes words of every kind, min_count=1 rare ones",
     )
 
 
@@ -415,3 +418,36 @@ def _of_documents(
 
 
 FAMILY = Keywords()
+
+
+def model_of(settings: KeywordSettings) -> Any:
+    """Return the model to fit; None for samplers and plain scores."""
+    if settings.model in SCORES or settings.sampled:
+        return None
+    if settings.model == "vbss":
+        return VBSS(form=cast(Form, settings.inference), max_words=settings.max_words)
+    if settings.with_phrases:
+        return Keyphrases(per_document=settings.keyphrases, per_document_sd=settings.rate_sd)
+    return CorpusProbit(keyword_rate=settings.keyword_rate, keyword_rate_sd=settings.rate_sd)
+
+
+def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
+    """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
+    rng = np.random.default_rng([settings.seed, index])
+    size: dict[str, Any] = {"chains": 4, "draws": settings.draws, "warmup": settings.draws // 2}
+    sampler: Sampler
+    if settings.model == "bss":
+        sampler = partial(bss, model=BSS(), **size)
+    else:
+        sampler = partial(gibbs, model=VBSS(max_words=settings.max_words), **size)
+    r, r_hat = sample_documents(batch, sampler, rng)
+    return r, float(r_hat.max(initial=1.0))
+
+
+def score_words(settings: KeywordSettings, batch: KeywordBatch) -> FloatArray:
+    """Return TextRank, or SS, of every word [W]."""
+    values = [
+        textrank(a, DAMPING) if settings.model == "textrank" else ss(a, y, DAMPING)
+        for y, a in batch.documents()
+    ]
+    return np.concatenate([np.zeros(0), *values])

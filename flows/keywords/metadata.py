@@ -13,28 +13,32 @@ from importlib.metadata import Distribution, distributions
 from typing import Any
 
 import pyarrow as pa
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from flows.keywords.schema import DOCUMENTS
 
 MAX_CHARACTERS = 20_000
 """Longest description that is read; what follows is mostly change logs."""
 
-_URL = re.compile(r"\b(?:https?|ftp|git\+https)://\S+|\bwww\.\S+|\S+@\S+\.\w+")
-_TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][^>]*>", re.DOTALL)
-_PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.|\$|In \[\d+\]:|C:\\).*$", re.MULTILINE)
-_RST_BLOCK = re.compile(
-    r"^([ \t]*)\.\. [^\n]*(?:\n(?:[ \t]*(?=\n|\Z)|\1[ \t]+\S[^\n]*))*", re.MULTILINE
-)
-_RST_LITERAL = re.compile(r"::[ \t]*\n(?:[ \t]*\n)+(?:[ \t]+\S[^\n]*\n?|[ \t]*\n)+")
-_RST_LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{1,2}")
-_RST_ROLE = re.compile(r":[\w:+.-]+:`~?([^`]+)`")
-_RST_MARK = re.compile(r"``?([^`]+)``?_{0,2}|\*\*?([^*\n]+)\*\*?|\|[^|\n]+\|_?|\b(\w+)_\b")
-_RST_RULE = re.compile(r"^[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$", re.MULTILINE)
-_TABLE = re.compile(r"^[ \t]*(?:[+|].*[+|]|[=\-]{2,}(?:[ \t]+[=\-]{2,})+)[ \t]*$", re.MULTILINE)
-_BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\(?\d+[.)]|:[\w -]+:)[ \t]+", re.MULTILINE)
-_CODE_WORD = re.compile(r"[A-Za-z][\w-]*\Z")
+_RULES = tuple((re.compile(pattern, re.MULTILINE), kept) for pattern, kept in (
+    (r"^(`{3,}|~{3,})[\s\S]*?^\1", ""),  # code between fences
+    (r"::[ \t]*\n(?:[ \t]*\n)+(?:[ \t]+\S.*\n?|[ \t]*\n)+", "\n\n"),  # behind two colons
+    (r"(?<=\n\n)(?:(?: {4}|\t).*\n)+", "\n"),  # and indented
+    (r"^[ \t]*(?:>>>|\.\.\.|\$|In \[\d+\]:|C:\\).*$", ""),  # commands
+    (r"^([ \t]*)\.\. .*(?:\n\1[ \t]+\S.*)*", ""),  # directives and targets
+    (r"\[?!\[[^]]*\]\([^)]*\)(?:\]\([^)]*\))?", " "),  # images, and links of them
+    (r"\[([^]]+)\]\([^)]*\)", r"\1"),  # links
+    (r"`([^`<]+?)\s*<[^`>]*>`_{1,2}", r"\1"),
+    (r":[\w:+.-]+:`~?([^`]+)`", r"\1"),  # roles
+    (r"<!--[\s\S]*?-->|</?[A-Za-z][^>]*>", " "),  # HTML
+    (r"``?([\w.-]+)``?", r"\1"),  # single words of code
+    (r"``?[^`\n]+``?", " "),  # and other code
+    (r"^[ \t]*[+|].*[+|][ \t]*$|\|[^|\n]+\|", ""),  # tables
+    (r"^[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$", ""),  # lines below headings
+    (r"^[ \t]*(?:[-*+•]|#{1,6}|\(?\d+[.)]|:[\w -]+:)[ \t]+", "\n"),  # bullets, headings
+    (r"\b(?:https?|ftp|git\+https)://\S+|\bwww\.\S+|\S+@\S+\.\w+", " "),  # addresses
+    (r"[`*]+|\b_+|_+\b", ""),  # emphasis
+))  # fmt: skip
+"""What is mark-up and code, and what is kept of it: the one rule after the other."""
 
 
 def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
@@ -98,63 +102,15 @@ def _text(about: Any) -> str:
     summary = about.get("Summary") or ""
     payload = about.get_payload() if hasattr(about, "get_payload") else None
     description = about.get("Description") or (payload if isinstance(payload, str) else "") or ""
-    plain = plain_text(description[:MAX_CHARACTERS], about.get("Description-Content-Type"))
+    plain = plain_text(description[:MAX_CHARACTERS])
     parts = (part.strip() for part in (summary, plain))
     return "\n\n".join(part for part in parts if part and part.upper() != "UNKNOWN")
 
 
-def plain_text(description: str, content_type: str | None = None) -> str:
-    """Strip mark-up, code, images, tables and addresses from Markdown or reStructuredText.
-
-    Parameters
-    ----------
-    description
-        The text.
-    content_type
-        ``text/markdown``, ``text/x-rst`` or ``text/plain``; None, as in old packages, is
-        reStructuredText unless the text has a Markdown heading.
-    """
-    kind = (content_type or "").split(";")[0].strip().lower()
-    if not kind and re.search(r"^#{1,3} \S", description, re.MULTILINE):
-        kind = "text/markdown"
-    text = _PROMPT.sub("", description.replace("\r\n", "\n"))
-    if kind == "text/markdown":
-        text = _from_markdown(text)
-    elif kind != "text/plain":
-        text = _from_rst(text)
-    text = _URL.sub(" ", html.unescape(_TAG.sub(" ", text)))
-    paragraphs = (" ".join(part.split()) for part in re.split(r"\n[ \t]*\n", text))
+def plain_text(description: str) -> str:
+    """Strip mark-up, code, images, tables and addresses from Markdown or reStructuredText."""
+    text = description.replace("\r\n", "\n")
+    for pattern, kept in _RULES:
+        text = pattern.sub(kept, text)
+    paragraphs = (" ".join(part.split()) for part in re.split(r"\n[ \t]*\n", html.unescape(text)))
     return "\n\n".join(part for part in paragraphs if any(c.isalpha() for c in part))
-
-
-def _from_markdown(text: str) -> str:
-    """Keep the running text of headings, paragraphs and lists."""
-    parts, in_table = [], 0
-    for token in MarkdownIt("commonmark").enable("table").parse(text):
-        in_table += (token.type == "table_open") - (token.type == "table_close")
-        if token.type == "inline" and not in_table:
-            parts.append(_inline(token.children or []))
-        elif token.type == "html_block":
-            parts.append(token.content)
-    return "\n\n".join(parts)
-
-
-def _inline(children: Iterable[Token]) -> str:
-    pieces = []
-    for child in children:
-        if child.type in ("text", "html_inline"):
-            pieces.append(child.content)
-        elif child.type in ("softbreak", "hardbreak"):
-            pieces.append(" ")
-        elif child.type == "code_inline" and _CODE_WORD.match(child.content):
-            pieces.append(child.content)
-    return "".join(pieces)
-
-
-def _from_rst(text: str) -> str:
-    """Keep the running text; directives, comments, targets and literal blocks go."""
-    text = _RST_LITERAL.sub("\n\n", _RST_BLOCK.sub("\n", text))
-    text = _RST_RULE.sub("\n", _TABLE.sub("", text))
-    text = _RST_ROLE.sub(r"\1", _RST_LINK.sub(r"\1", text))
-    text = _RST_MARK.sub(lambda found: next((g for g in found.groups() if g), " "), text)
-    return _BULLET.sub("\n", text).replace("::", ":")

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from flows.data.kinds import FLAG, INT32, INT64, NUMBER, NUMBERS, TEXT, WORDS, list_of
-from flows.data.table import Column, Either, Table
+from flows.data.table import (
+    FLAG,
+    INT32,
+    INT64,
+    NUMBER,
+    NUMBERS,
+    TEXT,
+    WORDS,
+    Column,
+    Either,
+    Table,
+    list_of,
+)
 
 DOCUMENTS = Table(
     "documents",

@@ -77,13 +77,12 @@ class AboutCorpus(json_files.Form):
 
 @dataclass(frozen=True)
 class Shard:
-    """One range of words or phrases: the i-th of n, and of so many of those that are kept."""
+    """One range of words or phrases: the i-th of n, and the number of that which is kept."""
 
     kind: str
     number: int
     of: int
     kept: int
-    kept_of: int
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -111,7 +110,7 @@ def add_counts(
         Rows that a shard has, about.
     """
     shards = [
-        Shard(kind, i, number, i, number)
+        Shard(kind, i, number, i)
         for kind, rows in kinds.items()
         for number in [_number(rows, most_rows)]
         for i in range(number)
@@ -138,7 +137,7 @@ def look_up_counts(
     for kind, rows in kinds.items():
         there = len(about.counts[kind].shards)
         times = math.ceil(_number(rows, most_rows) / there)
-        shards += [Shard(kind, i, there * times, i // times, there) for i in range(there * times)]
+        shards += [Shard(kind, i, there * times, i // times) for i in range(there * times)]
     each(_answer_from_kept, shards, list(indices), paths, corpus)
     return {kind: sum(one.kind == kind for one in shards) for kind in kinds}
 

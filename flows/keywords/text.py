@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import Stemmer
 
-from flows.faults import Fault, InputError
+from flows.faults import InputError
 from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, plain, stop_words
 from flows.keywords.token_kernels import OTHER as OTHER
 from flows.keywords.token_kernels import UNKNOWN as UNKNOWN
@@ -105,16 +105,12 @@ class TextOptions:
     def __post_init__(self) -> None:
         known = languages()
         if self.language not in known:
-            raise InputError(
-                [
-                    Fault(
-                        file="settings",
-                        column="language",
-                        expected=f"one of {', '.join(known)}",
-                        found=repr(self.language),
-                        remedy=f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
-                    )
-                ]
+            raise InputError.of(
+                file="settings",
+                column="language",
+                expected=f"one of {', '.join(known)}",
+                found=repr(self.language),
+                remedy=f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
             )
 
     @property
@@ -132,25 +128,6 @@ class TextOptions:
         if self.min_count is not None:
             return self.min_count
         return 3 if n_tokens > self.long_document else 1
-
-
-@dataclass(frozen=True)
-class Tagged:
-    """One document's tokens in order.
-
-    Parameters
-    ----------
-    tokens
-        The tokens as they are written.
-    pos
-        A code of ``POS_GROUPS`` for each, `OTHER` or `UNKNOWN`.
-    sentence
-        Number of the sentence of each, None when unknown.
-    """
-
-    tokens: Sequence[str]
-    pos: Sequence[int]
-    sentence: Sequence[int] | None
 
 
 @cache

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Numbered tokens to sentences, candidate words and their occurrences, document by document.
+"""Numbered tokens to candidate words and their occurrences, document by document.
 
-Letters: D documents, C chunks (what stands between two blanks), T tokens, V distinct tokens,
-S distinct stems, W candidate words of all documents.
+Letters: D documents, T tokens, V distinct tokens, S distinct stems, W candidate words of all
+documents.
 """
 
 from __future__ import annotations
@@ -10,64 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-ENDS, FOLLOWS, BREAK = 1, 2, 4
-"""What a token is to its sentence: its end, may follow its end, only a mark of one."""
 OTHER, UNKNOWN = -2, -1
 NOUN, ADJECTIVE = 1, 2
 """What a part of speech is in a noun phrase."""
-
-
-@njit(cache=True, nogil=True)
-def split(chunk, offsets, start, pieces, given, kind, late, early):
-    """Return token, sentence [T], offsets [D + 1] and the tokens that may be half an emoticon.
-
-    A sentence ends at its first end and what follows on it, as textblob has it.
-
-    Parameters
-    ----------
-    chunk, offsets
-        [C] number of every chunk, and [D + 1] where each document's begin.
-    start, pieces
-        Tokens of chunk c are ``pieces[start[c]:start[c + 1]]``.
-    given
-        [D] whether the document's tokens are the user's: they stay in one sentence, -1.
-    kind
-        [V] `ENDS`, `FOLLOWS`, `BREAK`.
-    late, early
-        [V] bits of the characters before which a token would end an emoticon, and of its last one.
-    """
-    total = 0
-    for c in chunk:
-        total += start[c + 1] - start[c]
-    token, sentence = np.empty(total, np.int64), np.empty(total, np.int64)
-    odd = np.zeros(total, np.bool_)
-    ends = np.zeros(len(offsets), np.int64)
-    filled = 0
-    for d in range(len(given)):
-        last = filled
-        for c in chunk[offsets[d] : offsets[d + 1]]:
-            for k in range(start[c], start[c + 1]):
-                token[last] = pieces[k]
-                last += 1
-        if given[d]:
-            sentence[filled:last] = UNKNOWN
-            filled = last
-        number, size, ended = 0, 0, False
-        for j in range(ends[d] if not given[d] else last, last):
-            t = token[j]
-            if ended and not kind[t] & FOLLOWS:
-                ended = False
-                if size:
-                    number, size = number + 1, 0
-            if kind[t] & ENDS:
-                ended = True
-            if kind[t] & BREAK:
-                continue
-            odd[filled] = size > 0 and late[t] & early[token[filled - 1]] != 0
-            token[filled], sentence[filled] = t, number
-            filled, size = filled + 1, size + 1
-        ends[d + 1] = filled
-    return token[:filled], sentence[:filled], ends, odd[:filled]
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,7 @@
 """From rows to the tokens of a partition: numbered, in sentences, with their parts of speech.
 
-Text is split as textblob's ``find_tokens`` splits it (`_text.py`, MIT licence), chunk by chunk
-between blanks, and each distinct chunk once: most text is made of words that were there before.
+Text is split by textblob; each distinct token is tagged once, as most text is made of words that
+were there before.
 """
 
 from __future__ import annotations
@@ -9,21 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from flows.keywords import token_kernels as kernels
 from flows.keywords.languages import ENGLISH
 from flows.keywords.text import (
     AT_THE_START,
     INSIDE_SENTENCES,
-    MOST_TOKENS,
-    Tagged,
     TextOptions,
     pos_code,
     splitter,
@@ -35,10 +31,6 @@ ROWS = 256  # read at once, so that few Python objects are alive
 _TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
 _TITLE_WORDS = 40
 _SLASH = re.compile(r"(?<=\w\w\w)/(?=\w\w\w)")
-_LINES = re.compile(r"\n{2,}")
-_QUOTES = re.compile("([“”‘’'\"])")
-_ENDS = ("...", ".", "!", "?")
-_FOLLOW = ("”", "’", ")")
 
 
 @dataclass(frozen=True)
@@ -77,114 +69,54 @@ class _Numbers(dict[Any, int]):
         return number
 
 
-class _Pieces(dict[str, tuple[str, ...]]):
-    """The tokens of what stands between two blanks, each worked out once."""
+def _with_title(text: str) -> str:
+    """Set the first line apart, a sentence of its own, where it is a title.
 
-    def __init__(self, english: bool) -> None:
-        super().__init__()
-        self._english = english
-
-    def __missing__(self, chunk: str) -> tuple[str, ...]:
-        if len(self) >= MOST_TOKENS:
-            self.clear()
-        text = _SLASH.sub(" / ", chunk)
-        if self._english:
-            text = text.replace("n't", " n't")
-        text = _QUOTES.sub(r" \1 ", text)
-        found = self[chunk] = tuple(t for piece in text.split() for t in _without_signs(piece))
-        return found
-
-
-_PIECES = {english: _Pieces(english) for english in (True, False)}
-
-
-def _without_signs(piece: str) -> list[str]:
-    """Split the signs before and after a word from it; the period of an abbreviation stays."""
-    lib = splitter()
-    signs = tuple(lib.PUNCTUATION.replace(".", ""))
-    before: list[str] = []
-    after: list[str] = []
-    while piece.startswith(signs):
-        before.append(piece[0])
-        piece = piece[1:]
-    while piece.endswith((*signs, ".")):
-        if piece.endswith(signs):
-            after.append(piece[-1])
-            piece = piece[:-1]
-        if piece.endswith("..."):
-            after.append("...")
-            piece = piece[:-3].rstrip(".")
-        if piece.endswith("."):
-            if piece in lib.ABBREVIATIONS or any(
-                rule.match(piece) for rule in (lib.RE_ABBR1, lib.RE_ABBR2, lib.RE_ABBR3)
-            ):
-                break
-            after.append(piece[-1])
-            piece = piece[:-1]
-    return [*before, *([piece] if piece else []), *reversed(after)]
-
-
-def _chunks(text: str) -> list[str]:
-    """Return what stands between blanks, empty lines and the end of a title as marks.
-
-    The first line is a title, a sentence of its own, when it has at most 40 words and the
-    next line begins with a capital, a digit or a quotation mark; indented lines continue it.
+    It is when it has at most 40 words and the next line begins with a capital, a digit or a
+    quotation mark; indented lines continue it.
     """
-    if "\n" in text:
-        found = _TITLE.match(text)
-        if found and len(found[1].split()) <= _TITLE_WORDS and not text[found.end()].islower():
-            text = f"{found[1]}\n\n{text[found.end() :]}"
-        text = _LINES.sub(f" {splitter().EOS} ", text.replace("\r\n", "\n"))
-    return text.split()
+    found = _TITLE.match(text)
+    if found and len(found[1].split()) <= _TITLE_WORDS and not text[found.end()].islower():
+        return f"{found[1]}\n\n{text[found.end() :]}"
+    return text
 
 
 def read_tokens(documents: pa.Table, options: TextOptions) -> Tokens:
     """Return the tokens of a table's rows; text is split where a row has no tokens."""
     english = options.language == ENGLISH
-    chunks, tags = _Numbers(), _Numbers()
-    sizes, codes, given = [0], [], []
-    pos: list[Any] = []
-    sentence: list[Any] = []
-    for text, tokens, tag, lines in columns_of(documents, ("text", "tokens", "pos", "sentence")):
-        # What is given is one token, whatever stands in it.
-        keys = _chunks(text or "") if tokens is None else zip(tokens)
-        code = np.fromiter(map(chunks.__getitem__, keys), np.int64)
-        codes.append(code)
-        sizes.append(len(code))
-        given.append(tokens is not None)
-        pos.append(None if tokens is None or tag is None else [tags[one] for one in tag])
-        sentence.append(None if tokens is None else lines)
+    rules: dict[str, Any] = {} if english else {"replace": {}}  # of n't and the like
     numbers = _Numbers()
-    pieces = _PIECES[english]
-    parts = [chunk if isinstance(chunk, tuple) else pieces[chunk] for chunk in chunks]
-    each = np.fromiter(map(numbers.__getitem__, chain.from_iterable(parts)), np.int64)
-    token, where, offsets, odd = kernels.split(
-        np.concatenate([np.zeros(0, np.int64), *codes]),
-        np.cumsum(sizes),
-        np.cumsum([0, *map(len, parts)]),
-        each,
-        np.array(given, bool),
-        *_signs(list(numbers)),
+    token, sentence, given, told = [], [], [], []
+    for text, tokens, tag, where in columns_of(documents, ("text", "tokens", "pos", "sentence")):
+        codes = None
+        if tokens is None:
+            text = _SLASH.sub(" / ", _with_title(text or ""))
+            split = [line.split(" ") for line in splitter().find_tokens(text, **rules)]
+            tokens = list(chain.from_iterable(split))
+            where = np.repeat(np.arange(len(split)), [len(line) for line in split])
+        else:
+            codes = [kernels.UNKNOWN] * len(tokens) if tag is None else [pos_code(t) for t in tag]
+        told.append(where is not None)
+        where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
+        token.append(np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens)))
+        sentence.append(np.array(where, np.int64))
+        given.append(codes)
+    none = np.zeros(0, np.int64)
+    whole = np.concatenate([none, *token])
+    offsets = np.cumsum([0, *map(len, token)])
+    found = Tokens(
+        list(numbers),
+        whole,
+        whole,
+        np.concatenate([none, *sentence]),
+        offsets,
+        np.array(told, bool),
     )
-    found = Tokens(list(numbers), token, token, where, offsets, ~np.array(given, bool))
-    if odd.any():
-        found = _with_emoticons(found, odd, numbers)
     found = replace(found, pos=_tagged(found, english and options.tag))
-    code_of = np.array([pos_code(tag) for tag in tags], np.int64)
-    for d, (tag, lines) in enumerate(zip(pos, sentence, strict=True)):
-        own = slice(found.offsets[d], found.offsets[d + 1])
-        if given[d]:
-            found.pos[own] = kernels.UNKNOWN if tag is None else code_of[tag]
-        if lines is not None:
-            found.sentence[own], found.told[d] = lines, True
+    for d, codes in enumerate(given):
+        if codes is not None:
+            found.pos[offsets[d] : offsets[d + 1]] = codes
     return found
-
-
-def tokenise(text: str, options: TextOptions) -> Tagged:
-    """Split a text into sentences and tokens, and tag them where the language has a tagger."""
-    found = read_tokens(pa.table({"text": [text]}), options)
-    tokens = [found.names[number] for number in found.token]
-    return Tagged(tokens, found.pos.tolist(), found.sentence.tolist())
 
 
 def columns_of(documents: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -217,60 +149,3 @@ def distinct(numbers: IntArray, size: int) -> tuple[IntArray, IntArray]:
     there = np.zeros(size, bool)
     there[numbers] = True
     return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
-
-
-def _signs(names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return kind, late and early of tokens, as `kernels.split` has them."""
-    kinds = {name: kernels.ENDS | kernels.FOLLOWS for name in _ENDS}
-    kinds |= dict.fromkeys(_FOLLOW, kernels.FOLLOWS)
-    kinds[splitter().EOS] = kernels.ENDS | kernels.FOLLOWS | kernels.BREAK
-    late, early = _halves()
-    return (
-        np.array([kinds.get(name, 0) for name in names], np.uint8),
-        np.array([late.get(name, 0) for name in names], np.uint64),
-        np.array([early.get(name[-1:], 0) for name in names], np.uint64),
-    )
-
-
-@cache
-def _halves() -> tuple[dict[str, int], dict[str, int]]:
-    """Bits of the characters that stand before a token which may end an emoticon, and of each.
-
-    textblob takes the blanks out of ``: )`` and of ``( ! )``: only there tokens are joined.
-    """
-    signs = {sign for group in splitter().EMOTICONS.values() for sign in group} | {"(!", "!)"}
-    bit: dict[str, int] = {}
-    late: dict[str, int] = {}
-    for sign in sorted(signs):
-        for cut in range(1, len(sign)):
-            own = bit.setdefault(sign[cut - 1], 1 << len(bit))
-            late[sign[cut:]] = late.get(sign[cut:], 0) | own
-    return late, bit
-
-
-def _with_emoticons(tokens: Tokens, odd: BoolArray, numbers: _Numbers) -> Tokens:
-    """Join the tokens of emoticons in the sentences that may have any."""
-    lib = splitter()
-    document = np.searchsorted(tokens.offsets, np.flatnonzero(odd), side="right") - 1
-    pieces, wheres, sizes, done = [], [], np.diff(tokens.offsets), 0
-    places = zip(document, tokens.sentence[odd], strict=True)
-    for d, number in dict.fromkeys((int(a), int(b)) for a, b in places):
-        first = int(tokens.offsets[d])
-        own = tokens.sentence[first : tokens.offsets[d + 1]]
-        low, high = (first + int(i) for i in np.searchsorted(own, [number, number + 1]))
-        line = " ".join(tokens.names[i] for i in tokens.token[low:high])
-        line = lib.RE_EMOTICONS.sub(
-            lambda m: m.group(1).replace(" ", "") + m.group(2), lib.RE_SARCASM.sub("(!)", line)
-        )
-        new = [numbers[name] for name in line.split(" ")]
-        pieces += [tokens.token[done:low], np.array(new, np.int64)]
-        wheres += [tokens.sentence[done:low], np.full(len(new), number)]
-        sizes[d] += len(new) - (high - low)
-        done = high
-    return replace(
-        tokens,
-        names=list(numbers),
-        token=np.concatenate([*pieces, tokens.token[done:]]),
-        sentence=np.concatenate([*wheres, tokens.sentence[done:]]),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]),
-    )

@@ -15,7 +15,7 @@ from flows.fit.compute import computing
 from flows.runs.checking import look_at_files
 from flows.runs.context import Run
 from flows.settings import ComputeSettings
-from flows.variants.count_files import file_name
+from flows.variants.count_checks import file_name
 from flows.variants.family import Variants
 from flows.variants.locations import write_part_counts
 from flows.variants.sample_sheet import read_sheet

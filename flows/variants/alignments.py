@@ -148,7 +148,7 @@ def described(error: BaseException) -> str:
 
     A file that is damaged cannot be closed without an error, which says less than the one before.
     """
-    if isinstance(error, OSError) and error.errno == 0:
+    if isinstance(error, OSError) and "Closing failed" in str(error):
         return (
             "a block or a read is damaged"
             if error.__context__ is None

@@ -38,16 +38,14 @@ class Tally:
     counts
         [length, 2, 4] reads that show A, C, G, T on the forward and the reverse strand.
     sums
-        [length, 4, 11] sums over the reads of an allele, in the order of `tally_kernels`; None
-        where they were not taken.
+        [length, 4, 11] sums over the reads of an allele, in the order of `tally_kernels`.
     indels
-        [E, 10] insertions and deletions, in the order of `indel_events`; None where they were not
-        looked for.
+        [E, 10] insertions and deletions, in the order of `indel_events`.
     """
 
     counts: NDArray[np.int32]
-    sums: NDArray[np.int64] | None
-    indels: NDArray[np.int64] | None = None
+    sums: NDArray[np.int64]
+    indels: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -62,15 +60,12 @@ class Reading:
         Whether mates that overlap count once.
     orphans
         Whether paired reads without their mate count.
-    strands
-        1: forward, 2: reverse, 3: both.
     """
 
     base_quality: int
     mapping_quality: int
     once: bool = True
     orphans: bool = False
-    strands: int = 3
 
 
 def tally(
@@ -210,13 +205,12 @@ class _Walk:
             some = np.ascontiguousarray(some)
             tally_kernels.tally(
                 self._data, given, some, len(some), self.start, self.stop,
-                reading.base_quality, reading.strands, _CODES, reference, pairs, low,
-                self._packed,
+                reading.base_quality, _CODES, reference, pairs, low, self._packed,
             )  # fmt: skip
             tally_kernels.unpack(self._packed, self.counts, self.sums)
             found = indel_events.of_reads(
-                self._data, some, self.start, self.stop, reading.base_quality, reading.strands,
-                _CODES, reference, low,
+                self._data, some, self.start, self.stop, reading.base_quality, _CODES,
+                reference, low,
             )  # fmt: skip
             if len(found):
                 self.events.append(found)

@@ -1,36 +1,53 @@
-"""Partitions of several cases: each of one case at some locations, with the controls beside it."""
+"""Several cases: what their reads show, and partitions of each at some locations with the controls.
+
+A partition of what is read is of one case, or of all controls, at some positions. What is counted
+stays as it is at every position, so a later run with other cases finds the controls' counted; and
+each case's locations are put together from its own part and the controls'.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flows.data import storage
-from flows.data.partition import Part
+from flows.data.partition import Part, Slice, cut
 from flows.data.runs import Dropped, RunPaths
 from flows.data.states import read_state
-from flows.family import Each
-from flows.variants.case_reads import joined_reads, of_reads
+from flows.data.storage import InputFile
+from flows.family import Each, Ingested
+from flows.variants.alignments import described
+from flows.variants.bam_index import boundaries
 from flows.variants.counts import Column, Loci, judged
 from flows.variants.fitted_on import chosen, weighed
+from flows.variants.indel_counts import AHEAD, at_locations, judged_anchors, of_positions
+from flows.variants.indel_counts import joined as joined_indels
 from flows.variants.locations import (
     EVERY_SAMPLE,
     NO_READS,
     NO_REFERENCE,
     Assembled,
     levels_of,
+    marks_in,
     read_counts,
+    refuse_changed,
     replicate_columns,
     shuffle,
     work_url,
     write_locations,
 )
+from flows.variants.reads import count_region, reference
+from flows.variants.regions import Marks, Region, locate, marks_of, regions_of, windows
+from flows.variants.sample_sheet import Alignment
 from flows.variants.settings import VariantSettings
-from vbmodels.core.state import FloatArray, to_bytes
+from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.variants.batch import Counts
+from vbmodels.variants.indels import Indels
 from vbmodels.variants.several import OfCase
 
 
@@ -165,3 +182,249 @@ def finish_case(
     url = work_url(paths, "partitions", one.index, "npz")
     storage.write_bytes(url, to_bytes(OfCase(one.case, one.part, of_fit)))
     return url
+
+
+_SUMS = (4, 11)  # of a replicate's reads at a position, as `READ_SUMS` has them
+
+
+@dataclass(frozen=True)
+class Reads(Slice):
+    """The file of one replicate; positions of all regions laid end to end.
+
+    Of a part's files the first alone has the positions, which are counted once as its rows.
+
+    Attributes
+    ----------
+    sample, replicate
+        Whose it is.
+    of_case
+        Whether that is a case.
+    """
+
+    sample: str = ""
+    replicate: str = ""
+    of_case: bool = True
+
+    @property
+    def described(self) -> str:
+        """With whether that is a case: of the reads of a control less is kept."""
+        return f"{super().described} {'case' if self.of_case else 'control'}"
+
+
+@dataclass(frozen=True)
+class Counted(State):
+    """What the files of one part show at its J positions.
+
+    Attributes
+    ----------
+    counts
+        [J, R, 2, 4] reads by strand and base.
+    looked_at
+        [E] positions whose reads may be asked for.
+    sums
+        [E, R, 4, 11] of a case, [E, R, 1, 11] of controls, of which the reference's reads alone
+        are asked for: sums over the reads, as `READ_SUMS` has them.
+    events, owner
+        [N, 10] insertions and deletions, as `indel_events` has them, and [N, 2] in which window and
+        of which replicate each is; None where they were not looked for.
+    """
+
+    counts: NDArray[np.int32]
+    looked_at: IntArray
+    sums: IntArray
+    events: IntArray | None
+    owner: IntArray | None
+
+
+def plan_reads(
+    sheet: InputFile, lines: Sequence[Alignment], named: Mapping[str, str], rows: int,
+    settings: VariantSettings,
+) -> list[Part]:  # fmt: skip
+    """Cut the positions, for the controls and for every case alike.
+
+    By what the controls' files hold, so that other cases are cut at the same positions.
+
+    Parameters
+    ----------
+    sheet, lines
+        The sample sheet.
+    named
+        The files that it and the settings name, and what marks their versions.
+    rows
+        Positions.
+    settings
+        The run's.
+    """
+    marks = marks_of(settings)
+    count = len(cut([sheet], [rows], settings.rows_per_partition, settings.partitions))
+    paths = {(line.sample, line.replicate): line.path for line in lines}
+    columns = replicate_columns(list(paths), settings)
+    groups = [settings.controls, *([name] for name in settings.several)]
+    of_groups = [[c for c in columns if c[0] in group] for group in groups]
+    edges = boundaries(regions_of(settings, marks), [paths[c] for c in of_groups[0]], count,
+                       settings)  # fmt: skip
+    also = [Slice(url, 0, 0, mark) for url, mark in marks]
+    parts: list[Part] = []
+    for low, high in itertools.pairwise(edges):
+        for group, own in enumerate(of_groups):
+            files = [
+                Reads(paths[c], 0 if i else low, 0 if i else high, named[paths[c]], 0, *c,
+                      of_case=group > 0)
+                for i, c in enumerate(own)
+            ]  # fmt: skip
+            parts.append(Part(len(parts), (*files, *also)))
+    return parts
+
+
+def of_reads(part: Part) -> list[Reads]:
+    """Return the files of a part of reads; none of a part of anything else."""
+    return [s for s in part.slices if isinstance(s, Reads)]
+
+
+def count_reads(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
+    """Count what one part's files show, and keep it."""
+    refuse_changed(part)
+    files, marks = of_reads(part), marks_in(part, settings)
+    try:
+        pieces = [
+            _piece(files, one, i, settings)
+            for i, one in enumerate(_windows(files, marks, settings))
+        ]
+    except (OSError, ValueError) as error:
+        refuse_changed(part)  # what changes while it is read looks damaged
+        raise storage.StorageError(
+            f"the reads of {', '.join(file.url for file in files)} cannot be counted: "
+            f"{described(error)}; check these files with samtools quickcheck"
+        ) from error
+    refuse_changed(part)
+    storage.write_bytes(work_url(paths, "reads", part.index, "npz"), to_bytes(_joined(pieces)))
+    rows = part.rows if files[0].of_case else 0  # the controls' are no locations of their own
+    return Ingested(rows, rows)
+
+
+def _windows(files: Sequence[Reads], marks: Marks, settings: VariantSettings) -> Iterator[Region]:
+    found = locate(regions_of(settings, marks), files[0].start, files[0].stop)
+    return (small for region in found for small in windows(region))
+
+
+def _piece(
+    files: Sequence[Reads], piece: Region, window: int, settings: VariantSettings
+) -> Counted:
+    found = [count_region(file.url, piece, settings) for file in files]
+    counts = np.stack([one.counts for one in found], axis=1)
+    ref = reference(str(settings.fasta), piece)
+    every, events = np.stack([one.sums for one in found], axis=1), [one.indels for one in found]
+    if files[0].of_case:
+        enough = judged(counts.sum(axis=2, dtype=np.int32), ref, np.ones(len(files), bool))
+        enough[judged_anchors(events, piece.start)] = True
+        at = np.flatnonzero(enough & (ref >= 0))
+        told = every[at]
+    else:
+        at = np.flatnonzero(ref >= 0)
+        told = every[at, :, ref[at]][:, :, None]
+    if not settings.indels:
+        return Counted(counts, at, told, None, None)
+    replicate = np.repeat(np.arange(len(events)), [len(rows) for rows in events])
+    owner = np.column_stack([np.full(len(replicate), window), replicate])
+    return Counted(counts, at, told, np.concatenate(events), owner)
+
+
+def _joined(pieces: Sequence[Counted]) -> Counted:
+    before = np.cumsum([0, *(len(piece.counts) for piece in pieces)])
+    at = [piece.looked_at + start for piece, start in zip(pieces, before, strict=False)]
+    events = [piece.events for piece in pieces if piece.events is not None]
+    owner = [piece.owner for piece in pieces if piece.owner is not None]
+    return Counted(
+        np.concatenate([piece.counts for piece in pieces]),
+        np.concatenate(at),
+        np.concatenate([piece.sums for piece in pieces]),
+        np.concatenate(events) if events else None,
+        np.concatenate(owner) if owner else None,
+    )
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A case's locations in one part of the positions.
+
+    Attributes
+    ----------
+    counts, loci
+        The locations with reads and a reference base.
+    indels
+        Insertions and deletions behind them; None where they were not looked for.
+    no_reads, no_reference
+        Positions that were left out.
+    """
+
+    counts: Counts
+    loci: Loci
+    indels: Indels | None
+    no_reads: int
+    no_reference: int
+
+
+def joined_reads(case: Part, controls: Part, settings: VariantSettings, paths: RunPaths) -> Joined:
+    """Put what a case's files and the controls' show at the same positions together.
+
+    The result is what `flows.variants.locations.count_part` makes of all these files.
+    """
+    own, other = (
+        read_state(work_url(paths, "reads", part.index, "npz"), Counted)
+        for part in (case, controls)
+    )
+    both = np.concatenate([own.counts, other.counts], axis=1)
+    counts = both.sum(axis=2, dtype=np.int32)
+    files, marks = of_reads(case), marks_in(case, settings)
+    fasta = str(settings.fasta)
+    pieces = list(_windows(files, marks, settings))
+    refs = [reference(fasta, piece, AHEAD) for piece in pieces]
+    ref = np.concatenate([r[: p.length] for r, p in zip(refs, pieces, strict=True)])
+    read, known = counts.any(axis=(1, 2)), ref >= 0
+    keep = read & known
+    of_case = np.arange(counts.shape[1]) < own.counts.shape[1]
+    place = np.cumsum(keep) - 1
+    loci = Loci(
+        np.repeat([p.contig for p in pieces], [p.length for p in pieces])[keep],
+        np.concatenate([np.arange(p.start + 1, p.stop + 1) for p in pieces])[keep],
+        both[keep, :, 0], place[own.looked_at], _sums(own, other, ref),
+    )  # fmt: skip
+    return Joined(
+        Counts(counts[keep], ref[keep], of_case), loci,
+        _indels(own, other, pieces, refs, keep, loci),
+        int((~read).sum()), int((read & ~known).sum()),
+    )  # fmt: skip
+
+
+def _sums(own: Counted, other: Counted, ref: NDArray[np.int8]) -> IntArray:
+    """Return what is known of the reads where the case's are to be judged."""
+    at = own.looked_at
+    control = np.zeros((len(at), other.counts.shape[1], *_SUMS), np.int64)
+    of_reference = other.sums[np.searchsorted(other.looked_at, at), :, 0]
+    control[np.arange(len(at)), :, ref[at]] = of_reference
+    return np.concatenate([own.sums, control], axis=1)
+
+
+def _indels(
+    own: Counted, other: Counted, pieces: Sequence[Region], refs: Sequence[NDArray[np.int8]],
+    keep: np.ndarray, loci: Loci,
+) -> Indels | None:  # fmt: skip
+    if own.events is None or other.events is None:
+        return None
+    found, first, before = [], 0, 0
+    for i, (piece, ref) in enumerate(zip(pieces, refs, strict=True)):
+        rows = [of_file for one in (own, other) for of_file in _events(one, i)]
+        last = first + int(keep[before : before + piece.length].sum())
+        here = Loci(loci.chrom[first:last], loci.pos[first:last], None)
+        every = of_positions(piece.start, rows, ref, piece.length)
+        found.append(at_locations(every, piece.start, here))
+        first, before = last, before + piece.length
+    return joined_indels(found)
+
+
+def _events(of: Counted, window: int) -> list[IntArray]:
+    """Return the alleles of each replicate in a window."""
+    assert of.events is not None
+    assert of.owner is not None
+    here = of.owner[:, 0] == window
+    return [of.events[here & (of.owner[:, 1] == r)] for r in range(of.counts.shape[1])]

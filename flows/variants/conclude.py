@@ -24,7 +24,6 @@ from flows.variants.report import PartCalls, filters_not_run
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import to_bytes
-from vbmodels.variants.batch_null import BatchGlobal, BatchNull
 from vbmodels.variants.several import Several, SeveralGlobal
 from vbmodels.variants.two_groups import TwoGroups
 
@@ -79,13 +78,6 @@ class CaseFound:
     name: str
     parts: list[PartCalls]
     q: Any
-
-
-def model_of(model: Any, q: Any) -> Any:
-    """Return the model that ``q`` is of: posteriors of older runs are of the exchangeable null."""
-    if isinstance(model, BatchNull) and not isinstance(q, BatchGlobal):
-        return TwoGroups(model.sense, model.alternatives)
-    return model
 
 
 def conclude_several(

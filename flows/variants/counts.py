@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data.checks import MAX_ROWS
+from flows.data.checks import MAX_ROWS, Found
 from flows.faults import Fault, InputError
-from flows.variants import read_columns
 from flows.variants.regions import Region, in_file
-from flows.variants.schema import COUNTS
+from flows.variants.schema import COUNTS, READ_SUMS
 from vbmodels.core.state import BoolArray, IntArray, State
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts
@@ -242,7 +241,7 @@ def assemble(
         faults.append(_location_fault(source, names, unique_key[j], "two reference bases"))
     if faults:
         raise InputError(faults)
-    forward_of, sums_of = read_columns.arrays(table.filter(pa.array(keep)))
+    forward_of, sums_of = read_arrays(table.filter(pa.array(keep)))
 
     def by_location(of_rows: np.ndarray | None, kind: Any) -> np.ndarray | None:
         if of_rows is None:
@@ -376,8 +375,70 @@ def to_table(
         "replicate": pa.array([name for _, name in columns] * j),
     }
     data |= {b: counts[:, :, i].ravel().astype(np.int64) for i, b in enumerate(BASES)}
-    data |= read_columns.columns(
+    data |= read_columns(
         None if forward is None else forward.reshape(j * r, 4),
         None if sums is None else sums.reshape(j * r, 4, -1),
     )
     return pa.table(data, schema=pa.schema([f for f in COUNTS.arrow if f.name in data]))
+
+
+FORWARD = "forward"
+# no more than the reads
+_AT_MOST = (FORWARD, "near_indel", "clipped", "many_mismatches", "no_base_quality")
+
+
+def read_columns(forward: np.ndarray | None, sums: np.ndarray | None) -> dict[str, pa.Array]:
+    """Return the columns of rows [N, 4] and [N, 4, 11]; none of what is not known."""
+    found = {} if forward is None else {FORWARD: _lists(forward)}
+    if sums is not None:
+        found |= {name: _lists(sums[:, :, i]) for i, name in enumerate(READ_SUMS)}
+    return found
+
+
+def _lists(values: np.ndarray) -> pa.Array:
+    ends = np.arange(0, values.size + 1, 4, dtype=np.int32)
+    return pa.ListArray.from_arrays(ends, np.ascontiguousarray(values, np.int64).ravel())
+
+
+def read_arrays(table: pa.Table) -> tuple[IntArray | None, IntArray | None]:
+    """Return forward reads [N, 4] and sums [N, 4, 11]; None of what any row lacks."""
+    forward = _array(table, FORWARD)
+    sums = [_array(table, name) for name in READ_SUMS]
+    known = [s for s in sums if s is not None]
+    return forward, np.stack(known, axis=2) if len(known) == len(sums) else None
+
+
+def _array(table: pa.Table, name: str) -> IntArray | None:
+    if name not in table.column_names or table[name].null_count:
+        return None
+    cells = table[name].combine_chunks()
+    return np.asarray(cells.flatten().to_numpy(zero_copy_only=False)).reshape(-1, 4)
+
+
+def check_reads(table: pa.Table, found: Found) -> None:
+    """Tell of lists that have not four numbers, and of numbers that no reads have."""
+    for name in (FORWARD, *READ_SUMS):
+        if name not in table.column_names or table[name].null_count == len(table):
+            continue
+        cells = table[name]
+        length = pc.fill_null(pc.list_value_length(cells), 4).to_numpy()
+        found.rows(
+            np.flatnonzero(length != 4), name, "four numbers, for A, C, G and T",
+            lambda row, length=length: str(length[row]),
+        )  # fmt: skip
+        if (length != 4).any() or not set(BASES) <= set(table.column_names):
+            continue
+        given = pc.is_valid(cells).to_numpy()
+        values = pc.list_flatten(cells).to_numpy()
+        if len(values) != 4 * int(given.sum()) or values.dtype.kind != "i":
+            continue  # nulls within a list, which have been told of
+        values = values.reshape(-1, 4)
+        most: Any = np.inf
+        expected = "numbers of 0 or more"
+        if name in _AT_MOST:
+            reads = [pc.fill_null(table[base], 0).to_numpy()[given] for base in BASES]
+            most, expected = np.stack(reads, axis=1), "numbers from 0 to those of the reads"
+        wrong = ((values < 0) | (values > most)).any(axis=1)
+        rows = np.flatnonzero(given)[wrong]
+        at = dict(zip(rows.tolist(), values[wrong].tolist(), strict=True))
+        found.rows(rows, name, expected, lambda row, at=at: str(at[row]))

@@ -19,20 +19,17 @@ from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
-from flows.variants.by_depth import boundaries
+from flows.variants.bam_index import boundaries
 from flows.variants.calls import Scored
-from flows.variants.case_reads import count_reads, of_reads, plan_reads
-from flows.variants.cases import finish_case, tell_apart, to_fit
+from flows.variants.cases import count_reads, finish_case, of_reads, plan_reads, tell_apart, to_fit
 from flows.variants.cases_report import cases_report
 from flows.variants.conclude import (
     Case,
     KeptPartitions,
     conclude_case,
     conclude_several,
-    model_of,
 )
-from flows.variants.count_checks import Rules, check_counts, look
-from flows.variants.count_files import missing_files
+from flows.variants.count_checks import Rules, check_counts, look, missing_files
 from flows.variants.fitted_on import chosen, finish_partition
 from flows.variants.indel_calls import fit_url, kept_url
 from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
@@ -160,10 +157,9 @@ class Variants:
             asked = "; ".join(
                 str(one["msg"]).removeprefix("Value error, ") for one in error.errors()
             )
-            raise InputError(
-                [Fault(file=urls[0], column="role", expected="roles that fit the settings",
-                       found=asked)]
-            ) from error  # fmt: skip
+            raise InputError.of(
+                file=urls[0], column="role", expected="roles that fit the settings", found=asked
+            ) from error
 
     def check(self, file: InputFile, settings: VariantSettings) -> Checked:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""
@@ -310,7 +306,6 @@ class Variants:
                 model.model, q.of[batch.which], batch.counts, None, index,
                 settings=settings.of_case(name), paths=paths, fitted=fitted,
             )  # fmt: skip
-        model = model_of(model, q)
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, batch)
         elif settings.test == "sampled_difference":
@@ -328,7 +323,6 @@ class Variants:
         about = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions)
         if isinstance(model, Several):
             return conclude_several(model, q, summaries, about, settings, paths, fitted, each)
-        model = model_of(model, q)
         case = Case(0, list(enumerate(about.indices)), about.columns)
         return conclude_case(case, model, q, summaries, settings, paths, fitted, each)
 
@@ -349,7 +343,7 @@ class Variants:
                 for number, (name, own) in enumerate(zip(model.names, q.of, strict=True))
                 for row in _parameters(model.model, own, paths, number)
             ]
-        return _parameters(model_of(model, q), q, paths, 0)
+        return _parameters(model, q, paths, 0)
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[Any], ingested: Sequence[Ingested],
@@ -358,7 +352,6 @@ class Variants:
         """Say what was found."""
         if isinstance(model, Several):
             return cases_report(model, q, summaries, settings)
-        model = model_of(model, q)
         rows, caps = hyperparameters(model, q), model.caps_hit(q)
         batch = q if isinstance(model, BatchNull) else None
         return report(summaries, rows, caps, settings, batch)

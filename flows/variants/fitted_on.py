@@ -11,8 +11,8 @@ import pysam
 
 from flows.data import storage
 from flows.data.runs import RunPaths
-from flows.variants.against_fasta import bases_at
 from flows.variants.alignments import described, local_fasta, quiet
+from flows.variants.count_checks import bases_at
 from flows.variants.counts import Column, Loci
 from flows.variants.indel_counts import read_indels
 from flows.variants.locations import Assembled, members_of, read_counts, read_loci, work_url

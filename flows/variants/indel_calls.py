@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,14 @@ from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
 from flows.variants.calls import BINS, LOW, Decision, Evidence, Scored, decide, in_bins, summarise
-from flows.variants.indel_clusters import clusters
 from flows.variants.indel_counts import read_indels
-from flows.variants.indel_report import IndelFit, PartIndels
-from flows.variants.indel_rows import call_of, table_of, taken_by
+from flows.variants.indel_report import IndelFit, PartIndels, clusters
+from flows.variants.indel_rows import alleles_of, by_strand, reference_reads, taken_by
 from flows.variants.locations import read_counts, read_loci, work_url
 from flows.variants.loci import rates_of
 from flows.variants.schema import INDELS
 from flows.variants.settings import VariantSettings
+from flows.variants.shown_rows import Shown, call_of, columns_of, filters_of
 from vbmodels.core.fit import drive
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.batch import Counts, Units
@@ -58,8 +57,6 @@ def not_called(kept: Sequence[int], settings: VariantSettings, paths: RunPaths) 
         return "Indels were not called, as indels=false asks."
     if settings.test != "two_groups":
         return f"Indels were not called: only test two_groups does, not {settings.test}."
-    if settings.max_depth:
-        return "Indels were not called: max_depth caps the reads by a count that leaves them out."
     if not all(storage.exists(_url(paths, index)) for index in kept):
         return (
             "Indels were not called: these counts do not hold them or come without a reference "
@@ -200,23 +197,19 @@ def _conclude(
     of, score, called = of.take(shown), score[shown], called[shown]
     case, control = rates_of(model, q, decision, of, called)
     prob, q_value = 1.0 - local_fdr(score, decision.pi), decision.q_of(score)
-    filters, z = taken_by(of, called, counts, loci, found, settings)
-    rows = table_of(of, loci, counts, found, case, control, prob, q_value, called, filters)
-    rows = [pa.array([settings.case] * len(of), pa.string()), *rows]
-    storage.write_table(paths.table("indels", index), pa.table(rows, schema=INDELS.arrow))
-    odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
-    make = partial(call_of, of=of, loci=loci, batch=counts, found=found, settings=settings)
+    strands = by_strand(of, counts, loci, found)
+    taken, z = taken_by(of, called, counts, loci, found, strands, settings.filter_level)
+    log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
+    published = Shown(
+        of, [alleles_of(of, i, counts, found) for i in range(len(of))], case, control, prob,
+        q_value, log_odds, called, filters_of(of, called, taken, settings), z,
+        reference_reads(of, counts, found), strands,
+    )  # fmt: skip
+    kinds = np.array(names_of_kinds())[of.kind].tolist()
+    rows = pa.table(columns_of(published, loci, settings, kinds), schema=INDELS.arrow)
+    storage.write_table(paths.table("indels", index), rows)
     calls = tuple(
-        make(
-            i,
-            case[i],
-            control[i],
-            float(prob[i]),
-            float(q_value[i]),
-            float(odds[i]),
-            filters[i],
-            float(z[i]),
-        )
+        call_of(published, i, loci, settings) | {"HRUN": int(found.run[of.location[i]])}
         for i in np.flatnonzero(called).tolist()
     )
     return PartIndels(len(every), len(found), calls, groups)

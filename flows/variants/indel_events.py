@@ -18,19 +18,19 @@ _ROOM = 256  # events for which there is room at once
 
 def of_reads(
     data: NDArray[np.uint8], reads: NDArray[np.int64], low: int, high: int, least: int,
-    strands: int, code: NDArray[np.int8], reference: NDArray[np.uint8], origin: int,
+    code: NDArray[np.int8], reference: NDArray[np.uint8], origin: int,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return the alleles of reads, [E, 10]: anchor, length, two words, and sums over their reads.
 
     Parameters
     ----------
-    data, reads, low, high, least, strands, code, reference, origin
+    data, reads, low, high, least, code, reference, origin
         See `indel_kernels.find_events`.
     """
     rows = np.empty((_ROOM, kernels.FIELDS), np.int64)
     while True:
         n = kernels.find_events(
-            data, reads, len(reads), low, high, least, strands, code, reference, origin, rows
+            data, reads, len(reads), low, high, least, code, reference, origin, rows
         )
         if n <= len(rows):
             break

@@ -83,7 +83,7 @@ def _insertion_moved(reference, anchor, inserted, length, least):
 
 
 @njit(cache=True, nogil=True)
-def find_events(data, reads, n, low, high, least, strands, code, reference, origin, rows):
+def find_events(data, reads, n, low, high, least, code, reference, origin, rows):
     """Find the alleles of reads whose base before the allele, moved to the left, counts.
 
     That base is one of the location's depth, of which the reads of an allele are then a part;
@@ -98,7 +98,7 @@ def find_events(data, reads, n, low, high, least, strands, code, reference, orig
         The table of reads, and how many are looked at.
     low, high
         Positions of the anchors (the base before) that are asked for.
-    least, strands, code, reference, origin
+    least, code, reference, origin
         See `tally_kernels.tally`.
     rows
         [most, FIELDS] to be filled: anchor, length (below 0 of a deletion), the inserted bases in
@@ -118,8 +118,6 @@ def find_events(data, reads, n, low, high, least, strands, code, reference, orig
             continue
         r, begin, cigar = reads[t, AT], reads[t, BEGIN], reads[t, CIGAR]
         strand = 1 if int16(data, r + 14) & REVERSE else 0
-        if not (strands >> strand) & 1:
-            continue
         length, quality = int32(data, r + 16), byte(data, r + 9)
         bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
         q = bases + (length + 1) // 2

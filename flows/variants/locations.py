@@ -136,7 +136,7 @@ class Piece:
     forward
         [J, R, 4] those of them on the forward strand.
     sums
-        [J, R, 4, 11] sums over the reads, as `READ_SUMS` has them; None where they are not known.
+        [J, R, 4, 11] sums over the reads, as `READ_SUMS` has them.
     ref
         [J] reference bases.
     columns
@@ -148,7 +148,7 @@ class Piece:
     region: Region
     counts: np.ndarray
     forward: np.ndarray
-    sums: np.ndarray | None
+    sums: np.ndarray
     ref: np.ndarray
     columns: list[Column]
     indels: Indels | None = None
@@ -170,18 +170,17 @@ def count_positions(
         for piece in (small for region in pieces for small in windows(region)):
             found = [count_region(lines[c].path, piece, settings) for c in columns]
             by_strand = np.stack([one.counts for one in found], axis=1)
-            sums = [one.sums for one in found if one.sums is not None]
-            events = [one.indels for one in found if one.indels is not None]
             ref = reference(str(settings.fasta), piece, AHEAD)
-            whole = settings.indels and len(events) == len(found)
             yield Piece(
                 piece,
                 by_strand.sum(axis=2, dtype=np.int32),
                 by_strand[:, :, 0],
-                np.stack(sums, axis=1) if len(sums) == len(found) else None,
+                np.stack([one.sums for one in found], axis=1),
                 ref[: piece.length],
                 columns,
-                of_positions(piece.start, events, ref, piece.length) if whole else None,
+                of_positions(piece.start, [one.indels for one in found], ref, piece.length)
+                if settings.indels
+                else None,
             )
     except (OSError, ValueError) as error:
         refuse_changed(part)  # what changes while it is read looks damaged
@@ -218,7 +217,7 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str, names:
     tables = [
         variant_counts.to_table(
             piece.counts, piece.ref, piece.region.contig, piece.region.start, piece.columns,
-            piece.forward if settings.strand == "both" else None, piece.sums,
+            piece.forward, piece.sums,
         )
         for piece in count_positions(part, settings, compared=False)
     ]  # fmt: skip

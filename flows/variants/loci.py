@@ -11,9 +11,10 @@ import pyarrow as pa
 from flows.variants.calls import CHUNK, Decision, Evidence
 from flows.variants.counts import Loci
 from flows.variants.report import Mixing, PartCalls
-from flows.variants.roles import mixed, roles_of
+from flows.variants.roles import mixed
 from flows.variants.schema import LOCI, READ_SUMS
 from flows.variants.settings import VariantSettings
+from flows.variants.shown_rows import Shown, Strands, call_of, columns_of, filters_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts, Units, units
@@ -52,9 +53,7 @@ class Judged:
     read_end_z: FloatArray
 
 
-def judge_reads(
-    of: Units, at: IntArray, batch: Counts, loci: Loci, level: float, both_strands: bool
-) -> Judged:
+def judge_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Judged:
     """Compare the reads of called alleles with those of the reference, in the case.
 
     Where the case has hardly a read of the reference, with those of the control.
@@ -67,8 +66,6 @@ def judge_reads(
         The partition's counts, and what is known of their reads.
     level
         Largest probability with which a filter takes a true variant.
-    both_strands
-        Whether reads of both strands were counted.
     """
     j, alt = of.location[at], of.alt[at]
     ref = batch.ref[j].astype(int)
@@ -77,7 +74,7 @@ def judge_reads(
     z = np.full(len(at), np.nan)
     if not len(at):
         return Judged(taken, z)
-    if loci.forward is not None and both_strands:
+    if loci.forward is not None:
         forward = loci.forward[:, batch.case].sum(axis=1)[j]
         reverse = batch.counts[:, batch.case].sum(axis=1)[j] - forward
         taken["strand_bias"] = on_one_strand(
@@ -151,14 +148,20 @@ def conclude_part(
         called = score >= decision.least
         case, control = evidence.rates()
     at = np.flatnonzero(called)
-    judged = judge_reads(of, at, batch, loci, settings.filter_level, settings.strand == "both")
-    filters = _filters(of, batch, called, judged, settings)
+    judged = judge_reads(of, at, batch, loci, settings.filter_level)
+    z = np.full(len(of), np.nan)
+    z[at] = judged.read_end_z
+    ref = batch.ref[of.location].astype(int)
+    letters = np.array(list(BASES))
     q_value = decision.q_of(score)
-    table = _table(of, loci, batch, case, control, prob, q_value, called, filters, settings)
-    calls = tuple(
-        _call(of, loci, batch, i, case, control, prob, q_value, log_odds, filters, z, settings)
-        for i, z in zip(at.tolist(), judged.read_end_z, strict=True)
-    )
+    shown = Shown(
+        of, list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)), case, control,
+        prob, q_value, log_odds, called,
+        filters_of(of, called, _taken(of, batch, at, judged, settings), settings), z,
+        batch.counts[of.location, :, ref].astype(np.int64), _by_strand(of, ref, batch, loci),
+    )  # fmt: skip
+    table = pa.table(columns_of(shown, loci, settings), schema=LOCI.arrow)
+    calls = tuple(call_of(shown, i, loci, settings) for i in at.tolist())
     histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
@@ -194,24 +197,6 @@ def rates_of(
     return found[0], found[1]
 
 
-def stated_rates(
-    case: FloatArray, control: FloatArray, settings: VariantSettings
-) -> dict[str, Any]:
-    """Return what a VCF's INFO says of a call's rates, [6] each, as `rates_of` has them."""
-    row: dict[str, Any] = {}
-    for rate, mark in ((case, ""), (control, "C")):
-        if mark and not settings.controls:
-            continue
-        row |= {
-            f"{mark}MU": float(rate[0]),
-            f"{mark}MUSD": float(rate[1]),
-            f"{mark}MUCI": (float(rate[2]), float(rate[5])),
-        }
-    if settings.test == "two_groups":
-        row |= {"AF": (row["MU"],), "AFCI": row["MUCI"]}
-    return row
-
-
 def _by_location(batch: Counts, settings: VariantSettings) -> Units:
     """Return one unit a location, with the allele that the case shows most.
 
@@ -231,128 +216,25 @@ def _share(of: Units, member: BoolArray) -> FloatArray:
     return np.asarray(reads / np.maximum(of.depth[:, member].sum(axis=1), 1))
 
 
-def _filters(
-    of: Units, batch: Counts, called: BoolArray, judged: Judged, settings: VariantSettings
-) -> list[list[str]]:
-    found: list[list[str]] = [[] if c else ["q_value"] for c in called]
-    at = np.flatnonzero(called)
-    if settings.controls:
-        depth = of.depth[:, ~of.case].sum(axis=1)
-        for i in at[depth[at] == 0]:
-            found[i].append("no_control")
-    for name, taken in judged.taken.items():
-        if name not in settings.skipped_filters:
-            for i in at[taken]:
-                found[i].append(name)
-    if at.size and settings.test != "two_groups" and settings.control:
-        errors = units(batch).alt_reads.reshape(-1, 3, batch.counts.shape[1]).swapaxes(1, 2)
-        spectrum = control_spectrum(errors[:, ~batch.case])
-        p = spectrum_p_value(errors[:, batch.case], spectrum)
-        for i in at[p[at] > 0.05]:
-            found[i].append("spectrum")
-    return found
+def _taken(
+    of: Units, batch: Counts, at: IntArray, judged: Judged, settings: VariantSettings
+) -> dict[str, BoolArray]:
+    """Return which of the called alleles each filter takes, [C]."""
+    if not at.size or settings.test == "two_groups" or not settings.control:
+        return judged.taken
+    errors = units(batch).alt_reads.reshape(-1, 3, batch.counts.shape[1]).swapaxes(1, 2)
+    spectrum = control_spectrum(errors[:, ~batch.case])
+    return judged.taken | {"spectrum": spectrum_p_value(errors[:, batch.case], spectrum)[at] > 0.05}
 
 
-def _table(
-    of: Units, loci: Loci, batch: Counts, case: FloatArray, control: FloatArray,
-    prob: FloatArray, q_value: FloatArray, called: BoolArray, filters: list[list[str]],
-    settings: VariantSettings,
-) -> pa.Table:  # fmt: skip
-    letters = np.array(list(BASES))
-    columns: list[Any] = [
-        pa.array([settings.case] * len(of), pa.string()),
-        pa.array(loci.chrom[of.location].tolist(), pa.string()),
-        pa.array(loci.pos[of.location]),
-        pa.array(letters[batch.ref[of.location]].tolist()),
-        pa.array(letters[of.alt].tolist()),
-    ]
-    for rate, member in ((case, of.case), (control, ~of.case)):
-        columns += [pa.array(rate[:, i]) for i in (0, 1, 3, 4)]
-        columns += [pa.array(v[:, member].sum(axis=1)) for v in (of.depth, of.alt_reads)]
-    columns += [pa.array(prob), pa.array(q_value), pa.array(called)]
-    columns.append(pa.array([";".join(f) or "PASS" for f in filters]))
-    return pa.table(columns, schema=LOCI.arrow)
-
-
-def _call(
-    of: Units, loci: Loci, batch: Counts, i: int, case: FloatArray, control: FloatArray,
-    prob: FloatArray, q_value: FloatArray, log_odds: FloatArray, filters: list[list[str]],
-    read_end_z: float, settings: VariantSettings,
-) -> dict[str, Any]:  # fmt: skip
-    j = int(of.location[i])
-    ref = int(batch.ref[j])
-    one = of.take(slice(i, i + 1))
-    gained = bool(_share(one, of.case)[0] > _share(one, ~of.case)[0])
-    row: dict[str, Any] = {
-        "chrom": str(loci.chrom[j]),
-        "pos": int(loci.pos[j]),
-        "ref": BASES[ref],
-        "alt": BASES[int(of.alt[i])],
-        "qual": float(10.0 / np.log(10.0) * np.logaddexp(0.0, log_odds[i])),
-        "filters": filters[i],
-        "P": float(prob[i]),
-        "LFDR": float(1.0 - prob[i]) if settings.test == "two_groups" else None,
-        "QV": float(q_value[i]),
-        "RPZ": None if np.isnan(read_end_z) else round(float(read_end_z), 3),
-        **stated_rates(case[i], control[i], settings),
-        "samples": {},
-        "replicates": {},
-    }
-    for name, member, of_panel in told_of(of, settings):
-        row["samples"][name] = {
-            "depth": int(of.depth[i, member].sum()),
-            "ref_reads": int(batch.counts[j, member, ref].sum()),
-            "reads": int(of.alt_reads[i, member].sum()),
-            "strands": _strands(loci, batch, j, member, int(of.alt[i]), settings),
-            "replicates": [
-                _one_replicate(loci, batch, j, int(r), int(of.alt[i]), settings)
-                for r in np.flatnonzero(member)
-                if not of_panel
-            ],
-            # A loss leaves the genotype to the reads.
-            "called": name == "case" and gained,
-        }
-        reads, depth = of.alt_reads[i, member], of.depth[i, member]
-        shown = row["replicates"].setdefault("panel" if of_panel else name, [])
-        shown += (
-            [(int(reads.sum()), int(depth.sum()))]
-            if of_panel
-            else list(zip(reads.tolist(), depth.tolist(), strict=True))
-        )
-    return row
-
-
-def told_of(of: Units, settings: VariantSettings) -> list[tuple[str, BoolArray, bool]]:
-    """Return of whom a call says its reads: role, replicates, whether it is of the panel."""
-    return [(r.name, r.own, r.of_panel) for r in roles_of(of.case, of.member, settings)]
-
-
-def _one_replicate(
-    loci: Loci, batch: Counts, j: int, r: int, alt: int, settings: VariantSettings
-) -> dict[str, Any]:
-    """Return what a VCF says of one replicate's reads; its genotype is left to the reads."""
-    reads = batch.counts[j, r]
-    member = np.zeros(len(batch.case), bool)
-    member[r] = True
-    return {
-        "depth": int(reads.sum()),
-        "ref_reads": int(reads[batch.ref[j]]),
-        "reads": int(reads[alt]),
-        "strands": _strands(loci, batch, j, member, alt, settings),
-        "called": False,
-    }
-
-
-def _strands(
-    loci: Loci, batch: Counts, j: int, member: BoolArray, alt: int, settings: VariantSettings
-) -> tuple[int, ...] | None:
-    """Return reads of reference and allele, forward and reverse of each; None if not known."""
-    if loci.forward is None or settings.strand != "both":
+def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands | None:
+    if loci.forward is None:
         return None
-    forward = loci.forward[j, member].sum(axis=0)
-    reverse = batch.counts[j, member].sum(axis=0) - forward
-    ref = int(batch.ref[j])
-    return tuple(int(n) for base in (ref, alt) for n in (forward[base], reverse[base]))
+    both = []
+    for base in (ref, of.alt):
+        forward = loci.forward[of.location, :, base]
+        both += [forward, batch.counts[of.location, :, base] - forward]
+    return both[0], both[1], both[2], both[3]
 
 
 def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:

@@ -61,15 +61,13 @@ def read_region(text: str, contigs: Container[str]) -> Wanted:
         return Wanted("settings", None, text)
     match = _SPAN.fullmatch(span)
     if match is None or not (match[1] or match[3]):
-        raise InputError(
-            [
-                Fault(
-                    file="settings", column="region", expected="CONTIG, CONTIG:START or "
-                    "CONTIG:START-END with positions from 1", found=repr(text),
-                    remedy="give several regions as a BED file: --set bed=FILE",
-                )
-            ]
-        )  # fmt: skip
+        raise InputError.of(
+            file="settings",
+            column="region",
+            expected="CONTIG, CONTIG:START or CONTIG:START-END with positions from 1",
+            found=repr(text),
+            remedy="give several regions as a BED file: --set bed=FILE",
+        )
     start = int(match[1].replace(",", "")) - 1 if match[1] else 0
     stop = int(match[3].replace(",", "")) if match[3] else None
     return Wanted("settings", None, name, start, stop)
@@ -116,8 +114,8 @@ def _text(path: str) -> str:
         found = str(error)
     except UnicodeDecodeError as error:
         found = f"byte {error.start + 1:,}, which is no UTF-8"
-    raise InputError(
-        [Fault(file=path, expected="a BED file: text, plain or packed with gzip", found=found)]
+    raise InputError.of(
+        file=path, expected="a BED file: text, plain or packed with gzip", found=found
     )
 
 
@@ -332,10 +330,11 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
     ]  # fmt: skip
     both = [r for r in both if r.start < r.stop]
     if not both:
-        raise InputError(
-            [Fault(file=str(settings.bed), expected=f"an interval within {settings.region}, the "
-                   "region of the settings", found="none")]
-        )  # fmt: skip
+        raise InputError.of(
+            file=str(settings.bed),
+            expected=f"an interval within {settings.region}, the region of the settings",
+            found="none",
+        )
     return both
 
 

@@ -12,9 +12,14 @@ from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import detection, indel_report
-from flows.variants.batch_report import batch_results, batch_section, batch_warnings
+from flows.variants.batch_report import (
+    batch_results,
+    batch_section,
+    batch_warnings,
+    context_section,
+    context_warnings,
+)
 from flows.variants.calls import ALPHA, SAMPLER
-from flows.variants.context_report import context_section, context_warnings
 from flows.variants.detection import CALLABLE_SHARE
 from flows.variants.fitted_on import FIT_UNITS
 from flows.variants.roles import mixed_warnings
@@ -114,11 +119,8 @@ def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> di
     found = {}
     if not all(part.strands for part in parts):
         found["strand_bias"] = NO_STRANDS
-    elif settings.strand != "both":
-        found["strand_bias"] = f"reads of the {settings.strand} strand alone were counted"
     if not all(part.reads for part in parts):
-        why = NO_READS if not settings.max_depth else f"{NO_READS}, as max_depth caps them"
-        found |= {name: why for name in READ_FILTERS if name != "strand_bias"}
+        found |= {name: NO_READS for name in READ_FILTERS if name != "strand_bias"}
     return found | {
         name: "skip_filters names it" for name in READ_FILTERS if name in settings.skipped_filters
     }

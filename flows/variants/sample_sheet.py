@@ -261,14 +261,13 @@ def settled_by(lines: Sequence[Alignment], settings: VariantSettings) -> dict[st
     if of["case"] and settings.case not in of["case"] and not settings.several:
         if len(of["case"]) > 1:
             if settings.case != type(settings).model_fields["case"].default:
-                raise InputError([
-                    Fault(
-                        file="settings", column="case", expected="the name of one of the sheet's "
-                        "cases", found=f"{settings.case!r}, and the role case of "
-                        f"{', '.join(of['case'])}", remedy="name one of them, or leave case out "
-                        "for a run of all",
-                    )
-                ])  # fmt: skip
+                raise InputError.of(
+                    file="settings",
+                    column="case",
+                    expected="the name of one of the sheet's cases",
+                    found=f"{settings.case!r}, and the role case of {', '.join(of['case'])}",
+                    remedy="name one of them, or leave case out for a run of all",
+                )
             said["cases"] = ",".join(of["case"])
         else:
             said["case"] = of["case"][0]

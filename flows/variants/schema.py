@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.kinds import FLAG, INT64, NUMBER, TEXT, list_of
-from flows.data.table import Bound, Column, Table
+from flows.data.table import FLAG, INT64, NUMBER, TEXT, Bound, Column, Table, list_of
 from vbmodels.variants.bases import BASES
 
 MOST_POS = 2**29  # what a tabix index can hold

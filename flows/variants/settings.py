@@ -33,7 +33,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "cases", "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality",
-            "overlaps", "orphans", "max_depth", "strand", "indels",
+            "overlaps", "orphans", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
         "expert": ("tau",),
@@ -97,19 +97,10 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         description="Whether paired reads count that are not flagged as a proper pair; mates that "
         "overlap are then found by their name alone.",
     )
-    max_depth: int = Field(
-        0,
-        ge=0,
-        description="Most reads of one file that are counted at a position, chosen by hashes of "
-        "their names, so alike however the positions are cut; it spares no time. 0: no cap.",
-    )
-    strand: Literal["both", "forward", "reverse"] = Field(
-        "both", description="Reads of which strand are counted; both are summed."
-    )
     indels: bool = Field(
         True,
         description="Whether insertions and deletions of up to 50 bases are called too: from "
-        "reads, by test two_groups, without max_depth.",
+        "reads, by test two_groups.",
     )
     test: Literal["two_groups", "posterior_difference", "sampled_difference"] = Field(
         "two_groups",

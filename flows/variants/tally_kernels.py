@@ -110,7 +110,7 @@ def clip(data, cigar, n, from_end):
 
 
 @njit(cache=True, nogil=True)
-def tally(data, given, reads, n, low, high, least, strands, code, reference, pairs, origin, packed):
+def tally(data, given, reads, n, low, high, least, code, reference, pairs, origin, packed):
     """Add reads to the packed sums of positions ``low`` to ``high``.
 
     Parameters
@@ -119,8 +119,8 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
         Bytes of records with the qualities that count, and with those that were given.
     reads, n
         The table of reads, and how many are added: at most `MOST_PACKED`, of at most `MOST_BYTES`.
-    least, strands
-        The least base quality; 1, 2 or 3: forward, reverse or both are counted.
+    least
+        The least base quality.
     code
         [16] which of ACGT a base of a record is, -1 for none.
     reference, pairs, origin
@@ -133,8 +133,6 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
     for t in range(n):
         r, begin = reads[t, AT], reads[t, BEGIN]
         strand = 1 if int16(data, r + 14) & REVERSE else 0
-        if not (strands >> strand) & 1:
-            continue
         one = 1 << (_HALF * strand)
         length, quality = int32(data, r + 16), byte(data, r + 9)
         bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)

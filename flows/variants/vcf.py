@@ -184,10 +184,6 @@ def write_vcf(
                 storage.write_bytes(url + end, made_file.read())
 
 
-def _place(row: Mapping[str, Any], order: Mapping[str, int]) -> tuple[int, int, str, str]:
-    return order[row["chrom"]], row["pos"], row["ref"], row["alt"]
-
-
 def _record(
     file: pysam.VariantFile, row: Mapping[str, Any], samples: Sequence[str]
 ) -> pysam.VariantRecord:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from flows.features import models as feature_models
 from flows.features.settings import FeatureSettings
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features import forms as feature_models
 from vbmodels.features.batch import feature_batch
 from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told
 

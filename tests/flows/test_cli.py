@@ -18,7 +18,7 @@ from flows.cli import main
 from flows.cli.output import print_json
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import run
+from tests.flows.commands import run
 
 RATE = ("--set", "unit=word", "--set", "keyword_rate=0.3")
 

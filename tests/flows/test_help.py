@@ -11,7 +11,7 @@ import pytest
 from flows.catalogue import PIPELINES
 from flows.settings import describe, load
 from flows.settings.guide import GROUPS, grouped
-from tests.flows.bags.bag_files import run
+from tests.flows.commands import run
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "numba", "botocore", "pyarrow", "prefect", "distributed", "pandas")

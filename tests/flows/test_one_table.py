@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.data import storage
-from flows.data.kinds import INT64, NUMBER, TEXT
-from flows.data.table import Column, Table
+from flows.data.table import INT64, NUMBER, TEXT, Column, Table
 from flows.faults import InputError
 from flows.one_table import ReadsOneTable
 from flows.settings import RunSettings

@@ -70,8 +70,7 @@ BY_NAME = {
 
 def table():
     """Return a table for a package that is right otherwise."""
-    from flows.data.kinds import TEXT
-    from flows.data.table import Column, Table
+    from flows.data.table import TEXT, Column, Table
 
     return Table("things", "Things.", (Column("id", TEXT, "name"),))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.kinds import INT64, NUMBER, NUMBERS, TEXT
-from flows.data.table import Column, Table
+from flows.data.table import INT64, NUMBER, NUMBERS, TEXT, Column, Table
 
 DOCUMENTS_IN = Table(
     "documents",

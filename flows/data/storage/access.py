@@ -25,8 +25,7 @@ from pyarrow.fs import (
     S3FileSystem,
 )
 
-from flows.data.storage.errors import StorageError, reason_requests, storage_errors
-from flows.data.storage.s3_errors import refusal_of
+from flows.data.storage.errors import StorageError, reason_requests, refusal_of, storage_errors
 from flows.data.storage.urls import absolute, is_local, shown
 
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours

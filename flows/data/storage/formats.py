@@ -1,7 +1,7 @@
 """Tables in other formats than Parquet: read once on each machine, and kept there as Parquet.
 
 CSV and its relatives become columns of text; what the text stands for is for the declared table
-to say (`flows.data.cells`). The conversion stands among the staged copies (see
+to say (`flows.data.reading`). The conversion stands among the staged copies (see
 `flows.data.storage.staging`), so every process of the machine shares it, and a file that changes
 is read anew.
 """

@@ -130,7 +130,7 @@ def size_of(url: str) -> int:
         with storage_errors("read", url):
             fs, path = filesystem(url)
             fs.invalidate_cache()
-            return int(fs.info(path)["size"])
+            return int(fs.info(path)["size"] or 0)
 
     return persistent("read", url, look)
 

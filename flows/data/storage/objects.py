@@ -22,7 +22,7 @@ from flows.data.storage.listing import GLOB
 from flows.data.storage.retry import expect, persistent
 from flows.data.storage.seal import is_working, seal, unsealed
 from flows.data.storage.urls import absolute, is_local, join, shown
-from flows.faults import Fault, InputError
+from flows.faults import InputError
 
 PROBE = ".vbflows-probe"
 PIECE = 8 * 2**20  # bytes that are fetched at once
@@ -239,7 +239,7 @@ def check_writable(target: str, *below: str) -> None:
     if not is_local(target) and (found := GLOB.search(target)):
         expected = "the name of a place without '*', '?' and '['"
         remedy = "choose another name: a client takes it for a glob and could remove other objects"
-        raise InputError([Fault(target, expected, found[0], remedy=remedy)])
+        raise InputError.of(target, expected, found[0], remedy=remedy)
     probe = join(target, *below, PROBE)
     try:
         persistent("write", target, lambda: _probe(target, probe))
@@ -249,7 +249,7 @@ def check_writable(target: str, *below: str) -> None:
         expected = "a place that can be written to"
         a_file = is_local(target) and os.path.isfile(absolute(target))
         advice = "TARGET, the last argument, is a folder" if a_file else None
-        raise InputError([Fault(shown(target), expected, str(error), remedy=advice)]) from error
+        raise InputError.of(shown(target), expected, str(error), remedy=advice) from error
 
 
 def _probe(target: str, probe: str) -> None:

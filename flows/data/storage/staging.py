@@ -24,7 +24,7 @@ from pathlib import Path
 
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
-from flows.data.storage.inputs import fingerprint_of
+from flows.data.storage.inputs import fingerprint_of, size_of
 from flows.data.storage.owned import is_own, own
 from flows.data.storage.retry import expect, persistent
 from flows.data.storage.urls import absolute, is_local
@@ -51,28 +51,20 @@ def as_local(url: str, *beside: str) -> str:
     StorageError
         If it does not exist, or there is no room for it.
     """
-    if is_local(url):
-        return absolute(url)
     url = absolute(url)
-    name = url.rsplit("/", 1)[-1]
+    if is_local(url):
+        return url
     stem = url.rpartition(".")[0]
     others = dict.fromkeys(made for end in beside for made in (url + end, stem + end))
     # An index that came or changed since makes another copy: readers look for it once.
     marks = {other: mark for other in others if (mark := _mark(other)) is not None}
-    versions = "|".join([url, fingerprint_of(url), *(f"{o} {mark}" for o, mark in marks.items())])
-    key = hashlib.sha256(versions.encode()).hexdigest()[:24]
-    place = _folder() / key
-    with _alone(key):
-        if not (place / name).exists():
-            size = _size(url)
-            _make_room(size, url)
-            place.mkdir(exist_ok=True)
-            own(str(place), COPY)
-            for other in marks:
-                _copy(other, place / other.rsplit("/", 1)[-1])
-            _copy(url, place / name)
-        os.utime(place)
-    return str(place / name)
+
+    def copy(path: str) -> None:
+        for one in (*marks, url):
+            _copy(one, Path(path).with_name(one.rsplit("/", 1)[-1]))
+
+    what = "|".join(["copy", *(f"{other} {mark}" for other, mark in marks.items())])
+    return made(url, what, copy, size=size_of)
 
 
 def linked(path: str, make: Callable[[str], None]) -> str:
@@ -97,7 +89,10 @@ def linked(path: str, make: Callable[[str], None]) -> str:
     return made(path, "beside", beside)
 
 
-def made(url: str, what: str, make: Callable[[str], None], ending: str = "") -> str:
+def made(
+    url: str, what: str, make: Callable[[str], None], ending: str = "",
+    size: Callable[[str], int] = lambda _: 0,
+) -> str:  # fmt: skip
     """Return the local path of what is made of a file, once for each version of it.
 
     Parameters
@@ -110,13 +105,15 @@ def made(url: str, what: str, make: Callable[[str], None], ending: str = "") -> 
         Writes it at the path that it gets.
     ending
         What its name has after that of the file.
+    size
+        Tells for how many bytes there must be room.
     """
     url = absolute(url)
     key = hashlib.sha256(f"{what}|{url}|{fingerprint_of(url)}".encode()).hexdigest()[:24]
     place, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
     with _alone(key):
         if not place.exists():
-            _make_room(0, url)
+            _make_room(size(url), url)
             part = _folder() / f".{key}.{uuid.uuid4().hex[:8]}.part"
             part.mkdir()
             own(str(part), COPY)
@@ -150,15 +147,6 @@ def _alone(key: str) -> Iterator[None]:
         yield
 
 
-def _size(url: str) -> int:
-    def look() -> int:
-        with storage_errors("read", url):
-            fs, path = filesystem(url)
-            return int(fs.info(path)["size"] or 0)
-
-    return persistent("read", url, look)
-
-
 def _mark(url: str) -> str | None:
     """Return what marks the version of an object; None if there is none."""
     try:
@@ -170,26 +158,18 @@ def _mark(url: str) -> str | None:
 
 
 def _copy(url: str, target: Path) -> None:
-    """Copy an object piece by piece; the file is there when it is whole."""
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+    """Copy an object piece by piece; another attempt goes on where the one before it ended."""
 
     def copied() -> None:
         with storage_errors("read", url):
             fs, path = filesystem(url)
-            size, begin = int(fs.info(path)["size"] or 0), 0
-            with open(part, "r+b" if part.exists() else "wb") as file:
-                begin = file.seek(0, os.SEEK_END)  # where an attempt before this one ended
-                while begin < size:
+            size = int(fs.info(path)["size"] or 0)
+            with open(target, "ab") as file:
+                while (begin := file.tell()) < size:
                     expect()
-                    begin += file.write(
-                        fs.cat_file(path, start=begin, end=min(begin + PIECE, size))
-                    )
+                    file.write(fs.cat_file(path, start=begin, end=min(begin + PIECE, size)))
 
-    try:
-        persistent("read", url, copied)
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    persistent("read", url, copied)
 
 
 def _make_room(size: int, url: str) -> None:

@@ -1,49 +1,21 @@
 """Tables of bags for tests, and how a user runs the pipeline over them."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from flows.cli import main
 from flows.data import storage
 from flows.data.runs import open_run
+from tests.flows.commands import answer
 
 PLAIN = ("--json",)
-
-
-def run(capsys, *arguments):
-    """Return (exit code, stdout, stderr) of a command."""
-    capsys.readouterr()  # of earlier commands
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, captured.err
-
-
-def refused(capsys, *arguments):
-    """Return what a command that must exit with 2 says."""
-    code, out, err = run(capsys, *arguments)
-    assert code == 2, err
-    return out + err
 
 
 def fitted(capsys, path, target, *options):
     """Fit bags with settings NAME=VALUE or options --NAME; return what --json prints."""
     parts = [str(option) for option in options]
     sets = [x for p in parts for x in (("--set", p) if "=" in p else (p,))]
-    code, out, err = run(capsys, "bags", path, target, *sets, *PLAIN)
-    assert code == 0, err
-    return json.loads(out)
-
-
-def quietly(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    assert stopped.value.code == 0
+    return answer(capsys, "bags", path, target, *sets)
 
 
 def table_of(target, name):

@@ -9,8 +9,9 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import PLAIN, instances, quietly, refused, run, table_of, written
+from tests.flows.bags.bag_files import PLAIN, instances, table_of, written
 from tests.flows.bags.bag_files import fitted as fitted_by
+from tests.flows.commands import refused, run, succeed
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.simulate import simulate
@@ -22,7 +23,7 @@ VMMIC = ("--set", "model=vmmic")
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("simulated")
-    quietly("simulate", "bags", folder, "--rows", "150", "--seed", "1")
+    succeed("simulate", "bags", folder, "--rows", "150", "--seed", "1")
     return folder
 
 
@@ -30,7 +31,7 @@ def simulated(tmp_path_factory):
 def fitted(simulated, tmp_path_factory):
     target = tmp_path_factory.mktemp("fitted")
     options = (*VMMIC, "--partitions", "4", "--set", "held_out=0.25")
-    quietly("bags", simulated, target, *options)
+    succeed("bags", simulated, target, *options)
     return target
 
 
@@ -38,7 +39,7 @@ def fitted(simulated, tmp_path_factory):
 def test_a_run_leaves_what_it_promises(fitted, simulated):
     place, record = open_run(str(fitted))
     assert sorted(os.listdir(place.root)) == [
-        "bags", "instances", "posterior", "report.html", "run.json", "trace.parquet",
+        ".vbflows", "bags", "instances", "posterior", "report.html", "run.json", "trace.parquet",
     ]  # fmt: skip
     assert (record.rows_read, record.rows_kept, record.partitions) == (3000, 3000, 4)
     assert record.converged
@@ -155,95 +156,6 @@ def test_bags_without_instances_label_or_modality_are_kept_and_named(tmp_path, c
     assert found["modality"].value_counts().to_pylist() == [
         {"values": "a", "counts": 91}, {"values": "b", "counts": 30},
     ]  # fmt: skip
-
-
-@pytest.mark.thorough
-def test_constant_features_and_few_bags_are_warned_of(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    features = np.concatenate([rng.normal(size=(120, 30)), np.full((120, 1), 5.0)], axis=1)
-    source = written(tmp_path, instances(features=features.tolist()))
-    few, constant = fitted_by(capsys, source, tmp_path / "t", "model=vmmic")["warnings"]
-    assert few.startswith("40 labelled bags for 31 features: the fit rests on its prior")
-    assert constant == "Feature 31 is constant and tells nothing."
-
-
-def nth(values, i, value):
-    values = list(values)
-    values[i] = value
-    return values
-
-
-LISTS = instances()["features"].to_pylist()
-LABELS = instances()["label"].to_pylist()
-BAD = {
-    "two_labels": (
-        {"label": pa.array(nth(LABELS, 4, 0), pa.int8())},
-        "column label, row 5: expected 1, as before for bag 'b1', found 0",
-    ),
-    "no_label": (
-        {"label": pa.nulls(120, pa.int8())},
-        "expected bags labelled 0 and bags labelled 1, found no bag with a label",
-    ),
-    "half_label": (
-        {"label": pa.array(nth(map(float, LABELS), 3, 0.5), pa.float64())},
-        "row 4: expected 0, 1 or null, found 0.5",
-    ),
-    "lengths_of_a_modality": (
-        {
-            "modality": nth(["a"] * 120, 7, "b"),
-            "features": nth(nth(LISTS, 7, [1.0, 2.0, 3.0]), 8, [1.0]),
-        },
-        "column features, row 9: expected 2 numbers of modality 'a', as in row 1, found 1",
-    ),
-    "no_modality": (
-        {"modality": nth(["a"] * 120, 7, None)},
-        "column modality, row 8: expected the name of a modality, found null",
-    ),
-    "nan": (
-        {"features": nth(LISTS, 9, [0.0, float("nan")])},
-        "row 10: expected finite numbers, found NaN at place 2",
-    ),
-    "huge": (
-        {"features": nth(LISTS, 9, [1e200, 1.0])},
-        "row 10: expected numbers of at most 1e+150 in size, found 1e+200 at place 1",
-    ),
-    "twice": (
-        {"instance_id": nth(instances()["instance_id"].to_pylist(), 1, "0")},
-        "column instance_id, row 2: expected a name used once in its bag and modality, found '0', "
-        "which row 1 has too",
-    ),
-    "own_differ": (
-        {"bag_features": nth([[1.0]] * 120, 1, [2.0])},
-        "column bag_features, row 2: expected the same numbers in all rows of a bag",
-    ),
-    "type": ({"features": ["x"] * 120}, "column features: expected type list"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_in_a_sentence(name, tmp_path, capsys):
-    columns, sentence = BAD[name]
-    source = written(tmp_path, instances(**columns))
-    for command in (("bags", source, tmp_path / "t", *PLAIN), ("check", "bags", source)):
-        assert sentence in refused(capsys, *command)
-        assert not (tmp_path / "t" / "latest.json").exists()
-
-
-def test_every_fault_is_listed_at_once(tmp_path, capsys):
-    label = pa.array(nth(LABELS, 3, 7), pa.int8())
-    source = written(tmp_path, instances(label=label, features=nth(LISTS, 9, [0.0, float("inf")])))
-    said = refused(capsys, "check", "bags", source)
-    assert "found 7" in said
-    assert "inf at place 2" in said
-
-
-def test_files_that_differ_are_refused(tmp_path, capsys):
-    written(tmp_path, instances(), "a.parquet")
-    other = instances(features=[[1.0, 2.0, 3.0]] * 120, label=pa.array([1 - x for x in LABELS]))
-    written(tmp_path, other, "b.parquet")
-    said = refused(capsys, "check", "bags", tmp_path)
-    assert "expected 2 features, as in" in said
-    assert "expected 0, bag 'b0' in" in said
 
 
 def test_real_bags_are_read(tmp_path, capsys, shared_data):

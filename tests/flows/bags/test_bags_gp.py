@@ -6,7 +6,8 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import PLAIN, fitted, instances, quietly, refused, table_of, written
+from tests.flows.bags.bag_files import fitted, instances, table_of, written
+from tests.flows.commands import succeed
 
 GP = "model=gp_probit"
 
@@ -35,23 +36,6 @@ def test_every_form_of_the_gaussian_process_runs(tmp_path, capsys, options):
     assert bags["probability"].to_numpy().min() > 0
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ((GP, "inference=mean_field"), "direct or gibbs"),
-        ((GP,), "instances of one modality"),
-        (("model=vmmic", "inference=direct"), "collapsed or mean_field or gibbs"),
-        (("model=vmmic", "inference=gibbs", "draws=2000"), "warmup + draws * thin = 2300"),
-        (("model=auto", "inference=gibbs"), "that is one of model vmmic or gp_probit"),
-        (("model=auto", "kernel=cubic"), "linear+rbf"),
-    ],
-)
-def test_models_refuse_what_they_do_not_have(tmp_path, capsys, options, said):
-    path = written(tmp_path, instances(modality=["image", "text", "text"] * 40))
-    settings = [p for o in options for p in ("--set", o)]
-    assert said in refused(capsys, "bags", path, tmp_path / "t", *settings, *PLAIN)
-
-
 def multi_label(n=60, **columns):
     """Bags whose instances carry class x (first feature high), y (second), or none."""
     rng = np.random.default_rng(3)
@@ -78,7 +62,7 @@ def classes(tmp_path_factory):
     written(folder, table.drop_columns("own"))
     options = (GP, "held_out=0.2", "show_bags=[b003]")
     settings = [p for o in options for p in ("--set", o)]
-    quietly("bags", folder / "in.parquet", folder / "t", "--partitions", 3, *settings)
+    succeed("bags", folder / "in.parquet", folder / "t", "--partitions", 3, *settings)
     return folder, table
 
 
@@ -111,26 +95,13 @@ def test_bags_of_several_classes_are_one_problem_a_class(classes):
 def test_several_classes_score_new_bags_and_do_not_depend_on_partitions(classes, tmp_path, capsys):
     folder, table = classes
     new = table.drop_columns(["own", "labels"]).append_column("label", pa.nulls(240, pa.int8()))
-    quietly("score", folder / "t", written(tmp_path, new), tmp_path / "s")
+    succeed("score", folder / "t", written(tmp_path, new), tmp_path / "s")
     fitted(capsys, folder / "in.parquet", tmp_path / "one", GP, "held_out=0.2", "partitions=1")
     fit, score, one = map(by_bag_and_class, (folder / "t", tmp_path / "s", tmp_path / "one"))
     p = fit["probability"].to_numpy()
     np.testing.assert_allclose(score["probability"].to_numpy(), p, rtol=1e-9)
     np.testing.assert_allclose(one["probability"].to_numpy(), p, atol=2e-3)
     assert score["label"].null_count == 120
-
-
-def test_wrong_lists_of_classes_are_refused(tmp_path, capsys):
-    table = multi_label().drop_columns("own")
-    path = written(tmp_path, table)
-    assert "take model=gp_probit" in refused(capsys, "bags", path, tmp_path / "t", *PLAIN)
-    lists = table["labels"].to_pylist()
-    lists[2] = ["z"]
-    wrong = table.set_column(1, "labels", pa.array(lists, pa.list_(pa.string())))
-    path = written(tmp_path, wrong, "wrong.parquet")
-    err = refused(capsys, "bags", path, tmp_path / "t", "--set", GP, *PLAIN)
-    assert "others for bag 'b000'" in err
-    assert "row 3" in err
 
 
 def masked(bits=(3, 7), kind=None):
@@ -161,24 +132,6 @@ def test_a_mask_says_what_lists_say_and_without_one_a_bag_is_scored_only(tmp_pat
     np.testing.assert_array_equal(mask["probability"], lists["probability"])
     assert some["label"].null_count == 8
     assert some["probability"].null_count == 0
-
-
-def test_masks_that_are_wrong_are_refused(tmp_path, capsys):
-    table = masked()
-    numbers = table["bag_label_mask"].to_pylist()
-    negative = pa.array([-1, *numbers[1:]], pa.int32())
-    other = pa.array([numbers[0] ^ 8, *numbers[1:]], pa.int32())
-    place = table.column_names.index("bag_label_mask")
-    lists = multi_label()["labels"]
-    for wrong, said in (
-        (table.set_column(place, "bag_label_mask", negative), "row 1: expected a mask of bits 0"),
-        (table.set_column(place, "bag_label_mask", other), "column bag_label_mask, row 2"),
-        (table.append_column("labels", lists), "found labels and bag_label_mask"),
-    ):
-        path = written(tmp_path, wrong)
-        assert said in refused(capsys, "bags", path, tmp_path / "t", "--set", GP, *PLAIN)
-    path = written(tmp_path, table)
-    assert "take model=gp_probit" in refused(capsys, "bags", path, tmp_path / "t", *PLAIN)
 
 
 @pytest.mark.thorough

@@ -11,9 +11,6 @@ from flows.bags.family import FAMILY
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.data import partition, storage
-from tests.flows.bags.bag_files import refused
-
-FAST = ("--set", "model=gp_probit", "--set", "n_inducing=8")
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +56,3 @@ def test_labels_are_read_as_the_user_means_them(name, bags, tmp_path, monkeypatc
     assert checked.faults == ()
     (part,) = FAMILY.plan([file], [checked], settings)
     assert partition.read(part, instances_in(settings))["label"].to_pylist() == bags[1].tolist()
-
-
-def test_labels_of_other_words_are_refused_without_it(bags, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
-    source = write(tmp_path / "signs.parquet", bags, lambda one: 2 * int(one) - 1)
-    said = refused(capsys, "bags", source, tmp_path / "out", *FAST)
-    assert "--set positive=" in said

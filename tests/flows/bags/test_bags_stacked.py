@@ -8,20 +8,8 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import (
-    PLAIN,
-    fitted,
-    instances,
-    quietly,
-    refused,
-    run,
-    table_of,
-    written,
-)
-from vbmodels.bags.batch import Instances, bags
-from vbmodels.bags.embedding import EmbeddingModel
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.core.fit import fit
+from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
+from tests.flows.commands import run, succeed
 from vbmodels.core.state import State, from_bytes, same_bits
 
 MODELS = ("auto", "embedding")
@@ -131,36 +119,9 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     assert found["probability"].null_count == found.num_rows
     assert found["contribution"].null_count == 0
     assert posterior(target).needed > 0.0001 * 2**30
-    quietly("score", target, path, tmp_path / "s")
+    succeed("score", target, path, tmp_path / "s")
     one, two = (table_of(t, "bags")["probability"].to_numpy() for t in (target, tmp_path / "s"))
     np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
-
-
-@pytest.mark.parametrize("model", ["auto", "gp_probit"])
-def test_bags_of_which_none_has_an_instance_are_refused(tmp_path, capsys, model):
-    table = instances(20)
-    nothing = pa.nulls(len(table), pa.list_(pa.float64()))
-    path = written(tmp_path, table.set_column(3, "features", nothing))
-    target = tmp_path / "t"
-    err = refused(capsys, "bags", path, target, "--set", f"model={model}", *PLAIN)
-    assert f"expected instances in some bag with model={model}, found none in any bag" in err
-    assert not target.exists()
-
-
-def test_too_many_words_are_refused_in_a_sentence_before_the_fit(tmp_path, capsys):
-    """Their products would take memory by the square and time by the cube of the words."""
-    rows = np.zeros((60, 5001))
-    rows[np.arange(60), np.arange(60) * 80] = 1.0
-    wide = pa.array(list(rows), pa.list_(pa.float64()))
-    path = written(tmp_path, instances(20, features=wide))
-    for command in (("check", "bags", path), ("bags", path, tmp_path / "t")):
-        err = refused(capsys, *command)
-        assert "expected at most 5,000 words" in err
-        assert "found 5,001; keep those that stand in most instances" in err
-    data = bags([Instances.from_rows(np.repeat(np.arange(20), 3), rows, 20)], np.arange(20) % 2)
-    for model in (EmbeddingModel(), DirectGP()):
-        with pytest.raises(ValueError, match="expected at most 5,000 words"):
-            fit(model, [data])
 
 
 @pytest.mark.parametrize("n", [2, 6])
@@ -179,16 +140,3 @@ def test_it_takes_several_modalities(tmp_path, capsys):
     fitted(capsys, path, tmp_path / "t")
     blocks = set(table_of(tmp_path / "t", "reasons")["block"].to_pylist())
     assert {"size", "image: mean", "text: trees 1"} <= blocks
-
-
-def test_a_value_that_swamps_its_feature_is_warned_of(tmp_path, capsys):
-    table = instances(50)
-    features = np.array(table["features"].to_pylist())
-    features[7, 1] = 1e9
-    rare = np.zeros(len(features))
-    rare[3] = 1.0  # rare, and the rest alike: no such case
-    rows = np.column_stack([features, rare]).tolist()
-    path = written(tmp_path, table.set_column(3, "features", pa.array(rows)))
-    told = fitted(capsys, path, tmp_path / "t", "model=embedding")
-    (warning,) = [w for w in told["warnings"] if "from its median" in w]
-    assert warning.startswith("Feature 2 has a value 1e+09 from its median")

@@ -16,13 +16,10 @@ import pytest
 
 from flows.cli import main
 from flows.data import partition, storage
-from flows.data.cells import read_cells
 from flows.data.checks import Checker
-from flows.data.kinds import NUMBER
-from flows.data.partition import cut
-from flows.data.slabs import slabs
-from flows.data.table import NUMBERS, WORDS, Column, Table
-from flows.experts.settings import ExpertSettings
+from flows.data.partition import cut, slabs
+from flows.data.reading import read_cells
+from flows.data.table import NUMBERS, WORDS
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from tests.faults import pipelines
@@ -138,32 +135,6 @@ def test_cells_of_text_are_read_as_what_they_stand_for():
     assert values(["1;2.5", "1;x"], NUMBERS.arrow) == ([[1.0, 2.5], None], [False, True])
 
 
-def test_a_cell_that_stands_for_nothing_is_told_by_row_and_the_files_own_name(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("Outcome,age\nyes,30\nno,old\nperhaps,31\n")
-    settings = ExpertSettings(columns={"label": "Outcome"})
-    label = Column("label", NUMBER, "yes or no", nullable=True, values=(0, 1))
-    number = Column("number", NUMBER, "any number")
-    checker = Checker(Table("rows", "Rows.", (label,), others=number).of(settings), str(path))
-    list(checker.slabs(slabs(str(path))))
-    told = [(f.column, f.row, f.expected, f.found) for f in checker.found.faults()]
-    assert sorted(told) == [
-        ("Outcome", 3, "a number", "'perhaps'"),
-        ("age", 2, "a number", "'old'"),
-    ]
-
-
-@pytest.mark.parametrize("columns", [{"text": "Abstrakt"}, {"abstract": "text"}])
-def test_a_column_that_is_not_there_is_wrong_input(tmp_path, capsys, columns):
-    path = tmp_path / "x.csv"
-    path.write_text("Abstract\nof maps\n")
-    words = [f"--column={ours}={yours}" for ours, yours in columns.items()]
-    with pytest.raises(SystemExit) as ended:
-        main(["check", "keywords", str(path), *words])
-    assert ended.value.code == 2
-    assert "expected a column text" in capsys.readouterr().err
-
-
 def test_rows_without_names_are_named_by_file_and_number(tmp_path):
     for folder in ("p", "q"):
         (tmp_path / "in" / folder).mkdir(parents=True)
@@ -206,19 +177,3 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path):
     assert [family.check(file, KeywordSettings()).rows for file in files] == [1, 1]
     parts = cut(files, [1, 1], 10, None)
     assert partition.read(parts[0], DOCUMENTS)["doc_id"].to_pylist() == [f.url for f in files]
-
-
-def test_texts_without_known_keywords_are_refused_where_a_model_would_learn_from_them(
-    tmp_path, capsys
-):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.txt").write_text("Maps of old maps and of new maps.")
-    words = ["keywords", str(tmp_path / "in"), str(tmp_path / "out")]
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
-    assert "expected known keywords of some documents, found none" in capsys.readouterr().err
-    assert not (tmp_path / "out" / "runs").exists()
-    with pytest.raises(SystemExit) as ended:
-        main([*words, "--set", "model=textrank"])
-    assert ended.value.code == 0

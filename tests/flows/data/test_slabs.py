@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.data import slabs, storage
+from flows.data import partition, storage
 from flows.data.checks import shared_names
 from flows.keywords.schema import DOCUMENTS
 
@@ -66,8 +66,8 @@ def test_the_same_faults_piece_by_piece(case, tmp_path, monkeypatch):
     pq.write_table(table, url, row_group_size=25)
     (file,) = storage.expand(url, [])
     whole = family.check(file, family.settings())
-    monkeypatch.setattr(slabs, "SLAB", 200)
-    assert len(list(slabs.slabs(url))) > 3
+    monkeypatch.setattr(partition, "SLAB", 200)
+    assert len(list(partition.slabs(url))) > 3
     pieces = family.check(file, family.settings())
     assert sorted(map(str, pieces.faults)) == sorted(map(str, whole.faults))
     assert pieces.rows == whole.rows

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss
 
-from tests.flows.experts.runs import latest, refused, rows_of, setting_args, succeed, written
+from tests.flows.commands import setting_args, succeed
+from tests.flows.experts.runs import latest, rows_of
 
 QUICK = setting_args("n_experts=1", "test_share=0.3", "tau=1")
 NAMES = ["blue", "green", "red"]
@@ -88,16 +89,3 @@ def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path):
     truth = [NAMES.index(v) if v else -1 for v in source["label"].to_pylist()]
     known = np.array(truth) >= 0
     assert log_loss(np.array(truth)[known], cut[known]) < 0.85
-
-
-@pytest.mark.parametrize(
-    ("change", "more", "expected"),
-    [
-        ({}, ["inference=cavi"], "expected labels of two classes for inference=cavi, found blue,"),
-        ({"label": ["a", "b"] * 349 + ["c", "c"]}, [], "of more than two labels, found fewer of c"),
-        ({}, ["positive=red"], "column positive: expected one of two labels, found red"),
-    ],
-)
-def test_what_several_classes_cannot_be_is_said(tmp_path, capsys, change, more, expected):
-    path = written(tmp_path, {**table()[0], **change})
-    assert expected in refused(capsys, "experts", path, tmp_path / "out", *setting_args(*more))

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.experts.design import fitted_rows
-from tests.flows.experts.runs import latest, setting_args, succeed
+from tests.flows.commands import setting_args, succeed
+from tests.flows.experts.runs import latest
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import cell_keys
 

@@ -13,7 +13,8 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
-from tests.flows.experts.runs import latest, refused, rows_of, setting_args, succeed
+from tests.flows.commands import refused, setting_args, succeed
+from tests.flows.experts.runs import latest, rows_of
 
 QUICK = setting_args("n_experts=1", "test_share=0.2", "baselines=false")
 EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
@@ -181,15 +182,3 @@ def test_settings_say_what_is_a_category_a_gap_and_positive(tmp_path, capsys):
     zone, rating = kept["columns"]
     assert (zone["kind"], sorted(zone["levels"])) == ("category", ["1", "2", "3"])
     assert (rating["kind"], rating["missing"], rating["cells"]) == ("number", True, [177, 23])
-    said = refused(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", "positive=ill")
-    assert "settings, column positive: expected one of sick and well, found ill" in said
-    said = refused(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", 'categories=["zon"]')
-    assert "settings, column categories: expected columns out of zone, rating, found zon" in said
-
-
-def test_a_table_without_a_column_that_can_be_used_is_refused(tmp_path, capsys):
-    columns = people(60)
-    path = tmp_path / "in.parquet"
-    pq.write_table(pa.table({n: columns[n] for n in ("name", "label")}), path)
-    said = refused(capsys, "experts", path, tmp_path / "out", *QUICK)
-    assert "expected at least one column that predicts, found none with cells, or levels" in said

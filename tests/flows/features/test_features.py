@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.features.ingest import Levels, encode, order_levels
+from flows.features.check import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
-from tests.flows.experts.runs import latest, printed, refused, setting_args, succeed, written
+from tests.flows.commands import printed, refused, setting_args, succeed
+from tests.flows.experts.runs import latest, written
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import make
@@ -128,19 +129,6 @@ def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path):
     succeed("score", folder, source, target)
 
 
-@pytest.mark.thorough
-def test_a_search_without_a_sweep_after_its_chains_is_refused_before_the_fit(
-    simulated, tmp_path, capsys
-):
-    """With one more there is a fit, so the limit is not a guess."""
-    more = ("--partitions", 2, *setting_args("n_features=3"), "--max-iter")
-    said = refused(capsys, "features", simulated, tmp_path / "60", *more, 60)
-    assert "column max_iter: expected more than the 60 sweeps" in said
-    assert "found 60; raise max_iter" in said
-    assert not (tmp_path / "60").exists() or not list((tmp_path / "60").iterdir())
-    succeed("features", simulated, tmp_path / "61", *more, 61)
-
-
 @pytest.mark.parametrize(("inference", "least"), [("multinomial", 24), ("laplace", 15)])
 def test_the_least_max_iter_is_what_a_form_needs(inference, least):
     codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
@@ -196,30 +184,6 @@ def many(n, columns):
     return {"id": [f"r{i}" for i in range(n)], "a": words(rng, n), **columns}
 
 
-@pytest.mark.parametrize(
-    ("columns", "settings", "sentence"),
-    [
-        ({"x": [1.0, 2.5] * 150}, (), "row 2: expected whole numbers as codes of categories"),
-        ({"x": [0.5, 2.5] * 150}, (), "2**53, found the same in 299 more rows; cut the column"),
-        ({"x": [[1]] * 300}, (), "column x: expected categories"),
-        ({"id": ["r0"] * 300}, (), "a name used once"),
-        ({}, ("n_features=150", "missing=[left]"), "column with two categories"),
-    ],
-)
-def test_bad_tables_exit_2_with_a_sentence(columns, settings, sentence, tmp_path, capsys):
-    source = written(tmp_path, many(300, columns))
-    assert sentence in refused(
-        capsys, "features", source, tmp_path / "out", *setting_args(*settings)
-    )
-
-
-@pytest.mark.thorough
-def test_more_features_than_rows_are_lowered_with_a_word(tmp_path, capsys):
-    source = written(tmp_path, many(10, {}))
-    said = printed(capsys, "features", source, tmp_path / "out", *setting_args("tol=1e-3"))
-    assert "n_features was lowered from 12 to 9" in said
-
-
 @pytest.mark.thorough
 def test_rare_categories_are_joined_and_scored_as_one(tmp_path, capsys):
     n = 60
@@ -265,17 +229,6 @@ def test_empty_rows_and_columns_are_named_and_left_out(tmp_path, capsys):
     assert "1 column with one category only was left out: same" in said
     assert record["dropped"] == [{"reason": "row without any cell", "count": 1, "examples": ["r7"]}]
     assert pq.read_table(folder / "rows").num_rows == n - 1
-
-
-def test_columns_must_agree_between_files(tmp_path, capsys):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    written(folder, many(20, {}), "1.parquet")
-    other = many(20, {"b": ["x", "y"] * 10})
-    other["id"] = [f"s{i}" for i in range(20)]
-    written(folder, other, "2.parquet")
-    said = refused(capsys, "features", folder, tmp_path / "out")
-    assert "a difference in b" in said
 
 
 @pytest.mark.thorough

@@ -11,7 +11,8 @@ from scipy.special import expit
 
 from flows.features.cell_baselines import beside_classes, beside_logistic, beside_shares
 from flows.features.fit_sections import _beside
-from tests.flows.experts.runs import latest, setting_args, succeed, written
+from tests.flows.commands import setting_args, succeed
+from tests.flows.experts.runs import latest, written
 from vbmodels.features.batch import MISSING
 from vbmodels.features.completion.judged import Judged
 

@@ -9,10 +9,10 @@ from numpy.testing import assert_array_equal
 
 from flows.keywords.check import check_documents
 from flows.keywords.counts import Rows, added
+from flows.keywords.documents import Told
 from flows.keywords.documents import prepare as prepared_of
 from flows.keywords.text import Normaliser, TextOptions
-from flows.keywords.tokens import tokenise
-from flows.keywords.told import Told
+from flows.keywords.tokens import read_tokens
 from tests.flows.keywords.one_corpus import features_of, words_of
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.graph import adjacency
@@ -40,11 +40,12 @@ def words(prepared, what="stem"):
 
 
 def test_raw_text_is_split_tagged_and_titled():
-    tagged = tokenise(TITLED, TextOptions())
-    assert tagged.tokens[:5] == ["Keyword", "extraction", "from", "graphs", "The"]
-    assert tagged.sentence[:5] == [0, 0, 0, 0, 1]
+    tagged = read_tokens(table(text=[TITLED]), TextOptions())
+    tokens = [tagged.names[i] for i in tagged.token]
+    assert tokens[:5] == ["Keyword", "extraction", "from", "graphs", "The"]
+    assert tagged.sentence[:5].tolist() == [0, 0, 0, 0, 1]
     assert max(tagged.sentence) == 2
-    groups = {t: POS_GROUPS[c] for t, c in zip(tagged.tokens, tagged.pos, strict=True) if c >= 0}
+    groups = {t: POS_GROUPS[c] for t, c in zip(tokens, tagged.pos, strict=True) if c >= 0}
     assert groups["graphs"] == "plural_noun"
     assert groups["small"] == "adjective"
     assert {"The", "of", "They", "!"}.isdisjoint(groups)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from flows.keywords.settings import KeywordSettings
 from flows.settings import RunSettings
@@ -26,25 +25,6 @@ def test_what_depends_on_the_model_is_filled_in_and_shown(given, found):
     settings = KeywordSettings(**given)
     assert (settings.unit, settings.select, settings.inference) == found
     assert KeywordSettings(**settings.model_dump()) == settings
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (
-            {"model": "vbss", "unit": "phrase"},
-            "unit phrase goes with model corpus",
-        ),
-        ({"unit": "word", "keyphrases": 5}, "it goes with unit phrase; give keyword_rate"),
-        ({"keyword_rate": 0.3}, "it goes with unit word; give keyphrases"),
-        ({"rate_sd": 0.3}, "rate_sd is the uncertainty of a given rate: give the rate too"),
-        ({"inference": "gibbs"}, "model corpus has no inference of its own, found inference gibbs"),
-        ({"model": "bss", "inference": "full"}, "model bss has gibbs, found inference full"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(given, sentence):
-    with pytest.raises(ValidationError, match=sentence):
-        KeywordSettings(**given)
 
 
 def test_there_are_at_most_twenty_settings_and_five_come_first():

@@ -11,7 +11,6 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.faults import InputError
 from flows.fit.driver import FitError
 from flows.keywords import shards
 from flows.keywords.candidates import spans_of, written
@@ -212,13 +211,6 @@ def test_a_fit_says_that_it_has_not_converged(source, tmp_path, done):
     _, record, _ = run(source, tmp_path / "out", max_iter=whole - 1)
     assert (record.iterations, record.converged) == (whole - 1, False)
     assert done[1].converged
-
-
-def test_a_corpus_without_a_candidate_word_is_refused(tmp_path):
-    table = pa.table({"text": ["", "...", "1 2 3"], "keywords": [["x"], [], ["y"]]})
-    pq.write_table(table, tmp_path / "in.parquet")
-    with pytest.raises(InputError, match="expected documents with candidate words, found none"):
-        run(tmp_path / "in.parquet", tmp_path / "out")
 
 
 def test_documents_that_are_complete_give_no_new_phrases(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
 from flows.keywords.text import (
@@ -13,7 +14,7 @@ from flows.keywords.text import (
     _parser,
     pos_code,
 )
-from flows.keywords.tokens import tokenise
+from flows.keywords.tokens import read_tokens
 
 TAGS = """
 from flows.keywords.text import _parser
@@ -54,5 +55,5 @@ def test_a_token_has_the_tag_that_it_has_in_its_sentence(monkeypatch):
     assert len(lines) > 3
     told = [pos_code(tag) for line in lines for _, tag in _parser().find_tags(line)]
     for _ in range(2):
-        assert tokenise(TEXT, TextOptions()).pos == told
+        assert read_tokens(pa.table({"text": [TEXT]}), TextOptions()).pos.tolist() == told
     assert len(INSIDE_SENTENCES) <= 5

@@ -10,7 +10,7 @@ import pytest
 
 from flows.cli import main
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import run
+from tests.flows.commands import run
 
 KEYS = {"error", "exit", "faults", "warnings"}
 

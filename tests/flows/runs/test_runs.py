@@ -11,7 +11,7 @@ from flows.cli import main
 from flows.data import json_files, storage
 from flows.data.runs import RUN, open_run
 from flows.runs.resume import Request
-from tests.flows.bags.bag_files import run
+from tests.flows.commands import run
 
 
 def listed(capsys, target, *words):

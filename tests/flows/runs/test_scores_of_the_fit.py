@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.data.runs import open_run
-from tests.flows.bags.bag_files import quietly
+from tests.flows.commands import succeed
 
 SOURCES = {
     "keywords": (120, ""),
@@ -36,7 +36,7 @@ KEYS = {
 def sources(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sources")
     for family, (rows, _) in SOURCES.items():
-        quietly("simulate", family, folder / family, "--rows", rows, "--seed", 3)
+        succeed("simulate", family, folder / family, "--rows", rows, "--seed", 3)
     return folder
 
 
@@ -44,8 +44,8 @@ def tables_of(sources, target, family, names, *options):
     """Fit and score one source; return each table of both, sorted by its rows' names."""
     source = sources / family / SOURCES[family][1]
     settings = [part for option in options for part in ("--set", option)]
-    quietly(family, source, target / "fit", "--partitions", 3, *settings)
-    quietly("score", target / "fit", source, target / "again")
+    succeed(family, source, target / "fit", "--partitions", 3, *settings)
+    succeed("score", target / "fit", source, target / "again")
     roots = [Path(open_run(str(target / name))[0].root) for name in ("fit", "again")]
     return [
         [pq.read_table(root / name).sort_by([(key, "ascending") for key in KEYS[name]])

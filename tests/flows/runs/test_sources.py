@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.faults import pipelines
-from tests.flows.bags.bag_files import run
+from tests.flows.commands import run
 
 ROOT = Path(__file__).parents[3]
 

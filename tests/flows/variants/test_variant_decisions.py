@@ -17,7 +17,8 @@ from flows.variants.calls import Evidence, decide, summarise
 from flows.variants.family import FAMILY
 from flows.variants.report import Mixing, PartCalls, report
 from flows.variants.settings import VariantSettings
-from tests.flows.variants.variant_files import loci, succeed
+from tests.flows.commands import succeed
+from tests.flows.variants.variant_files import loci
 from vbmodels.core.state import State, from_bytes, to_bytes
 from vbmodels.variants.calls import local_fdr, q_values
 

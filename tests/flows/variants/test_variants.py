@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pysam
 import pytest
@@ -21,17 +20,8 @@ from flows.variants.fitted_on import even
 from flows.variants.reads import reference
 from flows.variants.regions import Region
 from flows.variants.vcf import genotype
-from tests.flows.variants.variant_files import (
-    answer,
-    check,
-    check_refused,
-    loci,
-    options,
-    refused,
-    run,
-    succeed,
-    write_sheet,
-)
+from tests.flows.commands import answer, refused, run, succeed
+from tests.flows.variants.variant_files import check, check_refused, loci, options, write_sheet
 
 FAST = ("--set", "tol=1e-4")
 PAPERS = ("--set", "test=posterior_difference", "--set", "tau=0.0005")
@@ -238,127 +228,6 @@ def test_other_forms_of_the_test_run(counts, tmp_path, form):
 
 
 @pytest.mark.thorough
-def test_the_sampler_tells_what_the_mean_field_does(capsys, counts, tmp_path):
-    sampled = ("--set", "test=sampled_difference", "--set", "tau=0.0005")
-    results = answer(capsys, "variants", counts, tmp_path / "drawn", *FAST, *sampled)["results"]
-    assert 1.0 < results["largest_r_hat"] < 1.1
-    succeed("variants", counts, tmp_path / "field", *FAST, *PAPERS)
-    drawn, field = answers(tmp_path / "drawn"), answers(tmp_path / "field")
-    for name in ("case_mean", "control_mean"):
-        a, b = drawn[name].to_numpy(), field[name].to_numpy()
-        sd = drawn[name.replace("mean", "sd")].to_numpy()
-        assert np.median(np.abs(a - b) / sd) < 0.5
-    assert drawn["prob"].to_numpy().max() <= 4000 / 4001
-
-
-@pytest.mark.thorough
-def test_one_replicate_and_an_unknown_reference_are_reported(capsys, counts, tmp_path):
-    table = pq.read_table(counts)
-    table = table.filter(pa.compute.equal(table["replicate"], "1"))
-    unknown = pa.compute.equal(table["pos"], table["pos"][0])
-    table = table.set_column(2, "ref", pa.compute.if_else(unknown, "N", table["ref"]))
-    pq.write_table(table, tmp_path / "one.parquet")
-    result = answer(capsys, "variants", tmp_path / "one.parquet", tmp_path / "o", *FAST)
-    for sample in ("case", "control"):
-        assert any(f"Sample {sample} has one replicate" in w for w in result["warnings"])
-    assert len(answers(tmp_path / "o")) == 119
-
-
-def spoiled(counts, tmp_path, **columns):
-    table = pq.read_table(counts)
-    for name, change in columns.items():
-        values = change(table[name].to_pylist())
-        index = table.column_names.index(name)
-        table = table.set_column(index, name, pa.array(values, table.schema.field(name).type))
-    pq.write_table(table, tmp_path / "bad.parquet")
-    return tmp_path / "bad.parquet"
-
-
-BAD_COUNTS = [
-    ({"A": lambda v: [-1, *v[1:]]}, ["column A, row 1", "0 or more", "-1"]),
-    ({"ref": lambda v: [*v[:3], "AC", *v[4:]]}, ["column ref, row 4", "'AC'"]),
-    ({"pos": lambda v: [0, *v[1:]]}, ["column pos, row 1", "from 1"]),
-    ({"pos": lambda v: [2**29, *v[1:]]}, ["column pos, row 1", "below 2^29"]),
-    ({"chrom": lambda v: [*v[:2], "=cmd", *v[3:]]}, ["column chrom, row 3", "VCF", "'=cmd'"]),
-    ({"chrom": lambda v: ["a,b <i>", *v[1:]]}, ["column chrom, row 1", "VCF"]),
-    ({"pos": lambda v: [v[6], *v[1:]]}, ["case 1 twice"]),
-    ({"ref": lambda v: ["N" if x != "N" else "A" for x in v[:1]] + v[1:]}, ["two reference bases"]),
-    ({"sample": lambda v: ["x"] * len(v)}, ["a sample named 'case'", "only x"]),
-    ({"sample": lambda v: ["case"] * len(v), "replicate": lambda v: [str(i % 6) for i in
-      range(len(v))]}, ["a sample named 'control'", "germline"]),
-    ({b: lambda v: [0] * len(v) for b in "ACGT"}, ["zero depth everywhere"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("columns", "words"), BAD_COUNTS)
-def test_bad_counts_are_one_sentence_and_exit_2(capsys, counts, tmp_path, columns, words):
-    bad = spoiled(counts, tmp_path, **columns)
-    err = refused(capsys, "variants", bad, tmp_path / "out", *FAST)
-    assert all(word in err for word in words), err
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"control": "case"}, "both 'case'"),
-        ({"control": "", "test": "posterior_difference"}, "without a control needs tau above 0"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(capsys, counts, settings, words):
-    assert words in check_refused(capsys, counts, **settings)
-
-
-def test_counts_beyond_the_depth_and_missing_columns(capsys, counts, tmp_path):
-    table, path = pq.read_table(counts), tmp_path / "bad.parquet"
-    pq.write_table(table.append_column("depth", pa.array([5] * len(table))), path)
-    assert "column depth, row 1" in check_refused(capsys, path)
-    pq.write_table(table.drop_columns(["G"]), path)
-    assert "column G" in check_refused(capsys, path)
-
-
-@pytest.mark.thorough
-def test_bad_sheets_files_and_references_are_refused(capsys, simbam, tmp_path):
-    good = lines_of(simbam)
-    reference = {"fasta": simbam / "ref400.fa"}
-    text = reference["fasta"].read_text()
-    bases = text.split("\n", 1)[1].strip()
-    cut = tmp_path / "cut.bam"
-    cut.write_bytes(good[0][2].read_bytes()[:20_000])
-    shutil.copy(f"{good[0][2]}.bai", f"{cut}.bai")
-    fastas = {
-        "other": ">chr9\nACGTACGT\n", "long": f">amp\n{bases}ACGT\n", "chr": f">chramp\n{bases}\n",
-        "odd": text.replace("\n", "\nA\n", 1),  # lines of other lengths have no index
-    }  # fmt: skip
-    for name, content in fastas.items():
-        (tmp_path / f"{name}.fa").write_text(content)
-    (tmp_path / "other.bed").write_text("amp\t0\t50\nchr7\t10\t20\namp\t390\t500\n")
-    for rows, settings, words in (
-        (good, {}, ["the reference FASTA"]),
-        ([good[0], *good], reference, ["case 0 again"]),
-        ([*good, ("control", 9, good[0][2])], reference, ["a file of its own for each replicate"]),
-        ([("case", 9, tmp_path / "no.bam"), *good], reference, ["no file"]),
-        ([("case", 9, cut), *good], reference, ["truncated"]),
-        (good, {**reference, "region": "amp:300-900"}, ["amp:1-400"]),
-        (good, {**reference, "region": "chrX:1-10"}, ["'chrX'", "amp"]),
-        (good, {**reference, "bed": tmp_path / "other.bed"},
-         ["row 2", "'chr7'", "(amp)", "row 3", "amp:1-400"]),
-        (good, {"fasta": tmp_path / "other.fa"}, ["'chr9'", "amp"]),
-        (good, {"fasta": tmp_path / "long.fa"}, ["404"]),
-        (good, {"fasta": tmp_path / "chr.fa"}, ["chramp"]),
-        (good, {"fasta": tmp_path / "odd.fa"}, ["samtools faidx"]),
-    ):  # fmt: skip
-        err = check_refused(capsys, write_sheet(tmp_path, rows), **settings)
-        assert all(word in err for word in words), err
-    sheet = write_sheet(tmp_path, good)
-    assert check(capsys, sheet, **reference)[0] == 0
-    assert check(capsys, sheet, fasta=tmp_path / "chr.fa", chr_names="map")[0] == 0
-    sheet.write_text("sample,replicate\n")
-    assert "column path: expected this column" in check_refused(capsys, sheet, **reference)
-    sheet.write_text("sample,replicate,path\n")
-    assert "expected at least one line" in check_refused(capsys, sheet, **reference)
-
-
-@pytest.mark.thorough
 def test_a_cram_is_checked_as_its_bam(capsys, simbam, tmp_path):
     how = {"fasta": simbam / "ref400.fa", "control": ""}
     cram, index = tmp_path / "a.cram", tmp_path / "a.cram.crai"
@@ -376,23 +245,6 @@ def test_an_unknown_base_of_the_fasta_is_no_base(tmp_path):
     (tmp_path / "masked.fa").write_text(">amp\nNNACGTACGT\n")
     codes = reference(str(tmp_path / "masked.fa"), Region("amp", 0, 10))
     assert_array_equal(codes < 0, np.arange(10) < 2)
-
-
-def test_an_index_is_made_or_asked_for(capsys, simbam, tmp_path):
-    bam, how = tmp_path / "a.bam", {"fasta": simbam / "ref400.fa", "control": ""}
-    shutil.copy(lines_of(simbam)[0][2], bam)
-    source = write_sheet(tmp_path, [("case", 1, "a.bam")])
-    assert check(capsys, source, **how)[0] == 0
-    # A BAM whose contig is longer than a .bai can hold has no such index.
-    with pysam.AlignmentFile(str(bam)) as file:
-        lines = [read.to_string() for read in file]
-    header = {"HD": {"VN": "1.6"}, "SQ": [{"SN": "amp", "LN": 2**30}]}
-    with pysam.AlignmentFile(str(bam), "wb", header=header) as file:
-        for line in lines:
-            read = pysam.AlignedSegment.fromstring(line, file.header)
-            read.reference_start += 2**29
-            file.write(read)
-    assert "samtools index" in check_refused(capsys, source, **how)
 
 
 @pytest.mark.slow

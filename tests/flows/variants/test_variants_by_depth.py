@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flows.data import storage
-from flows.variants.by_depth import boundaries
+from flows.variants.bam_index import boundaries
 from flows.variants.family import FAMILY
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings

@@ -14,14 +14,9 @@ from flows.data.runs import open_run
 from flows.data.states import read_state
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import succeed
 from tests.flows.variants.case_files import write_cases, write_counts_of
-from tests.flows.variants.variant_files import (
-    answer,
-    check_refused,
-    options,
-    run_stopped_and_resumed,
-    succeed,
-)
+from tests.flows.variants.variant_files import options, run_stopped_and_resumed
 from vbmodels.core.state import State, same_bits
 
 CASES = ("ann", "bob", "cid")
@@ -154,16 +149,16 @@ def test_the_report_and_the_files_list_the_cases(together):
 
 @pytest.mark.thorough
 def test_a_later_run_counts_new_cases_alone(monkeypatch, reads, tmp_path):
-    from flows.variants import case_reads
+    from flows.variants import cases
 
     read = []
-    real = case_reads.count_region
+    real = cases.count_region
 
     def noted(path, *rest):
         read.append(Path(path).name)
         return real(path, *rest)
 
-    monkeypatch.setattr(case_reads, "count_region", noted)
+    monkeypatch.setattr(cases, "count_region", noted)
     lines = reads.read_text().splitlines()
     first = reads.parent / "first.csv"
     first.write_text("\n".join(line for line in lines if not line.startswith("cid")) + "\n")
@@ -196,11 +191,6 @@ def test_a_sheet_with_several_cases_is_one_run(reads):
     assert some.several == ["bob", "cid"]
 
 
-def test_a_case_that_the_sheet_does_not_have_is_not_taken_for_all_of_them(capsys, reads):
-    err = check_refused(capsys, reads, fasta=reads.parent / "ref.fa", case="anm")
-    assert "expected the name of one of the sheet's cases, found 'anm', and the role case" in err
-
-
 @pytest.mark.thorough
 def test_a_later_run_in_which_a_case_and_the_control_have_changed_places_reads_both(
     reads, tmp_path
@@ -219,31 +209,3 @@ def test_a_later_run_in_which_a_case_and_the_control_have_changed_places_reads_b
         one, two = (rows_of(tmp_path / t, "loci", case).select(columns)
                     for t in ("nightly", "anew"))  # fmt: skip
         assert one.equals(two)
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"cases": "ann,bob", "case": "cid"}, "case names 'cid', cases 'ann,bob'; give one of"),
-        ({"cases": "ann,bob,ann"}, "cases names 'ann' twice"),
-        ({"cases": "ann,normal"}, "'normal' is named as a case and as a control"),
-        ({"cases": "ann,.."}, "cannot name the folder of its results"),
-        ({"cases": "ann,bob", "test": "posterior_difference"}, "in one run need test two_groups"),
-        ({"cases": "ann,bob", "control": ""}, "share a control or a panel"),
-        ({"cases": "ann,nobody"}, "a sample named 'nobody'"),
-    ],
-)
-def test_settings_of_several_cases_that_cannot_be_are_refused(capsys, counts, asked, message):
-    err = check_refused(capsys, counts, **{"control": "normal", **asked})
-    assert message in err
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("asked", [{"cases": ",".join(CASES)}, {"panel": "bob", "case": "ann"}])
-def test_a_cap_on_the_depth_holds_for_cases_and_panels(capsys, reads, tmp_path, asked):
-    asked = {"control": "blood", "max_depth": 20, **asked}
-    how = (*QUICK, *asked_of(reads), *options(**asked))
-    result = answer(capsys, "variants", reads, tmp_path, *how)
-    depth = rows_of(tmp_path, "loci", "ann")["case_depth"].to_pylist()
-    assert max(depth) == 2 * 20
-    assert any("max_depth caps" in warning for warning in result["warnings"])

@@ -12,8 +12,9 @@ import pytest
 from flows.variants.counts import Loci
 from flows.variants.fitted_on import contexts_of
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
-from tests.flows.variants.variant_files import answer, loci, options, refused, succeed
+from tests.flows.variants.variant_files import loci, options
 from vbmodels.variants.contexts import UNKNOWN, along
 
 FAST = ("--set", "tol=1e-4")
@@ -64,13 +65,6 @@ def test_contexts_are_said_not_called_and_the_same_however_rows_are_cut(
     for column in ("prob", "case_mean", "case_q95"):
         a, b = one[column].to_numpy(), other[column].to_numpy()
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-9, err_msg=column)
-
-
-def test_contexts_without_a_fasta_are_refused(capsys, deaminated, tmp_path):
-    source, target = deaminated / "counts.parquet", tmp_path / "out"
-    err = refused(capsys, "variants", source, target, "--set", "types=trinucleotide")
-    assert "no FASTA is named" in err
-    assert not target.exists()
 
 
 def test_contexts_of_locations_come_from_the_fasta(deaminated):

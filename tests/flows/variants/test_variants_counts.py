@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pysam
 import pytest
 
 from flows.data import reading
@@ -13,15 +12,13 @@ from flows.variants.counts import read_sorted
 from flows.variants.regions import Region, regions
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import refused, succeed
 from tests.flows.variants.variant_files import (
     QUICK,
     check,
-    check_refused,
     loci,
     options,
-    refused,
     sequence,
-    succeed,
     write_counts,
     write_fasta,
 )
@@ -47,33 +44,6 @@ def test_thousands_of_contigs_and_intervals():
     assert len(found.table) == 4000
     assert found.outside == rows - 4000
     assert set(found.table["pos"].to_pylist()) == {11, 12, 21, 22}
-
-
-def test_counts_of_another_reference_are_refused_before_any_compute(capsys, fasta, tmp_path):
-    def wrong(contig, reads, ref):
-        if contig == "chr2":
-            ref[6] = (ref[6] + 1) % 4
-
-    source = write_counts(tmp_path / "counts.parquet", change=wrong)
-    err = check_refused(capsys, source, fasta=fasta)
-    base, row = sequence("chr2")[6], 2 * (40 + 6) + 1
-    assert f"column ref, row {row}: expected {base} as at chr2:7 of {fasta}" in err
-    other = write_fasta(tmp_path / "other.fa", ("1", "chr2", "chr10"), 30)
-    source = write_counts(tmp_path / "counts.parquet")
-    err = check_refused(capsys, source, fasta=other)
-    assert f"row 1: expected a contig of {other} (1, chr2, chr10), found 'chr1'" in err
-    assert f"column pos, row 141: expected a position within chr2:1-30 of {other}" in err
-    err = refused(capsys, "variants", source, tmp_path / "out", *QUICK, *options(fasta=other))
-    assert not (tmp_path / "out" / "runs").exists()
-
-
-def test_a_fasta_that_is_not_as_its_index_has_it_is_refused(capsys, fasta, tmp_path):
-    source = write_counts(tmp_path / "counts.parquet")
-    pysam.faidx(str(fasta))
-    assert check(capsys, source, fasta=fasta)[0] == 0
-    fasta.write_bytes(fasta.read_bytes()[:300])
-    err = check_refused(capsys, source, fasta=fasta)
-    assert "samtools faidx" in err
 
 
 @pytest.mark.thorough

@@ -14,7 +14,8 @@ from flows.data.runs import open_run
 from flows.variants import detection
 from flows.variants.calls import bayes_factors, decide, summarise
 from flows.variants.settings import VariantSettings
-from tests.flows.variants.variant_files import QUICK, options, run, succeed, write_counts
+from tests.flows.commands import run, succeed
+from tests.flows.variants.variant_files import QUICK, options, write_counts
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.variants.batch import units

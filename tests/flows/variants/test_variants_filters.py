@@ -9,15 +9,12 @@ import pysam
 import pytest
 
 from flows.data.runs import open_run
-from flows.variants.schema import COUNTS
+from tests.flows.commands import refused, run, succeed
 from tests.flows.variants.variant_files import (
     header_of,
     make_read,
     options,
-    refused,
-    run,
     save_reads,
-    succeed,
     write_sheet,
 )
 
@@ -139,29 +136,6 @@ def test_counts_in_parquet_carry_the_same(capsys, called, sheet, tmp_path):
         pysam.VariantFile(called.file("variants.vcf.gz")) as two,
     ):
         assert list(map(str, one)) == list(map(str, two))
-
-
-@pytest.mark.parametrize(
-    ("column", "change", "words"),
-    [
-        ("forward", lambda v: [*v[:3], 10**6], "numbers from 0 to those of the reads, found [0"),
-        ("to_end", lambda v: [-1, *v[1:]], "expected numbers of 0 or more, found [-1"),
-        ("base_quality", lambda v: v[:3], "four numbers, for A, C, G and T, found 3"),
-        ("clipped", lambda v: [None, *v[1:]], "a list without nulls"),
-    ],
-)
-def test_what_no_reads_have_is_refused(capsys, tmp_path, column, change, words):
-    data = {
-        "chrom": ["c"], "pos": [1], "ref": ["A"], "sample": ["case"], "replicate": ["1"],
-        "A": [0], "C": [9], "G": [0], "T": [0],
-    }  # fmt: skip
-    names = [f.name for f in COUNTS.arrow if pa.types.is_list(f.type)]
-    data |= {name: [[0, 0, 0, 0]] for name in names}
-    data[column] = [change([0, 0, 0, 0])]
-    pq.write_table(pa.table(data), tmp_path / "counts.parquet")
-    err = refused(capsys, "check", "variants", tmp_path / "counts.parquet", "--set", "control=")
-    assert words in err
-    assert column in err
 
 
 @pytest.mark.thorough

@@ -6,14 +6,13 @@ import gzip
 import os
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pysam
 import pytest
 
 from flows.data.runs import open_run
 from flows.variants import mismatches
 from flows.variants.sample_sheet import damage_of
+from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (
     CONTIGS,
     LENGTH,
@@ -23,10 +22,7 @@ from tests.flows.variants.variant_files import (
     header_of,
     make_read,
     options,
-    refused,
-    run,
     save_reads,
-    succeed,
     write_bam,
     write_counts,
     write_fasta,
@@ -41,41 +37,6 @@ def reads(tmp_path, monkeypatch):
     folder = tmp_path / "data"
     folder.mkdir()
     return write_reads(folder)
-
-
-@pytest.mark.parametrize(
-    ("column", "rows"), [("A", slice(None)), ("pos", slice(3, 4)), ("depth", slice(3, 4))]
-)
-def test_an_unsigned_value_beyond_2_to_63_is_a_fault(capsys, tmp_path, column, rows):
-    path = write_counts(tmp_path / "counts.parquet")
-    table = pq.read_table(path)
-    values = np.full(len(table), 30, np.uint64)
-    values[rows] = 2**63 + 5
-    if column == "depth":
-        table = table.append_column(column, pa.array(values))
-    else:
-        table = table.set_column(table.column_names.index(column), column, pa.array(values))
-    pq.write_table(table, path)
-    err = check_refused(capsys, path)
-    row = (rows.start or 0) + 1
-    assert f"column {column}, row {row}: expected" in err
-    assert f"found {2**63 + 5}" in err
-
-
-@pytest.mark.thorough
-def test_reads_of_another_sequence_are_refused(capsys, reads, tmp_path):
-    right = tmp_path / "data" / "ref.fa"
-    assert check(capsys, reads, fasta=right)[0] == 0
-    rng = np.random.default_rng(5)
-    other = tmp_path / "other.fa"
-    other.write_text(
-        "".join(f">{c}\n{''.join(rng.choice(list('ACGT'), LENGTH))}\n" for c in CONTIGS)
-    )
-    err = refused(capsys, "variants", reads, tmp_path / "out", *QUICK, *options(fasta=other))
-    for name in ("a.bam", "b.bam"):
-        assert f"{name}: expected reads of {other}, of whose bases at most 25% differ" in err
-    assert "give the FASTA that the reads were aligned to" in err
-    assert not (tmp_path / "out" / "runs").exists()
 
 
 def test_reads_with_indels_and_clips_are_compared_where_they_are_aligned(
@@ -111,32 +72,6 @@ def test_no_index_is_written_beside_the_users_files(capsys, reads, tmp_path):
     (folder / "a.bam.bai").unlink(missing_ok=True)
     assert check(capsys, reads, fasta=folder / "ref.fa")[0] == 0
     assert len(list((tmp_path / "staging").rglob("a.bam.bai"))) == 2
-
-
-def test_an_unsorted_file_is_told_to_be_sorted(capsys, reads, tmp_path):
-    folder = tmp_path / "data"
-    with pysam.AlignmentFile(str(folder / "a.bam")) as file:
-        header, lines = file.header, list(file)
-    (folder / "a.bam.bai").unlink()
-    with pysam.AlignmentFile(str(folder / "a.bam"), "wb", header=header) as file:
-        for read in reversed(lines):
-            file.write(read)
-    err = check_refused(capsys, reads, fasta=folder / "ref.fa")
-    assert "row 2: expected reads in order of their positions" in err
-    assert "samtools sort" in err
-    assert "samtools index" not in err
-
-
-def test_a_fasta_in_plain_gzip_is_told_of_bgzip(capsys, reads, tmp_path):
-    folder = tmp_path / "data"
-    packed = tmp_path / "ref.fa.gz"
-    packed.write_bytes(gzip.compress((folder / "ref.fa").read_bytes()))
-    err = check_refused(capsys, reads, fasta=packed)
-    assert "expected a plain FASTA or one packed with bgzip, found one packed with gzip" in err
-    assert "faidx" not in err
-    pysam.tabix_compress(str(folder / "ref.fa"), str(packed), force=True)
-    assert check(capsys, reads, fasta=packed)[0] == 0
-    assert not list(tmp_path.glob("*.?zi"))
 
 
 @pytest.mark.thorough
@@ -191,14 +126,3 @@ def test_a_damaged_index_is_told_before_htslib_reads_it(capsys, reads, tmp_path,
     err = check_refused(capsys, reads, fasta=folder / "ref.fa")
     assert f"a.bam{kind}: expected a whole index of" in err
     assert "samtools index" in err
-
-
-def test_a_damaged_block_is_told_by_what_it_is(capsys, reads, tmp_path):
-    """A file that is damaged cannot be closed without an error, which is not the one to tell."""
-    bam = tmp_path / "data" / "a.bam"
-    content = bytearray(bam.read_bytes())
-    content[len(content) // 2 : len(content) // 2 + 30] = b"X" * 30
-    bam.write_bytes(bytes(content))
-    err = check_refused(capsys, reads, fasta=tmp_path / "data" / "ref.fa")
-    assert "expected a whole BAM or CRAM file" in err
-    assert "Success" not in err

@@ -13,21 +13,15 @@ import pytest
 from flows.data.runs import open_run
 from flows.data.states import read_state
 from flows.variants import indel_events
-from flows.variants.indel_clusters import clusters
+from flows.variants.indel_report import clusters
 from flows.variants.reads import count_region
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import run, succeed
 from tests.flows.variants import hostile_bam
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
 from tests.flows.variants.test_variants_walk import _aligned as aligned_pairs
-from tests.flows.variants.variant_files import (
-    header_of,
-    make_read,
-    options,
-    run,
-    save_reads,
-    succeed,
-)
+from tests.flows.variants.variant_files import header_of, make_read, options, save_reads
 from vbmodels.core.state import State, same_bits
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.indels import Indels, indel_units

@@ -12,20 +12,15 @@ from flows import stages
 from flows.data import storage
 from flows.faults import InputError
 from flows.runs import count as count_pipeline
-from flows.variants.regions import AnyContig, Region, fasta_contigs, regions
-from flows.variants.sample_sheet import read_sheet
+from flows.variants.regions import Region, fasta_contigs, regions
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (
     CONTIGS,
     QUICK,
-    check,
-    check_refused,
     edit_bed,
     options,
     positions,
-    run,
-    succeed,
-    write_bam,
     write_counts,
     write_fasta,
     write_reads,
@@ -105,50 +100,6 @@ def test_what_changes_during_a_count_is_refused(capsys, monkeypatch, reads, tmp_
     assert not list((tmp_path / "counts").glob("*.parquet"))
 
 
-def test_a_file_without_an_index_is_checked_like_any_other(capsys, reads, tmp_path):
-    fasta = tmp_path / "ref.fa"
-    write_bam(tmp_path / "b.bam", [(0, 0, 50, 0, -1, "r", 30)], length=100, index=False)
-    (tmp_path / "b.bam.bai").unlink()
-    for _ in range(2):  # the second time an index is kept
-        err = check_refused(capsys, reads, fasta=fasta)
-        assert "b.bam: expected chr1 of 120 bases" in err
-        assert "found 100" in err
-    assert not (tmp_path / "b.bam.bai").exists()
-    (tmp_path / "b.bam").write_bytes((tmp_path / "b.bam").read_bytes()[:-28])
-    err = check_refused(capsys, reads, fasta=fasta)
-    assert "b.bam" in err
-    assert "truncated" in err
-
-
-@pytest.mark.parametrize("other", ["./a.bam", "link.bam", "sub/../a.bam", "file://{folder}/a.bam"])
-def test_a_file_under_two_names_is_one_file(reads, tmp_path, other):
-    (tmp_path / "link.bam").symlink_to(tmp_path / "a.bam")
-    (tmp_path / "sub").mkdir()
-    other = other.format(folder=tmp_path)
-    sheet = write_sheet(tmp_path, [("case", "1", "a.bam"), ("control", "1", other)])
-    with pytest.raises(InputError, match=r"a file of its own .* again, first in row 2"):
-        read_sheet(str(sheet))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("\n\ncase,1,\ncase,2,a.bam\ncase,2,b.bam\n",
-         ["column path, row 4: expected a value", "row 6: expected each sample's"]),
-        ('case,1,"' + "x" * 140_000 + "\n", ["row 2: expected lines of CSV", "quotation mark"]),
-        ('case,1,"a\nb.bam\ncase,2,\n', ["column path", "a path or URL", "control characters"]),
-        (",path\ncase,1,a.bam,b.bam\n", ["column path: expected this column once"]),
-    ],
-)  # fmt: skip
-def test_bad_sheets_tell_every_fault_and_its_row(tmp_path, text, words):
-    path = tmp_path / "s.csv"
-    head = "sample,replicate,path"
-    path.write_text(head + text if text.startswith(",") else f"{head}\n{text}")
-    with pytest.raises(InputError) as told:
-        read_sheet(str(path))
-    assert all(word in str(told.value) for word in words), str(told.value)
-
-
 def asked(tmp_path, contigs=None, **settings):
     fasta = write_fasta(tmp_path / "ref.fa")
     of = fasta_contigs(str(fasta)) if contigs is None else contigs
@@ -168,13 +119,6 @@ def test_regions_are_read_as_samtools_reads_them(tmp_path, region, contigs, expe
     assert asked(tmp_path, contigs, region=region) == [expected]
 
 
-@pytest.mark.parametrize("region", ["chr1:1-2-3", "chr1:", "chr1:,5"])
-@pytest.mark.parametrize("contigs", [None, AnyContig()])
-def test_regions_that_are_none_are_refused(tmp_path, region, contigs):
-    with pytest.raises(InputError, match="column region: expected CONTIG, CONTIG:START or"):
-        asked(tmp_path, contigs, region=region)
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -188,24 +132,6 @@ def test_beds_of_many_kinds(tmp_path, data):
     (tmp_path / "x.bed").write_bytes(data)
     found = asked(tmp_path, bed=str(tmp_path / "x.bed"))
     assert found == [Region("chr1", 0, 5), Region("chr2", 0, 7)]
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        ("chr1\t²\t5\n".encode(), "row 1: expected contig, start and end"),
-        (b"chr1\t0\t5\nchr\xff1\t0\t5\n", "byte 13, which is no UTF-8"),
-        (b"\x1f\x8b\x08\x00\x92\xff", "text, plain or packed with gzip"),
-        (gzip.compress(b"chr1\t0\t5\n")[:-6], "text, plain or packed with gzip"),
-        (b"chr1\t0\t5\nchr7\t0\t5\nchr1\t0\t500\n", "row 3: expected positions within chr1:1-120"),
-    ],
-    ids=["digit", "latin", "no gzip", "cut gzip", "outside"],
-)  # fmt: skip
-def test_beds_that_are_none_have_their_sentence(capsys, reads, tmp_path, data, words):
-    (tmp_path / "x.bed").write_bytes(data)
-    for source in (reads, write_counts(tmp_path / "counts.parquet")):
-        err = check_refused(capsys, source, fasta=tmp_path / "ref.fa", bed=tmp_path / "x.bed")
-        assert words in err
 
 
 def test_a_region_and_merged_beds_in_the_order_of_the_fasta(tmp_path):
@@ -226,26 +152,3 @@ def test_positions_that_no_index_can_hold_are_refused(tmp_path):
     for settings in ({}, {"region": f"long:{2**29}"}):
         with pytest.raises(InputError, match="positions below 2\\^29"):
             asked(tmp_path, contigs, **settings)
-
-
-def test_reads_that_are_given_by_themselves_ask_for_a_sheet(capsys, tmp_path):
-    write_bam(tmp_path / "a.bam")
-    err = check_refused(capsys, tmp_path / "a.bam")
-    assert "expected a sample sheet or counts in Parquet, found the reads of one replicate" in err
-    assert "case,1,a.bam" in err
-
-
-@pytest.mark.thorough
-def test_a_contig_that_no_vcf_can_hold_is_refused_only_where_it_is_used(capsys, tmp_path):
-    contigs = ("chr1", "HLA,1", "chr10")
-    fasta = write_fasta(tmp_path / "ref.fa", contigs)
-    for name in ("a", "b"):
-        write_bam(tmp_path / f"{name}.bam", contigs=contigs)
-    counts = write_counts(tmp_path / "counts.parquet", contigs)
-    bed = tmp_path / "chr1.bed"
-    bed.write_text("chr1\t0\t40\n")
-    for source in (write_sheet(tmp_path), counts):
-        err = check_refused(capsys, source, fasta=fasta)
-        assert "'HLA,1', whose character 4 is ','" in err
-        assert "chr10" not in err.replace("--set bed", "")
-        assert check(capsys, source, fasta=fasta, bed=bed)[0] == 0

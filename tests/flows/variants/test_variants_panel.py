@@ -14,16 +14,12 @@ import pytest
 from flows.data.runs import open_run
 from flows.variants.roles import mixed, mixed_warnings
 from flows.variants.settings import VariantSettings
+from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import (
-    answer,
-    check_refused,
     options,
-    refused,
     run_stopped_and_resumed,
-    succeed,
     write_bam,
-    write_counts,
     write_fasta,
 )
 from vbmodels.variants.batch import Counts
@@ -117,39 +113,6 @@ def test_a_sheet_says_who_is_who(tmp_path, matched):
     with pysam.VariantFile(str(place(tmp_path / "out") / "variants.vcf.gz")) as vcf:
         own = ["blood", "blood:1"] if matched else []
         assert list(vcf.header.samples) == ["tumour", "tumour:0", *own, "anna", "bela"]
-
-
-@pytest.mark.parametrize(
-    ("roles", "message"),
-    [
-        ([("case", "case"), ("a", "normal")], "one of case, control, panel, found 'normal'"),
-        ([("case", "case"), ("a", "control"), ("b", "control")], "give samples of other people"),
-        ([("case", "case"), ("a", "panel"), ("a", "control")], "one role for all replicates of a"),
-        ([("case", "case"), ('"a,b"', "panel")], "without a comma"),
-        ([("ann", "case"), ("b/b", "case"), ("n", "control")], "cannot name the folder"),
-        ([("ann", "case"), ("bob", "case"), ("bob", "control")], "one role for all"),
-        ([("ann", "case"), ("bob", "case")], "a sample named 'control'"),
-    ],
-)
-def test_roles_that_make_no_sense_are_refused(capsys, tmp_path, roles, message):
-    sheet = sheet_of_reads(tmp_path, roles)
-    err = check_refused(capsys, sheet, fasta=tmp_path / "ref.fa")
-    assert message in err
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"panel": "a,case"}, "'case' is named twice"),
-        ({"panel": "a,control"}, "'control' is named twice"),
-        ({"panel": "a", "test": "posterior_difference"}, "a panel needs test two_groups"),
-        ({"panel": "nobody"}, "a sample named 'nobody'"),
-    ],
-)
-def test_settings_of_a_panel_that_cannot_be_are_refused(capsys, tmp_path, asked, message):
-    counts = write_counts(tmp_path / "counts.parquet")
-    err = refused(capsys, "variants", counts, tmp_path / "out", *options(**asked))
-    assert message in err
 
 
 def people(shares):

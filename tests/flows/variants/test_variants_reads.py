@@ -1,4 +1,4 @@
-"""Which reads count at a position: a cap on the depth, mates that overlap."""
+"""Which reads count at a position: of mates that overlap one."""
 
 from __future__ import annotations
 
@@ -27,31 +27,6 @@ def depth(path, fasta, start, stop, **settings):
         str(path), Region("chr1", start, stop), VariantSettings(fasta=str(fasta), **settings)
     )
     return found.sum(axis=(1, 2))
-
-
-def test_the_depth_cap_is_the_same_however_positions_are_cut(fasta, tmp_path):
-    rng = np.random.default_rng(0)
-    reads = [
-        (0, int(s), 30, 0, -1, f"read:{i}", 30) for i, s in enumerate(rng.integers(0, 90, 600))
-    ]
-    bam = write_bam(tmp_path / "deep.bam", reads)
-    settings = VariantSettings(fasta=str(fasta), max_depth=20)
-    whole = counted(str(bam), Region("chr1", 0, 120), settings)
-    cut = [counted(str(bam), Region("chr1", s, s + 10), settings) for s in range(0, 120, 10)]
-    assert_array_equal(np.concatenate(cut), whole)
-    free = depth(bam, fasta, 0, 120)
-    assert free.max() > 150
-    assert_array_equal(whole.sum(axis=(1, 2)), np.minimum(free, 20))
-
-
-def test_the_depth_cap_takes_reads_at_random(fasta, tmp_path):
-    """Numbered names, those of one kind odd: about half of the reads that count are of it."""
-    reads = [(0, 10, 20, 16 * (i % 2), -1, f"lane1:{i:06d}", 30) for i in range(4000)]
-    bam = write_bam(tmp_path / "deep.bam", reads)
-    settings = VariantSettings(fasta=str(fasta), max_depth=1000)
-    found = counted(str(bam), Region("chr1", 10, 12), settings)
-    assert_array_equal(found[0].sum(axis=1), found[1].sum(axis=1))  # the same reads
-    assert abs(int(found[0, 0].sum()) - 500) < 55  # 4 sd of a draw without replacement
 
 
 def _templates_by_position(bam, region):
@@ -91,6 +66,3 @@ def test_with_orphans_each_template_counts_once_whatever_its_flags_say(fasta, tm
     how = {"orphans": True, "min_base_quality": 0}
     assert_array_equal(depth(bam, fasta, 0, 120, **how), expected)
     assert depth(bam, fasta, 0, 120, overlaps="both", **how).sum() > 1.2 * expected.sum()
-    if not far:
-        capped = depth(bam, fasta, 0, 120, max_depth=40, **how)
-        assert capped.max() == 40

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from functools import lru_cache
@@ -11,48 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pysam
-import pytest
 
-from flows.cli import main
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.variants.counts import to_table
+from tests.flows.commands import refused, run, succeed
 
 QUICK = ("--set", "max_iter=4")
 CONTIGS = ("chr1", "chr2", "chr10")  # in no alphabetical order
 BASES = np.array(list("ACGT"))
 LENGTH = 120
-
-
-def run(capsys, *arguments):
-    """Return (exit code, stdout, stderr in one line) of a command."""
-    capsys.readouterr()  # of earlier commands
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out, " ".join(captured.err.split())
-
-
-def succeed(*arguments):
-    """Run a command that must succeed."""
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    assert stopped.value.code == 0
-
-
-def refused(capsys, *arguments):
-    """Return what a command that must exit with 2 says, in one line."""
-    code, _, err = run(capsys, *arguments)
-    assert code == 2, err
-    return err
-
-
-def answer(capsys, *arguments):
-    """Return what a command that must succeed prints with --json."""
-    code, out, err = run(capsys, *arguments, "--json")
-    assert code == 0, err
-    return json.loads(out)
 
 
 def run_stopped_and_resumed(capsys, monkeypatch, source, target, *asked):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.kinds import INT64, NUMBER, TEXT
-from flows.data.table import Bound, Column, Table
+from flows.data.table import INT64, NUMBER, TEXT, Bound, Column, Table
 
 COUNTS_IN = Table(
     "counts",

@@ -1,4 +1,4 @@
-"""Pairs of reads with what goes wrong in them: drawn molecule by molecule, with the truth.
+"""Pairs of reads with artefacts as BAM files, with their sheet, their FASTA and the truth.
 
 A molecule of a sample carries each of its alleles with that allele's share, and is read from
 both ends. Of a base at position p an error shows the base a with probability
@@ -6,20 +6,23 @@ both ends. Of a base at position p an error shows the base a with probability
     2e-4 x type x Gamma(2, 1/2) x library,    log type ~ N(-.245, .7^2)
 
 where the first three are common to all samples and the library's factor is Gamma with
-coefficient of variation .4, as in `scenarios`. What `Artefacts` has besides is in the case's
-libraries alone, as where a control was prepared on another day; so whatever is called there is
-false.
+coefficient of variation .4. What `Artefacts` has besides is in the case's libraries alone, as where
+a control was prepared on another day; so whatever is called there is false.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pysam
 
+from tests.flows.variants.bams import CONTIG, write_files
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.variants.bases import BASES
 
 READ = 100
 GAP = 8  # bases beyond a deletion with fewer of which no aligner opens a gap
@@ -28,6 +31,77 @@ PARALOG = 300  # bases that have a copy elsewhere
 _NOISE = 0.4
 _QUALITIES = (25, 37, 37, 37)
 MATCHED, DELETION, CLIPPED = 0, 2, 4  # operations of a CIGAR, by the numbers of SAM
+LEAST = 2 * PARALOG  # bases of a reference
+_LETTERS = np.array(list(BASES))
+_PAIRED, _PROPER, _REVERSE, _MATE_REVERSE, _FIRST, _SECOND = 0x1, 0x2, 0x10, 0x20, 0x40, 0x80
+_DUPLICATE = 0x400
+
+
+def write_artefacts(target: str, rows: int, seed: int, what: Artefacts) -> list[str]:
+    """Write reads over ``rows`` bases, 600 at least; return the URLs.
+
+    The truth, ``variants``, is what the case carries, the deletion with the base before; see
+    `tests.flows.variants.bams.write_files`.
+    """
+    rng = np.random.default_rng(seed)
+    genome = draw_genome(rng, max(rows, LEAST), what)
+
+    def reads(sample: str, header: pysam.AlignmentHeader) -> list[pysam.AlignedSegment]:
+        return _aligned(draw_pairs(rng, genome, what, sample == "case"), header)
+
+    text, truth = _text(genome.reference), _truth(genome, what)
+    return write_files(target, text, what.replicates, reads, "variants", truth)
+
+
+def _text(bases: IntArray) -> str:
+    return "".join(_LETTERS[bases])
+
+
+def _truth(genome: Genome, what: Artefacts) -> pa.Table:
+    rows = [
+        (v.position + 1, _text(genome.reference[[v.position]]), BASES[v.base], what.share)
+        for v in genome.variants
+    ]
+    if what.deletion:
+        at = genome.deletion_at
+        lost = _text(genome.reference[at - 1 : at + DELETED])
+        rows.append((at, lost, lost[0], what.deletion))
+    rows.sort()
+    types = {"pos": pa.int64(), "ref": pa.string(), "alt": pa.string(), "rate": pa.float64()}
+    columns = {
+        name: pa.array([row[i] for row in rows], kind)
+        for i, (name, kind) in enumerate(types.items())
+    }
+    return pa.table({"chrom": pa.array([CONTIG] * len(rows), pa.string()), **columns})
+
+
+def _aligned(
+    pairs: Sequence[PairOfReads], header: pysam.AlignmentHeader
+) -> list[pysam.AlignedSegment]:
+    found = []
+    for i, pair in enumerate(pairs):
+        both: list[Any] = []
+        for drawn, flag in (
+            (pair.left, _MATE_REVERSE | _FIRST), (pair.right, _REVERSE | _SECOND),
+        ):  # fmt: skip
+            read = pysam.AlignedSegment(header)
+            read.query_name = f"molecule{i}"
+            read.flag = _PAIRED | _PROPER | flag | (_DUPLICATE if pair.duplicate else 0)
+            read.query_sequence = _text(drawn.bases)
+            text = "".join(map(chr, (drawn.qualities + 33).tolist()))
+            read.query_qualities = pysam.qualitystring_to_array(text)
+            read.reference_id, read.reference_start = 0, drawn.start
+            read.mapping_quality, read.cigartuples = drawn.mapping_quality, drawn.operations
+            both.append(read)
+        left, right = both
+        size = max(right.reference_end, left.reference_end) - min(
+            left.reference_start, right.reference_start
+        )
+        for read, mate, sign in ((left, right, 1), (right, left, -1)):
+            read.next_reference_id, read.next_reference_start = 0, mate.reference_start
+            read.template_length = sign * size
+        found += both
+    return sorted(found, key=lambda read: read.reference_start)
 
 
 @dataclass(frozen=True)
@@ -142,7 +216,7 @@ class PairOfReads(NamedTuple):
 
 
 def draw_genome(rng: np.random.Generator, length: int, what: Artefacts) -> Genome:
-    """Draw a reference, its error rates and the case's alleles; see the module's docstring."""
+    """Draw a reference, its error rates and the case's alleles; see above."""
     reference = rng.integers(0, 4, length)
     of_type = 2e-4 * np.exp(0.7 * rng.standard_normal((4, 4)) - 0.245)
     errors = of_type[reference] * rng.gamma(2.0, 0.5, (length, 4))

@@ -1,0 +1,52 @@
+"""The command as tests run it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flows.cli import main
+
+
+def run(capsys, *arguments):
+    """Return (exit code, stdout, stderr) of a command."""
+    capsys.readouterr()  # of earlier commands
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, captured.out, captured.err
+
+
+def succeed(*arguments):
+    """Run a command that must succeed."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    assert stopped.value.code == 0
+
+
+def printed(capsys, *arguments):
+    """Return what a command that must succeed prints, in one line."""
+    code, out, err = run(capsys, *arguments)
+    assert code == 0, err
+    return " ".join((out + err).split())
+
+
+def refused(capsys, *arguments):
+    """Return what a command that must exit with 2 says, in one line."""
+    code, _, err = run(capsys, *arguments)
+    assert code == 2, err
+    return " ".join(err.split())
+
+
+def answer(capsys, *arguments):
+    """Return what a command that must succeed prints with --json."""
+    code, out, err = run(capsys, *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def setting_args(*settings):
+    """Return settings NAME=VALUE as arguments."""
+    return [part for setting in settings for part in ("--set", setting)]

@@ -1,0 +1,11 @@
+"""Every case by name: the family or the part that says something, and what of."""
+
+from __future__ import annotations
+
+from tests.sentences import bags, experts, features, keywords, tables, variants
+
+CASES = {
+    f"{module.__name__.rpartition('.')[2]}: {name}": said
+    for module in (bags, experts, features, keywords, variants, tables)
+    for name, said in module.CASES.items()
+}
