@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from flows.catalogue import BROKEN, PIPELINES, known, table_read
 from flows.data.table import Column, Table
 from flows.settings import describe
-from flows.settings.guide import FIRST, GROUPS, grouped
+from flows.settings.base import FIRST, GROUPS, grouped
 
 SECTIONS = {
     "Begin": ("demo", "simulate", "init", "check"),

@@ -5,8 +5,8 @@ meaning, default and range once, in the folder of its family.
 """
 
 from flows.settings.access import S3Access
-from flows.settings.base import ComputeSettings, RunSettings
-from flows.settings.load import columns, compute_settings, describe, in_order, load
+from flows.settings.base import ComputeSettings, RunSettings, in_order
+from flows.settings.load import columns, compute_settings, describe, load
 
 __all__ = [
     "ComputeSettings",

@@ -26,6 +26,16 @@ _LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it h
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
+FIRST = "first"
+GROUPS = {
+    FIRST: "Settings that matter first",
+    "model": "Settings of the model",
+    "data": "Settings of the data",
+    "output": "Settings of the output",
+    "expert": "Settings for experts",
+}
+"""What settings are about, in the order of the help, and the heading of each group."""
+
 _KINDS = {"integer": "number", "number": "number", "string": "text", "null": "default"}
 
 
@@ -108,8 +118,6 @@ class RunSettings(_Form, BaseModel):
     @classmethod
     def order(cls) -> list[str]:
         """Return the names of the settings: those that matter first, and so on."""
-        from flows.settings.guide import grouped
-
         return [name for members in grouped(cls).values() for name in members]
 
     @model_validator(mode="before")
@@ -142,6 +150,36 @@ class RunSettings(_Form, BaseModel):
         ";", min_length=1, description="What stands between the entries of a list in a CSV cell."
     )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
+
+
+def in_order(kind: type) -> list[str]:
+    """Return the names of settings as people read them.
+
+    Those that the pipeline's own class declares come first, those that every run has last.
+    """
+    if not issubclass(kind, BaseModel):
+        return []
+    common = RunSettings.model_fields if issubclass(kind, RunSettings) else {}
+    own = {name: place for place, name in enumerate(kind.__annotations__)}
+    return sorted(kind.model_fields, key=lambda name: (name in common, own.get(name, len(own))))
+
+
+def grouped(settings: type[RunSettings]) -> dict[str, list[str]]:
+    """Return the names of settings by group, those that matter first as a group of their own.
+
+    >>> list(grouped(RunSettings))
+    ['data', 'expert']
+    """
+    group = dict.fromkeys(settings.model_fields, "model")
+    for kind in reversed(settings.__mro__):
+        for name, members in vars(kind).get("groups", {}).items():
+            group.update(dict.fromkeys(members, name))
+    group.update(dict.fromkeys(settings.first, FIRST))
+    found: dict[str, list[str]] = {name: [] for name in GROUPS}
+    for name in (*settings.first, *in_order(settings)):
+        if name in group:
+            found[group.pop(name)].append(name)
+    return {name: members for name, members in found.items() if members}
 
 
 class ComputeSettings(_Form, BaseModel):

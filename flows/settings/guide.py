@@ -7,38 +7,10 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from flows.settings.base import RunSettings
-from flows.settings.load import describe, in_order
-
-FIRST = "first"
-GROUPS = {
-    FIRST: "Settings that matter first",
-    "model": "Settings of the model",
-    "data": "Settings of the data",
-    "output": "Settings of the output",
-    "expert": "Settings for experts",
-}
-"""What settings are about, in the order in which they are told, and the heading of each group."""
+from flows.settings.base import FIRST, GROUPS, RunSettings, grouped
+from flows.settings.load import describe
 
 _WIDTH = 88
-
-
-def grouped(settings: type[RunSettings]) -> dict[str, list[str]]:
-    """Return the names of settings by group, those that matter first as a group of their own.
-
-    >>> list(grouped(RunSettings))
-    ['data', 'expert']
-    """
-    group = dict.fromkeys(settings.model_fields, "model")
-    for kind in reversed(settings.__mro__):
-        for name, members in vars(kind).get("groups", {}).items():
-            group.update(dict.fromkeys(members, name))
-    group.update(dict.fromkeys(settings.first, FIRST))
-    found: dict[str, list[str]] = {name: [] for name in GROUPS}
-    for name in (*settings.first, *in_order(settings)):
-        if name in group:
-            found[group.pop(name)].append(name)
-    return {name: members for name, members in found.items() if members}
 
 
 def as_yaml(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from flows.faults import Fault, InputError, did_you_mean, shown
-from flows.settings.base import ComputeSettings, RunSettings
+from flows.settings.base import ComputeSettings, RunSettings, in_order
 
 M = TypeVar("M", bound=BaseModel)
 _TEXT_ASKED = ("string_type", "literal_error")
@@ -219,18 +219,6 @@ def describe(settings: type[RunSettings]) -> list[tuple[str, str, str, str]]:
         (name, _range(schema[name]), repr(fields[name].default), fields[name].description or "")
         for name in in_order(settings)
     ]
-
-
-def in_order(kind: type) -> list[str]:
-    """Return the names of settings as people read them.
-
-    Those that the pipeline's own class declares come first, those that every run has last.
-    """
-    if not issubclass(kind, BaseModel):
-        return []
-    common = RunSettings.model_fields if issubclass(kind, RunSettings) else {}
-    own = {name: place for place, name in enumerate(kind.__annotations__)}
-    return sorted(kind.model_fields, key=lambda name: (name in common, own.get(name, len(own))))
 
 
 _TYPES = {

@@ -10,7 +10,7 @@ import pytest
 
 from flows.catalogue import PIPELINES
 from flows.settings import describe, load
-from flows.settings.guide import GROUPS, grouped
+from flows.settings.base import GROUPS, grouped
 from tests.flows.commands import run
 
 ROOT = Path(__file__).parents[2]
