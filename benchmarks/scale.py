@@ -30,8 +30,7 @@ from distributed import Client
 
 from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
-from flows.engine.calls import Cluster
-from flows.engine.dask.seam import OverDask
+from flows.fit.cluster import Cluster
 from flows.run.events import Event, Listener, Stage, Sweep
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
@@ -158,9 +157,9 @@ def weak(workers: int, sweeps: int, partitions: int = 4) -> dict[str, Any]:
             for host in hosts:
                 host.await_line("all are there", 300.0)
             with Client(deployment.address, set_as_default=False, timeout=60) as client:
-                cluster = Cluster(OverDask(client, "the benchmark's cluster"))
+                cluster = Cluster(client, "the benchmark's cluster")
                 model = Sleeping(seconds=SLEEP / partitions)
-                job = stored(folder, 0, "weak", partitions * workers, model)
+                job = stored(folder, "weak", partitions * workers, model)
                 executor = cluster.executor(job)
                 kinds = {
                     "driver": [psutil.Process().pid], "scheduler": [deployment.scheduler.pid],

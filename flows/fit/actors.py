@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Called
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed import Future, get_worker
 from distributed import wait as await_futures
@@ -18,9 +18,6 @@ from distributed import wait as await_futures
 from flows.fit.holder import Answer, Holder, collect_lines
 from flows.fit.job import Job
 from flows.fit.rolling import POLL, Lost, Rolling, Worker
-
-if TYPE_CHECKING:
-    from flows.fit.cluster import Cluster
 
 START = 120.0  # seconds in which a worker makes a holder
 REACH = 5.0  # seconds in which a worker answers a message
@@ -52,7 +49,7 @@ class OnWorker(Holder):
 class OnDask(Rolling):
     """The executor on a Dask cluster."""
 
-    def __init__(self, job: Job, cluster: Cluster) -> None:
+    def __init__(self, job: Job, cluster: Any) -> None:
         super().__init__(job)
         self.cluster, self.client, self.name = cluster, cluster.client, cluster.name
         self._made: dict[str, Future[Any]] = {}

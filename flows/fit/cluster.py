@@ -17,12 +17,11 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from distributed import Client, Future, KilledWorker, LocalCluster, Status, get_worker
+from distributed import Client, Future, KilledWorker, get_worker
 
 from flows.data import storage
 from flows.fit.actors import OnDask
-from flows.fit.compute import Abandoned, Calls, Stopped
-from flows.fit.executor import OnProgress
+from flows.fit.executor import Abandoned, Calls, OnProgress, Stopped
 from flows.fit.job import ClusterError, Job
 from flows.fit.rolling import NO_WORKERS, POLL, SILENCE, Worker, error_of, no_workers
 from flows.fit.versions import environment, refuse_other
@@ -38,10 +37,10 @@ RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill th
 class Cluster:
     """A connection to a cluster; made by `flows.fit.connect.connect`.
 
-    ``name`` is what people call it, ``local`` the cluster if it was started here.
+    ``name`` is what people call it, ``local`` what keeps up workers that were started here.
     """
 
-    def __init__(self, client: Client, name: str, local: LocalCluster | None = None) -> None:
+    def __init__(self, client: Client, name: str, local: Any = None) -> None:
         self.client, self.name, self.local = client, name, local
         self._beats: dict[str, tuple[float, float]] = {}  # a worker's heartbeat; when it moved
         self._present: dict[str, dict[str, Any]] = {}
@@ -55,7 +54,7 @@ class Cluster:
 
     def calls(self) -> Calls:
         """Return the calls of one stage, which end together if one of them fails."""
-        return Calls(self, max(16, 2 * sum(w.threads for w in self.workers().values())))
+        return Calls(self.each, max(16, 2 * sum(w.threads for w in self.workers().values())))
 
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Run one function on some worker."""
@@ -104,22 +103,14 @@ class Cluster:
                 for address, info in self._present.items():
                     if self._beats.get(address, (None,))[0] != info["last_seen"]:
                         self._beats[address] = info["last_seen"], self._looked
-                self._replace()
+                if self.local is not None:
+                    self.local.mend(len(self._present))
             return {
                 address: Worker(info["nthreads"], info["memory_limit"] or 0)
                 for address, info in sorted(self._present.items())
                 if self._looked - self._beats[address][1] < silence
                 and info["status"] in ("running", "paused")
             }
-
-    def _replace(self) -> None:
-        """Start local workers in the place of those whose nannies gave up, which Dask does not."""
-        if self.local is None or len(self._present) >= len(self.local.worker_spec):
-            return
-        for name, nanny in list(self.local.workers.items()):
-            if nanny.status in (Status.closed, Status.failed):
-                self.local.workers.pop(name, None)
-        self.local.scale(len(self.local.worker_spec))  # as many as before
 
     def restart(self, addresses: Sequence[str]) -> None:
         """End workers that hang or are stopped; nannies start others."""

@@ -12,13 +12,13 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import dask
 from dask.utils import parse_bytes
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Status
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
@@ -113,8 +113,8 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
             ) from error
     with dask.config.set(LOCAL), ExitStack() as ends:  # all the time: Dask reads some at losses
         try:
-            local = _local(limit)
-            ends.callback(_end, local)
+            local = _Local(limit)
+            ends.callback(local.end)
             client = _opened(local, START)
         except (RuntimeError, OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
@@ -126,13 +126,59 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
         yield _await_local(Cluster(client, f"{workers} local workers", local), workers)
 
 
-def _end(local: LocalCluster) -> None:
-    """Close a cluster; what does not end in time ends with this process."""
-    for nanny in list(local._created):
-        with suppress(OSError, TypeError, AttributeError):  # a stopped one would be waited for
-            os.kill(nanny.pid, signal.SIGKILL)
-    with suppress(TimeoutError, OSError, RuntimeError, AssertionError):
-        local.close(timeout=10)
+class _Local(LocalCluster):
+    """A scheduler here, whose workers are processes that only this run can reach.
+
+    Whoever can speak to a scheduler or a worker has it run code, and every user of a machine can
+    connect to its loopback: so each side needs a certificate of the run, which is in the memory of
+    its processes alone. What would come from the configuration of another cluster is named.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.coming: dict[int, float] = {}  # processes that come up, since when
+        security = Security.temporary(
+            tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
+        )
+        super().__init__(
+            n_workers=0,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            protocol="tls://" if security.require_encryption else "tcp://",
+            security=security,
+            scheduler_kwargs={"dashboard": False},
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
+            memory_limit=limit,
+            death_timeout=5 * START,
+            local_directory=dask.config.get("temporary-directory") or _scratch(),
+        )
+
+    def mend(self, present: int) -> None:
+        """Replace workers that do not come up, or that Dask gave up."""
+        if present >= len(self.worker_spec):
+            return
+        now = time.monotonic()
+        processes = [nanny.process for nanny in list(self._created)]
+        pids = [p.pid for p in processes if p is not None and p.status == Status.starting]
+        self.coming = {pid: self.coming.get(pid, now) for pid in pids if pid}
+        _kill(pid for pid, since in self.coming.items() if now - since > START)
+        for name, nanny in list(self.workers.items()):
+            if nanny.status in (Status.closed, Status.failed):
+                self.workers.pop(name, None)
+        self.scale(len(self.worker_spec))  # as many as before
+
+    def end(self) -> None:
+        """Close it; a process that is stopped would be waited for, by Python too."""
+        _kill(nanny.pid for nanny in list(self._created) if nanny.pid)
+        with suppress(TimeoutError, OSError, RuntimeError, AssertionError):
+            self.close(timeout=10)
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _await_local(cluster: Cluster, workers: int) -> Cluster:
@@ -150,32 +196,6 @@ def _await_local(cluster: Cluster, workers: int) -> Cluster:
             )
         time.sleep(POLL / 5)
     return cluster
-
-
-def _local(limit: int) -> LocalCluster:
-    """Start a scheduler whose workers are processes that only this run can reach.
-
-    Whoever can speak to a scheduler or a worker has it run code, and every user of a machine can
-    connect to its loopback: so each side needs a certificate of the run, which is in the memory of
-    its processes alone. What would come from the configuration of another cluster is named.
-    """
-    security = Security.temporary(
-        tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
-    )
-    return LocalCluster(
-        n_workers=0,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        protocol="tls://" if security.require_encryption else "tcp://",
-        security=security,
-        scheduler_kwargs={"dashboard": False},
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-        memory_limit=limit,
-        death_timeout=START,
-        local_directory=dask.config.get("temporary-directory") or _scratch(),
-    )
 
 
 def _scratch() -> str:

@@ -123,7 +123,7 @@ class Rolling(Executor):
         """Write the local states of a sweep; from here on workers that have come are used."""
         kept = super().keep(number)
         self._number, self._kept, self._log = number, kept, []
-        self._ready = self._ready and self._spread(self._able()) == self.placed
+        self._ready = self._ready and self._able() == self._workers
         return kept
 
     def map(

@@ -16,7 +16,7 @@ from tenacity.nap import sleep_using_event
 from flows.data import storage
 from flows.data.storage import retry
 from flows.faults import InputError
-from flows.fit.compute import Abandoned
+from flows.fit.executor import Abandoned
 from flows.run.events import Events, Retried
 from flows.run.memo import Memo
 

@@ -31,7 +31,7 @@ from prefect.states import Cancelled, Completed, State
 from flows.data import storage
 from flows.data.runs import fit_in_words
 from flows.escape import escaped
-from flows.fit.compute import Abandoned
+from flows.fit.executor import Abandoned
 from flows.report import plots
 from flows.run.events import (
     Begun,
