@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Called
@@ -69,12 +68,11 @@ class OnDask(Rolling):
             raise Lost(f"{', '.join(sorted(absent))} does not answer", absent, died=False)
         self._old += self._made.values()
         self._made = {
-            address: self.client.submit(
-                OnWorker, self.job, worker.threads, actor=True, workers=[address],
-                allow_other_workers=False, key=f"vbflows-holder-{uuid.uuid4().hex}", pure=False,
+            address: self.cluster.submit(
+                "holder", OnWorker, self.job, worker.threads, actor=True, workers=[address]
             )
             for address, worker in workers.items()
-        }  # fmt: skip
+        }
         deadline = time.monotonic() + START
         with self.client.as_current():
             while open_ := {a for a, made in self._made.items() if made.status == "pending"}:
@@ -140,14 +138,14 @@ class OnDask(Rolling):
         self._ready = False
         self._old += self._made.values()
         self._made, self._actors = {}, {}
-        with suppress(OSError, RuntimeError):
+        with suppress(Exception):  # of a client that has lost its scheduler
             self.forget()
 
     def _show_life(self) -> None:
         """Submit a task of nothing, so that a scheduler with an idle timeout does not end."""
         if time.monotonic() - self._awake > AWAKE:
             self._awake = time.monotonic()
-            self.client.submit(int, key=f"vbflows-awake-{uuid.uuid4().hex}", pure=False)
+            self.cluster.submit("awake", int)
 
 
 def _own(error: Exception) -> Exception | None:

@@ -66,11 +66,8 @@ class Cluster:
     ) -> list[R]:  # fmt: skip
         """Run a function on every tuple of arguments, each as a task on some worker.
 
-        Raises
-        ------
-        ClusterError
-            If the scheduler is gone, there are no workers for a time, or the function kills
-            one worker after the other.
+        Raises `ClusterError` if the scheduler is gone, there are no workers for a time, or the
+        function kills one worker after the other.
         """
         tasks = _Tasks(self, function, items)
         try:
@@ -89,9 +86,20 @@ class Cluster:
                 raise OSError
             return self.client.sync(function, callback_timeout=seconds, **options)
         except (OSError, TimeoutError, KeyError) as error:
-            raise ClusterError(
-                f"the scheduler of {self.name} went away; start a cluster and go on with --resume"
-            ) from error
+            raise self._gone() from error
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(
+            f"the scheduler of {self.name} went away; start a cluster and go on with --resume"
+        )
+
+    def submit(self, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Submit a task of its own; return Dask's future."""
+        key = f"vbflows-{name}-{uuid.uuid4().hex}"
+        try:
+            return self.client.submit(function, *args, key=key, pure=False, **options)
+        except Exception as error:
+            raise error if self.client.status == "running" else self._gone() from error
 
     def workers(self, silence: float = SILENCE) -> dict[str, Worker]:
         """Return the workers whose heartbeat moved within so many seconds, by this clock."""
@@ -207,9 +215,9 @@ class _Tasks:
 
     def send(self, i: int) -> None:
         name = getattr(self.function, "__name__", "call").strip("_<>")
-        key = f"vbflows-{name}-{uuid.uuid4().hex}"
-        submit = partial(self.cluster.client.submit, key=key, pure=False, retries=RETRIES)
-        self.open[i] = submit(on_worker, self.function, *self.items[i])
+        self.open[i] = self.cluster.submit(
+            name, on_worker, self.function, *self.items[i], retries=RETRIES
+        )
         self.open[i].add_done_callback(lambda _: self.ended.put(i))
 
     def take(self, i: int) -> None:

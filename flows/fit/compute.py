@@ -24,13 +24,7 @@ class Compute(Protocol):
         self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],
         on_progress: OnProgress | None = None, stopped: Stopped = lambda: False,
     ) -> list[R]:  # fmt: skip
-        """Run a function on every tuple of arguments; what it or `on_progress` raises ends all.
-
-        Raises
-        ------
-        Abandoned
-            Once ``stopped`` is true, where it is not this process that works.
-        """
+        """Run a function on every tuple of arguments; what it or `on_progress` raises ends all."""
 
     def executor(self, job: Job) -> Executor:
         """Return what carries out a fit."""

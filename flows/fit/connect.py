@@ -52,13 +52,7 @@ SEND_INTERVAL = 0.001  # seconds between two messages of the client; Dask's 10 m
 
 
 def over(client: Client, name: str) -> Cluster:
-    """Return the cluster of a client that someone else opened and will close.
-
-    Raises
-    ------
-    ClusterError
-        If versions or packages differ.
-    """
+    """Return the cluster of a client that its owner opened and will close, once it is checked."""
     cluster = Cluster(client, name)
     cluster.check()
     return cluster
@@ -70,20 +64,10 @@ def connect(
 ) -> Iterator[Cluster]:
     """Start local worker processes, or connect to a running cluster and check it.
 
-    Parameters
-    ----------
-    workers
-        Number of worker processes to start on this machine.
-    scheduler
-        ``tcp://host:port`` or ``tls://host:port``; the certificates of TLS come from Dask's
-        configuration.
-    memory_limit
-        Memory of one local worker, such as ``4 GiB``; by default its share of the machine's.
-
-    Raises
-    ------
-    ClusterError
-        If the address is wrong, there are no workers, or their versions or packages differ.
+    A scheduler's address is ``tcp://host:port`` or ``tls://host:port``, with certificates from
+    Dask's configuration. ``memory_limit`` is of one local worker, such as ``4 GiB``; by default its
+    share of the machine's. Raises `ClusterError` if the address is wrong, there are no workers, or
+    their versions or packages differ.
     """
     if (workers is None) == (scheduler is None):
         raise ClusterError("expected either a number of workers or a scheduler's address")
@@ -140,19 +124,13 @@ class _Local(LocalCluster):
             tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
         )
         super().__init__(
-            n_workers=0,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
+            n_workers=0, threads_per_worker=1, processes=True, memory_limit=limit,
+            host="127.0.0.1", dashboard_address="127.0.0.1:0", security=security,
             protocol="tls://" if security.require_encryption else "tcp://",
-            security=security,
-            scheduler_kwargs={"dashboard": False},
-            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False}, death_timeout=5 * START,
             silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-            memory_limit=limit,
-            death_timeout=5 * START,
             local_directory=dask.config.get("temporary-directory") or _scratch(),
-        )
+        )  # fmt: skip
 
     def mend(self, present: int) -> None:
         """Replace workers that do not come up, or that Dask gave up."""

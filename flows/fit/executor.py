@@ -37,13 +37,7 @@ class Executor(ABC):
 
     @abstractmethod
     def restore(self, number: int | None, kept: Sequence[str]) -> None:
-        """Take the local states of a checkpoint, by their digests; None for the start.
-
-        Raises
-        ------
-        DamagedCheckpoint
-            If one of them is damaged or missing.
-        """
+        """Take the local states of a checkpoint, by their digests; raise `DamagedCheckpoint`."""
 
     @abstractmethod
     def map(
@@ -118,6 +112,7 @@ class InProcess(Executor):
 
     def close(self) -> None:
         """Forget data and local states."""
+        self.holder.close()
         self.restore(None, ())
 
     def _ask(self, method: str, *args: Any) -> list[Any]:

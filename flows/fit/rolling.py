@@ -38,6 +38,7 @@ UNKNOWN, LEAST, TIMES = 600.0, 60.0, 10.0  # seconds in which a holder finishes 
 # answer: at first; then max(LEAST, TIMES x the longest answer); doubled with each that is late
 FAILURES, BLAME = 8, 3  # in a row of one question: until it gives up, until partitions are tried
 HEAVY = 64 * 2**20  # bytes of logged global parameters from which on a checkpoint is due
+_OF_ITS_OWN = (PartitionMemoryError, storage.StorageError)  # what a worker may meet and no other
 PIECES = 64  # calls in which a worker applies a function to its partitions
 
 
@@ -310,28 +311,30 @@ class Rolling(Executor):
         self._done[address] = answer.done
         for level, line in answer.lines:
             log.log(level, f"{address}: {line}")
-        if isinstance(answer.error, storage.TransientStorageError):
-            raise Lost(f"{address}: {answer.error}", set(), False, answer.error)
-        if answer.error is not None:
-            raise error_of(address, answer.error)
-        return answer.value
+        if answer.error is None:
+            return answer.value
+        error = error_of(address, answer.error)
+        if isinstance(error, storage.TransientStorageError):
+            raise Lost(str(error), set(), False, error)
+        raise error
 
 
 def error_of(address: str, error: Exception) -> Exception:
     """Return what a worker raised as it is raised here: where it is the worker's, by its name."""
-    if isinstance(error, PartitionMemoryError):
-        return ClusterError(f"worker {address}: {error}")
-    if not isinstance(error, storage.StorageError) or isinstance(error, storage.DamagedError):
+    if isinstance(error, storage.DamagedError):
         return error
+    said, url = f"worker {address}: {error}", getattr(error, "url", "")
+    if isinstance(error, storage.TransientStorageError):
+        return storage.TransientStorageError(said)
     with suppress(storage.StorageError), storage.impatient():
-        url = getattr(error, "url", "")
-        if url and storage.exists(url):
+        if isinstance(error, storage.StorageError) and url and storage.exists(url):
             return ClusterError(
                 f"worker {address} cannot read {storage.shown(url)}; this process can: mount it "
                 "there too, or use a store that all machines reach"
             )
-    missing = isinstance(error, storage.MissingError)
-    return error if missing else ClusterError(f"worker {address}: {error}")
+    if isinstance(error, storage.MissingError):
+        return storage.MissingError(said, url)
+    return ClusterError(said) if isinstance(error, _OF_ITS_OWN) else error
 
 
 def no_workers(name: str) -> ClusterError:
