@@ -15,7 +15,7 @@ from distributed import Future, get_worker
 from distributed import wait as await_futures
 
 from flows.fit.holder import Answer, Holder, collect_lines
-from flows.fit.job import Job
+from flows.fit.job import ClusterError, Job
 from flows.fit.rolling import POLL, Lost, Rolling, Worker
 
 START = 120.0  # seconds in which a worker makes a holder
@@ -90,8 +90,9 @@ class OnDask(Rolling):
         try:
             return self._made[address].result(timeout=REACH)
         except Exception as error:
-            why = f"{address} took no holder: {error!r}"
-            raise Lost(why, {address}, died=True, error=_own(error)) from error
+            on_the_way = isinstance(error, OSError | TimeoutError | RuntimeError)
+            own = None if on_the_way else ClusterError(f"worker {address} cannot fit: {error!r}")
+            raise Lost(f"{address} took no holder: {error!r}", {address}, True, own) from error
 
     async def _reachable(self) -> bool:
         """Whether this process can speak to the workers itself; else the scheduler passes on."""
@@ -146,8 +147,3 @@ class OnDask(Rolling):
         if time.monotonic() - self._awake > AWAKE:
             self._awake = time.monotonic()
             self.cluster.submit("awake", int)
-
-
-def _own(error: Exception) -> Exception | None:
-    """Return an error of the holder's own making; what the way raises is no reason to end."""
-    return None if isinstance(error, OSError | TimeoutError | RuntimeError) else error

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -24,7 +25,7 @@ from flows.fit.actors import OnDask
 from flows.fit.executor import Abandoned, Calls, OnProgress, Stopped
 from flows.fit.job import ClusterError, Job
 from flows.fit.rolling import NO_WORKERS, POLL, SILENCE, Worker, error_of, no_workers
-from flows.fit.versions import environment, refuse_other
+from flows.fit.versions import environment, in_thread, refuse_other
 
 R = TypeVar("R")
 
@@ -151,20 +152,23 @@ class Cluster:
     def check_workers(self, addresses: Sequence[str]) -> set[str]:
         """Compare workers with this process; return those that answer."""
 
-        async def one(address: str) -> Any:
-            found = self.client._run(environment, workers=[address], on_error="return")
-            with suppress(OSError, TimeoutError):
-                return (await asyncio.wait_for(found, START)).get(address, OSError())
-            return OSError()
-
-        async def every() -> list[Any]:
-            return await asyncio.gather(*map(one, new))
-
-        if new := [address for address in addresses if address not in self._checked]:
-            for address, found in zip(new, self.sync(every, 2 * START), strict=True):
-                if not isinstance(found, OSError):
-                    refuse_other(self.name, f"worker {address}", found)
-                    self._checked.add(address)
+        loop: Any = self.client.loop
+        new = [address for address in addresses if address not in self._checked]
+        asked = {}
+        for address in new:
+            found = self.client._run(in_thread, workers=[address], on_error="return")
+            asked[address] = asyncio.run_coroutine_threadsafe(found, loop.asyncio_loop)
+        deadline, open_ = time.monotonic() + START, set(new)
+        while open_ and time.monotonic() < deadline:
+            wait([asked[address] for address in open_], timeout=POLL)
+            open_ = {a for a in open_ if not asked[a].done()} & self.workers().keys()
+        for address, future in asked.items():
+            if future.cancel() or future.exception() is not None:
+                continue  # it is gone, silent or late
+            answer = future.result().get(address, OSError())
+            if not isinstance(answer, OSError):
+                refuse_other(self.name, f"worker {address}", answer)
+                self._checked.add(address)
         return self._checked.intersection(addresses)
 
 

@@ -157,8 +157,12 @@ class Rolling(Executor):
         return [found[i] for i in range(self.partitions)]
 
     def _sweep(self, sweep: Sweep) -> list[Any]:
-        if len(self._log) > 2 * self.job.checkpoint_every and self.heavy and sweep[3] == 0:
-            self.keep(int(sweep[2] or 0))  # of a loop that shows no steps, or has no checkpoints
+        _, _, warm, group, groups = sweep
+        if warm is None and groups == 1:
+            self._log = []  # of a cold start, to which nothing before it matters
+        long = len(self._log) > self.job.checkpoint_every and self.heavy
+        if long and warm is not None and group == 0:
+            self.keep(warm)  # of a loop that shows no steps, or of a fit without checkpoints
         found = self._ask("sweep", *sweep)
         carries = any(carries for _, carries in found) or self._log or self._kept
         if carries and not isinstance(self.job.model, Rebuilding):

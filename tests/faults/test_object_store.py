@@ -168,7 +168,7 @@ def test_a_store_that_stays_away_ends_the_run_and_it_resumes(behind, local, monk
     monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 1.0)
 
     def plan(number, line):
-        if "checkpoints" in line and "manifest.json" in line and line.startswith("PUT"):
+        if "checkpoints" in line and "fit.npz" in line and line.startswith("PUT"):
             away.set()
             return None
         return "slow down" if away.is_set() else None

@@ -219,7 +219,7 @@ def test_an_interrupted_run_leaves_the_target_and_goes_on(simulated, tmp_path, c
                                env=env)  # fmt: skip
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        if list(tmp_path.glob("runs/*/*/checkpoints/*/manifest.json")):
+        if list(tmp_path.glob("runs/*/*/checkpoints/*/fit.npz")):
             break
         time.sleep(0.05)
     process.send_signal(how)
