@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import ctypes
+import os
+import platform
 import time
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Called
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from distributed import Future, get_worker
@@ -33,6 +37,7 @@ class OnWorker(Holder):
         share = int(limit * MEMORY_SHARE) if limit else None
         super().__init__(job, threads, share, limit, worker.local_directory)
         collect_lines()
+        _keep_freed_memory()
 
     def call(self, method: str, *args: Any) -> Answer:
         """Call a method; an error that cannot be copied could not be sent and comes in words."""
@@ -43,6 +48,19 @@ class OnWorker(Holder):
             error = RuntimeError(f"{type(answer.error).__name__}: {answer.error}")
             return Answer(None, error, answer.lines, answer.done)
         return answer
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let the memory of one temporary array serve the next.
+
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_, which ends glibc's own adjustment of the size
+    from which arrays are mapped one by one (mallopt(3)): each then costs its page faults.
+    """
+    if platform.libc_ver()[0] == "glibc" and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 2**25)  # M_MMAP_THRESHOLD, the largest that there is
+        libc.mallopt(-1, 2**26)  # M_TRIM_THRESHOLD
 
 
 class OnDask(Rolling):

@@ -32,8 +32,7 @@ START = 60.0  # seconds until a local worker that does not come up is ended, and
 OTHERS = 20.0  # seconds after the first local worker in which the others are waited for
 # Of a cluster that is started here. A worker bounds what it holds itself; a pause, which
 # Dask would make at 80 % of its memory, has no end when that is all in use. Nothing is served
-# by HTTP, which any user of the machine could read. Freed memory of one array serves the next:
-# Dask's own setting has each array of a sweep cost its page faults (see mallopt(3)).
+# by HTTP, which any user of the machine could read.
 LOCAL = {
     "distributed.deploy.lost-worker-timeout": "60s",  # 15 s are too few on a busy machine
     "distributed.scheduler.http.routes": [],
@@ -44,8 +43,6 @@ LOCAL = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
     "distributed.nanny.http.routes": [],
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 SEND_INTERVAL = 0.001  # seconds between two messages of the client; Dask's 10 ms delay tasks
