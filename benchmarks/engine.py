@@ -1,12 +1,10 @@
-"""What a sweep costs on a cluster beside its arithmetic, and what a second worker brings.
+"""What a sweep costs on a cluster beside its arithmetic: the engine and bare actors, in turns.
 
-Overhead: a model with next to no arithmetic, 64 partitions and 100 KB of global parameters,
-on a scheduler and two workers as processes of their own. In one run, in turns: the loop in
-this process, bare Dask actors that hold their partitions and get the parameters inline
-(nothing survives a lost worker), and this engine. Speed-up: the same engine on one and two
-workers, with sweeps of at least 300 ms on one.
+A model with next to no arithmetic: 64 partitions of 100 kB and sums of 10 kB, on a scheduler and
+two workers as processes of their own. Bare Dask actors hold their partitions and get the
+parameters; nothing survives a lost worker. The engine keeps local states every 10 sweeps.
 
-    python -m benchmarks.engine [--sweeps 60] [--turns 5] [--json]
+    python -m benchmarks.engine [--sweeps 50] [--turns 3] [--json]
 """
 
 from __future__ import annotations
@@ -22,19 +20,23 @@ from typing import Any
 
 import numpy as np
 import psutil
-from distributed import Client, get_client
-from flows.fit.dask import Cluster, connect
+from distributed import Client
 
 from flows.data import storage
-from flows.fit.executor import InProcess
+from flows.fit.connect import connect
+from flows.fit.executor import Executor, InProcess
 from flows.fit.job import Job
 from tests.faults.processes import Deployment
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import FloatArray, State, Stats, from_bytes, to_bytes
 
 PARTITIONS = 64
-GLOBALS = 12_500  # doubles: 100 KB
-SUMS = 1_250  # doubles of statistics a partition: 10 KB
+CASES = {  # doubles of the global parameters and of the sums; whether local states are carried
+    "q 100 kB, carried": (12_500, 1_250, True),
+    "q 100 kB": (12_500, 1_250, False),
+    "q 1 MB, carried": (125_000, 1_250, True),
+    "q and sums 1 MB, carried": (125_000, 125_000, True),
+}
 
 
 @dataclass(frozen=True)
@@ -60,43 +62,35 @@ class Sums(Stats):
 
 @dataclass(frozen=True)
 class Light:
-    """A model with a local state, and ``work`` matrix products of 200 x 200 a partition."""
+    """A model that adds two vectors of 200 numbers a partition."""
 
-    work: int = 0
+    sums: int = 1_250
+    carries: bool = True
 
     def observe(self, batch: Rows) -> Sums:
-        return Sums(np.zeros(SUMS), 0.0)
+        return Sums(np.zeros(self.sums), 0.0)
 
-    def local_step(self, q: Point, batch: Rows, local: Local | None) -> Local:
-        z = batch.x + q.theta[: len(batch.x)]
-        for _ in range(self.work):
-            product = batch.x[:, None] * q.theta[None, :200]
-            z = np.tanh(product @ product.T[:, : len(z)]).sum(axis=0)
-        return Local(z)
+    def local_step(self, q: Point, batch: Rows, local: Local | None) -> Local | None:
+        if not self.carries:
+            return None
+        return Local(batch.x[:200] + q.theta[:200] + (0.0 if local is None else 0.5 * local.z))
 
-    def suff_stats(self, q: Point, batch: Rows, local: Local) -> Sums:
-        total = np.resize(local.z, SUMS)
-        return Sums(total, float(total.sum()))
+    def suff_stats(self, q: Point, batch: Rows, local: Local | None) -> Sums:
+        z = batch.x[:200] + q.theta[:200] if local is None else local.z
+        return Sums(np.resize(z, self.sums), float(z.sum()))
 
 
-def stored(
-    folder: Path, work: int, name: str, partitions: int = PARTITIONS, model: Light | None = None
-) -> Job:
+def stored(folder: Path, name: str, partitions: int = PARTITIONS, model: Any = None) -> Job:
     """Store the partitions and return the job."""
     rng = np.random.default_rng(0)
     urls = [storage.join(str(folder), name, f"part-{i:03d}.npz") for i in range(partitions)]
     for url in urls:
-        storage.write_bytes(url, to_bytes(Rows(rng.standard_normal(200))))
-    return Job(
-        model or Light(work),
-        Rows,
-        tuple(urls),
-        storage.join(str(folder), "runs", name),
-        run_id=name,
-    )
+        storage.write_bytes(url, to_bytes(Rows(rng.standard_normal(12_500))), durable=False)
+    store = storage.join(str(folder), "runs", name)
+    return Job(model or Light(), Rows, tuple(urls), store, run_id=name)
 
 
-class Holder:
+class Bare:
     """A bare Dask actor: some partitions and their local states."""
 
     def __init__(self, model: Light, urls: tuple[str, ...]) -> None:
@@ -113,23 +107,20 @@ class Holder:
 
 
 class Actors:
-    """The rival: one actor a worker, called with the parameters inline."""
+    """The rival: one actor a worker, called directly with the parameters."""
 
     def __init__(self, client: Client, job: Job) -> None:
         workers = list(client.scheduler_info(n_workers=-1)["workers"])
         share = len(job.partitions) // len(workers)
-        made = [
-            client.submit(
-                Holder,
-                job.model,
-                job.partitions[i * share : (i + 1) * share],
-                actor=True,
-                workers=[worker],
-                pure=False,
-            )
-            for i, worker in enumerate(workers)
-        ]
-        self.actors = [future.result() for future in made]
+        with client.as_current():
+            made = [
+                client.submit(
+                    Bare, job.model, job.partitions[i * share : (i + 1) * share], actor=True,
+                    workers=[worker], pure=False,
+                )
+                for i, worker in enumerate(workers)
+            ]  # fmt: skip
+            self.actors = [future.result() for future in made]
 
     def __call__(self, q: Point, *, number: int, warm: int | None) -> Sums:
         asked = [actor.sweep(q) for actor in self.actors]
@@ -145,131 +136,89 @@ def cpu(pids: list[int]) -> float:
 class Series:
     """Times of one executor's sweeps, and the CPU that each kind of process used."""
 
-    def __init__(self, reduce: Callable[..., Any], groups: dict[str, list[int]]) -> None:
-        self.reduce = reduce
-        self.groups = groups
+    def __init__(
+        self, reduce: Callable[..., Any], groups: dict[str, list[int]], size: int = 12_500
+    ) -> None:
+        self.reduce, self.groups, self.size = reduce, groups, size
         self.wall: list[float] = []
         self.used = dict.fromkeys(groups, 0.0)
         self.number = 0
 
     def run(self, sweeps: int, record: bool = True) -> None:
-        """Run some sweeps, each at new parameters."""
+        """Run some sweeps, each at new parameters, with a checkpoint's local states every 10."""
         before = {name: cpu(pids) for name, pids in self.groups.items()}
         for _ in range(sweeps):
-            q = Point(np.full(GLOBALS, 1e-3 * self.number))
+            q = Point(np.full(self.size, 1e-3 * self.number))
             began = time.perf_counter()
             warm = self.number - 1 if self.number else None
             self.reduce(q, number=self.number, warm=warm)
-            self.number += 1
             if record:
                 self.wall.append(time.perf_counter() - began)
-            # What a checkpoint does: earlier parameters need not be kept.
-            if hasattr(self.reduce, "checkpointed") and self.number % 10 == 0:
-                self.reduce.checkpointed([self.number - 2])
+            if isinstance(self.reduce, Executor) and self.number % 10 == 9:
+                self.reduce.keep(self.number)
+            self.number += 1
         if record:
             for name, pids in self.groups.items():
                 self.used[name] += cpu(pids) - before[name]
 
     def figures(self) -> dict[str, Any]:
         """Return milliseconds a sweep."""
-        wall = 1e3 * np.array(self.wall)
-        return {
-            "median_ms": round(float(np.median(wall)), 2),
-            "p10_ms": round(float(np.quantile(wall, 0.1)), 2),
-            "cpu_ms": {k: round(1e3 * v / len(wall), 2) for k, v in self.used.items()},
-        }
+        used = {name: round(1e3 * v / len(self.wall), 2) for name, v in self.used.items()}
+        median = round(1e3 * float(np.median(self.wall)), 2)
+        return {"wall_ms": median, "cpu_ms": round(sum(used.values()), 2), **used}
 
 
-def processes(deployment: Deployment) -> dict[str, list[int]]:
-    """Return the ids of this process, the scheduler and the workers that compute."""
-    return {
+def compare(folder: Path, sweeps: int, turns: int) -> dict[str, Any]:
+    """Compare the engine with one process and with bare actors, in turns."""
+    deployment = Deployment(folder / "cluster").start(2)
+    groups = {
         "client": [psutil.Process().pid],
         "scheduler": [deployment.scheduler.pid],
         "workers": list(deployment.pids().values()),
     }
-
-
-def overhead(folder: Path, sweeps: int, turns: int) -> dict[str, Any]:
-    """Compare the engine with the plain loop and with actors, in turns."""
-    deployment = Deployment(folder / "cluster").start(2)
+    found: dict[str, Any] = {}
     try:
-        groups = processes(deployment)
         with connect(scheduler=deployment.address) as cluster:
-            alone, rival, own = (stored(folder, 0, name) for name in ("alone", "actors", "engine"))
-            engine = cluster.executor(own)
-            with cluster.seam.client.as_current():
-                actors = Actors(get_client(), rival)
-            series = {
-                "in process": Series(InProcess(alone), {"client": groups["client"]}),
-                "actors": Series(actors, groups),
-                "engine": Series(engine, groups),
-            }
-            for each in series.values():
-                each.run(10, record=False)
-            for _ in range(turns):
+            for name, (size, sums, carries) in CASES.items():
+                job = stored(folder, name.replace(" ", "-"), model=Light(sums, carries))
+                engine = cluster.executor(job)
+                engine.observe()
+                series = {
+                    "in process": Series(InProcess(job), {"client": groups["client"]}, size),
+                    "bare actors": Series(Actors(cluster.client, job), groups, size),
+                    "engine": Series(engine, groups, size),
+                }
                 for each in series.values():
-                    each.run(sweeps)
-            found = {name: each.figures() for name, each in series.items()}
-            engine.close()
+                    each.run(10, record=False)
+                for _ in range(turns):
+                    for each in series.values():
+                        each.run(sweeps)
+                found[name] = {label: each.figures() for label, each in series.items()}
+                engine.close()
     finally:
         deployment.end()
-    over, rival_over = (
-        found[name]["median_ms"] - found["in process"]["median_ms"] / 2
-        for name in ("engine", "actors")
-    )
-    found["engine / actors"] = round(found["engine"]["median_ms"] / found["actors"]["median_ms"], 2)
-    found["overhead_ms"] = {"engine": round(over, 2), "actors": round(rival_over, 2)}
     return found
 
 
-def speedup(folder: Path, sweeps: int, work: int) -> dict[str, Any]:
-    """Compare one worker with two, in turns."""
-    deployments = [Deployment(folder / f"cluster{n}").start(n) for n in (1, 2)]
-    times: dict[int, list[float]] = {1: [], 2: []}
-    try:
-        with (
-            connect(scheduler=deployments[0].address) as one,
-            connect(scheduler=deployments[1].address) as two,
-        ):
-            series = {n: _heavy(folder, n, c, work) for n, c in ((1, one), (2, two))}
-            for each in series.values():
-                each.run(3, record=False)
-            for _ in range(sweeps):
-                for each in series.values():
-                    each.run(1)
-            times = {n: each.wall for n, each in series.items()}
-    finally:
-        for deployment in deployments:
-            deployment.end()
-    medians = {n: float(np.median(wall)) for n, wall in times.items()}
-    best = {n: float(np.quantile(wall, 0.1)) for n, wall in times.items()}
-    return {
-        "sweep_ms": {n: round(1e3 * m, 1) for n, m in medians.items()},
-        "speedup_median": round(medians[1] / medians[2], 3),
-        "speedup_p10": round(best[1] / best[2], 3),
-    }
-
-
-def _heavy(folder: Path, workers: int, cluster: Cluster, work: int) -> Series:
-    return Series(cluster.executor(stored(folder, work, f"heavy{workers}")), {})
+def table(found: dict[str, Any]) -> str:
+    """Return CPU and median wall in ms a sweep as a table of a page."""
+    lines = ["| CPU; wall, ms a sweep | in process | bare actors | engine |", "|---|---|---|---|"]
+    for name, each in found.items():
+        cells = (f"{one['cpu_ms']}; {one['wall_ms']}" for one in each.values())
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Run both and report."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sweeps", type=int, default=60)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--work", type=int, default=4, help="products a partition (speed-up)")
+    parser.add_argument("--sweeps", type=int, default=50)
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        report = {
-            "overhead": overhead(folder, given.sweeps, given.turns),
-            "speedup": speedup(folder, max(10, given.sweeps // 4), given.work),
-        }
-    indent = None if given.json else 2
-    print(json.dumps(report, indent=indent))
+        found = compare(Path(name), given.sweeps, given.turns)
+    print(json.dumps(found) if given.json else table(found))
 
 
 if __name__ == "__main__":

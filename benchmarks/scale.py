@@ -27,12 +27,11 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 from distributed import Client
-from flows.fit.calls import Cluster
-from flows.fit.dask.seam import OverDask
 
 from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
 from flows.events import Event, Stage, Sweep, listening
+from flows.fit.cluster import Cluster
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from tests.faults.processes import Deployment, Process
@@ -157,9 +156,9 @@ def weak(workers: int, sweeps: int, partitions: int = 4) -> dict[str, Any]:
             for host in hosts:
                 host.await_line("all are there", 300.0)
             with Client(deployment.address, set_as_default=False, timeout=60) as client:
-                cluster = Cluster(OverDask(client, "the benchmark's cluster"))
+                cluster = Cluster(client, "the benchmark's cluster")
                 model = Sleeping(seconds=SLEEP / partitions)
-                job = stored(folder, 0, "weak", partitions * workers, model)
+                job = stored(folder, "weak", partitions * workers, model)
                 executor = cluster.executor(job)
                 kinds = {
                     "driver": [psutil.Process().pid], "scheduler": [deployment.scheduler.pid],

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import ctypes
+import os
+import platform
 import time
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Called
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
 from distributed import Future, get_worker
 from distributed import wait as await_futures
 
 from flows.fit.holder import Answer, Holder, collect_lines
-from flows.fit.job import Job
+from flows.fit.job import ClusterError, Job
 from flows.fit.rolling import POLL, Lost, Rolling, Worker
-
-if TYPE_CHECKING:
-    from flows.fit.cluster import Cluster
 
 START = 120.0  # seconds in which a worker makes a holder
 REACH = 5.0  # seconds in which a worker answers a message
@@ -37,6 +37,7 @@ class OnWorker(Holder):
         share = int(limit * MEMORY_SHARE) if limit else None
         super().__init__(job, threads, share, limit, worker.local_directory)
         collect_lines()
+        _keep_freed_memory()
 
     def call(self, method: str, *args: Any) -> Answer:
         """Call a method; an error that cannot be copied could not be sent and comes in words."""
@@ -49,10 +50,23 @@ class OnWorker(Holder):
         return answer
 
 
+@cache
+def _keep_freed_memory() -> None:
+    """Let the memory of one temporary array serve the next.
+
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_, which ends glibc's own adjustment of the size
+    from which arrays are mapped one by one (mallopt(3)): each then costs its page faults.
+    """
+    if platform.libc_ver()[0] == "glibc" and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 2**25)  # M_MMAP_THRESHOLD, the largest that there is
+        libc.mallopt(-1, 2**26)  # M_TRIM_THRESHOLD
+
+
 class OnDask(Rolling):
     """The executor on a Dask cluster."""
 
-    def __init__(self, job: Job, cluster: Cluster) -> None:
+    def __init__(self, job: Job, cluster: Any) -> None:
         super().__init__(job)
         self.cluster, self.client, self.name = cluster, cluster.client, cluster.name
         self._made: dict[str, Future[Any]] = {}
@@ -72,12 +86,11 @@ class OnDask(Rolling):
             raise Lost(f"{', '.join(sorted(absent))} does not answer", absent, died=False)
         self._old += self._made.values()
         self._made = {
-            address: self.client.submit(
-                OnWorker, self.job, worker.threads, actor=True, workers=[address],
-                allow_other_workers=False, key=f"vbflows-holder-{uuid.uuid4().hex}", pure=False,
+            address: self.cluster.submit(
+                "holder", OnWorker, self.job, worker.threads, actor=True, workers=[address]
             )
             for address, worker in workers.items()
-        }  # fmt: skip
+        }
         deadline = time.monotonic() + START
         with self.client.as_current():
             while open_ := {a for a, made in self._made.items() if made.status == "pending"}:
@@ -95,8 +108,9 @@ class OnDask(Rolling):
         try:
             return self._made[address].result(timeout=REACH)
         except Exception as error:
-            why = f"{address} took no holder: {error!r}"
-            raise Lost(why, {address}, died=True, error=_own(error)) from error
+            on_the_way = isinstance(error, OSError | TimeoutError | RuntimeError)
+            own = None if on_the_way else ClusterError(f"worker {address} cannot fit: {error!r}")
+            raise Lost(f"{address} took no holder: {error!r}", {address}, True, own) from error
 
     async def _reachable(self) -> bool:
         """Whether this process can speak to the workers itself; else the scheduler passes on."""
@@ -143,16 +157,11 @@ class OnDask(Rolling):
         self._ready = False
         self._old += self._made.values()
         self._made, self._actors = {}, {}
-        with suppress(OSError, RuntimeError):
+        with suppress(Exception):  # of a client that has lost its scheduler
             self.forget()
 
     def _show_life(self) -> None:
         """Submit a task of nothing, so that a scheduler with an idle timeout does not end."""
         if time.monotonic() - self._awake > AWAKE:
             self._awake = time.monotonic()
-            self.client.submit(int, key=f"vbflows-awake-{uuid.uuid4().hex}", pure=False)
-
-
-def _own(error: Exception) -> Exception | None:
-    """Return an error of the holder's own making; what the way raises is no reason to end."""
-    return None if isinstance(error, OSError | TimeoutError | RuntimeError) else error
+            self.cluster.submit("awake", int)

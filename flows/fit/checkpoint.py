@@ -84,12 +84,7 @@ def discard(job: Job, after: int | None = None) -> None:
 def load(job: Job, number: int) -> tuple[Checkpoint, str | None]:
     """Read a checkpoint; return it, with a warning where other versions wrote it.
 
-    Raises
-    ------
-    CheckpointError
-        If it belongs to another model or other settings.
-    DamagedCheckpoint
-        If it is incomplete or changed.
+    Raises `CheckpointError` if it is of another job, `DamagedCheckpoint` if it is not whole.
     """
     try:
         saved = aligned(read_state(join(checkpoint_url(job.store, number), _FILE), Checkpoint))

@@ -12,20 +12,20 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from distributed import Client, Future, KilledWorker, LocalCluster, Status, get_worker
+from distributed import Client, Future, KilledWorker, get_worker
 
 from flows.data import storage
 from flows.fit.actors import OnDask
-from flows.fit.compute import Abandoned, Calls, Stopped
-from flows.fit.executor import OnProgress
+from flows.fit.executor import Abandoned, Calls, OnProgress, Stopped
 from flows.fit.job import ClusterError, Job
 from flows.fit.rolling import NO_WORKERS, POLL, SILENCE, Worker, error_of, no_workers
-from flows.fit.versions import environment, refuse_other
+from flows.fit.versions import environment, in_thread, refuse_other
 
 R = TypeVar("R")
 
@@ -38,10 +38,10 @@ RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill th
 class Cluster:
     """A connection to a cluster; made by `flows.fit.connect.connect`.
 
-    ``name`` is what people call it, ``local`` the cluster if it was started here.
+    ``name`` is what people call it, ``local`` what keeps up workers that were started here.
     """
 
-    def __init__(self, client: Client, name: str, local: LocalCluster | None = None) -> None:
+    def __init__(self, client: Client, name: str, local: Any = None) -> None:
         self.client, self.name, self.local = client, name, local
         self._beats: dict[str, tuple[float, float]] = {}  # a worker's heartbeat; when it moved
         self._present: dict[str, dict[str, Any]] = {}
@@ -55,7 +55,7 @@ class Cluster:
 
     def calls(self) -> Calls:
         """Return the calls of one stage, which end together if one of them fails."""
-        return Calls(self, max(16, 2 * sum(w.threads for w in self.workers().values())))
+        return Calls(self.each, max(16, 2 * sum(w.threads for w in self.workers().values())))
 
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Run one function on some worker."""
@@ -67,11 +67,8 @@ class Cluster:
     ) -> list[R]:  # fmt: skip
         """Run a function on every tuple of arguments, each as a task on some worker.
 
-        Raises
-        ------
-        ClusterError
-            If the scheduler is gone, there are no workers for a time, or the function kills
-            one worker after the other.
+        Raises `ClusterError` if the scheduler is gone, there are no workers for a time, or the
+        function kills one worker after the other.
         """
         tasks = _Tasks(self, function, items)
         try:
@@ -90,9 +87,20 @@ class Cluster:
                 raise OSError
             return self.client.sync(function, callback_timeout=seconds, **options)
         except (OSError, TimeoutError, KeyError) as error:
-            raise ClusterError(
-                f"the scheduler of {self.name} went away; start a cluster and go on with --resume"
-            ) from error
+            raise self._gone() from error
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(
+            f"the scheduler of {self.name} went away; start a cluster and go on with --resume"
+        )
+
+    def submit(self, name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Submit a task of its own; return Dask's future."""
+        key = f"vbflows-{name}-{uuid.uuid4().hex}"
+        try:
+            return self.client.submit(function, *args, key=key, pure=False, **options)
+        except Exception as error:
+            raise error if self.client.status == "running" else self._gone() from error
 
     def workers(self, silence: float = SILENCE) -> dict[str, Worker]:
         """Return the workers whose heartbeat moved within so many seconds, by this clock."""
@@ -104,22 +112,14 @@ class Cluster:
                 for address, info in self._present.items():
                     if self._beats.get(address, (None,))[0] != info["last_seen"]:
                         self._beats[address] = info["last_seen"], self._looked
-                self._replace()
+                if self.local is not None:
+                    self.local.mend(len(self._present))
             return {
                 address: Worker(info["nthreads"], info["memory_limit"] or 0)
                 for address, info in sorted(self._present.items())
                 if self._looked - self._beats[address][1] < silence
                 and info["status"] in ("running", "paused")
             }
-
-    def _replace(self) -> None:
-        """Start local workers in the place of those whose nannies gave up, which Dask does not."""
-        if self.local is None or len(self._present) >= len(self.local.worker_spec):
-            return
-        for name, nanny in list(self.local.workers.items()):
-            if nanny.status in (Status.closed, Status.failed):
-                self.local.workers.pop(name, None)
-        self.local.scale(len(self.local.worker_spec))  # as many as before
 
     def restart(self, addresses: Sequence[str]) -> None:
         """End workers that hang or are stopped; nannies start others."""
@@ -152,20 +152,23 @@ class Cluster:
     def check_workers(self, addresses: Sequence[str]) -> set[str]:
         """Compare workers with this process; return those that answer."""
 
-        async def one(address: str) -> Any:
-            found = self.client._run(environment, workers=[address], on_error="return")
-            with suppress(OSError, TimeoutError):
-                return (await asyncio.wait_for(found, START)).get(address, OSError())
-            return OSError()
-
-        async def every() -> list[Any]:
-            return await asyncio.gather(*map(one, new))
-
-        if new := [address for address in addresses if address not in self._checked]:
-            for address, found in zip(new, self.sync(every, 2 * START), strict=True):
-                if not isinstance(found, OSError):
-                    refuse_other(self.name, f"worker {address}", found)
-                    self._checked.add(address)
+        loop: Any = self.client.loop
+        new = [address for address in addresses if address not in self._checked]
+        asked = {}
+        for address in new:
+            found = self.client._run(in_thread, workers=[address], on_error="return")
+            asked[address] = asyncio.run_coroutine_threadsafe(found, loop.asyncio_loop)
+        deadline, open_ = time.monotonic() + START, set(new)
+        while open_ and time.monotonic() < deadline:
+            wait([asked[address] for address in open_], timeout=POLL)
+            open_ = {a for a in open_ if not asked[a].done()} & self.workers().keys()
+        for address, future in asked.items():
+            if future.cancel() or future.exception() is not None:
+                continue  # it is gone, silent or late
+            answer = future.result().get(address, OSError())
+            if not isinstance(answer, OSError):
+                refuse_other(self.name, f"worker {address}", answer)
+                self._checked.add(address)
         return self._checked.intersection(addresses)
 
 
@@ -216,9 +219,9 @@ class _Tasks:
 
     def send(self, i: int) -> None:
         name = getattr(self.function, "__name__", "call").strip("_<>")
-        key = f"vbflows-{name}-{uuid.uuid4().hex}"
-        submit = partial(self.cluster.client.submit, key=key, pure=False, retries=RETRIES)
-        self.open[i] = submit(on_worker, self.function, *self.items[i])
+        self.open[i] = self.cluster.submit(
+            name, on_worker, self.function, *self.items[i], retries=RETRIES
+        )
         self.open[i].add_done_callback(lambda _: self.ended.put(i))
 
     def take(self, i: int) -> None:

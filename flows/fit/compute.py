@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from flows.fit.executor import Executor, InProcess, OnProgress, in_threads
+from flows.fit.executor import Calls, Executor, InProcess, OnProgress, Stopped, in_threads
 from flows.fit.job import Job
 from flows.settings import ComputeSettings
 
 R = TypeVar("R")
-Stopped = Callable[[], bool]
-
-
-class Abandoned(Exception):
-    """A call that nobody waits for any more, because another of its stage failed."""
 
 
 class Compute(Protocol):
@@ -30,34 +24,10 @@ class Compute(Protocol):
         self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],
         on_progress: OnProgress | None = None, stopped: Stopped = lambda: False,
     ) -> list[R]:  # fmt: skip
-        """Run a function on every tuple of arguments; what it or `on_progress` raises ends all.
-
-        Raises
-        ------
-        Abandoned
-            Once ``stopped`` is true, where it is not this process that works.
-        """
+        """Run a function on every tuple of arguments; what it or `on_progress` raises ends all."""
 
     def executor(self, job: Job) -> Executor:
         """Return what carries out a fit."""
-
-
-class Calls:
-    """The calls of one stage, from several threads, which end together.
-
-    ``at_once`` is how many keep all workers busy; None where it is this process that works.
-    """
-
-    def __init__(self, compute: Compute, at_once: int | None) -> None:
-        self._compute, self.at_once, self._stopped = compute, at_once, threading.Event()
-
-    def call(self, function: Callable[..., R], *args: Any) -> R:
-        """Run one function."""
-        return self._compute.each(function, [args], stopped=self._stopped.is_set)[0]
-
-    def abandon(self) -> None:
-        """Stop waiting for those that have begun: another of the stage failed."""
-        self._stopped.set()
 
 
 class Here:
@@ -68,7 +38,7 @@ class Here:
 
     def calls(self) -> Calls:
         """Return calls that are made by the threads that ask for them."""
-        return Calls(self, None)
+        return Calls(self.each, None)
 
     def each(
         self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],

@@ -12,13 +12,13 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import dask
 from dask.utils import parse_bytes
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Status
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
@@ -32,8 +32,7 @@ START = 60.0  # seconds until a local worker that does not come up is ended, and
 OTHERS = 20.0  # seconds after the first local worker in which the others are waited for
 # Of a cluster that is started here. A worker bounds what it holds itself; a pause, which
 # Dask would make at 80 % of its memory, has no end when that is all in use. Nothing is served
-# by HTTP, which any user of the machine could read. Freed memory of one array serves the next:
-# Dask's own setting has each array of a sweep cost its page faults (see mallopt(3)).
+# by HTTP, which any user of the machine could read.
 LOCAL = {
     "distributed.deploy.lost-worker-timeout": "60s",  # 15 s are too few on a busy machine
     "distributed.scheduler.http.routes": [],
@@ -44,21 +43,13 @@ LOCAL = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
     "distributed.nanny.http.routes": [],
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 SEND_INTERVAL = 0.001  # seconds between two messages of the client; Dask's 10 ms delay tasks
 
 
 def over(client: Client, name: str) -> Cluster:
-    """Return the cluster of a client that someone else opened and will close.
-
-    Raises
-    ------
-    ClusterError
-        If versions or packages differ.
-    """
+    """Return the cluster of a client that its owner opened and will close, once it is checked."""
     cluster = Cluster(client, name)
     cluster.check()
     return cluster
@@ -70,20 +61,10 @@ def connect(
 ) -> Iterator[Cluster]:
     """Start local worker processes, or connect to a running cluster and check it.
 
-    Parameters
-    ----------
-    workers
-        Number of worker processes to start on this machine.
-    scheduler
-        ``tcp://host:port`` or ``tls://host:port``; the certificates of TLS come from Dask's
-        configuration.
-    memory_limit
-        Memory of one local worker, such as ``4 GiB``; by default its share of the machine's.
-
-    Raises
-    ------
-    ClusterError
-        If the address is wrong, there are no workers, or their versions or packages differ.
+    A scheduler's address is ``tcp://host:port`` or ``tls://host:port``, with certificates from
+    Dask's configuration. ``memory_limit`` is of one local worker, such as ``4 GiB``; by default its
+    share of the machine's. Raises `ClusterError` if the address is wrong, there are no workers, or
+    their versions or packages differ.
     """
     if (workers is None) == (scheduler is None):
         raise ClusterError("expected either a number of workers or a scheduler's address")
@@ -113,8 +94,8 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
             ) from error
     with dask.config.set(LOCAL), ExitStack() as ends:  # all the time: Dask reads some at losses
         try:
-            local = _local(limit)
-            ends.callback(_end, local)
+            local = _Local(limit)
+            ends.callback(local.end)
             client = _opened(local, START)
         except (RuntimeError, OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
@@ -126,13 +107,53 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
         yield _await_local(Cluster(client, f"{workers} local workers", local), workers)
 
 
-def _end(local: LocalCluster) -> None:
-    """Close a cluster; what does not end in time ends with this process."""
-    for nanny in list(local._created):
-        with suppress(OSError, TypeError, AttributeError):  # a stopped one would be waited for
-            os.kill(nanny.pid, signal.SIGKILL)
-    with suppress(TimeoutError, OSError, RuntimeError, AssertionError):
-        local.close(timeout=10)
+class _Local(LocalCluster):
+    """A scheduler here, whose workers are processes that only this run can reach.
+
+    Whoever can speak to a scheduler or a worker has it run code, and every user of a machine can
+    connect to its loopback: so each side needs a certificate of the run, which is in the memory of
+    its processes alone. What would come from the configuration of another cluster is named.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.coming: dict[int, float] = {}  # processes that come up, since when
+        security = Security.temporary(
+            tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
+        )
+        super().__init__(
+            n_workers=0, threads_per_worker=1, processes=True, memory_limit=limit,
+            host="127.0.0.1", dashboard_address="127.0.0.1:0", security=security,
+            protocol="tls://" if security.require_encryption else "tcp://",
+            scheduler_kwargs={"dashboard": False}, death_timeout=5 * START,
+            silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
+            local_directory=dask.config.get("temporary-directory") or _scratch(),
+        )  # fmt: skip
+
+    def mend(self, present: int) -> None:
+        """Replace workers that do not come up, or that Dask gave up."""
+        if present >= len(self.worker_spec):
+            return
+        now = time.monotonic()
+        processes = [nanny.process for nanny in list(self._created)]
+        pids = [p.pid for p in processes if p is not None and p.status == Status.starting]
+        self.coming = {pid: self.coming.get(pid, now) for pid in pids if pid}
+        _kill(pid for pid, since in self.coming.items() if now - since > START)
+        for name, nanny in list(self.workers.items()):
+            if nanny.status in (Status.closed, Status.failed):
+                self.workers.pop(name, None)
+        self.scale(len(self.worker_spec))  # as many as before
+
+    def end(self) -> None:
+        """Close it; a process that is stopped would be waited for, by Python too."""
+        _kill(nanny.pid for nanny in list(self._created) if nanny.pid)
+        with suppress(TimeoutError, OSError, RuntimeError, AssertionError):
+            self.close(timeout=10)
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _await_local(cluster: Cluster, workers: int) -> Cluster:
@@ -150,32 +171,6 @@ def _await_local(cluster: Cluster, workers: int) -> Cluster:
             )
         time.sleep(POLL / 5)
     return cluster
-
-
-def _local(limit: int) -> LocalCluster:
-    """Start a scheduler whose workers are processes that only this run can reach.
-
-    Whoever can speak to a scheduler or a worker has it run code, and every user of a machine can
-    connect to its loopback: so each side needs a certificate of the run, which is in the memory of
-    its processes alone. What would come from the configuration of another cluster is named.
-    """
-    security = Security.temporary(
-        tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
-    )
-    return LocalCluster(
-        n_workers=0,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        protocol="tls://" if security.require_encryption else "tcp://",
-        security=security,
-        scheduler_kwargs={"dashboard": False},
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-        memory_limit=limit,
-        death_timeout=START,
-        local_directory=dask.config.get("temporary-directory") or _scratch(),
-    )
 
 
 def _scratch() -> str:

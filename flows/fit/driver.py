@@ -65,19 +65,9 @@ def run_fit(
 ) -> FitResult:
     """Fit a job's model, from the start or from its last checkpoint.
 
-    The result depends on the job alone: not on the executor, the number of workers, or
-    how often the fit was interrupted. Checkpoints stay: a run removes them when it is complete.
-
-    Parameters
-    ----------
-    job
-        The job.
-    executor
-        Where it runs.
-    on_step
-        Called after every accepted sweep.
-    resume
-        Whether to go on from the last checkpoint.
+    The result depends on the job alone: not on the executor, the number of workers, or how often
+    the fit was interrupted. ``on_step`` is called after every accepted sweep. Checkpoints stay: a
+    run removes them when it is complete.
 
     Raises
     ------

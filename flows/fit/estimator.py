@@ -24,14 +24,9 @@ from vbmodels.core.state import to_bytes
 class DaskExecutor:
     """Works on an estimator's partitions on a Dask cluster.
 
-    Parameters
-    ----------
-    client
-        A ``distributed.Client``, a scheduler's address such as tcp://host:8786, or what
-        `flows.fit.connect.connect` gives.
-    store
-        Folder or URL that all workers can read and write; by default a temporary folder of
-        this machine, which is enough for workers on it.
+    The client is a ``distributed.Client``, a scheduler's address such as tcp://host:8786, or what
+    `flows.fit.connect.connect` gives. All workers can read and write the store, a folder or URL; by
+    default it is a temporary folder of this machine, which is enough for workers on it.
     """
 
     def __init__(self, client: Any, store: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,6 +17,7 @@ from vbmodels.core.state import aligned
 
 R = TypeVar("R")
 OnProgress = Callable[[int, int], None]  # called with how many of how many are done
+Stopped = Callable[[], bool]
 
 
 class Executor(ABC):
@@ -35,13 +37,7 @@ class Executor(ABC):
 
     @abstractmethod
     def restore(self, number: int | None, kept: Sequence[str]) -> None:
-        """Take the local states of a checkpoint, by their digests; None for the start.
-
-        Raises
-        ------
-        DamagedCheckpoint
-            If one of them is damaged or missing.
-        """
+        """Take the local states of a checkpoint, by their digests; raise `DamagedCheckpoint`."""
 
     @abstractmethod
     def map(
@@ -116,6 +112,7 @@ class InProcess(Executor):
 
     def close(self) -> None:
         """Forget data and local states."""
+        self.holder.close()
         self.restore(None, ())
 
     def _ask(self, method: str, *args: Any) -> list[Any]:
@@ -153,3 +150,27 @@ def in_threads(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [future.result() for future in futures]
+
+
+class Abandoned(Exception):
+    """A call that nobody waits for any more, because another of its stage failed."""
+
+
+class Calls:
+    """The calls of one stage, from several threads, which end together.
+
+    ``each`` is that of a `flows.fit.compute.Compute`, ``at_once`` how many calls keep all of its
+    workers busy; None where it is this process that works.
+    """
+
+    def __init__(self, each: Callable[..., list[Any]], at_once: int | None) -> None:
+        self._each, self.at_once, self._stopped = each, at_once, threading.Event()
+
+    def call(self, function: Callable[..., R], *args: Any) -> R:
+        """Run one function; raise `Abandoned` once the calls are, where others work."""
+        found: R = self._each(function, [args], stopped=self._stopped.is_set)[0]
+        return found
+
+    def abandon(self) -> None:
+        """Stop waiting for those that have begun: another of the stage failed."""
+        self._stopped.set()

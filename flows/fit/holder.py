@@ -77,12 +77,8 @@ class Holder:
     their turn comes. Local states come first: they push data out, and are written to a folder
     when they alone are too large. So many threads work on partitions at once.
 
-    Attributes
-    ----------
-    done
-        Partitions worked on so far, which shows that this is not stuck.
-    reads, spilled, peak
-        Partitions read, local states written to the disk, most bytes held.
+    ``done`` counts the partitions worked on, which shows that this is not stuck; ``reads``,
+    ``spilled`` and ``peak`` partitions read, local states written, and most bytes held.
     """
 
     def __init__(

@@ -38,6 +38,7 @@ UNKNOWN, LEAST, TIMES = 600.0, 60.0, 10.0  # seconds in which a holder finishes 
 # answer: at first; then max(LEAST, TIMES x the longest answer); doubled with each that is late
 FAILURES, BLAME = 8, 3  # in a row of one question: until it gives up, until partitions are tried
 HEAVY = 64 * 2**20  # bytes of logged global parameters from which on a checkpoint is due
+_OF_ITS_OWN = (PartitionMemoryError, storage.StorageError)  # what a worker may meet and no other
 PIECES = 64  # calls in which a worker applies a function to its partitions
 
 
@@ -123,7 +124,7 @@ class Rolling(Executor):
         """Write the local states of a sweep; from here on workers that have come are used."""
         kept = super().keep(number)
         self._number, self._kept, self._log = number, kept, []
-        self._ready = self._ready and self._spread(self._able()) == self.placed
+        self._ready = self._ready and self._able() == self._workers
         return kept
 
     def map(
@@ -156,8 +157,12 @@ class Rolling(Executor):
         return [found[i] for i in range(self.partitions)]
 
     def _sweep(self, sweep: Sweep) -> list[Any]:
-        if len(self._log) > 2 * self.job.checkpoint_every and self.heavy and sweep[3] == 0:
-            self.keep(int(sweep[2] or 0))  # of a loop that shows no steps, or has no checkpoints
+        _, _, warm, group, groups = sweep
+        if warm is None and groups == 1:
+            self._log = []  # of a cold start, to which nothing before it matters
+        long = len(self._log) > self.job.checkpoint_every and self.heavy
+        if long and warm is not None and group == 0:
+            self.keep(warm)  # of a loop that shows no steps, or of a fit without checkpoints
         found = self._ask("sweep", *sweep)
         carries = any(carries for _, carries in found) or self._log or self._kept
         if carries and not isinstance(self.job.model, Rebuilding):
@@ -310,28 +315,30 @@ class Rolling(Executor):
         self._done[address] = answer.done
         for level, line in answer.lines:
             log.log(level, f"{address}: {line}")
-        if isinstance(answer.error, storage.TransientStorageError):
-            raise Lost(f"{address}: {answer.error}", set(), False, answer.error)
-        if answer.error is not None:
-            raise error_of(address, answer.error)
-        return answer.value
+        if answer.error is None:
+            return answer.value
+        error = error_of(address, answer.error)
+        if isinstance(error, storage.TransientStorageError):
+            raise Lost(str(error), set(), False, error)
+        raise error
 
 
 def error_of(address: str, error: Exception) -> Exception:
     """Return what a worker raised as it is raised here: where it is the worker's, by its name."""
-    if isinstance(error, PartitionMemoryError):
-        return ClusterError(f"worker {address}: {error}")
-    if not isinstance(error, storage.StorageError) or isinstance(error, storage.DamagedError):
+    if isinstance(error, storage.DamagedError):
         return error
+    said, url = f"worker {address}: {error}", getattr(error, "url", "")
+    if isinstance(error, storage.TransientStorageError):
+        return storage.TransientStorageError(said)
     with suppress(storage.StorageError), storage.impatient():
-        url = getattr(error, "url", "")
-        if url and storage.exists(url):
+        if isinstance(error, storage.StorageError) and url and storage.exists(url):
             return ClusterError(
                 f"worker {address} cannot read {storage.shown(url)}; this process can: mount it "
                 "there too, or use a store that all machines reach"
             )
-    missing = isinstance(error, storage.MissingError)
-    return error if missing else ClusterError(f"worker {address}: {error}")
+    if isinstance(error, storage.MissingError):
+        return storage.MissingError(said, url)
+    return ClusterError(said) if isinstance(error, _OF_ITS_OWN) else error
 
 
 def no_workers(name: str) -> ClusterError:

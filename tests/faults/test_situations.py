@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sys
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from flows.data import storage
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.job import ClusterError
 from tests.contract.toy import Groups
 from tests.faults.models import Greedy, job, store_corpus
-from tests.faults.processes import ROOT, Deployment
+from tests.faults.processes import ROOT, Deployment, Process
 from vbmodels.core.state import from_bytes
 
 
@@ -163,3 +165,37 @@ def test_a_partition_that_kills_workers_is_named(tmp_path):
     assert f"workers die on partition {guilty} ({urls[guilty]})" in message
     assert "limit of a worker: 600 MB" in message
     assert "\n" not in message
+
+
+WITHOUT = """
+import ctypes, os, subprocess, sys
+ctypes.CDLL(None).unshare(0x20000)  # CLONE_NEWNS: mounts of its own
+for mount in (["--make-rprivate", "/"], ["-t", "tmpfs", "tmpfs", sys.argv[1]]):
+    subprocess.run(["mount", *mount], check=True)
+os.execv(sys.executable, [sys.executable, "-m", "dask", "worker", *sys.argv[2:]])
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_a_worker_that_does_not_see_a_file_is_named(tmp_path):
+    """The driver sees it, and resuming would not help: the sentence says what does."""
+    urls = store_corpus(tmp_path / "data", partitions=4)
+    made = Deployment(tmp_path / "cluster")
+    options = ("--nthreads", "1", "--no-dashboard", "--no-nanny")
+    worker = Process("-c", WITHOUT, str(tmp_path / "data"), made.address, *options)
+    pattern = (
+        r"worker tcp://\S+ cannot read \S+part-00000.npz; this process can: mount it there too"
+    )
+    try:
+        worker.await_line("Registered to:")
+        task = job(urls, tmp_path, "run")
+        with connect(scheduler=made.address) as cluster:
+            with pytest.raises(ClusterError, match=pattern):
+                run_fit(task, cluster.executor(task))
+            with pytest.raises(ClusterError, match=pattern):
+                cluster.call(storage.read_bytes, urls[0])
+            assert cluster.call(os.path.exists, str(tmp_path))
+    finally:
+        worker.end()
+        made.end()

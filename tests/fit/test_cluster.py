@@ -18,10 +18,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 from flows.data.storage import TransientStorageError
-from flows.fit.compute import Abandoned, each_of
+from flows.fit.compute import each_of
 from flows.fit.connect import connect, over
 from flows.fit.driver import run_fit
-from flows.fit.executor import InProcess
+from flows.fit.executor import Abandoned, InProcess
 from flows.fit.holder import Holder
 from flows.fit.job import ClusterError
 from tests.contract.toy import Toy
