@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from flows.cli.printing import out
+from flows.cli.output import out
 
 from flows.cli import main
 

@@ -17,7 +17,7 @@ import psutil
 from tests.faults.processes import Deployment, Process
 
 FLIP = "driver SIGKILL, a bit flipped"
-STAGES = ("check", "ingest", "partition", "fit", "score", "publish")
+STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
 
 
 @dataclass

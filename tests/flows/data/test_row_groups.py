@@ -105,7 +105,7 @@ class UntilRead:
     """Stops a run when its input was checked and ingested."""
 
     def on_event(self, event):
-        if event == Stage("partition"):
+        if event == Stage("prepare"):
             raise Enough
 
 

@@ -256,7 +256,7 @@ class _Enough(Exception):
 
 class _UntilRead:
     def on_event(self, event):
-        if event == Stage("partition"):
+        if event == Stage("prepare"):
             raise _Enough
 
 
