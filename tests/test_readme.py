@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from flows.cli.output import out
 
 from flows.cli import main
+from flows.cli.output import out
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -19,7 +19,6 @@ from flows.cli.options import (
     MemoryLimit,
     Pipeline,
     Record,
-    Reports,
     Run,
     Scheduler,
     Source,
@@ -98,7 +97,6 @@ def _add_pipeline(name: str) -> None:
                 metavar="latest|RUN_ID",
             ),
         ] = None,
-        reports: Reports = None,
         record: Record = False,
         json_output: Json = False,
     ) -> None:
@@ -112,7 +110,7 @@ def _add_pipeline(name: str) -> None:
             max_iter=max_iter,
             checkpoint_every=checkpoint_every,
         )
-        compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports)
+        compute = settings_of.compute_settings(workers, scheduler, memory_limit)
         request = (as_given(source), target, chosen, compute, since, resume)
         with followed(json_output):
             if _is_recorded(record):
@@ -135,12 +133,11 @@ def score(
     workers: Workers = None,
     scheduler: Scheduler = None,
     memory_limit: MemoryLimit = None,
-    reports: Reports = None,
     record: Record = False,
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
-    compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports)
+    compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     request = (run, as_given(source), target, compute)
     with followed(json_output):
         if _is_recorded(record):
@@ -280,28 +277,16 @@ def _kept(prune: str) -> int:
 
 
 @app.command()
-def compare(
-    first: Run,
-    second: Run,
-    html: Annotated[
-        str, typer.Option(help="Also write a page with both reports.", metavar="FILE")
-    ] = "",
-    json_output: Json = False,
-) -> None:
+def compare(first: Run, second: Run, json_output: Json = False) -> None:
     """Compare two runs: settings, data, results, fit."""
     from flows.cli.tables import show_comparison
-    from flows.data import storage
-    from flows.runs import compare as comparing
+    from flows.runs.compare import compare as compared
 
-    found = comparing.compare(first, second)
-    if html:
-        storage.write_bytes(storage.absolute(html), comparing.page(found).encode())
+    found = compared(first, second)
     if json_output:
         print_json(found.as_json())
-        return
-    show_comparison(out(), found)
-    if html:
-        line(f"page {html}")
+    else:
+        show_comparison(out(), found)
 
 
 @app.command()

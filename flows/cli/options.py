@@ -83,14 +83,6 @@ MemoryLimit = Annotated[
         "--memory-limit", help="Memory of one local worker, such as 4GiB.", metavar="SIZE"
     ),
 ]
-Reports = Annotated[
-    str | None,
-    typer.Option(
-        "--reports",
-        help="Address under which a browser finds the target, for the link on Prefect's page.",
-        metavar="URL",
-    ),
-]
 Record = Annotated[
     bool,
     typer.Option(

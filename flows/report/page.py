@@ -70,11 +70,6 @@ class Findings:
     top: Sequence[dict[str, Any]] = ()
 
 
-def rendered(template: str, **values: Any) -> str:
-    """Return a page made of a template; what is no markup of ours is escaped."""
-    return _PAGES.get_template(template).render(**values)
-
-
 def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str:
     """Return the report as HTML.
 
@@ -91,8 +86,7 @@ def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str
         {"title": s.title, "text": s.text, "plots": [Markup(p) for p in s.plots], "grids": s.grids}
         for s in sections
     ]
-    return rendered(
-        "report.html",
+    return _PAGES.get_template("report.html").render(
         record=record, headline=headline, sections=safe, cell=_cell, exact=_exact,
         titles=[*(s.title for s in sections), *_OWN_PARTS],
         script=Markup(_SCRIPT), script_digest=f"sha256-{_DIGEST}",

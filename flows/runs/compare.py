@@ -1,4 +1,4 @@
-"""Two runs side by side: settings, data, results and fit, and their reports on one page."""
+"""Two runs side by side: settings, data, results and fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from flows.data import storage
 from flows.data.runs import RunRecord, fit_in_words, open_run
-from flows.report.page import rendered
 from flows.runs.listing import plain
 
 _MOST = 200  # characters of a value that are shown
@@ -43,7 +42,6 @@ class Comparison:
     first: str
     second: str
     parts: Mapping[str, list[Line]]
-    reports: tuple[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -72,8 +70,7 @@ def compare(first: str, second: str) -> Comparison:
         "fit": list(_both(_fit(one), _fit(two))),
         "versions": [line for line in _both(one.versions, two.versions) if line.differs],
     }
-    reports = here.file("report.html"), there.file("report.html")
-    return Comparison(here.run_id, there.run_id, parts, reports)
+    return Comparison(here.run_id, there.run_id, parts)
 
 
 def compared_results(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[Line]:
@@ -129,15 +126,3 @@ def shown(value: Any) -> str:
         return "-"
     text = f"{value:.5g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
-
-
-def page(found: Comparison) -> str:
-    """Return one self-contained page: the tables, and both reports below them."""
-    reports = [
-        (name, storage.read_bytes(url).decode())
-        for name, url in zip((found.first, found.second), found.reports, strict=True)
-        if storage.exists(url)
-    ]
-    title = f"{found.first} and {found.second}"
-    parts = [(part.capitalize(), lines) for part, lines in found.parts.items()]
-    return rendered("compare.html", title=title, parts=parts, reports=reports, shown=shown)

@@ -17,7 +17,6 @@ def compute_settings(
     workers: int | str | None,
     scheduler: str | None,
     memory_limit: str | None = None,
-    reports: str | None = None,
 ) -> ComputeSettings:
     """Make compute settings from options.
 
@@ -31,7 +30,6 @@ def compute_settings(
             workers=_count(workers) or None,
             scheduler=scheduler,
             memory_limit=memory_limit,
-            reports=reports,
         )
     except ValidationError as error:
         faults = [_fault(ComputeSettings, problem) for problem in error.errors()]

@@ -160,7 +160,6 @@ def test_a_secret_of_a_url_is_neither_printed_nor_recorded(tmp_path, capsys):
         (
             ("keywords", "URL", target),
             ("keywords", csv, "URL"),
-            ("keywords", csv, target, "--reports", "URL"),
             ("keywords", csv, target, "--scheduler", "URL"),
             ("keywords", csv, target, "--config", "URL"),
             ("keywords", csv, target, "--set", "stop_words=URL"),

@@ -15,7 +15,7 @@ import pytest
 
 from flows.data.runs import RunRecord, versions
 from flows.report import plots
-from flows.report.page import Grid, Section, render, rendered
+from flows.report.page import Grid, Section, render
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
@@ -134,21 +134,6 @@ def test_no_cell_of_a_download_is_a_formula(browsed):
     )
     (found,) = [row for row in csv.reader(io.StringIO(text)) if "a=b" in row]
     assert found == [*(f"'{cell.strip()}" for cell in FORMULAS), *NUMBERS]
-
-
-def test_a_report_within_a_comparison_reaches_nothing_and_works(browsed):
-    ask = browsed()
-    hostile = "<script>parent.document.title = 'owned'; top.location = 'about:blank';</script>"
-    html = rendered(
-        "compare.html", title="a and b", parts=(), reports=[("a", page()), ("b", hostile)],
-        shown=str,
-    )  # fmt: skip
-    assert ask(
-        f"document.open(); document.write({json.dumps(html)}); document.close();"
-        " await new Promise((go) => setTimeout(go, 1500));"
-        " const frames = [...document.querySelectorAll('iframe')];"
-        " return [document.title, ...frames.map((frame) => frame.contentDocument)];"
-    ) == ["a and b", None, None]
 
 
 def test_a_mark_of_a_picture_says_what_it_is_under_the_pointer(browsed):

@@ -96,12 +96,10 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     found = [record.results["found"] for record in records]
     assert told["results"]["found"]["change"] == found[1] - found[0]
     assert told["data"]["files that both read, unchanged"]["first"] == 1
-    code, out, _ = run(capsys, "compare", first, place, "--html", tmp_path / "page.html")
+    code, out, _ = run(capsys, "compare", first, place)
     assert code == 0
     assert "Settings that differ" in out
-    page = (tmp_path / "page.html").read_text()
-    assert page.count("<iframe") == page.count('sandbox="allow-scripts" srcdoc=') == 2
-    assert "fdr" in page
+    assert "fdr" in out
     code, _, err = run(capsys, "compare", first, tmp_path)
     assert (code, "no such run" in err) == (2, True)
 
