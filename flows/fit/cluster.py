@@ -115,7 +115,9 @@ class Cluster:
                 if self.local is not None:
                     self.local.mend(len(self._present))
             return {
-                address: Worker(info["nthreads"], info["memory_limit"] or 0)
+                address: Worker(
+                    info["nthreads"], info["memory_limit"] or 0, info["status"] == "paused"
+                )
                 for address, info in sorted(self._present.items())
                 if self._looked - self._beats[address][1] < silence
                 and info["status"] in ("running", "paused")

@@ -59,7 +59,7 @@ class Answer:
 
 
 class Part:
-    """A partition's data; holders that follow one another in a process share them."""
+    """A partition's data; an attempt's holders that follow one another in a process share them."""
 
     known: ClassVar[WeakValueDictionary[str, Part]] = WeakValueDictionary()
 
@@ -85,7 +85,7 @@ class Holder:
         self, job: Job, threads: int = 1, memory: int | None = None, limit: int | None = None,
         folder: str | None = None,
     ) -> None:  # fmt: skip
-        self.job, self.limit = job, limit or available_memory()
+        self.job, self.limit, self.attempt = job, limit or available_memory(), ""
         self.memory = self.limit // 2 if memory is None else memory
         self.done = self.reads = self.spilled = self.peak = 0
         self._folder, self._held = folder, 0
@@ -291,11 +291,13 @@ class Holder:
             )
         with self._lock:
             if i not in self._parts and self._held + part.size <= self.memory:
-                self._parts[i] = Part.known[self._key(i)] = part
+                self._parts[i] = part
                 self._hold(part.size)
+                if self.attempt:
+                    Part.known[self._key(i)] = part
 
     def _key(self, i: int) -> str:
-        return f"{self.job.run_id} {self.job.partitions[i]}"
+        return f"{self.attempt} {i}"
 
     @contextmanager
     def _blamed(self, i: int) -> Iterator[None]:

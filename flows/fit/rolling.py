@@ -47,6 +47,7 @@ class Worker(NamedTuple):
 
     threads: int
     memory: int  # bytes that it may use; 0 where nothing limits it
+    paused: bool = False  # whether it takes no new work, for lack of memory
 
 
 class Lost(Exception):
@@ -230,6 +231,7 @@ class Rolling(Executor):
 
     def _able(self) -> dict[str, Worker]:
         found, now = self.workers(SILENCE), time.monotonic()
+        found = {a: w for a, w in found.items() if not w.paused}
         return {a: w for a, w in found.items() if self._avoided.get(a, 0.0) < now} or found
 
     def _await_workers(self) -> dict[str, Worker]:
