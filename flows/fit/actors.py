@@ -98,7 +98,7 @@ class OnDask(Rolling):
                 gone = open_ - self.cluster.workers().keys()
                 if gone or time.monotonic() > deadline:
                     lost = gone or open_
-                    raise Lost(f"{', '.join(sorted(lost))} took no holder", lost, bool(gone))
+                    raise Lost(f"{', '.join(sorted(lost))} took no holder", lost, died=False)
             self._actors = {address: self._actor(address) for address in self._made}
         self.client.direct_to_workers = self.cluster.sync(self._reachable)
 
@@ -108,7 +108,7 @@ class OnDask(Rolling):
         except Exception as error:
             on_the_way = isinstance(error, OSError | TimeoutError | RuntimeError)
             own = None if on_the_way else ClusterError(f"worker {address} cannot fit: {error!r}")
-            raise Lost(f"{address} took no holder: {error!r}", {address}, True, own) from error
+            raise Lost(f"{address} took no holder: {error!r}", {address}, False, own) from error
 
     async def _reachable(self) -> bool:
         """Whether this process can speak to the workers itself; else the scheduler passes on."""

@@ -51,7 +51,7 @@ class Worker(NamedTuple):
 
 
 class Lost(Exception):
-    """An answer will not come; `died` where its worker is gone."""
+    """An answer will not come; `died` where the worker is gone that worked on it."""
 
     def __init__(self, why: str, workers: set[str], died: bool, error: Any = None) -> None:
         super().__init__(why)
@@ -209,10 +209,11 @@ class Rolling(Executor):
                     self._find_deadly()
 
     def _find_deadly(self) -> None:
-        """Try each partition alone, of those that were with every worker that died."""
+        """Try each partition alone, of those that were with every worker that died at work."""
         method, args = self._question or ("digests", ())
         for i in sorted(self._suspects):
-            for last in (False, True):
+            deaths = 0
+            for _ in range(FAILURES):
                 self._workers = self._await_workers()
                 address, worker = next(iter(self._workers.items()))
                 try:
@@ -221,8 +222,9 @@ class Rolling(Executor):
                     self._converse(method, {address: [own]}, lambda value: None)
                     break
                 except Lost as lost:
+                    deaths += lost.died
                     limit = f"{worker.memory / 2**20:.0f} MB" if worker.memory else "none"
-                    if last:
+                    if deaths == BLAME:
                         raise ClusterError(
                             f"workers die on partition {i} ({self.job.partitions[i]}), most likely "
                             f"out of memory (limit of a worker: {limit}); use more partitions or "
