@@ -224,7 +224,7 @@ class Holder:
         before = None if warm is None else self._local(i, warm, q)
         local = self.job.model.local_step(q, self._batch(i), before)
         local = None if local is None else aligned(local)
-        self._put(i, number, local, beside=warm)
+        self._put(i, number, local, keep=warm)
         return local
 
     def _local(self, i: int, number: int, q: Any = None) -> Any:
@@ -240,12 +240,12 @@ class Holder:
             raise LookupError(f"partition {i} has no local state of sweep {number}")
         return None  # the model carries nothing from sweep to sweep
 
-    def _put(self, i: int, number: int, local: Any, beside: int | None = None) -> None:
-        """Keep a local state, and of the earlier ones that of sweep `beside` alone."""
+    def _put(self, i: int, number: int, local: Any, keep: int | None = None) -> None:
+        """Keep a local state, and of the earlier ones only that of sweep `keep`."""
         size = 0 if local is None else nbytes(local)
         with self._lock:
             states = self._locals[i]
-            for old in [n for n in states if n != beside or n == number]:
+            for old in [n for n in states if n != keep or n == number]:
                 self._forget(states.pop(old))
             while self._held + size > self.memory and self._parts:
                 self._hold(-self._parts.popitem()[1].size)
