@@ -78,9 +78,9 @@ class Executor(ABC):
 
     def keep(self, number: int) -> list[str]:
         """Write the local states of a sweep into its checkpoint; return their digests, if any."""
-        found = (
-            {} if isinstance(self.job.model, Rebuilding) else merged(self._call_all("keep", number))
-        )
+        if isinstance(self.job.model, Rebuilding):
+            return []
+        found = merged(self._call_all("keep", number))
         return [found.get(i, "") for i in range(self.partitions)] if found else []
 
 
