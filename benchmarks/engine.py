@@ -1,4 +1,4 @@
-"""What a sweep costs on a cluster beside its arithmetic: the engine and bare actors, in turns.
+"""What a sweep costs on a cluster without arithmetic: the engine and bare actors, in turns.
 
 A model with next to no arithmetic: 64 partitions of 100 kB and sums of 10 kB, on a scheduler and
 two workers as processes of their own. Bare Dask actors hold their partitions and get the
@@ -123,8 +123,8 @@ class Actors:
             self.actors = [future.result() for future in made]
 
     def __call__(self, q: Point, *, number: int, warm: int | None) -> Sums:
-        asked = [actor.sweep(q) for actor in self.actors]
-        return tree_sum(part.result() for part in asked)
+        made = [actor.sweep(q) for actor in self.actors]
+        return tree_sum(part.result() for part in made)
 
 
 def cpu(pids: list[int]) -> float:

@@ -8,11 +8,12 @@ import ctypes
 import os
 import platform
 import time
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Called
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from distributed import Future, get_worker
@@ -31,11 +32,12 @@ MEMORY_SHARE = 0.4  # of a worker's memory limit, for data and local states
 class OnWorker(Holder):
     """A holder in a worker of Dask, within its share of the worker's memory."""
 
-    def __init__(self, job: Job, threads: int) -> None:
+    def __init__(self, job: Job, attempt: str, threads: int) -> None:
         worker = get_worker()
         limit = worker.memory_manager.memory_limit
         share = int(limit * MEMORY_SHARE) if limit else None
         super().__init__(job, threads, share, limit, worker.local_directory)
+        self.attempt = attempt
         collect_lines()
         _keep_freed_memory()
 
@@ -72,7 +74,7 @@ class OnDask(Rolling):
         self._made: dict[str, Future[Any]] = {}
         self._old: list[Future[Any]] = []
         self._actors: dict[str, Any] = {}
-        self._awake = 0.0
+        self._awake, self._attempt = 0.0, uuid.uuid4().hex
 
     def workers(self, silence: float) -> dict[str, Worker]:
         """Return the workers whose heart beat within so many seconds, by address."""
@@ -85,12 +87,8 @@ class OnDask(Rolling):
         if absent := workers.keys() - self.cluster.check_workers(list(workers)):
             raise Lost(f"{', '.join(sorted(absent))} does not answer", absent, died=False)
         self._old += self._made.values()
-        self._made = {
-            address: self.cluster.submit(
-                "holder", OnWorker, self.job, worker.threads, actor=True, workers=[address]
-            )
-            for address, worker in workers.items()
-        }
+        make = partial(self.cluster.submit, "holder", OnWorker, self.job, self._attempt, actor=True)
+        self._made = {a: make(worker.threads, workers=[a]) for a, worker in workers.items()}
         deadline = time.monotonic() + START
         with self.client.as_current():
             while open_ := {a for a, made in self._made.items() if made.status == "pending"}:
@@ -100,7 +98,7 @@ class OnDask(Rolling):
                 gone = open_ - self.cluster.workers().keys()
                 if gone or time.monotonic() > deadline:
                     lost = gone or open_
-                    raise Lost(f"{', '.join(sorted(lost))} took no holder", lost, bool(gone))
+                    raise Lost(f"{', '.join(sorted(lost))} took no holder", lost, died=False)
             self._actors = {address: self._actor(address) for address in self._made}
         self.client.direct_to_workers = self.cluster.sync(self._reachable)
 
@@ -110,7 +108,7 @@ class OnDask(Rolling):
         except Exception as error:
             on_the_way = isinstance(error, OSError | TimeoutError | RuntimeError)
             own = None if on_the_way else ClusterError(f"worker {address} cannot fit: {error!r}")
-            raise Lost(f"{address} took no holder: {error!r}", {address}, True, own) from error
+            raise Lost(f"{address} took no holder: {error!r}", {address}, False, own) from error
 
     async def _reachable(self) -> bool:
         """Whether this process can speak to the workers itself; else the scheduler passes on."""

@@ -78,7 +78,7 @@ class Cluster:
                 future.release()
 
     def sync(self, function: Callable[..., Any], seconds: float = SILENCE, **options: Any) -> Any:
-        """Ask the scheduler, which may have been stopped: Dask's own calls have no limit."""
+        """Call the scheduler, which may have been stopped: Dask's own calls have no limit."""
         deadline = time.monotonic() + AWAY
         while self.client.status == "connecting" and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -115,7 +115,9 @@ class Cluster:
                 if self.local is not None:
                     self.local.mend(len(self._present))
             return {
-                address: Worker(info["nthreads"], info["memory_limit"] or 0)
+                address: Worker(
+                    info["nthreads"], info["memory_limit"] or 0, info["status"] == "paused"
+                )
                 for address, info in sorted(self._present.items())
                 if self._looked - self._beats[address][1] < silence
                 and info["status"] in ("running", "paused")
@@ -154,15 +156,15 @@ class Cluster:
 
         loop: Any = self.client.loop
         new = [address for address in addresses if address not in self._checked]
-        asked = {}
+        calls = {}
         for address in new:
             found = self.client._run(in_thread, workers=[address], on_error="return")
-            asked[address] = asyncio.run_coroutine_threadsafe(found, loop.asyncio_loop)
+            calls[address] = asyncio.run_coroutine_threadsafe(found, loop.asyncio_loop)
         deadline, open_ = time.monotonic() + START, set(new)
         while open_ and time.monotonic() < deadline:
-            wait([asked[address] for address in open_], timeout=POLL)
-            open_ = {a for a in open_ if not asked[a].done()} & self.workers().keys()
-        for address, future in asked.items():
+            wait([calls[address] for address in open_], timeout=POLL)
+            open_ = {a for a in open_ if not calls[a].done()} & self.workers().keys()
+        for address, future in calls.items():
             if future.cancel() or future.exception() is not None:
                 continue  # it is gone, silent or late
             answer = future.result().get(address, OSError())

@@ -37,7 +37,7 @@ class Here:
         self.threads = threads
 
     def calls(self) -> Calls:
-        """Return calls that are made by the threads that ask for them."""
+        """Return calls that run in the threads that make them."""
         return Calls(self.each, None)
 
     def each(
@@ -54,7 +54,7 @@ class Here:
 
 @contextmanager
 def computing(settings: ComputeSettings, threads: int = 1) -> Iterator[Compute]:
-    """Provide what the settings ask for, and release it at the end.
+    """Provide the place that the settings name, and release it at the end.
 
     This process, where it computes, has so many threads.
     """

@@ -110,8 +110,8 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
 class _Local(LocalCluster):
     """A scheduler here, whose workers are processes that only this run can reach.
 
-    Whoever can speak to a scheduler or a worker has it run code, and every user of a machine can
-    connect to its loopback: so each side needs a certificate of the run, which is in the memory of
+    A scheduler and its workers run code for every client, and every user of a machine can connect
+    to its loopback: so each side needs a certificate of the run, which is in the memory of
     its processes alone. What would come from the configuration of another cluster is named.
     """
 
@@ -167,7 +167,7 @@ def _await_local(cluster: Cluster, workers: int) -> Cluster:
         if now - began > NO_WORKERS:
             raise ClusterError(
                 f"none of {cluster.name} came up in {NO_WORKERS:.0f} s: the machine is short of "
-                "memory or too busy; ask for fewer workers, or fit without --workers"
+                "memory or too busy; use fewer workers, or fit without --workers"
             )
         time.sleep(POLL / 5)
     return cluster

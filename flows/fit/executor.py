@@ -32,7 +32,7 @@ class Executor(ABC):
         self.most_sweeps: int | None = job.max_iter
 
     @abstractmethod
-    def _ask(self, method: str, *args: Any) -> list[Any]:
+    def _call_all(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every `Holder`; return what each returns."""
 
     @abstractmethod
@@ -57,12 +57,12 @@ class Executor(ABC):
 
     def digests(self) -> list[str]:
         """Return the digest of every partition's data."""
-        found = merged(self._ask("digests"))
+        found = merged(self._call_all("digests"))
         return [found[i] for i in range(self.partitions)]
 
     def observe(self) -> Any:
         """Return the sum of the statistics that are needed before the first sweep."""
-        return aligned(finish(merged(self._ask("observe")), 0, self.partitions))
+        return aligned(finish(merged(self._call_all("observe")), 0, self.partitions))
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
@@ -74,11 +74,13 @@ class Executor(ABC):
         return aligned(finish(sums, 0, len(range(group, self.partitions, groups))))
 
     def _sweep(self, sweep: Sweep) -> list[Any]:
-        return [sums for sums, _ in self._ask("sweep", *sweep)]
+        return [sums for sums, _ in self._call_all("sweep", *sweep)]
 
     def keep(self, number: int) -> list[str]:
         """Write the local states of a sweep into its checkpoint; return their digests, if any."""
-        found = {} if isinstance(self.job.model, Rebuilding) else merged(self._ask("keep", number))
+        if isinstance(self.job.model, Rebuilding):
+            return []
+        found = merged(self._call_all("keep", number))
         return [found.get(i, "") for i in range(self.partitions)] if found else []
 
 
@@ -115,7 +117,7 @@ class InProcess(Executor):
         self.holder.close()
         self.restore(None, ())
 
-    def _ask(self, method: str, *args: Any) -> list[Any]:
+    def _call_all(self, method: str, *args: Any) -> list[Any]:
         with one_thread():
             return [getattr(self.holder, method)(*args)]
 

@@ -59,7 +59,7 @@ class Answer:
 
 
 class Part:
-    """A partition's data; holders that follow one another in a process share them."""
+    """A partition's data; an attempt's holders that follow one another in a process share them."""
 
     known: ClassVar[WeakValueDictionary[str, Part]] = WeakValueDictionary()
 
@@ -85,7 +85,7 @@ class Holder:
         self, job: Job, threads: int = 1, memory: int | None = None, limit: int | None = None,
         folder: str | None = None,
     ) -> None:  # fmt: skip
-        self.job, self.limit = job, limit or available_memory()
+        self.job, self.limit, self.attempt = job, limit or available_memory(), ""
         self.memory = self.limit // 2 if memory is None else memory
         self.done = self.reads = self.spilled = self.peak = 0
         self._folder, self._held = folder, 0
@@ -224,7 +224,7 @@ class Holder:
         before = None if warm is None else self._local(i, warm, q)
         local = self.job.model.local_step(q, self._batch(i), before)
         local = None if local is None else aligned(local)
-        self._put(i, number, local, beside=warm)
+        self._put(i, number, local, keep=warm)
         return local
 
     def _local(self, i: int, number: int, q: Any = None) -> Any:
@@ -240,12 +240,12 @@ class Holder:
             raise LookupError(f"partition {i} has no local state of sweep {number}")
         return None  # the model carries nothing from sweep to sweep
 
-    def _put(self, i: int, number: int, local: Any, beside: int | None = None) -> None:
-        """Keep a local state, and of the earlier ones that of sweep `beside` alone."""
+    def _put(self, i: int, number: int, local: Any, keep: int | None = None) -> None:
+        """Keep a local state, and of the earlier ones only that of sweep `keep`."""
         size = 0 if local is None else nbytes(local)
         with self._lock:
             states = self._locals[i]
-            for old in [n for n in states if n != beside or n == number]:
+            for old in [n for n in states if n != keep or n == number]:
                 self._forget(states.pop(old))
             while self._held + size > self.memory and self._parts:
                 self._hold(-self._parts.popitem()[1].size)
@@ -291,11 +291,13 @@ class Holder:
             )
         with self._lock:
             if i not in self._parts and self._held + part.size <= self.memory:
-                self._parts[i] = Part.known[self._key(i)] = part
+                self._parts[i] = part
                 self._hold(part.size)
+                if self.attempt:
+                    Part.known[self._key(i)] = part
 
     def _key(self, i: int) -> str:
-        return f"{self.job.run_id} {self.job.partitions[i]}"
+        return f"{self.attempt} {i}"
 
     @contextmanager
     def _blamed(self, i: int) -> Iterator[None]:

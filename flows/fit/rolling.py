@@ -1,10 +1,10 @@
 """The executor over workers that may be lost: whatever goes wrong, it rolls back and goes on.
 
-Each worker has one holder. A question is put to all of them, and the sweeps since the last
-checkpoint are logged. A worker that dies, stops, hangs or cannot be reached ends in one place,
-`Rolling._answered`: new holders are made on the workers that are there, they take the checkpoint's
-local states, run the local steps of the log, and the question is put again. A sweep is a function
-of its question, so the bits are the same.
+Each worker has one holder. A request goes to all of them, and the sweeps since the last checkpoint
+are logged. A worker that dies, stops, hangs or cannot be reached ends in `Rolling._with_recovery`:
+new holders are made on the workers that are there, they take the checkpoint's local states, run the
+local steps of the log, and the request is repeated. A sweep is a function of its request, so the
+bits are the same.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SILENCE = 30.0  # seconds without a heartbeat until a worker counts as lost,
 SHORTEST = (
     10.0  # or so few, where calls are so short that no kernel holds Python's lock for longer;
 )
-# doubled with each failure of a question, for a kernel that does
+# doubled with each failure of a request, for a kernel that does
 UNKNOWN, LEAST, TIMES = 600.0, 60.0, 10.0  # seconds in which a holder finishes a partition or its
 # answer: at first; then max(LEAST, TIMES x the longest answer); doubled with each that is late
-FAILURES, BLAME = 8, 3  # in a row of one question: until it gives up, until partitions are tried
+FAILURES, BLAME = 8, 3  # in a row of one request: until it gives up, until partitions are tried
 HEAVY = 64 * 2**20  # bytes of logged global parameters from which on a checkpoint is due
 _OF_ITS_OWN = (PartitionMemoryError, storage.StorageError)  # what a worker may meet and no other
 PIECES = 64  # calls in which a worker applies a function to its partitions
@@ -47,10 +47,11 @@ class Worker(NamedTuple):
 
     threads: int
     memory: int  # bytes that it may use; 0 where nothing limits it
+    paused: bool = False  # whether it takes no new work, for lack of memory
 
 
 class Lost(Exception):
-    """An answer will not come; `died` where its worker is gone."""
+    """An answer will not come; `died` where the worker is gone that worked on it."""
 
     def __init__(self, why: str, workers: set[str], died: bool, error: Any = None) -> None:
         super().__init__(why)
@@ -72,10 +73,10 @@ class Rolling(Executor):
         self._kept: Sequence[str] = ()  # digests of its local states,
         self._log: list[Sweep] = []  # and the sweeps since
         self._digests: dict[int, str] = {}
-        self._question: tuple[str, tuple[Any, ...]] | None = None
-        self._suspects: set[int] = set()  # partitions of every worker that died of a question
+        self._request: tuple[str, tuple[Any, ...]] | None = None
+        self._suspects: set[int] = set()  # partitions of every worker that died of a request
         self._longest: dict[str, float] = {}  # seconds of an answer, by method
-        self._failures = self._doubled = 0  # of a question; and of those, late answers
+        self._failures = self._doubled = 0  # of a request; and of those, late answers
         self._avoided: dict[str, float] = {}  # workers, until some time
         self._done: dict[str, int] = {}  # partitions that each holder has finished
 
@@ -111,8 +112,8 @@ class Rolling(Executor):
     def restore(self, number: int | None, kept: Sequence[str]) -> None:
         """Take the local states of a checkpoint."""
         self._number, self._kept, self._log = number, kept, []
-        self._ready, self._question = False, None
-        self._answered(lambda: None)
+        self._ready, self._request = False, None
+        self._with_recovery(lambda: None)
 
     def digests(self) -> list[str]:
         """Return the digest of every partition's data, which must not change from here on."""
@@ -133,7 +134,7 @@ class Rolling(Executor):
     ) -> list[Any]:  # fmt: skip
         """Call a function on each partition, in pieces that are not repeated."""
         found: dict[int, Any] = {}
-        self._question = "map", (function, q, number)
+        self._request = "map", (function, q, number)
 
         def take(value: dict[int, Any]) -> None:
             for i, result in value.items():
@@ -151,9 +152,9 @@ class Rolling(Executor):
                     (function, None if a else q, number, left[a : a + size])
                     for a in range(0, len(left), size)
                 ]
-            self._converse("map", turns, take)
+            self._make_calls("map", turns, take)
 
-        self._answered(rest)
+        self._with_recovery(rest)
         return [found[i] for i in range(self.partitions)]
 
     def _sweep(self, sweep: Sweep) -> list[Any]:
@@ -163,24 +164,24 @@ class Rolling(Executor):
         long = len(self._log) > self.job.checkpoint_every and self.heavy
         if long and warm is not None and group == 0:
             self.keep(warm)  # of a loop that shows no steps, or of a fit without checkpoints
-        found = self._ask("sweep", *sweep)
+        found = self._call_all("sweep", *sweep)
         carries = any(carries for _, carries in found) or self._log or self._kept
         if carries and not isinstance(self.job.model, Rebuilding):
             self._log.append(sweep)
         return [sums for sums, _ in found]
 
-    def _ask(self, method: str, *args: Any) -> list[Any]:
-        self._question = method, args
+    def _call_all(self, method: str, *args: Any) -> list[Any]:
+        self._request = method, args
 
-        def question() -> list[Any]:
+        def request() -> list[Any]:
             values: list[Any] = []
-            self._converse(method, {address: [args] for address in self.placed}, values.append)
+            self._make_calls(method, {address: [args] for address in self.placed}, values.append)
             return values
 
-        return self._answered(question)
+        return self._with_recovery(request)
 
-    def _answered(self, question: Callable[[], Any]) -> Any:
-        """Answer a question, whatever happens to workers meanwhile."""
+    def _with_recovery(self, request: Callable[[], Any]) -> Any:
+        """Answer a request, whatever happens to workers meanwhile."""
         self._failures, self._doubled, self._suspects = 0, 0, set()
         while True:
             try:
@@ -189,7 +190,7 @@ class Rolling(Executor):
                     self.placed = self._spread(self._workers)
                     self._make(self.placed)
                     self._ready = True
-                return question()
+                return request()
             except Lost as lost:
                 failures = self._failures = self._failures + 1
                 self.rolled, self._ready = self.rolled + 1, False
@@ -208,20 +209,22 @@ class Rolling(Executor):
                     self._find_deadly()
 
     def _find_deadly(self) -> None:
-        """Try each partition alone, of those that were with every worker that died."""
-        method, args = self._question or ("digests", ())
+        """Try each partition alone, of those that were with every worker that died at work."""
+        method, args = self._request or ("digests", ())
         for i in sorted(self._suspects):
-            for last in (False, True):
+            deaths = 0
+            for _ in range(FAILURES):
                 self._workers = self._await_workers()
                 address, worker = next(iter(self._workers.items()))
                 try:
                     self._make({address: [i]})
                     own = (*args, [i]) if method == "map" else args
-                    self._converse(method, {address: [own]}, lambda value: None)
+                    self._make_calls(method, {address: [own]}, lambda value: None)
                     break
                 except Lost as lost:
+                    deaths += lost.died
                     limit = f"{worker.memory / 2**20:.0f} MB" if worker.memory else "none"
-                    if last:
+                    if deaths == BLAME:
                         raise ClusterError(
                             f"workers die on partition {i} ({self.job.partitions[i]}), most likely "
                             f"out of memory (limit of a worker: {limit}); use more partitions or "
@@ -230,6 +233,7 @@ class Rolling(Executor):
 
     def _able(self) -> dict[str, Worker]:
         found, now = self.workers(SILENCE), time.monotonic()
+        found = {a: w for a, w in found.items() if not w.paused}
         return {a: w for a, w in found.items() if self._avoided.get(a, 0.0) < now} or found
 
     def _await_workers(self) -> dict[str, Worker]:
@@ -253,10 +257,10 @@ class Rolling(Executor):
             digests = {i: self._digests.get(i) for i in ids}
             own = {i: kept[i] for i in ids if i in kept}
             turns[address] = [(digests, self._number, own, self._log)]
-        self._converse("take", turns, lambda value: None)
+        self._make_calls("take", turns, lambda value: None)
         self.forget()
 
-    def _converse(
+    def _make_calls(
         self, method: str, turns: Mapping[str, Sequence[tuple[Any, ...]]],
         take: Callable[[Any], None],
     ) -> None:  # fmt: skip
@@ -283,17 +287,15 @@ class Rolling(Executor):
                 looked = now
                 self._look_after(method, set(open_.values()), moved)
 
-    def _look_after(
-        self, method: str, asked: set[str], moved: dict[str, tuple[float, int]]
-    ) -> None:
+    def _look_after(self, method: str, busy: set[str], moved: dict[str, tuple[float, int]]) -> None:
         """Raise `Lost` where a worker is gone or silent, or finishes no partition in time."""
         longest, now = self._longest.get(method), time.monotonic()
         silence = SILENCE if longest is None else min(SILENCE, max(SHORTEST, 3 * longest))
-        if gone := asked - self.workers(silence * 2**self._failures).keys():
+        if gone := busy - self.workers(silence * 2**self._failures).keys():
             raise Lost(f"{', '.join(sorted(gone))} went away or is silent", gone, died=True)
         limit = UNKNOWN if longest is None else max(LEAST, TIMES * longest)
         limit *= 2**self._doubled
-        for address in asked:
+        for address in busy:
             since, before = moved[address]
             if now - since < limit:
                 continue

@@ -87,7 +87,7 @@ def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
 
 
 def test_a_sweep_asks_the_store_nothing(behind, tmp_path):
-    """Global parameters travel inside the orders; the log stands in the driver."""
+    """Global parameters are arguments of calls, and the log of sweeps is in the driver."""
     proxy = behind(lambda number, line: None)
     job = toy_job("s3://in/toy", checkpoint_every=100, max_iter=20, tol=0.0)
     alone = replace(job, store=str(tmp_path / "alone"))

@@ -98,13 +98,14 @@ def test_a_worker_that_comes_is_used_and_one_may_leave(shared, fit_on, expected)
 
 
 @pytest.mark.slow
-def test_workers_killed_all_the_time(shared, fit_on, expected):
-    """A kill each few seconds, thirty times."""
+def test_workers_killed_all_the_time(deployment, fit_on, expected):
+    """One of three every few seconds; a sweep, and going back to it, take less than that."""
+    deployment.add().await_line("Registered to:")
     stop, kills = threading.Event(), []
 
     def killer():
-        while not stop.wait(2.5) and len(kills) < 30:
-            pids = shared.pids()
+        while not stop.wait(6.0) and len(kills) < 30:
+            pids = deployment.pids()
             if pids:
                 kills.append(sorted(pids.values())[len(kills) % len(pids)])
                 os.kill(kills[-1], signal.SIGKILL)
@@ -112,11 +113,11 @@ def test_workers_killed_all_the_time(shared, fit_on, expected):
     thread = threading.Thread(target=killer)
     thread.start()
     try:
-        assert fit_on(shared.address, pause=0.05) == expected
+        assert fit_on(deployment.address, pause=0.05) == expected
     finally:
         stop.set()
         thread.join()
-    assert len(kills) > 5
+    assert len(kills) > 2
 
 
 @dataclass(frozen=True)

@@ -188,11 +188,11 @@ def scene(tmp_path_factory):
 
 
 def test_the_same_bits_or_a_sentence(scene):
-    ended = [scene.run(seed) for seed in range(60)]
+    ended = [scene.run(seed) for seed in range(40)]
     met = sum((world.met for _, world in ended), Counter())
     assert set(MISHAPS) < set(met)
-    assert sum(sentence is None for sentence, _ in ended) > 30
-    assert sum(world.rolled for _, world in ended) > 60
+    assert sum(sentence is None for sentence, _ in ended) > 20
+    assert sum(world.rolled for _, world in ended) > 40
 
 
 def test_32_workers(scene):
@@ -209,7 +209,8 @@ def test_the_partition_that_kills_workers_is_named_and_no_other(scene):
         assert world.met["dies"] >= 3
 
 
-def test_a_worker_that_is_never_heard_of_ends_in_a_sentence(scene):
+def test_a_worker_that_is_never_heard_of_ends_in_a_sentence(scene, monkeypatch):
+    monkeypatch.setattr(rolling, "UNKNOWN", 0.01)
     sentence, world = scene.run(1, 2, 1.0, kinds=["hangs"])
     assert "failed 8 times in a row" in sentence or "no worker" in sentence
     assert world.met["ended"] >= 2
