@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 from distributed import Client, Future, KilledWorker, get_worker
 
 from flows.data import storage
+from flows.faults import InputError
 from flows.fit.actors import OnDask
-from flows.fit.executor import Abandoned, Calls, OnProgress, Stopped
+from flows.fit.executor import OnProgress
 from flows.fit.job import ClusterError, Job
 from flows.fit.rolling import NO_WORKERS, POLL, SILENCE, Worker, error_of, no_workers
 from flows.fit.versions import environment, in_thread, refuse_other
@@ -53,26 +54,27 @@ class Cluster:
         """Return an executor of a job on this cluster."""
         return OnDask(job, self)
 
-    def calls(self) -> Calls:
-        """Return the calls of one stage, which end together if one of them fails."""
-        return Calls(self.each, max(16, 2 * sum(w.threads for w in self.workers().values())))
-
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Run one function on some worker."""
         return self.each(function, [args])[0]
 
     def each(
         self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],
-        on_progress: OnProgress | None = None, stopped: Stopped = lambda: False,
+        on_progress: OnProgress | None = None,
     ) -> list[R]:  # fmt: skip
         """Run a function on every tuple of arguments, each as a task on some worker.
+
+        Where it finds that the input is wrong, what has begun ends first: the run is removed next.
 
         Raises `ClusterError` if the scheduler is gone, there are no workers for a time, or the
         function kills one worker after the other.
         """
         tasks = _Tasks(self, function, items)
         try:
-            return tasks.results(on_progress, stopped)
+            return tasks.results(on_progress)
+        except InputError:
+            tasks.end()
+            raise
         finally:
             for future in tasks.open.values():
                 future.release()
@@ -197,7 +199,7 @@ class _Tasks:
         self.ended: SimpleQueue[int] = SimpleQueue()
         self.lost: Counter[tuple[int, int]] = Counter()
 
-    def results(self, on_progress: OnProgress | None, stopped: Stopped) -> list[Any]:
+    def results(self, on_progress: OnProgress | None) -> list[Any]:
         looked = able = time.monotonic()
         for i in range(len(self.items)):
             self.send(i)
@@ -210,14 +212,24 @@ class _Tasks:
                     self.take(i)
                     if i in self.found and on_progress is not None:
                         on_progress(len(self.found), len(self.items))
-            if stopped():
-                raise Abandoned
             if (now := time.monotonic()) - looked > POLL:
                 looked, able = now, now if self.cluster.workers() else able
                 self.cluster.restart_silent()
                 if now - able > NO_WORKERS:
                     raise no_workers(self.cluster.name)
         return [self.found[i] for i in range(len(self.items))]
+
+    def end(self) -> None:
+        """Drop the tasks that have not begun, and wait for the others."""
+        scheduler: Any = self.cluster.client.scheduler
+        begun = {key for keys in self.cluster.sync(scheduler.processing).values() for key in keys}
+        for future in self.open.values():
+            if future.key not in begun:
+                future.release()
+        while any(f.key in begun and f.status == "pending" for f in self.open.values()):
+            time.sleep(POLL)
+            if not self.cluster.workers():
+                return
 
     def send(self, i: int) -> None:
         name = getattr(self.function, "__name__", "call").strip("_<>")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,7 +16,6 @@ from vbmodels.core.state import aligned
 
 R = TypeVar("R")
 OnProgress = Callable[[int, int], None]  # called with how many of how many are done
-Stopped = Callable[[], bool]
 
 
 class Executor(ABC):
@@ -117,6 +115,12 @@ class InProcess(Executor):
         self.holder.close()
         self.restore(None, ())
 
+    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
+        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
+        with one_thread():
+            sums, _ = self.holder.sweep(q, number, warm, group, groups)
+        return aligned(finish(sums, 0, len(range(group, self.partitions, groups))))
+
     def _call_all(self, method: str, *args: Any) -> list[Any]:
         with one_thread():
             return [getattr(self.holder, method)(*args)]
@@ -152,27 +156,3 @@ def in_threads(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [future.result() for future in futures]
-
-
-class Abandoned(Exception):
-    """A call that nobody waits for any more, because another of its stage failed."""
-
-
-class Calls:
-    """The calls of one stage, from several threads, which end together.
-
-    ``each`` is that of a `flows.fit.compute.Compute`, ``at_once`` how many calls keep all of its
-    workers busy; None where it is this process that works.
-    """
-
-    def __init__(self, each: Callable[..., list[Any]], at_once: int | None) -> None:
-        self._each, self.at_once, self._stopped = each, at_once, threading.Event()
-
-    def call(self, function: Callable[..., R], *args: Any) -> R:
-        """Run one function; raise `Abandoned` once the calls are, where others work."""
-        found: R = self._each(function, [args], stopped=self._stopped.is_set)[0]
-        return found
-
-    def abandon(self) -> None:
-        """Stop waiting for those that have begun: another of the stage failed."""
-        self._stopped.set()

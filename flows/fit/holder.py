@@ -125,43 +125,42 @@ class Holder:
         self._locals = {i: {} for i in sorted(digests)}
 
         def restore(i: int) -> None:
-            if number is not None and kept.get(i):
-                url = local_url(self.job.store, number, i)
-                try:
-                    content = storage.read_bytes(url)
-                    if digest_of(content) != kept[i]:
-                        raise DamagedCheckpoint(f"{url} is not what was written")
-                    self._put(i, number, aligned(state_of(content, State, url)))
-                except (storage.DamagedError, storage.MissingError) as error:
-                    raise DamagedCheckpoint(str(error)) from error
-            if known := Part.known.get(self._key(i)):
-                self._keep_part(i, known)
+            with self._blamed(i):
+                if number is not None and kept.get(i):
+                    self._put(i, number, self._kept(i, number, kept[i]))
+                if known := Part.known.get(self._key(i)):
+                    self._keep_part(i, known)
+                for q, at, warm, group, groups in sweeps:
+                    if i % groups == group:
+                        self._step(aligned(q), i, at, warm)
+                        self.done += 1
 
         list(self._each(self._locals, restore))
-        for q, at, warm, group, groups in sweeps:
-            step = partial(self._step, aligned(q), number=at, warm=warm)
-            list(self._each(self._ids(group, groups), step))
 
     def observe(self) -> dict[Subtree, Any]:
         """Return the sums of the statistics that are needed before the first sweep."""
-        return self._sums(0, 1, lambda i: self.job.model.observe(self._batch(i)))
+
+        def one(i: int) -> Any:
+            with self._blamed(i):
+                return self.job.model.observe(self._batch(i))
+
+        return self._sums(0, 1, one)
 
     def digests(self) -> dict[int, str]:
         """Return the digest of every partition's data."""
-        list(self._each([i for i in self._locals if i not in self._digests], self._batch))
+
+        def read(i: int) -> None:
+            with self._blamed(i):
+                self._batch(i)
+
+        list(self._each([i for i in self._locals if i not in self._digests], read))
         return self._digests
 
     def sweep(
         self, q: Any, number: int, warm: int | None, group: int, groups: int
     ) -> tuple[dict[Subtree, Any], bool]:
         """Run local steps; return the sums of statistics, and whether there are local states."""
-        q = aligned(q)
-
-        def one(i: int) -> Any:
-            local = self._step(q, i, number, warm)
-            return self.job.model.suff_stats(q, self._batch(i), local)
-
-        sums = self._sums(group, groups, one)
+        sums = self._sums(group, groups, partial(self._swept, aligned(q), number, warm))
         return sums, any(self._locals[i][number] is not None for i in self._ids(group, groups))
 
     def keep(self, number: int) -> dict[int, str]:
@@ -169,11 +168,12 @@ class Holder:
         digests: dict[int, str] = {}
 
         def write(i: int) -> None:
-            if (local := self._local(i, number)) is not None:
-                content = to_bytes(local)
-                # A local state that a loss of power takes is missed by its digest.
-                storage.write_bytes(local_url(self.job.store, number, i), content, durable=False)
-                digests[i] = digest_of(content)
+            with self._blamed(i):
+                if (local := self._local(i, number)) is not None:
+                    content, url = to_bytes(local), local_url(self.job.store, number, i)
+                    # A local state that a loss of power takes is missed by its digest.
+                    storage.write_bytes(url, content, durable=False)
+                    digests[i] = digest_of(content)
 
         list(self._each(self._locals, write))
         return digests
@@ -185,15 +185,32 @@ class Holder:
         q = self._q = self._q if q is None else aligned(q)
 
         def one(i: int) -> Any:
-            local = None if number is None else self._local(i, number, q)
-            return function(self.job.model, q, self._batch(i), local, i)
+            with self._blamed(i):
+                local = None if number is None else self._local(i, number, q)
+                return function(self.job.model, q, self._batch(i), local, i)
 
         return dict(zip(ids, self._each(ids, one), strict=True))
+
+    def _kept(self, i: int, number: int, digest: str) -> State:
+        """Read a local state of a checkpoint."""
+        url = local_url(self.job.store, number, i)
+        try:
+            content = storage.read_bytes(url)
+            if digest_of(content) != digest:
+                raise DamagedCheckpoint(f"{url} is not what was written")
+            return aligned(state_of(content, State, url))
+        except (storage.DamagedError, storage.MissingError) as error:
+            raise DamagedCheckpoint(str(error)) from error
 
     def close(self) -> None:
         """End the threads; what has begun ends first."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+    def _swept(self, q: Any, number: int, warm: int | None, i: int) -> Any:
+        with self._blamed(i):
+            local = self._step(q, i, number, warm)
+            return self.job.model.suff_stats(q, self._batch(i), local)
 
     def _ids(self, group: int, groups: int) -> list[int]:
         return [i for i in self._locals if i % groups == group]
@@ -208,17 +225,10 @@ class Holder:
 
     def _each(self, ids: Iterable[int], one: Callable[[int], Any]) -> Iterator[Any]:
         """Work on partitions, one after the other or in threads; results are in their order."""
-
-        def named(i: int) -> Any:
-            with self._blamed(i):
-                found = one(i)
-            self.done += 1
-            return found
-
         if self._pool is None:
-            return map(named, ids)
+            return map(one, ids)
         context = contextvars.copy_context()  # for the log lines of the threads
-        return self._pool.map(lambda i: context.copy().run(named, i), ids)
+        return self._pool.map(lambda i: context.copy().run(one, i), ids)
 
     def _step(self, q: Any, i: int, number: int, warm: int | None) -> Any:
         before = None if warm is None else self._local(i, warm, q)
@@ -301,10 +311,11 @@ class Holder:
 
     @contextmanager
     def _blamed(self, i: int) -> Iterator[None]:
-        """Say of an error which partition it came from."""
+        """Work on a partition; say of an error that it came from it."""
         where = f"partition {i} ({self.job.partitions[i]})"
         try:
             yield
+            self.done += 1
         except MemoryError as error:
             raise PartitionMemoryError(
                 f"{where} does not fit into the memory of a worker (limit "

@@ -119,7 +119,8 @@ def fail(local, folder, error, patience):
     paths = RunPaths(str(folder / "target"), "run")
     run = Run(pipeline_named("keywords"), str(source), paths, KeywordSettings(), Events())
     run.compute = local
-    with pytest.raises(type(error), match=str(error)):
+    kind = InputError if isinstance(error, InputError) else ClusterError  # names the worker
+    with pytest.raises(kind, match=str(error)):
         run.each("ingest", fail_beside_another, parts, str(folder), error, patience)
     assert (folder / "begun").exists()
 

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -18,10 +17,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from flows.data.storage import TransientStorageError
-from flows.fit.compute import each_of
 from flows.fit.connect import connect, over
 from flows.fit.driver import run_fit
-from flows.fit.executor import Abandoned, InProcess
+from flows.fit.executor import InProcess
 from flows.fit.holder import Holder
 from flows.fit.job import ClusterError
 from tests.contract.toy import Toy
@@ -197,13 +195,7 @@ def test_stages_take_what_workers_return_or_raise(cluster):
         divmod(7, n) for n in range(1, 6)
     ]
     with pytest.raises(ZeroDivisionError):
-        each_of(cluster)(divmod, [7], 0)
-    calls = cluster.calls()
-    assert calls.at_once == 16
-    timer = threading.Timer(0.5, calls.abandon)
-    timer.start()
-    with pytest.raises(Abandoned):
-        calls.call(time.sleep, 20)
+        cluster.each(divmod, [(7, 0)])
 
 
 def fails_at_first(folder):
