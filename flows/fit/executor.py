@@ -115,11 +115,15 @@ class InProcess(Executor):
         self.holder.close()
         self.restore(None, ())
 
-    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
-        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
+    def __call__(
+        self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
+    ) -> Any:
+        """Run one sweep, or a part of it; see `vbmodels.core.protocol.Reduce`."""
         with one_thread():
             sums, _ = self.holder.sweep(q, number, warm, group, groups)
         return aligned(finish(sums, 0, len(range(group, self.partitions, groups))))
+
+    visit = __call__
 
     def _call_all(self, method: str, *args: Any) -> list[Any]:
         with one_thread():

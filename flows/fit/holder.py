@@ -218,10 +218,11 @@ class Holder:
     def _sums(self, group: int, groups: int, one: Callable[[int], Any]) -> dict[Subtree, Any]:
         held = [i // groups for i in self._ids(group, groups)]
         size = len(range(group, len(self.job.partitions), groups))
-        return {
-            (low, high): tree_sum(self._each((group + p * groups for p in range(low, high)), one))
-            for low, high in cover(held, 0, size)
-        }
+        sums = {}
+        for low, high in cover(held, 0, size):
+            ids = range(group + low * groups, group + high * groups, groups)
+            sums[low, high] = tree_sum(self._each(ids, one))
+        return sums
 
     def _each(self, ids: Iterable[int], one: Callable[[int], Any]) -> Iterator[Any]:
         """Work on partitions, one after the other or in threads; results are in their order."""

@@ -102,12 +102,16 @@ def test_workers_drop_the_data_of_a_fit_that_is_over(cluster, tmp_path):
     job = toy_job(tmp_path)
     executor = cluster.executor(job)
     run_fit(job, executor)
-    assert sum(cluster.client.run(holders).values()) == 2
+    await_holders(cluster, 2)  # not at once where it rolled back
     executor.close()
+    await_holders(cluster, 0)
+
+
+def await_holders(cluster, number):
     deadline = time.monotonic() + 20
-    while sum(cluster.client.run(holders).values()) and time.monotonic() < deadline:
+    while (found := sum(cluster.client.run(holders).values())) != number:
+        assert time.monotonic() < deadline, found
         time.sleep(0.1)
-    assert sum(cluster.client.run(holders).values()) == 0
 
 
 @dataclass(frozen=True)
