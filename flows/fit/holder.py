@@ -33,8 +33,8 @@ from vbmodels.core.in_process import tree_sum
 from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import State, aligned, nbytes, to_bytes
 
+# A sweep, or a part of one: global parameters, number, warm start, group, groups.
 Sweep = tuple[Any, int, int | None, int, int]
-"""A sweep, or a part of one: global parameters, number, warm start, group, groups."""
 
 LINES = 100  # most log lines that come with one answer
 _lines = contextvars.ContextVar[list[tuple[int, str]] | None]("lines", default=None)
