@@ -15,7 +15,7 @@ from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.faults import Fault, InputError
-from vbmodels.bags.batch import Bags
+from vbmodels.bags.batch import Bags, few_bags
 from vbmodels.bags.gp_data import FEWER_WORDS, MOST_WORDS, MultiLabelBags, unit_rows
 from vbmodels.core.state import FloatArray, to_bytes
 
@@ -195,12 +195,8 @@ def warnings_of(
         warnings += bag_classes.one_sided(
             form["classes"], np.sum([one[3] for one in built], axis=0)
         )
-    features, bags = sum(form["widths"]) + form["own"], int(counts.sum())
-    if bags < 2 * features:
-        warnings.append(
-            f"{bags:,} labelled bags for {features:,} features: the fit rests on its prior; "
-            "compare it with a simple regression on each bag's mean."
-        )
+    if few := few_bags(float(counts.sum()), sum(form["widths"]) + form["own"]):
+        warnings.append(few)
     for k, name in enumerate(form["modalities"]):
         low = np.min([b[1][k] for b in built], axis=0)
         high = np.max([b[2][k] for b in built], axis=0)

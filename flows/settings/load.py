@@ -77,13 +77,17 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         try:
             return settings(**values)
         except ValidationError as error:
-            # YAML takes 17, no and 1e5 for other than text: where text is asked for, they are it.
+            # YAML takes 17, no, 1e5 and chr1: for other than text: where a setting is text, they
+            # are text, but for what stands in brackets.
             meant = {
                 str(problem["loc"][0]) for problem in error.errors()
                 if problem["type"] in _TEXT_ASKED and len(problem["loc"]) == 1
-                and not isinstance(problem["input"], list | dict)
             }  # fmt: skip
-            as_text = {key: texts[key] for key in meant & (texts.keys() - own.keys())}
+            as_text = {
+                key: texts[key]
+                for key in meant & (texts.keys() - own.keys())
+                if not texts[key].startswith(("[", "{"))
+            }
             if not as_text:
                 raise
             return settings(**{**values, **as_text})

@@ -10,7 +10,6 @@ where its last base is the reference's at a; that base then comes first.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from flows.variants.bam_kernels import (
     AT,
@@ -31,6 +30,7 @@ from flows.variants.bam_kernels import (
     uint32,
 )
 from flows.variants.tally_kernels import MOST_TO_END, clip
+from vbmodels.core.cached_kernels import njit
 
 MOST_LENGTH = 50  # bases of an allele
 PER_WORD = 25  # bases in one of its two words, two bits each

@@ -8,8 +8,6 @@ other pairs count too (``orphans``), all reads of a name are one template, whate
 
 from __future__ import annotations
 
-from numba import njit
-
 from flows.variants.bam_kernels import (
     AT,
     BEFORE,
@@ -34,6 +32,7 @@ from flows.variants.bam_kernels import (
     int32,
     uint32,
 )
+from vbmodels.core.cached_kernels import njit
 
 _MOST_QUALITY = 200  # of two mates that agree
 _STAR = 42  # the name of a read without one

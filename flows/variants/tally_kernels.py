@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from flows.variants.bam_kernels import (
     AT,
@@ -26,6 +25,7 @@ from flows.variants.bam_kernels import (
     int32,
     uint32,
 )
+from vbmodels.core.cached_kernels import njit
 
 # Sums of an allele's reads at a location.
 BASE_Q, BASE_Q2, MAP_Q, MAP_Q2, TO_END, TO_END2, NEAR, CLIPPED, MISMATCHES, MANY = range(10)

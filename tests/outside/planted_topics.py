@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import gammaln
 from vbflows_lda.model import Global, Local, Sums, Topics
-from vbflows_lda.tests.row import CASE, row
+from vbflows_lda.tests.row import CASE, row, shares
 
 from vbmodels.testing import ModelContract
 
@@ -200,8 +200,8 @@ class TestScoreByAnotherRule(ModelContract):
         CASE,
         agreement=replace(
             CASE.agreement,
-            scored=lambda model, q, batch: (
-                replace(model, alpha=2.0 * model.alpha).local_step(q, batch, None).gamma
+            scored=lambda model, q, batch: shares(
+                model, q, batch, replace(model, alpha=2.0 * model.alpha).local_step(q, batch, None)
             ),
         ),
     )

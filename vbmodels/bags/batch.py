@@ -210,3 +210,13 @@ def concatenate(parts: Sequence[Bags]) -> Bags:
         bag_features=np.concatenate([p.bag_features for p in parts]),
         partition=first.partition,
     )
+
+
+def few_bags(bags: float, features: int) -> str:
+    """Say that the labelled bags are few for the features; nothing where they are enough."""
+    if bags >= 2.0 * features:
+        return ""
+    return (
+        f"{bags:,.0f} labelled bags for {features:,} features: the fit rests on its prior; use "
+        "fewer features, or compare with a regression on each bag's mean."
+    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from vbmodels.bags.likelihood_kernels import tail_ratio
+from vbmodels.core.cached_kernels import njit
 from vbmodels.core.state import FloatArray
 
 AT_ONCE = 4096
@@ -45,7 +45,7 @@ def log_cdf_and_mills(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return log_cdf.reshape(x.shape), mills.reshape(x.shape)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _both_sides(x: FloatArray, ratio: FloatArray, bell: FloatArray) -> None:
     """Turn R into what log1p is taken of, and exp(-x^2/2) into phi/Phi."""
     for j in range(x.size):
@@ -58,7 +58,7 @@ def _both_sides(x: FloatArray, ratio: FloatArray, bell: FloatArray) -> None:
         bell[j] = _DENSITY * above / below
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _less_square(x: FloatArray, log_cdf: FloatArray) -> None:
     """Take x^2/2 from where x <= 0."""
     for j in range(x.size):

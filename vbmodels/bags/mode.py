@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from vbmodels.bags.batch import Bags
+from vbmodels.bags.batch import Bags, few_bags
 from vbmodels.bags.layout import Layout, Scaling
 from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.posterior import Gaussian, Posterior
@@ -38,14 +38,8 @@ def refuse_hopeless(positive: float, bags: float, layout: Layout) -> None:
             "expected positive and negative bags, got "
             f"{positive:.0f} positive of {bags:.0f} with a label"
         )
-    features = layout.own + sum(layout.features)
-    if bags < 2.0 * features:
-        warnings.warn(
-            f"{bags:.0f} bags with a label for {features} features: the fit rests on "
-            "its prior; use fewer features or compare with a regression on each bag's mean",
-            FewBags,
-            stacklevel=3,
-        )
+    if few := few_bags(bags, layout.own + sum(layout.features)):
+        warnings.warn(few, FewBags, stacklevel=3)
 
 
 @dataclass(frozen=True)

@@ -150,13 +150,15 @@ def _short(z, state):  # type: ignore[no-untyped-def]
             bar = -math.log(_uniform(state))
             if e * e > 2.0 * bar / _CUT:
                 continue
-            x = _CUT / (1.0 + _CUT * e) ** 2
+            root = 1.0 + _CUT * e
+            x = _CUT / (root * root)
             if _uniform(state) <= math.exp(-0.5 * z * z * x):
                 return x
     mu = 1.0 / z
     while True:
         radius = -2.0 * math.log(_uniform(state))
-        y = radius * math.cos(2.0 * math.pi * _uniform(state)) ** 2
+        cosine = math.cos(2.0 * math.pi * _uniform(state))
+        y = radius * (cosine * cosine)
         half = 0.5 * mu * y
         # mu (1 + half - sqrt(half (2 + half))), without cancellation.
         x = mu / (1.0 + half + math.sqrt(half * (2.0 + half)))
@@ -170,7 +172,7 @@ def _short(z, state):  # type: ignore[no-untyped-def]
 def _term(n, x):  # type: ignore[no-untyped-def]
     k = n + 0.5
     if x <= _CUT:
-        return math.pi * k * (2.0 / (math.pi * x)) ** 1.5 * math.exp(-2.0 * k * k / x)
+        return math.pi * k * math.pow(2.0 / (math.pi * x), 1.5) * math.exp(-2.0 * k * k / x)
     return math.pi * k * math.exp(-0.5 * k * k * math.pi * math.pi * x)
 
 

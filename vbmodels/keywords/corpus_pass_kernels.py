@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from vbmodels.core.cached_kernels import njit
 from vbmodels.keywords.coded_kernels import standardised
 from vbmodels.keywords.corpus_kernels import (
     BEND,

@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from vbmodels.core.cavi import start
+from vbmodels.core.cavi import begin
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.protocol import Step
@@ -68,7 +68,8 @@ def course(model: Any, batches: Sequence[Any]) -> list[tuple[Step, list[Any]]]:
     """Return all steps of a run with its partitions' states; its last one converged, no other."""
     reduce, steps = InProcess(model, batches), []
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    for step in loop_of(model)(model, reduce, start(model, q, reduce)):
+    loop = loop_of(model)
+    for step in loop(model, reduce, begin(loop, model, q, reduce)):
         steps.append((step, reduce.local_states(step.cursor.number)))
         if step.converged:
             return steps

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from vbmodels.core.cached_kernels import njit
 from vbmodels.variants.elementary_kernels import dot, exp, total
 from vbmodels.variants.two_groups_kernels import (
     _largest,
@@ -588,8 +588,10 @@ def _add_unit(part, z_alt, extra, at_tau, under, t, group, sums, scale):
         for i in range(3):
             source = 0 if i == 0 else i + 1
             sums[of_kind + i] += w0 * part[q, 0, source] + w1 * part[q, 1, source]
+        raised = node
         for i in range(1, 5):
-            power[i] += node * log_m[q] ** i
+            raised *= log_m[q]
+            power[i] += raised
         for i in range(7):
             moment[i] += w0 * extra[q, i]
         moment[7] += w1 * extra[q, 7]
@@ -600,13 +602,15 @@ def _add_unit(part, z_alt, extra, at_tau, under, t, group, sums, scale):
     sums[first + 1] += far
     sums[first + 2] += score + moment[7]
     sums[first + 3] += (
-        near / tau**2 + far / wide**2 - moment[2] / tau**2 - moment[6] / wide**2 + score**2
+        (near - moment[2]) / (tau * tau) + (far - moment[6]) / (wide * wide) + score * score
     )
     of_tau = 5 + n_alt + 36 + 4 * under.shift.shape[0]
-    sums[of_tau] += moment[2] - near
-    sums[of_tau + 1] += 4.0 * moment[2] - moment[3] - near + (moment[2] - near) ** 2
+    gap = moment[2] - near
+    sums[of_tau] += gap
+    sums[of_tau + 1] += 4.0 * moment[2] - moment[3] - near + gap * gap
     share = far - v * (near + far)
-    sums[of_tau + 2] += v * (1.0 - v) * (near + far) - (far * (1.0 - v) ** 2 + near * v * v)
+    rest = 1.0 - v
+    sums[of_tau + 2] += v * rest * (near + far) - (far * rest * rest + near * v * v)
     sums[of_tau + 2] += share * share
     sums[of_tau + 3] += power[2] - power[1] * power[1]
     sums[of_tau + 4] += power[3] - power[1] * power[2]

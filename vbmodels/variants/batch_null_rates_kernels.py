@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from vbmodels.core.cached_kernels import njit
 from vbmodels.variants.batch_null_kernels import (
     above_at,
     cells_of,

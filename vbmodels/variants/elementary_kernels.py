@@ -107,7 +107,7 @@ def log_gamma_any(z):
     return log_gamma_large(z + 10.0) - log(product)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=False, forceinline=True)
 def log_gamma(z):
     """Return lgamma(z) - log(2 pi)/2 for z > 0."""
     product = 1.0
@@ -118,7 +118,7 @@ def log_gamma(z):
     return value if product == 1.0 else value - math.log(product)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=False, forceinline=True)
 def log_rising(a, r):
     """Return lgamma(a + r) - lgamma(a) for a > 0 and a whole r >= 0."""
     if r == 0:
@@ -131,7 +131,7 @@ def log_rising(a, r):
     return log_gamma(a + r) - log_gamma(a)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=False)
 def polygammas(z):
     """Return psi(z) and psi'(z) for z > 0, by recurrence to z >= 8 and asymptotic series."""
     psi = 0.0

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from vbmodels.core.cached_kernels import njit
 from vbmodels.variants.batch_null_kernels import _near, _near_moments, relative
 from vbmodels.variants.elementary_kernels import total
 from vbmodels.variants.two_groups_kernels import log_alternatives, log_rates

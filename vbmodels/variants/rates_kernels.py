@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from vbmodels.core.cached_kernels import njit
 from vbmodels.variants.elementary_kernels import dot, exp, total
 from vbmodels.variants.two_groups_kernels import (
     inverse_survival,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from vbmodels.core.cached_kernels import njit
 from vbmodels.variants.elementary_kernels import dot, exp, log, softplus, total
 
 _NEGLIGIBLE = -30.0

@@ -14,7 +14,7 @@ SUMS = {"reassoc", "contract"}
 """What the compiler may do with sums over topics: order them for the processor."""
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def _digamma(x: float) -> float:
     """Return digamma(x), x > 0: upwards to 10 by its recurrence, then Stirling's series."""
     total = 0.0
@@ -27,7 +27,7 @@ def _digamma(x: float) -> float:
     return total + math.log(x) - 0.5 / x - tail
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, fastmath=False, forceinline=True)
 def _exp_digamma(x: float) -> float:
     """Return exp(digamma(x)), x > 0, without a logarithm; relative error below 1e-13.
 

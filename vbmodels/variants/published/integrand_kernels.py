@@ -16,8 +16,7 @@ into vector instructions.
 
 from __future__ import annotations
 
-from numba import njit
-
+from vbmodels.core.cached_kernels import njit
 from vbmodels.variants.elementary_kernels import (
     HALF_LOG_TWO_PI,
     exp,

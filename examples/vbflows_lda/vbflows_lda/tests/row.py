@@ -166,6 +166,12 @@ def next_words(rng: np.random.Generator, kind: type[Topics]) -> Readings:
     return {"next word": Told(chance.ravel(), came.ravel().astype(float))}
 
 
+def shares(model: Topics, q: Global, batch: Documents, local: Local) -> FloatArray:
+    """Return what is published of documents: the share of every topic."""
+    found: FloatArray = local.gamma / local.gamma.sum(axis=1, keepdims=True)
+    return found
+
+
 def local_vector(local: Local) -> FloatArray:
     return np.log(local.gamma).ravel()
 
@@ -207,7 +213,7 @@ def row(kind: type[Topics] = Topics) -> Case:
             ),
         ),
         extremes=Extremes(tables=tables, empty=empty, plain=lambda: replace(model, compiled=False)),
-        agreement=Agreement(published=lambda model, q, batch, local: local.gamma),
+        agreement=Agreement(published=shares),
         draws="it has no sampler: nothing of draws is published",
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=PRIOR.to_vector, from_vector=PRIOR.from_vector),
