@@ -70,7 +70,7 @@ GROWN = 1.5
 
 
 @dataclass(frozen=True)
-class SeenBags(Stats):
+class SeenBags(Stats, kind="bags/stack.SeenBags"):
     """What both members' starts need of a partition.
 
     Of several modalities the witness needs what the embedding needs. ``instances`` counts all,
@@ -83,7 +83,7 @@ class SeenBags(Stats):
 
 
 @dataclass(frozen=True)
-class Told(Stats):
+class Told(Stats, kind="bags/stack.Told"):
     """Log probability of each fitted bag's label without it, by embedding and witness, [n, 2].
 
     Where the witness was left out it is [n, 1]. ``label`` is [n].
@@ -99,7 +99,7 @@ class Told(Stats):
 
 
 @dataclass(frozen=True)
-class Auto(State):
+class Auto(State, kind="bags/stack.Auto"):
     """Where the fit stands.
 
     Attributes
@@ -139,7 +139,7 @@ class Auto(State):
 
 
 @dataclass(frozen=True)
-class AutoCursor(Cursor):
+class AutoCursor(Cursor, kind="bags/stack.AutoCursor"):
     """Position of the fit: that of the loop of its phase."""
 
     inner: Cursor

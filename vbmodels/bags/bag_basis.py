@@ -23,7 +23,7 @@ BITS = 52
 
 
 @dataclass(frozen=True)
-class Moments(Stats):
+class Moments(Stats, kind="bags/embedding.Moments"):
     """Number of bags with the block, sums and packed products of each block's columns.
 
     Attributes
@@ -61,7 +61,7 @@ def grid_of(n_bags: int) -> float:
 
 
 @dataclass(frozen=True)
-class Basis(State):
+class Basis(State, kind="bags/embedding.Basis"):
     """How one block is centred and turned: F = (columns - centre) turn, [Q], [Q, r]."""
 
     centre: FloatArray

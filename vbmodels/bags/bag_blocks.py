@@ -55,7 +55,7 @@ POOL_NAMES = ("mean", "max", "min", "sd")
 
 
 @dataclass(frozen=True)
-class Kernels(State):
+class Kernels(State, kind="bags/embedding.Kernels"):
     """Landmarks [R, D] of a kernel, its lengths [M] and the factors of k(z, z), [M, R, R]."""
 
     points: FloatArray
@@ -82,7 +82,7 @@ class Kernels(State):
 
 
 @dataclass(frozen=True)
-class ModalityMap(State):
+class ModalityMap(State, kind="bags/embedding.ModalityMap"):
     """From one modality's instances to a bag's columns before centring.
 
     Attributes

@@ -23,7 +23,7 @@ MANY_BAGS = 800
 
 
 @dataclass(frozen=True)
-class BagMap(State):
+class BagMap(State, kind="bags/embedding.BagMap"):
     """The blocks of a bag.
 
     Attributes

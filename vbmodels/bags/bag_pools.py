@@ -62,7 +62,7 @@ def sizes_of(data: Bags) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Pool(Stats):
+class Pool(Stats, kind="bags/embedding.Pool"):
     """What fitted bags say of one modality.
 
     Attributes
@@ -121,7 +121,7 @@ def bags_sampled(width: int) -> int:
 
 
 @dataclass(frozen=True)
-class Pools(Stats):
+class Pools(Stats, kind="bags/embedding.Pools"):
     """What all fitted bags say before the first pass.
 
     Attributes
@@ -155,7 +155,7 @@ class Pools(Stats):
 
 
 @dataclass(frozen=True)
-class Chosen(Stats):
+class Chosen(Stats, kind="bags/embedding.Chosen"):
     """Rows of bags that landmark bags are chosen from, by class, for each modality."""
 
     samples: tuple[tuple[Sample, ...], ...]

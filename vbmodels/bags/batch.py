@@ -15,7 +15,7 @@ UNLABELLED = -1
 
 
 @dataclass(frozen=True)
-class Instances(State):
+class Instances(State, kind="bags.Instances"):
     """The instances of one modality, those of a bag side by side, in the order of the bags.
 
     Attributes
@@ -76,7 +76,7 @@ class Instances(State):
 
 
 @dataclass(frozen=True)
-class Bags(State):
+class Bags(State, kind="bags.Bags"):
     """Bags with the instances of one or more modalities.
 
     Attributes

@@ -40,7 +40,7 @@ PATIENCE = 3
 
 
 @dataclass(frozen=True)
-class Component(State):
+class Component(State, kind="bags/vmmic.Component"):
     """One Gaussian on its way: the present iterate, sums over its epoch, the last average."""
 
     mean: FloatArray
@@ -53,7 +53,7 @@ class Component(State):
 
 
 @dataclass(frozen=True)
-class GaussianSearch(State):
+class GaussianSearch(State, kind="bags/vmmic.GaussianSearch"):
     """Where the Gaussian fit stands, and the points to evaluate.
 
     ``wants_gradient`` is False where the points judge an epoch; ``last`` is the objective

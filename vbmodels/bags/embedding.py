@@ -61,7 +61,7 @@ WIDTH = 300
 
 
 @dataclass(frozen=True)
-class Sites(State):
+class Sites(State, kind="bags/embedding.Sites"):
     """What a partition keeps: a site for each of its labelled bags.
 
     Attributes
@@ -82,7 +82,7 @@ class Sites(State):
 
 
 @dataclass(frozen=True)
-class Sums(Stats):
+class Sums(Stats, kind="bags/embedding.Sums"):
     """What a partition returns of a sweep: sum F tau F' (packed), sum F nu, and two scalars."""
 
     gram: FloatArray
@@ -92,7 +92,7 @@ class Sums(Stats):
 
 
 @dataclass(frozen=True)
-class Rows(Stats):
+class Rows(Stats, kind="bags/embedding.Rows"):
     """Columns [n, D] and labels [n] of the fitted bags, in the order of the partitions."""
 
     columns: FloatArray
@@ -111,14 +111,14 @@ class Rows(Stats):
 
 
 @dataclass(frozen=True)
-class Drawn(Stats):
+class Drawn(Stats, kind="bags/embedding.Drawn"):
     """Columns of some bags of either label, the same however the data are cut."""
 
     samples: tuple[Sample, ...]
 
 
 @dataclass(frozen=True)
-class Embedding(State):
+class Embedding(State, kind="bags/embedding.Embedding"):
     """Where the fit stands.
 
     Attributes

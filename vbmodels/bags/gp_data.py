@@ -20,7 +20,7 @@ BLOCK = 16_384
 
 
 @dataclass(frozen=True)
-class MultiLabelBags(State):
+class MultiLabelBags(State, kind="bags.MultiLabelBags"):
     """Bags with one label a class: one multiple-instance problem a class, one pass over all.
 
     Attributes
@@ -95,7 +95,7 @@ def runs_of(instances: Instances) -> Iterator[slice]:
 
 
 @dataclass(frozen=True)
-class Sample(Stats):
+class Sample(Stats, kind="bags.Sample"):
     """Distinct rows with the smallest hashes: the same sample however the data are cut.
 
     Attributes
@@ -172,7 +172,7 @@ def fold_of_bags(rows: FloatArray, offsets: IntArray, folds: int = FOLDS) -> Int
 
 
 @dataclass(frozen=True)
-class Spread(Stats):
+class Spread(Stats, kind="bags.Spread"):
     """Number, mean and squared deviations of rows; sums by Chan, Golub and LeVeque (1979)."""
 
     count: float
@@ -222,7 +222,7 @@ def unit_rows(rows: FloatArray) -> BoolArray:
 
 
 @dataclass(frozen=True)
-class Products(Stats):
+class Products(Stats, kind="bags.Products"):
     """sum x x' over rows of text, packed, [D (D + 1)/2]; [0] where there is none."""
 
     total: FloatArray
@@ -240,7 +240,7 @@ class Products(Stats):
 
 
 @dataclass(frozen=True)
-class Observed(Stats):
+class Observed(Stats, kind="bags.Observed"):
     """What a partition returns once, before the first evaluation.
 
     Attributes

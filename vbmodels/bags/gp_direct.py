@@ -29,14 +29,14 @@ from vbmodels.core.state import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
-class DirectCursor(Cursor):
+class DirectCursor(Cursor, kind="bags/mil_gp.DirectCursor"):
     """Position of the direct fit: the searches, in the coordinates L'mu."""
 
     ascent: Ascent
 
 
 @dataclass(frozen=True)
-class GaussianCursor(Cursor):
+class GaussianCursor(Cursor, kind="bags/mil_gp.GaussianCursor"):
     """Position of the search for the nearest Gaussian."""
 
     gaussian: Gaussian

@@ -51,7 +51,7 @@ LEAK = (-3.5, 0.5)
 
 
 @dataclass(frozen=True)
-class FeatureMap(State):
+class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
     """From instances to phi, for every kernel value of a grid, [K].
 
     Attributes

@@ -40,7 +40,7 @@ AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class GaussianSums(Stats):
+class GaussianSums(Stats, kind="bags/mil_gp.GaussianSums"):
     """Averages over draws: log p(Y | w) [C], its gradient [C, P], minus its Hessian [C, packed]."""
 
     value: FloatArray
@@ -115,7 +115,7 @@ def _outer(
 
 
 @dataclass(frozen=True)
-class Gaussian(State):
+class Gaussian(State, kind="bags/mil_gp.Gaussian"):
     """Where the classes' fits stand.
 
     Attributes

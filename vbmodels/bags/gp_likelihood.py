@@ -213,7 +213,7 @@ def _far(t: FloatArray) -> tuple[float, FloatArray]:
 
 
 @dataclass(frozen=True)
-class Sums(Stats):
+class Sums(Stats, kind="bags/mil_gp.Sums"):
     """What a partition returns at the points [K, C, P].
 
     Attributes

@@ -45,7 +45,7 @@ class OneSided(UserWarning):
 
 
 @dataclass(frozen=True)
-class Posterior(State):
+class Posterior(State, kind="bags/mil_gp.Posterior"):
     """q(w) of every class at its kernel value.
 
     Attributes
@@ -67,7 +67,7 @@ class Posterior(State):
 
 
 @dataclass(frozen=True)
-class Search(State):
+class Search(State, kind="bags/mil_gp.Search"):
     """Points to evaluate for every kernel value and class, and what is known of them.
 
     Attributes

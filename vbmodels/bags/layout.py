@@ -97,7 +97,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Scaling(State):
+class Scaling(State, kind="bags/vmmic.Scaling"):
     """Means and scales of the features: a model works on (x - mean) / scale.
 
     Attributes
@@ -164,7 +164,7 @@ class Scaling(State):
 
 
 @dataclass(frozen=True)
-class Observed(Stats):
+class Observed(Stats, kind="bags/vmmic.Observed"):
     """What one partition's labelled bags add up to before a fit.
 
     Attributes

@@ -49,7 +49,7 @@ def refuse_hopeless(positive: float, bags: float, layout: Layout) -> None:
 
 
 @dataclass(frozen=True)
-class Sums(Stats):
+class Sums(Stats, kind="bags/vmmic.Sums"):
     """What a partition returns for points [C, M, dim]: C components with M points each.
 
     Attributes
@@ -88,7 +88,7 @@ class Sums(Stats):
 
 
 @dataclass(frozen=True)
-class ModeSearch(State):
+class ModeSearch(State, kind="bags/vmmic.ModeSearch"):
     """Where Levenberg-Marquardt stands: the best point so far, and the trial to evaluate.
 
     ``value`` is the log posterior at ``at``, -inf before the first evaluation; ``first``

@@ -29,7 +29,7 @@ def normal_points(dim: int, count: int, seed: int = 0) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Gaussian(State):
+class Gaussian(State, kind="bags/vmmic.Gaussian"):
     """q(t) = N(mean, precision^-1), [dim] and [dim, dim]."""
 
     mean: FloatArray
@@ -54,7 +54,7 @@ class Gaussian(State):
 
 
 @dataclass(frozen=True)
-class Posterior(State):
+class Posterior(State, kind="bags/vmmic.Posterior"):
     """A mixture of Gaussians over t, equally weighted, with the scaling of the features.
 
     Attributes

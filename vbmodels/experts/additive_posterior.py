@@ -23,7 +23,7 @@ from vbmodels.experts.posterior import (
 
 
 @dataclass(frozen=True)
-class Part(State):
+class Part(State, kind="experts/additive.Part"):
     """An additive part.
 
     Attributes
@@ -75,7 +75,7 @@ class Part(State):
 
 
 @dataclass(frozen=True)
-class AdditivePosterior(State):
+class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
     """The additive part f0, and mixtures with equal weights whose experts add to it.
 
     Attributes

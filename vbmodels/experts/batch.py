@@ -27,7 +27,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class Rows(State):
+class Rows(State, kind="experts.Rows"):
     """Rows x with labels; the last column is the intercept, all ones.
 
     Attributes
@@ -339,7 +339,7 @@ def _mixed(z: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Observed(Stats):
+class Observed(Stats, kind="experts.Observed"):
     """What is known of the labelled rows before a fit.
 
     Attributes

@@ -16,7 +16,7 @@ from vbmodels.experts.candidate import Candidate, Point, Sums
 
 
 @dataclass(frozen=True)
-class Choice(State):
+class Choice(State, kind="experts/additive.Choice"):
     """What hold-out found: every candidate's mean log-likelihood of held-out rows, and the best.
 
     Attributes

@@ -30,7 +30,7 @@ SMALLEST_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
-class CodedRows(State):
+class CodedRows(State, kind="experts/additive.CodedRows"):
     """Rows with the number of knots that each cell is above.
 
     Attributes

@@ -153,7 +153,7 @@ def coded(x: FloatArray, knots: FloatArray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Basis(State):
+class Basis(State, kind="experts/additive.Basis"):
     """How columns become steps, and how the mixture's columns are brought to one scale.
 
     Attributes

@@ -37,7 +37,7 @@ _LEAST = 1e-3
 
 
 @dataclass(frozen=True)
-class Counted(Stats):
+class Counted(Stats, kind="experts/additive.Counted"):
     """What is known of the labelled rows before a fit; sums weigh rows as the fit does.
 
     Attributes
@@ -117,7 +117,7 @@ class Counted(Stats):
 
 
 @dataclass(frozen=True)
-class Ask(State):
+class Ask(State, kind="experts/additive.Ask"):
     """What one fit asks of every partition.
 
     Attributes
@@ -145,7 +145,7 @@ class Ask(State):
 
 
 @dataclass(frozen=True)
-class Told(Stats):
+class Told(Stats, kind="experts/additive.Told"):
     """The answer to an `Ask`: log-likelihood, slope, and second moments if asked for, packed."""
 
     value: float
@@ -154,7 +154,7 @@ class Told(Stats):
 
 
 @dataclass(frozen=True)
-class LeftOut(Stats):
+class LeftOut(Stats, kind="experts/additive.LeftOut"):
     """Leave-one-out log-likelihoods: their sums [A], and sums of products of two [A, A]."""
 
     value: FloatArray
@@ -199,7 +199,7 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class Climb(State):
+class Climb(State, kind="experts/additive.Climb"):
     """Where one fit stands.
 
     Attributes
@@ -356,7 +356,7 @@ PAST, PROCESS_PAST = 2, 1
 
 
 @dataclass(frozen=True)
-class Path(State):
+class Path(State, kind="experts/additive.Path"):
     """Fits with ever smaller tau, each begun at the last, and what leaving rows out says of them.
 
     Attributes

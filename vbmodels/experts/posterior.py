@@ -13,7 +13,7 @@ from vbmodels.experts.batch import Rows
 
 
 @dataclass(frozen=True)
-class Component(State):
+class Component(State, kind="experts.Component"):
     """Means and standard deviations of gates and experts, [2, K, p].
 
     ``covariance`` [2, K, p, p] where they are correlated, else None.
@@ -41,7 +41,7 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class Posterior(State):
+class Posterior(State, kind="experts.Posterior"):
     """Components with equal weights; experts of different components are not the same."""
 
     components: tuple[Component, ...]
@@ -62,7 +62,7 @@ class Posterior(State):
 
 
 @dataclass(frozen=True)
-class DrawnPosterior(State):
+class DrawnPosterior(State, kind="experts.DrawnPosterior"):
     """Draws of gates and experts, [S, 2, K, p], experts in one order."""
 
     draws: FloatArray

@@ -21,7 +21,7 @@ FEW_ROWS, MANY_ROWS = 2000, 10_000
 
 
 @dataclass(frozen=True)
-class Additive(State):
+class Additive(State, kind="experts/additive.Additive"):
     """What the paths found.
 
     Attributes
@@ -55,7 +55,7 @@ class Additive(State):
 
 
 @dataclass(frozen=True)
-class Progress(State):
+class Progress(State, kind="experts/additive.Progress"):
     """Where the fit stands.
 
     Attributes
@@ -107,7 +107,7 @@ class Progress(State):
 
 
 @dataclass(frozen=True)
-class AdditiveSums(Stats):
+class AdditiveSums(Stats, kind="experts/additive.AdditiveSums"):
     """What a partition returns: answers to fits, what leaving rows out gives, and mixtures.
 
     ``weighed`` [W] are held-out log-likelihoods with the Gaussian process at each of `WEIGHTS`.
@@ -120,7 +120,7 @@ class AdditiveSums(Stats):
 
 
 @dataclass(frozen=True)
-class ProgressCursor(Cursor):
+class ProgressCursor(Cursor, kind="experts/additive.ProgressCursor"):
     """A cursor with the searches, and the evaluations left in this phase."""
 
     searches: tuple[Climbing, ...] = ()

@@ -19,7 +19,7 @@ though it does, as at a kink."""
 
 
 @dataclass(frozen=True)
-class Climbing(State):
+class Climbing(State, kind="experts/additive.Climbing"):
     """Where the search of one point stands.
 
     Attributes

@@ -37,7 +37,7 @@ _LEAST = 1e-300
 
 
 @dataclass(frozen=True)
-class ClassRows(State):
+class ClassRows(State, kind="experts/additive.ClassRows"):
     """Rows with labels of several classes.
 
     Attributes
@@ -75,21 +75,21 @@ class ClassRows(State):
 
 
 @dataclass(frozen=True)
-class Several(State):
+class Several(State, kind="experts/additive.Several"):
     """The parameters of every class's model; None of one that is asked for nothing."""
 
     parts: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class SeveralSums(Stats):
+class SeveralSums(Stats, kind="experts/additive.SeveralSums"):
     """What a partition returns to every class's model; None to one that asks for nothing."""
 
     parts: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class SeveralCursor(Cursor):
+class SeveralCursor(Cursor, kind="experts/additive.SeveralCursor"):
     """A cursor with those of the classes' searches."""
 
     cursors: tuple[Any, ...] = ()
@@ -190,7 +190,7 @@ class OneVersusRest:
 
 
 @dataclass(frozen=True)
-class SeveralPosterior(State):
+class SeveralPosterior(State, kind="experts/additive.SeveralPosterior"):
     """The posteriors of all classes, each against the rest."""
 
     parts: tuple[Any, ...]

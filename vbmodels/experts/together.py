@@ -63,7 +63,7 @@ _CHUNK = 4096
 
 
 @dataclass(frozen=True)
-class Together(State):
+class Together(State, kind="experts/additive.Together"):
     """What turns rows into the columns of a Gaussian process.
 
     Attributes

@@ -19,7 +19,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True)
-class FeatureBatch(State):
+class FeatureBatch(State, kind="features.FeatureBatch"):
     """One partition: its distinct rows, each with how often it occurs.
 
     Parameters
@@ -57,7 +57,7 @@ class FeatureBatch(State):
 
 
 @dataclass(frozen=True)
-class UnitCounts(Stats):
+class UnitCounts(Stats, kind="features.UnitCounts"):
     """What is needed before the first sweep: rows, and how often each unit was answered.
 
     Parameters

@@ -109,7 +109,7 @@ def first_chain(
 
 
 @dataclass(frozen=True)
-class Chain(State):
+class Chain(State, kind="features/ibp.Chain"):
     """One chain's global draw.
 
     Parameters
@@ -137,7 +137,7 @@ class Chain(State):
 
 
 @dataclass(frozen=True)
-class ChainStats(Stats):
+class ChainStats(Stats, kind="features/ibp.ChainStats"):
     """Sums of one chain; see `vbmodels.features.polya_gamma.FeatureStats`."""
 
     n_rows: float

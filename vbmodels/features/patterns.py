@@ -18,7 +18,7 @@ from vbmodels.features.batch import unit_offsets
 
 
 @dataclass(frozen=True)
-class Selection(State):
+class Selection(State, kind="features.Selection"):
     """The features that are reported, most common first.
 
     Parameters
@@ -94,7 +94,7 @@ def selected_weights(
 
 
 @dataclass(frozen=True)
-class Patterns(State):
+class Patterns(State, kind="features.Patterns"):
     """Distinct patterns of features [P, F] and how many rows have each [P]."""
 
     patterns: BoolArray

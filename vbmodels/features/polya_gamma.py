@@ -43,7 +43,7 @@ START_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class FeatureGlobal(State):
+class FeatureGlobal(State, kind="features/ibp.FeatureGlobal"):
     """Global parameters.
 
     Parameters
@@ -77,14 +77,14 @@ class FeatureGlobal(State):
 
 
 @dataclass(frozen=True)
-class FeatureLocal(State):
+class FeatureLocal(State, kind="features/ibp.FeatureLocal"):
     """nu [U, K]: probability of each feature in each distinct row."""
 
     nu: FloatArray
 
 
 @dataclass(frozen=True)
-class FeatureStats(Stats):
+class FeatureStats(Stats, kind="features/ibp.FeatureStats"):
     """Additive statistics.
 
     Parameters

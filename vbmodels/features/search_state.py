@@ -25,7 +25,7 @@ IDLE, HELD, NEWEST, ALL = range(4)
 
 
 @dataclass(frozen=True)
-class Edit(State):
+class Edit(State, kind="features/search.Edit"):
     """How a fit's nu is made from that of another fit, the steps in this order.
 
     Parameters
@@ -53,7 +53,7 @@ class Edit(State):
 
 
 @dataclass(frozen=True)
-class Lane(State):
+class Lane(State, kind="features/search.Lane"):
     """One fit by variational inference among those side by side.
 
     Parameters
@@ -80,7 +80,7 @@ class Lane(State):
 
 
 @dataclass(frozen=True)
-class ChainAt(State):
+class ChainAt(State, kind="features/search.ChainAt"):
     """A chain, the mean of its last weights [J, K + 1] and log-odds [K], and features' rows [K]."""
 
     chain: Chain
@@ -90,7 +90,7 @@ class ChainAt(State):
 
 
 @dataclass(frozen=True)
-class History(State):
+class History(State, kind="features/search.History"):
     """The moves that were accepted.
 
     Parameters
@@ -112,7 +112,7 @@ class History(State):
 
 
 @dataclass(frozen=True)
-class SearchGlobal(State):
+class SearchGlobal(State, kind="features/search.SearchGlobal"):
     """Where a search is.
 
     Parameters
@@ -225,7 +225,7 @@ class SearchGlobal(State):
 
 
 @dataclass(frozen=True)
-class SearchLocal(State):
+class SearchLocal(State, kind="features/search.SearchLocal"):
     """A partition's state.
 
     Parameters
@@ -250,7 +250,7 @@ class SearchLocal(State):
 
 
 @dataclass(frozen=True)
-class LaneStats(Stats):
+class LaneStats(Stats, kind="features/search.LaneStats"):
     """Sums of one fit, its features' entropies [K], and its likelihood [S] where it is judged."""
 
     fit: FeatureStats
@@ -259,7 +259,7 @@ class LaneStats(Stats):
 
 
 @dataclass(frozen=True)
-class PairStats(Stats):
+class PairStats(Stats, kind="features/search.PairStats"):
     """Sums over products of features, for new bits of every pair.
 
     Parameters
@@ -281,7 +281,7 @@ class PairStats(Stats):
 
 
 @dataclass(frozen=True)
-class PoolStats(Stats):
+class PoolStats(Stats, kind="features/search.PoolStats"):
     """Sums of the features [C] of one start in the pool beside those of the best fit.
 
     Parameters
@@ -303,7 +303,7 @@ class PoolStats(Stats):
 
 
 @dataclass(frozen=True)
-class ScreenStats(Stats):
+class ScreenStats(Stats, kind="features/search.ScreenStats"):
     """What a screen adds: ``square`` [K] sum of nu^2, pairs, and every start of the pool."""
 
     square: FloatArray
@@ -312,7 +312,7 @@ class ScreenStats(Stats):
 
 
 @dataclass(frozen=True)
-class SearchStats(Stats):
+class SearchStats(Stats, kind="features/search.SearchStats"):
     """Sums of a sweep; None for fits that were idle.
 
     ``residue`` [J (J + 1) / 2] are the packed second moments of residuals where asked for.

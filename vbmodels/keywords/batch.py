@@ -17,7 +17,7 @@ from vbmodels.keywords.coded import CodedFeatures
 
 
 @dataclass(frozen=True)
-class KeywordBatch(State):
+class KeywordBatch(State, kind="keywords.KeywordBatch"):
     """The candidate words of a set of documents, document after document.
 
     Every document has at least one candidate word (n_d >= 1): those without any never
@@ -140,7 +140,7 @@ class KeywordBatch(State):
 
 
 @dataclass(frozen=True)
-class DocumentTokens(State):
+class DocumentTokens(State, kind="keywords.DocumentTokens"):
     """The candidate words of a set of documents before the corpus is known.
 
     All that the graph and the features need of the text, together with the corpus counts.

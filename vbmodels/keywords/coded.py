@@ -21,7 +21,7 @@ SHORTEST, LONGEST = 2**8, 2**16
 
 
 @dataclass(frozen=True)
-class CodedFeatures(State):
+class CodedFeatures(State, kind="keywords.CodedFeatures"):
     """A matrix [W, P] of numbers.
 
     Parameters

@@ -80,7 +80,7 @@ MOST_HALVINGS = 40
 
 
 @dataclass(frozen=True)
-class CorpusObserved(Stats):
+class CorpusObserved(Stats, kind="keywords/corpus.CorpusObserved"):
     """Needed once: moments of the features, and the table of lengths and labels."""
 
     words: Moments
@@ -90,7 +90,7 @@ class CorpusObserved(Stats):
 
 
 @dataclass(frozen=True)
-class CorpusGlobal(State):
+class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
     """K points of theta (one, or three nodes of log pi), and what a new document needs.
 
     Parameters
@@ -149,7 +149,7 @@ class CorpusGlobal(State):
 
 
 @dataclass(frozen=True)
-class CorpusStats(Stats):
+class CorpusStats(Stats, kind="keywords/corpus.CorpusStats"):
     """Log-likelihood [K], gradient [K, P + 2] and information [K, P + 2, P + 2]."""
 
     value: FloatArray
@@ -158,7 +158,7 @@ class CorpusStats(Stats):
 
 
 @dataclass(frozen=True)
-class CorpusCursor(Cursor):
+class CorpusCursor(Cursor, kind="keywords/corpus.CorpusCursor"):
     """A cursor with the searches' memories.
 
     Parameters

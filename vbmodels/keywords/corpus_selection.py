@@ -47,7 +47,7 @@ def eligible(
 
 
 @dataclass(frozen=True)
-class Histogram(Stats):
+class Histogram(Stats, kind="keywords/corpus.Histogram"):
     """Words that may be selected, by log-odds.
 
     Parameters

@@ -85,7 +85,7 @@ def fold_of(doc_id: str) -> int:
 
 
 @dataclass(frozen=True)
-class Elsewhere(State):
+class Elsewhere(State, kind="keywords.Elsewhere"):
     """What the corpus says of the candidates of a partition.
 
     Parameters

@@ -52,7 +52,7 @@ SETTLED = 1e-12
 
 
 @dataclass(frozen=True)
-class Lengths(Stats):
+class Lengths(Stats, kind="keywords.Lengths"):
     """Documents counted by length, listed keywords and kind: [U] each, sorted, no row twice."""
 
     n: IntArray
@@ -157,7 +157,7 @@ def _poisson(
 
 
 @dataclass(frozen=True)
-class CountLaw(State):
+class CountLaw(State, kind="keywords.CountLaw"):
     """What the corpus says of numbers of keywords; see the module.
 
     Parameters

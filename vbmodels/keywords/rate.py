@@ -33,7 +33,7 @@ HIGHEST = float(np.log(0.95))
 
 
 @dataclass(frozen=True)
-class RateSources(State):
+class RateSources(State, kind="keywords.RateSources"):
     """Mean and sd of log pi by each of `SOURCES` [3], and which of them say something [3]."""
 
     log_rate: FloatArray

@@ -15,7 +15,7 @@ SPREADS = (1.0, 2.5, 7.0, 0.1)
 
 
 @dataclass(frozen=True)
-class WordsTruth(State):
+class WordsTruth(State, kind="keywords.WordsTruth"):
     """What the words were drawn from.
 
     Parameters

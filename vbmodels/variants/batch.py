@@ -14,7 +14,7 @@ N_TYPES = 12
 
 
 @dataclass(frozen=True)
-class Counts(State):
+class Counts(State, kind="variants.Counts"):
     """Base counts of J locations in R replicates.
 
     A replicate that is missing at a location has depth 0 there: its likelihood is 1.
@@ -83,7 +83,7 @@ class Counts(State):
 
 
 @dataclass(frozen=True)
-class Units(State):
+class Units(State, kind="variants.Units"):
     """One (location, alternative allele) each: what the two-groups test decides about.
 
     Attributes

@@ -129,7 +129,7 @@ class Widened(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BatchGlobal(Global):
+class BatchGlobal(Global, kind="variants/two_groups.BatchGlobal"):
     """The hyperparameters, with those of the difference between the samples.
 
     Attributes
@@ -183,7 +183,7 @@ class BatchGlobal(Global):
 
 
 @dataclass(frozen=True)
-class BatchSums(Sums):
+class BatchSums(Sums, kind="variants/two_groups.BatchSums"):
     """What a partition returns: the sums of `two_groups`, and 60 numbers more.
 
     Attributes
@@ -204,7 +204,7 @@ class BatchSums(Sums):
 
 
 @dataclass(frozen=True)
-class BatchTable(Table):
+class BatchTable(Table, kind="variants/two_groups.BatchTable"):
     """Likelihoods of units, and the wide component of the null.
 
     Attributes

@@ -9,7 +9,7 @@ from vbmodels.core.state import State, Stats
 
 
 @dataclass(frozen=True)
-class Branch(State):
+class Branch(State, kind="variants/two_groups.Branch"):
     """The sum over a complete subtree of one case's partitions.
 
     Attributes
@@ -38,7 +38,7 @@ class Branch(State):
 
 
 @dataclass(frozen=True)
-class CaseSums(Stats):
+class CaseSums(Stats, kind="variants/two_groups.CaseSums"):
     """Sums of the cases' partitions, as far as they have been added up.
 
     Branches are joined where they are halves of one, as `vbmodels.core.in_process.TreeSum` does.

@@ -70,7 +70,7 @@ def runs_behind(codes: IntArray, size: int) -> IntArray:
 
 
 @dataclass(frozen=True)
-class Indels(State):
+class Indels(State, kind="variants.Indels"):
     """Alleles at the anchors of J locations, in R replicates.
 
     Attributes

@@ -100,7 +100,7 @@ class Under(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PanelGlobal(BatchGlobal):
+class PanelGlobal(BatchGlobal, kind="variants/panel.PanelGlobal"):
     """The hyperparameters, with the members' shifts.
 
     Attributes
@@ -113,7 +113,7 @@ class PanelGlobal(BatchGlobal):
 
 
 @dataclass(frozen=True)
-class PanelObserved(Observed):
+class PanelObserved(Observed, kind="variants/panel.PanelObserved"):
     """Reads that look like errors, and those of every member, [P, 12]."""
 
     member_reads: FloatArray
@@ -121,7 +121,7 @@ class PanelObserved(Observed):
 
 
 @dataclass(frozen=True)
-class PanelSums(BatchSums):
+class PanelSums(BatchSums, kind="variants/panel.PanelSums"):
     """What a partition returns: the sums of `batch_null`, and 36 numbers a member.
 
     Attributes
@@ -135,7 +135,7 @@ class PanelSums(BatchSums):
 
 
 @dataclass(frozen=True)
-class PanelTable(BatchTable):
+class PanelTable(BatchTable, kind="variants/panel.PanelTable"):
     """Likelihoods of units, and those of every member on nodes of its own.
 
     ``log_control`` is that of a single member, and of more is not used.

@@ -29,7 +29,7 @@ EVERY = -1
 
 
 @dataclass(frozen=True)
-class OfCase(State):
+class OfCase(State, kind="variants/two_groups.OfCase"):
     """A partition of one case.
 
     Attributes
@@ -51,7 +51,7 @@ class OfCase(State):
 
 
 @dataclass(frozen=True)
-class SeveralGlobal(State):
+class SeveralGlobal(State, kind="variants/two_groups.SeveralGlobal"):
     """The cases' hyperparameters.
 
     Attributes
@@ -73,7 +73,7 @@ class SeveralGlobal(State):
 
 
 @dataclass(frozen=True)
-class Fit(State):
+class Fit(State, kind="variants/two_groups.Fit"):
     """Where the fit of one case is.
 
     Attributes
@@ -95,7 +95,7 @@ class Fit(State):
 
 
 @dataclass(frozen=True)
-class SeveralCursor(Cursor):
+class SeveralCursor(Cursor, kind="variants/two_groups.SeveralCursor"):
     """Where all fits are."""
 
     fits: tuple[Fit, ...] = ()

@@ -70,7 +70,7 @@ class Hypotheses(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table(State):
+class Table(State, kind="variants/two_groups.Table"):
     """Likelihoods of U units on Q nodes of M and K nodes of x = logit(mu).
 
     Attributes

@@ -51,7 +51,7 @@ MIXTURE = (BROAD, *((4.0, 4.0 * (1.0 - v) / v) for v in (0.001, 0.0032, 0.01, 0.
 
 
 @dataclass(frozen=True)
-class Global(State):
+class Global(State, kind="variants/two_groups.Global"):
     """The hyperparameters.
 
     Attributes
@@ -81,7 +81,7 @@ class Global(State):
 
 
 @dataclass(frozen=True)
-class Observed(Stats):
+class Observed(Stats, kind="variants/two_groups.Observed"):
     """Reads of units that look like errors (share below .1), by substitution type [12]."""
 
     alt_reads: FloatArray
@@ -89,7 +89,7 @@ class Observed(Stats):
 
 
 @dataclass(frozen=True)
-class Sums(Stats):
+class Sums(Stats, kind="variants/two_groups.Sums"):
     """What a partition returns: 43 numbers (one more for every further alternative).
 
     Attributes

@@ -44,7 +44,7 @@ DRIVER = 2**32 - 1
 
 
 @dataclass(frozen=True)
-class Chains(State):
+class Chains(State, kind="bags/vmmic.Chains"):
     """The chains' globals after a sweep, and the draws kept so far.
 
     Attributes
@@ -81,14 +81,14 @@ class Chains(State):
 
 
 @dataclass(frozen=True)
-class Indicators(State):
+class Indicators(State, kind="bags/vmmic.Indicators"):
     """delta of one partition's instances, [C, N_k] for each modality."""
 
     delta: tuple[NDArray[np.bool_], ...]
 
 
 @dataclass(frozen=True)
-class Draws(Stats):
+class Draws(Stats, kind="bags/vmmic.Draws"):
     """Sums over a partition's bags, a chain a row.
 
     Attributes

@@ -39,7 +39,7 @@ ONE_KERNEL = KernelOptions(length_scales=(1.0,), amplitudes=(3.0,))
 
 
 @dataclass(frozen=True)
-class Chains(State):
+class Chains(State, kind="bags/mil_gp.Chains"):
     """Where the chains stand.
 
     Attributes
@@ -65,7 +65,7 @@ class Chains(State):
 
 
 @dataclass(frozen=True)
-class ChainSums(Stats):
+class ChainSums(Stats, kind="bags/mil_gp.ChainSums"):
     """What a partition returns.
 
     Attributes

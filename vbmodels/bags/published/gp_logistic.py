@@ -36,7 +36,7 @@ from vbmodels.core.state import FloatArray, State, Stats
 
 
 @dataclass(frozen=True)
-class LogisticPosterior(State):
+class LogisticPosterior(State, kind="bags/mil_gp.LogisticPosterior"):
     """q(w) of every class.
 
     Attributes
@@ -55,7 +55,7 @@ class LogisticPosterior(State):
 
 
 @dataclass(frozen=True)
-class LogisticSums(Stats):
+class LogisticSums(Stats, kind="bags/mil_gp.LogisticSums"):
     """What a partition returns.
 
     Attributes

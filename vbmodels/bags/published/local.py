@@ -27,7 +27,7 @@ from vbmodels.core.state import FloatArray, State, Stats
 
 
 @dataclass(frozen=True)
-class SweepSums(Stats):
+class SweepSums(Stats, kind="bags/vmmic.SweepSums"):
     """What a partition adds to a sweep.
 
     Attributes
@@ -52,7 +52,7 @@ class SweepSums(Stats):
 
 
 @dataclass(frozen=True)
-class Local(State):
+class Local(State, kind="bags/vmmic.Local"):
     """The local factors of one partition's labelled bags.
 
     Attributes

@@ -42,7 +42,7 @@ FIXED = Priors(learn=False)
 
 
 @dataclass(frozen=True)
-class MeanField(State):
+class MeanField(State, kind="bags/vmmic.MeanField"):
     """The global factors.
 
     Attributes

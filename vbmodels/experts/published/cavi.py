@@ -78,7 +78,7 @@ Prior = Literal["gaussian", "mabn2"]
 
 
 @dataclass(frozen=True)
-class Mixture(State):
+class Mixture(State, kind="experts/bmem.Mixture"):
     """The global parameters: gates and experts."""
 
     gates: Normals | Angular

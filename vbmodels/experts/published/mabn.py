@@ -73,7 +73,7 @@ def sphere_maximum(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Angular(State):
+class Angular(State, kind="experts/bmem.Angular"):
     """Factors of K vectors g a: direction [K, p], concentration, shape and mean of g [K]."""
 
     direction: FloatArray

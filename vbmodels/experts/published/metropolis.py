@@ -74,7 +74,7 @@ QUANTITIES = ("log density", "length of gates", "length of experts", "cosine bet
 
 
 @dataclass(frozen=True)
-class Walk(State):
+class Walk(State, kind="experts/bmem.Walk"):
     """Where the chains stand, and what they propose.
 
     Attributes
@@ -112,7 +112,7 @@ class Walk(State):
 
 
 @dataclass(frozen=True)
-class WalkSums(Stats):
+class WalkSums(Stats, kind="experts/bmem.WalkSums"):
     """What a partition returns: log-likelihood ratios, and log p(y) of the present vectors.
 
     Attributes
@@ -129,7 +129,7 @@ class WalkSums(Stats):
 
 
 @dataclass(frozen=True)
-class WalkCursor(Cursor):
+class WalkCursor(Cursor, kind="experts/bmem.WalkCursor"):
     """Position of the chains, with what is kept so far."""
 
     kept: FloatArray

@@ -15,7 +15,7 @@ from vbmodels.experts.diversity import omega
 
 
 @dataclass(frozen=True)
-class Normals(State):
+class Normals(State, kind="experts/bmem.Normals"):
     """Independent Gaussians of K vectors: mean [K, p], covariance [K, p, p]."""
 
     mean: FloatArray

@@ -27,7 +27,7 @@ from vbmodels.experts.likelihood import CHUNK, softmax_and_log
 
 
 @dataclass(frozen=True)
-class Local(State):
+class Local(State, kind="experts/bmem.Local"):
     """A partition's own parameters.
 
     Attributes
@@ -50,7 +50,7 @@ class Local(State):
 
 
 @dataclass(frozen=True)
-class RowSums(Stats):
+class RowSums(Stats, kind="experts/bmem.RowSums"):
     """What a partition returns: linear and (packed) quadratic terms of experts and gates.
 
     Attributes

@@ -35,7 +35,7 @@ SHARP = 4
 
 
 @dataclass(frozen=True)
-class ClassCounts(Stats):
+class ClassCounts(Stats, kind="features/imputation.ClassCounts"):
     """Expected rows [L] of each class of all lanes, and their cells' categories [L, C].
 
     C counts the categories of all columns, column by column.
@@ -46,7 +46,7 @@ class ClassCounts(Stats):
 
 
 @dataclass(frozen=True)
-class Classes(State):
+class Classes(State, kind="features/imputation.Classes"):
     """Counts with the prior's added: of pi [L] and of theta [L, C]; none before the first sums."""
 
     rows: FloatArray

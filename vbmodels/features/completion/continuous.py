@@ -29,7 +29,7 @@ from vbmodels.features.gibbs_kernels import Keys, draw_omega, draw_uniform
 
 
 @dataclass(frozen=True)
-class Traits(State):
+class Traits(State, kind="features/imputation.Traits"):
     """Global draw: biases and loadings [J, Q + 1], and the loadings' prior variances v [Q]."""
 
     loadings: FloatArray
@@ -37,7 +37,7 @@ class Traits(State):
 
 
 @dataclass(frozen=True)
-class TraitStats(Stats):
+class TraitStats(Stats, kind="features/imputation.TraitStats"):
     """Sums over rows with x = (1, u).
 
     Parameters

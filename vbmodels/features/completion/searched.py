@@ -16,7 +16,7 @@ from vbmodels.features.search_state import SearchGlobal, SearchLocal, SearchStat
 
 
 @dataclass(frozen=True)
-class SeenCells(Stats):
+class SeenCells(Stats, kind="features/imputation.SeenCells"):
     """The answers, the missing cells, and the categories of the columns.
 
     Parameters
@@ -36,7 +36,7 @@ class SeenCells(Stats):
 
 
 @dataclass(frozen=True)
-class CompletedGlobal(State):
+class CompletedGlobal(State, kind="features/imputation.CompletedGlobal"):
     """The search, and the members; None where no cell is missing."""
 
     search: SearchGlobal
@@ -44,7 +44,7 @@ class CompletedGlobal(State):
 
 
 @dataclass(frozen=True)
-class CompletedLocal(State):
+class CompletedLocal(State, kind="features/imputation.CompletedLocal"):
     """A partition's states of both."""
 
     search: SearchLocal
@@ -52,7 +52,7 @@ class CompletedLocal(State):
 
 
 @dataclass(frozen=True)
-class CompletedStats(Stats):
+class CompletedStats(Stats, kind="features/imputation.CompletedStats"):
     """Sums of both."""
 
     search: SearchStats

@@ -17,7 +17,7 @@ MEMBERS = ("binary features", "continuous traits", "few classes", "many classes"
 
 
 @dataclass(frozen=True)
-class KeptDraws(State):
+class KeptDraws(State, kind="features/imputation.KeptDraws"):
     """Draws by which rows are filled.
 
     Parameters
@@ -34,7 +34,7 @@ class KeptDraws(State):
 
 
 @dataclass(frozen=True)
-class Completion(State):
+class Completion(State, kind="features/imputation.Completion"):
     """The members and their weights.
 
     Parameters
@@ -72,7 +72,7 @@ class Completion(State):
 
 
 @dataclass(frozen=True)
-class ToldStats(Stats):
+class ToldStats(Stats, kind="features/imputation.ToldStats"):
     """What members said of hidden cells.
 
     Parameters
@@ -94,7 +94,7 @@ class ToldStats(Stats):
 
 
 @dataclass(frozen=True)
-class CompletionStats(Stats):
+class CompletionStats(Stats, kind="features/imputation.CompletionStats"):
     """Sums of a sweep; members' sums are None where they are judged, ``told`` before that."""
 
     chain: ChainStats | None
@@ -104,7 +104,7 @@ class CompletionStats(Stats):
 
 
 @dataclass(frozen=True)
-class CompletionLocal(State):
+class CompletionLocal(State, kind="features/imputation.CompletionLocal"):
     """A partition's rows that learn.
 
     Parameters

@@ -13,7 +13,7 @@ from vbmodels.features.polya_gamma import FeatureGlobal
 
 
 @dataclass(frozen=True)
-class HeldGlobal(State):
+class HeldGlobal(State, kind="features/ibp.HeldGlobal"):
     """Polya-Gamma parameters that still settle while the rows' features are held.
 
     Parameters

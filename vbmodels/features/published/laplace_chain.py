@@ -24,7 +24,7 @@ from vbmodels.features.sticks import fit_sticks
 
 
 @dataclass(frozen=True)
-class ObservedParts(Stats):
+class ObservedParts(Stats, kind="features/laplace_gibbs.ObservedParts"):
     """Counts of answers, and how many partitions there are."""
 
     counts: UnitCounts
@@ -32,7 +32,7 @@ class ObservedParts(Stats):
 
 
 @dataclass(frozen=True)
-class ChainGlobal(State):
+class ChainGlobal(State, kind="features/laplace_gibbs.ChainGlobal"):
     """How far the chain is; all that it draws lives with the rows.
 
     Parameters
@@ -55,7 +55,7 @@ class ChainGlobal(State):
 
 
 @dataclass(frozen=True)
-class ChainRows(State):
+class ChainRows(State, kind="features/laplace_gibbs.ChainRows"):
     """The last draw, and how many of the draws that count had each of its features [N, K]."""
 
     draw: LaplaceDraw
@@ -63,7 +63,7 @@ class ChainRows(State):
 
 
 @dataclass(frozen=True)
-class ChainSums(Stats):
+class ChainSums(Stats, kind="features/laplace_gibbs.ChainSums"):
     """log p(X, Z) by Laplace, and the draws that count in which a row had a feature [K]."""
 
     log_joint: float

@@ -28,7 +28,7 @@ ROUNDS, TOLERANCE = 50, 1e-7
 
 
 @dataclass(frozen=True)
-class LaplaceFit(State):
+class LaplaceFit(State, kind="features/laplace_gibbs.LaplaceFit"):
     """Columns of one number of categories, R, at one Z.
 
     Parameters
@@ -111,7 +111,7 @@ def _derivatives(
 
 
 @dataclass(frozen=True)
-class LaplaceDraw(State):
+class LaplaceDraw(State, kind="features/laplace_gibbs.LaplaceDraw"):
     """One draw.
 
     Parameters

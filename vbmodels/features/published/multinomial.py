@@ -100,7 +100,7 @@ MOST_PAIRED = 2000
 
 
 @dataclass(frozen=True)
-class TextGlobal(State):
+class TextGlobal(State, kind="features/multinomial.TextGlobal"):
     """Global parameters; L categories of all columns stand side by side.
 
     Parameters
@@ -131,14 +131,14 @@ class TextGlobal(State):
 
 
 @dataclass(frozen=True)
-class TextLocal(State):
+class TextLocal(State, kind="features/multinomial.TextLocal"):
     """nu [U, K]."""
 
     nu: FloatArray
 
 
 @dataclass(frozen=True)
-class LevelCounts(Stats):
+class LevelCounts(Stats, kind="features/multinomial.LevelCounts"):
     """N, how often each category occurs [L] and each pair of them, packed; [0] of very many.
 
     ``levels`` is summed with ``parts``.
@@ -152,7 +152,7 @@ class LevelCounts(Stats):
 
 
 @dataclass(frozen=True)
-class TextStats(Stats):
+class TextStats(Stats, kind="features/multinomial.TextStats"):
     """Additive statistics.
 
     Parameters

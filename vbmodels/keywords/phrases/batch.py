@@ -15,7 +15,7 @@ from vbmodels.keywords.phrases import span_kernels as kernels
 
 
 @dataclass(frozen=True)
-class PhraseBatch(State):
+class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     """The words of a set of documents, and the candidate phrases of those that have any.
 
     Letters: D documents, W words, D' documents with a phrase, M phrases.

@@ -26,7 +26,7 @@ from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 
 
 @dataclass(frozen=True)
-class FoldSums(Stats):
+class FoldSums(Stats, kind="keywords/phrases.FoldSums"):
     """Gradient [N_FOLDS, S] and information [N_FOLDS, S, S] of each fold's documents."""
 
     gradient: FloatArray

@@ -84,7 +84,7 @@ _SCORES = KeptScores()
 
 
 @dataclass(frozen=True)
-class PhraseObserved(Stats):
+class PhraseObserved(Stats, kind="keywords/phrases.PhraseObserved"):
     """Needed once: of the words, and of the phrases what does not hang on scores.
 
     ``known`` are the listed keywords that are candidate phrases.
@@ -100,7 +100,7 @@ class PhraseObserved(Stats):
 
 
 @dataclass(frozen=True)
-class PhraseGlobal(State):
+class PhraseGlobal(State, kind="keywords/phrases.PhraseGlobal"):
     """Where a fit is.
 
     Parameters
@@ -128,7 +128,7 @@ class PhraseGlobal(State):
 
 
 @dataclass(frozen=True)
-class PhraseStats(Stats):
+class PhraseStats(Stats, kind="keywords/phrases.PhraseStats"):
     """What a partition adds: of the regression that moves, or of a pass between."""
 
     corpus: CorpusStats | None = None
@@ -137,7 +137,7 @@ class PhraseStats(Stats):
 
 
 @dataclass(frozen=True)
-class PhraseCursor(Cursor):
+class PhraseCursor(Cursor, kind="keywords/phrases.PhraseCursor"):
     """A cursor with the searches of the two regressions."""
 
     scorer: CorpusCursor | None = None

@@ -55,7 +55,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class Factors(State):
+class Factors(State, kind="keywords/vbss.Factors"):
     """q of every document: the factors' own parameters, so that the bound can be read.
 
     Parameters

@@ -26,7 +26,7 @@ from vbmodels.keywords.published.spectrum import spectra
 
 
 @dataclass(frozen=True)
-class DocumentCounts(State):
+class DocumentCounts(State, kind="keywords/vbss.DocumentCounts"):
     """What VBSS keeps globally: counts only, as every parameter belongs to a document."""
 
     n_documents: int
@@ -35,7 +35,7 @@ class DocumentCounts(State):
 
 
 @dataclass(frozen=True)
-class DocumentSums(Stats):
+class DocumentSums(Stats, kind="keywords/vbss.DocumentSums"):
     """What a partition of VBSS reports.
 
     Parameters

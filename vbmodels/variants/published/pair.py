@@ -13,7 +13,7 @@ from vbmodels.variants.published.rvd2 import RVD2, Errors
 
 
 @dataclass(frozen=True)
-class Global(State):
+class Global(State, kind="variants/rvd2.PairGlobal"):
     """The global parameters of both samples."""
 
     case: rvd2.Global
@@ -21,7 +21,7 @@ class Global(State):
 
 
 @dataclass(frozen=True)
-class Local(State):
+class Local(State, kind="variants/rvd2.PairLocal"):
     """The local parameters of both samples."""
 
     case: rvd2.Local
@@ -29,7 +29,7 @@ class Local(State):
 
 
 @dataclass(frozen=True)
-class Observed(Stats):
+class Observed(Stats, kind="variants/rvd2.PairObserved"):
     """The first statistics of both samples."""
 
     case: rvd2.Observed
@@ -37,7 +37,7 @@ class Observed(Stats):
 
 
 @dataclass(frozen=True)
-class Sums(Stats):
+class Sums(Stats, kind="variants/rvd2.PairSums"):
     """The statistics of both samples."""
 
     case: rvd2.Sums

@@ -29,7 +29,7 @@ LIMITS_LOG_M = (0.0, float(np.log(1e7)))
 
 
 @dataclass(frozen=True)
-class Errors(State):
+class Errors(State, kind="variants/rvd2.Errors"):
     """Reads of one sample.
 
     Attributes
@@ -54,7 +54,7 @@ class Errors(State):
 
 
 @dataclass(frozen=True)
-class Global(State):
+class Global(State, kind="variants/rvd2.Global"):
     """A0 = mu0 M0, B0 = (1-mu0) M0, and the mean of log M_j."""
 
     a0: float
@@ -63,7 +63,7 @@ class Global(State):
 
 
 @dataclass(frozen=True)
-class Local(State):
+class Local(State, kind="variants/rvd2.Local"):
     """Parameters of q(mu_j), and log M_j; [J] each."""
 
     delta: FloatArray
@@ -72,7 +72,7 @@ class Local(State):
 
 
 @dataclass(frozen=True)
-class Observed(Stats):
+class Observed(Stats, kind="variants/rvd2.Observed"):
     """Locations, summed log rates and their squares, for the start."""
 
     locations: float
@@ -81,7 +81,7 @@ class Observed(Stats):
 
 
 @dataclass(frozen=True)
-class Sums(Stats):
+class Sums(Stats, kind="variants/rvd2.Sums"):
     """What a partition returns.
 
     Attributes
