@@ -17,8 +17,8 @@ from flows.settings import ComputeSettings
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from reproduce.rvd2_calls import two_groups
-from vbmodels.variants.batch import Counts
 from vbmodels.variants.calls import e_bh, local_fdr, q_values
+from vbmodels.variants.counts import Counts
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "variants"
 

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
-from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.likelihood import at_point, under_gaussian
+from vbmodels.experts.rows import Observed, Rows
 
 INTERCEPT_PRECISION = 0.1
 SPIKE = 1e-4

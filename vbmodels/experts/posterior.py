@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from vbmodels.core.state import FloatArray, State
-from vbmodels.experts.batch import Rows
+from vbmodels.experts.rows import Rows
 
 
 @dataclass(frozen=True)

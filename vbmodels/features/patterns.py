@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.features.batch import unit_offsets
+from vbmodels.features.table import unit_offsets
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.core.state import BoolArray, IntArray, State
-from vbmodels.variants.batch import Units
+from vbmodels.variants.counts import Units
 
 LONGEST_RUN = 6
 UNSEEN = -1  # the allele of a unit that no read shows

@@ -24,7 +24,7 @@ from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 from vbmodels.core.state import to_bytes
-from vbmodels.experts.batch import Rows
+from vbmodels.experts.rows import Rows
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import erfcx, expit, ndtr
 
-from vbmodels.bags import likelihood_kernels
+from vbmodels.bags.vmmic import likelihood_kernels
 
 
 def scaled(features, first, centre, inverse, out):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
-from vbmodels.bags.gp_likelihood_kernels import log_cdf_and_mills
+from vbmodels.bags.mil_gp.likelihood_kernels import log_cdf_and_mills
 from vbmodels.core.special import inverse_mills
 
 
