@@ -25,8 +25,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
+from scipy.special import log_ndtr
 
+from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import FloatArray
 
 LOWEST, HIGHEST = 1e-8, 1e4
@@ -116,7 +117,6 @@ def update(
 def _hazard(z: FloatArray, log_z: FloatArray, eps: float) -> FloatArray:
     """Return (1 - 2 eps) phi(z)/Z."""
     if eps == 0.0:
-        plain: FloatArray = np.sqrt(2.0 / np.pi) / erfcx(-np.sqrt(0.5) * z)
-        return plain
+        return inverse_mills(z)
     result: FloatArray = np.exp(np.log1p(-2.0 * eps) - 0.5 * z**2 - _LOG_ROOT_2PI - log_z)
     return result

@@ -23,6 +23,7 @@ from scipy.special import log_ndtr
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic import likelihood_kernels as kernels
 from vbmodels.bags.vmmic.layout import Scaling
+from vbmodels.core import normal_kernels
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import FloatArray
 
@@ -161,8 +162,8 @@ class Likelihood:
             eta, bell, score, primary = np.empty((4, high - low))
             kernels.linear(part.features, low, w.gate, w.gate0, w.slope, w.slope0, eta, bell, score)
             np.exp(bell, out=bell)
-            kernels.tail_ratio(eta, primary)
-            kernels.cdf_and_density(eta, bell, primary)
+            normal_kernels.tail_ratio(eta, primary)
+            normal_kernels.cdf_and_density(eta, bell, primary)
             kernels.bag_sums(part.offsets, first, last, primary, score, mean, var)
             terms.append((primary, bell, score))
         return mean, var, terms

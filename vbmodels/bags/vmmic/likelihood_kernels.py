@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numba
 import numpy as np
-from numpy.polynomial.chebyshev import chebinterpolate
 from numpy.typing import NDArray
-from scipy.special import erfcx
 
 from vbmodels.core.state import FloatArray, IntArray
 
 _REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
-_ROOT_HALF = math.sqrt(0.5)
-_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 @numba.njit(cache=True, fastmath=_REASSOCIATE)
@@ -73,67 +68,6 @@ def linear(
         score[j] = s
     for j in range(eta.size):
         exponent[j] = -0.5 * eta[j] * eta[j]
-
-
-def _erfcx_coefficients(degree: int) -> FloatArray:
-    """Return Chebyshev coefficients of (1 + 2x) erfcx(x), x >= 0, in t = (x - c) / (x + c).
-
-    Schonfelder (1978), Math. Comp. 32, 1232-1240, c = 3.75; made here from SciPy's erfcx.
-    """
-
-    def function(t: Any) -> Any:
-        x = _CENTRE * (1.0 + t) / (1.0 - t)
-        return (1.0 + 2.0 * x) * erfcx(x)
-
-    coefficients: FloatArray = chebinterpolate(function, degree)
-    return coefficients
-
-
-_CENTRE = 3.75
-_ERFCX = _erfcx_coefficients(30)
-
-
-@numba.njit(cache=True, fastmath=_REASSOCIATE)
-def tail_ratio(x: FloatArray, ratio: FloatArray) -> None:
-    """Fill ``ratio`` with Phi(-|x|) / exp(-x^2 / 2) = erfcx(|x| / sqrt 2) / 2, to 1e-15.
-
-    Clenshaw's recurrence runs over blocks of numbers, so that the compiler can work on
-    several at once; SciPy goes one branch after another.
-    """
-    size = 256
-    t, b1, b2 = np.empty(size), np.empty(size), np.empty(size)
-    for start in range(0, x.size, size):
-        count = min(size, x.size - start)
-        for i in range(count):
-            u = abs(x[start + i]) * _ROOT_HALF
-            t[i] = 2.0 * (u - _CENTRE) / (u + _CENTRE)
-            b1[i] = 0.0
-            b2[i] = 0.0
-        for k in range(_ERFCX.size - 1, 0, -6):
-            c6, c5, c4 = _ERFCX[k], _ERFCX[k - 1], _ERFCX[k - 2]
-            c3, c2, c1 = _ERFCX[k - 3], _ERFCX[k - 4], _ERFCX[k - 5]
-            for i in range(count):
-                w, p, q = t[i], b1[i], b2[i]
-                q = w * p - q + c6
-                p = w * q - p + c5
-                q = w * p - q + c4
-                p = w * q - p + c3
-                q = w * p - q + c2
-                p = w * q - p + c1
-                b1[i] = p
-                b2[i] = q
-        for i in range(count):
-            value = 0.5 * t[i] * b1[i] - b2[i] + _ERFCX[0]
-            ratio[start + i] = 0.5 * value / (1.0 + 2.0 * abs(x[start + i]) * _ROOT_HALF)
-
-
-@numba.njit(cache=True, fastmath=_REASSOCIATE)
-def cdf_and_density(x: FloatArray, bell: FloatArray, ratio: FloatArray) -> None:
-    """Turn `tail_ratio`'s result into Phi(x), and ``bell`` = exp(-x^2 / 2) into phi(x)."""
-    for j in range(x.size):
-        tail = ratio[j] * bell[j]
-        ratio[j] = 1.0 - tail if x[j] > 0.0 else tail
-        bell[j] *= _DENSITY
 
 
 @numba.njit(cache=True, fastmath=_REASSOCIATE)

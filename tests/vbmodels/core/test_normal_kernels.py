@@ -1,4 +1,4 @@
-"""log Phi and phi/Phi of the witness against SciPy and against `inverse_mills`."""
+"""Compiled log Phi and phi/Phi against SciPy and against `inverse_mills`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
-from vbmodels.bags.mil_gp.likelihood_kernels import log_cdf_and_mills
+from vbmodels.core.normal_kernels import log_cdf_and_mills
 from vbmodels.core.special import inverse_mills
 
 
