@@ -22,6 +22,7 @@ from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import Labels, signs
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, shown
+from vbmodels.core.sampling import hashed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.one_vs_rest import ClassRows
@@ -37,7 +38,7 @@ from vbmodels.experts.columns import (
 )
 from vbmodels.experts.encoding import encoded
 from vbmodels.experts.forms import landmarks_for
-from vbmodels.experts.rows import Rows, hashed
+from vbmodels.experts.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances
 from vbmodels.core.linalg import pack
+from vbmodels.core.sampling import mix
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 BLOCK = 16_384
@@ -135,18 +136,13 @@ class Sample(Stats, kind="bags.Sample"):
 def row_hash(rows: FloatArray, seed: int) -> NDArray[np.uint64]:
     """Hash rows [n, D] by their bits, equal rows to equal numbers, [n].
 
-    A sum of columns times random odd numbers, mixed by the finaliser of splitmix64 (Steele,
-    Lea and Flood 2014).
+    A sum of columns times random odd numbers, mixed.
     """
     odd = np.random.default_rng(seed).integers(2**64, size=rows.shape[1], dtype=np.uint64)
     # Zero has two signs; adding 0.0 leaves one.
     bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)
-    mixed: NDArray[np.uint64] = ((bits ^ (bits >> np.uint64(31))) * (odd | np.uint64(1))).sum(
-        axis=1, dtype=np.uint64
-    )
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
+    sums = ((bits ^ (bits >> np.uint64(31))) * (odd | np.uint64(1))).sum(axis=1, dtype=np.uint64)
+    return mix(sums)
 
 
 FOLDS = 5

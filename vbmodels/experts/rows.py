@@ -17,13 +17,13 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from vbmodels.core.linalg import pack
+from vbmodels.core.sampling import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 _CHUNK = 256
 _PAIR_CHUNK = 4096
 _TOGETHER = 10
 """Matrices whose forms are computed at once."""
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -316,26 +316,6 @@ FOLDS, HELD = 4, 2
 def never_held(group: IntArray) -> BoolArray:
     """Say which rows are in parts that are held out of a fit to few rows alone; [N]."""
     return np.asarray(part_of(group, FOLDS) >= HELD)
-
-
-def hashed(keys: IntArray, stream: int, count: int) -> FloatArray:
-    """Return ``count`` numbers in (0, 1) from each key, [count, N].
-
-    The splitmix64 hash (Steele, Lea and Flood 2014) of key, stream and index.
-    """
-    with np.errstate(over="ignore"):
-        key = _mixed(keys.astype(np.uint64) + np.uint64(stream) * _GOLDEN)
-        steps = (np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)[:, None]
-        bits = _mixed(key + steps)
-    result: FloatArray = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return result
-
-
-def _mixed(z: np.ndarray) -> np.ndarray:
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: np.ndarray = z ^ (z >> np.uint64(31))
-    return result
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vbmodels.core.sampling import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.additive.interactions import Together
-from vbmodels.experts.rows import hashed
 
 STEPS, MOST_STEPS = 8, 1500
 """Knots of a column, fewer where all columns' knots would be more than the second."""
