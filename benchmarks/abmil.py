@@ -16,7 +16,7 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from vbmodels.bags.batch import Bags
+from vbmodels.bags.bags import Bags
 
 HIDDEN, EPOCHS, PATIENCE = 64, 60, 10
 

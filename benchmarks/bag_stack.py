@@ -29,14 +29,14 @@ from sklearn.preprocessing import StandardScaler
 
 from flows.bags.baselines import Held, by_instances
 from flows.report.baselines import trees
-from vbmodels.bags.auto import AutoModel
-from vbmodels.bags.auto_predict import predict_auto
-from vbmodels.bags.bag_pools import pooled, sizes_of
-from vbmodels.bags.batch import Bags, Instances, bags
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.embed_predict import predict_bags
-from vbmodels.bags.embedding import EmbeddingModel
-from vbmodels.bags.posterior import predict
+from vbmodels.bags.bags import Bags, Instances, bags
+from vbmodels.bags.embedding.model import EmbeddingModel
+from vbmodels.bags.embedding.pools import pooled, sizes_of
+from vbmodels.bags.embedding.predict import predict_bags
+from vbmodels.bags.stack.model import AutoModel
+from vbmodels.bags.stack.predict import predict_auto
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.core.fit import fit
 
 MISSING = []

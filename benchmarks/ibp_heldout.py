@@ -30,10 +30,10 @@ from benchmarks.ibp_rivals import (
 )
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.fit import fit
-from vbmodels.features.batch import FeatureBatch, feature_batch
 from vbmodels.features.forms import apply, make
+from vbmodels.features.ibp.predict import missing_cells
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.predict import missing_cells
+from vbmodels.features.table import FeatureBatch, feature_batch
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "features"
 Codes = NDArray[np.int64]

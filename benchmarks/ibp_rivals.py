@@ -14,11 +14,11 @@ from scipy.special import log_softmax
 from sklearn.decomposition import FactorAnalysis
 from sklearn.linear_model import LogisticRegression
 
-from vbmodels.features.batch import FeatureBatch, signs_of
-from vbmodels.features.gibbs_kernels import draw_omega, row_keys
-from vbmodels.features.predict import category_probabilities, missing_cells
-from vbmodels.features.published.latent_classes import by_bic
-from vbmodels.features.published.latent_classes import latent_classes as one_fit
+from vbmodels.features.draw_kernels import draw_omega, row_keys
+from vbmodels.features.ibp.predict import category_probabilities, missing_cells
+from vbmodels.features.latent_class_analysis import by_bic
+from vbmodels.features.latent_class_analysis import latent_classes as one_fit
+from vbmodels.features.table import FeatureBatch, signs_of
 
 Table = NDArray[np.float64]
 

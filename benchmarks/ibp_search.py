@@ -20,12 +20,12 @@ from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 from vbmodels.core.fit import fit
-from vbmodels.features.batch import FeatureBatch, feature_batch
 from vbmodels.features.forms import best_of, make, rows_of
+from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
+from vbmodels.features.ibp.monte_carlo_bound import likelihood_draws, measured
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.simulate import simulate_table
-from vbmodels.features.yardstick import likelihood_draws, measured
+from vbmodels.features.table import FeatureBatch, feature_batch
 
 LEVELS = np.array([2, 3, 4, 5] * 7 + [3, 4])
 MATCHED, USED = 0.9, 5

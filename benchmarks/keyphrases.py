@@ -41,15 +41,15 @@ from flows.keywords.documents import Prepared, prepare
 from flows.keywords.text import Normaliser, TextOptions
 from reproduce.keyword_documents import take_documents
 from vbmodels.core.fit import fit
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.keywords.corpus_selection import Histogram, select_above
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.selection import Histogram, select_above
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, label_rates
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
-from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
+from vbmodels.keywords.phrases.phrase_ids import key_of, stem_keys
 from vbmodels.keywords.phrases.spans import Spans, find_spans
 from vbmodels.keywords.selection import select_share
 

@@ -39,10 +39,10 @@ from flows.keywords.counts import Rows, Whole, count_candidates
 from flows.keywords.documents import Prepared, prepare
 from flows.keywords.text import TextOptions
 from vbmodels.core.fit import fit
-from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.corpus import CorpusProbit
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates, own_score
-from vbmodels.keywords.phrases.keys import stem_keys
+from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.selection import select_share
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"

@@ -15,8 +15,8 @@ from flows.run import run
 from flows.settings import ComputeSettings
 from flows.variants.settings import VariantSettings
 from reproduce.rvd2_calls import two_groups
-from vbmodels.variants.batch import Counts
 from vbmodels.variants.calls import e_bh, local_fdr, q_values
+from vbmodels.variants.counts import Counts
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "variants"
 

@@ -25,15 +25,15 @@ from tests.vbmodels.variants.scenarios import FINDS, NULLS, SCENARIOS, simulate_
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.special import log_rising
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.variants.batch import Counts, Units, units
-from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import (
     benjamini_hochberg,
     called,
     local_fdr,
     prior_from_bayes_factors,
 )
-from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+from vbmodels.variants.counts import Counts, Units, units
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 
 LEVEL = 0.05
 BATCH = {

@@ -34,8 +34,8 @@ from benchmarks.variants_breaks import LEVEL, beta_binomial, fisher
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
-from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import benjamini_hochberg
+from vbmodels.variants.counts import Counts, units
 
 RIVALS = ("bcftools", "freebayes", "lofreq", "ivar")
 METHODS = ("vbflows", "unfiltered", "fisher", "beta_binomial", *RIVALS)

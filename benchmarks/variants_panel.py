@@ -21,11 +21,11 @@ from benchmarks.seeded import main
 from benchmarks.variants_breaks import LEVEL, drawn, fisher, table_row, tallied, two_groups
 from tests.vbmodels.variants.scenarios import PANELS
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.variants.batch import Counts, Units
-from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import benjamini_hochberg
-from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.two_groups import MIXTURE
+from vbmodels.variants.counts import Counts, Units
+from vbmodels.variants.panel.model import PanelNull
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.model import MIXTURE
 
 METHODS = ("panel", "pooled", "pooled_same_tau", "one_control", "fisher", "fisher_highest")
 

@@ -1,7 +1,7 @@
 """BMEM's coordinate ascent with the paper's bound on the gates' softmax (Bouchard 2007).
 
 Eqs 12-13 of the supplement of Xie, Zhu and Xing (2016), with the letters of
-`vbmodels.experts.published.row_step`:
+`vbmodels.experts.bmem.row_step`:
 
     lse(f) <= c + sum_j [log(1 + exp(d_j)) + (f_j - c - d_j)/2 + lambda(d_j)((f_j - c)^2 - d_j^2)],
     best at d_j^2 = R_j - 2 c G_j + c^2,  c = [(K/2 - 1)/2 + sum lambda(d_j) G_j] / sum lambda(d_j).
@@ -23,9 +23,8 @@ from scipy.special import logsumexp
 
 from vbmodels.core.special import jaakkola_lambda
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.published.cavi import BoundedExperts, Mixture, along_both, bounds_of
-from vbmodels.experts.published.row_step import (
+from vbmodels.experts.bmem.model import BoundedExperts, Mixture, along_both, bounds_of
+from vbmodels.experts.bmem.row_step import (
     Local,
     RowSums,
     RowTerms,
@@ -34,6 +33,7 @@ from vbmodels.experts.published.row_step import (
     row_terms,
     sums_of,
 )
+from vbmodels.experts.rows import Rows
 
 TIGHT = 1e-5  # the step of Newton's that is the last
 FARTHEST = 4.0

@@ -11,7 +11,7 @@ import numpy as np
 from reproduce.bmem_study import batches, losses, models, peers, read
 from reproduce.page import NOT_SAID, Page, Table, number
 from vbmodels.core.fit import fit
-from vbmodels.experts.published.cavi import BoundedExperts
+from vbmodels.experts.bmem.model import BoundedExperts
 
 # The table is in the main paper, of which the text version holds the supplement only; its range
 # for the Bayesian mixtures was noted when the models were built.

@@ -16,13 +16,13 @@ from sklearn.decomposition import NMF
 from reproduce.ibp_images import base_images, matched_f1, simulate_images
 from reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
 from vbmodels.core.fit import fit
-from vbmodels.features.batch import feature_batch
 from vbmodels.features.forms import make
+from vbmodels.features.ibp.held_weights import weights_of_held
+from vbmodels.features.ibp.model import second_moments
+from vbmodels.features.ibp.row_moments import tilt_of, with_one
+from vbmodels.features.laplace_gibbs.sampler import LaplaceGibbs
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.polya_gamma import second_moments
-from vbmodels.features.published.held import weights_of_held
-from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
-from vbmodels.features.row_moments import tilt_of, with_one
+from vbmodels.features.table import feature_batch
 
 # Lines 239 to 241 and 258 of the text version.
 PUBLISHED = {

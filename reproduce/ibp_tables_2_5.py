@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from reproduce.page import NOT_SAID, Page, Table, figures_of, number
 from vbmodels.core.fit import fit
-from vbmodels.features.batch import feature_batch
-from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.ibp.model import PolyaGammaIBP
+from vbmodels.features.table import feature_batch
 
 # Line 325-326 of the text version (table 2): at least that feature, that feature alone.
 TABLE_2 = """

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.published.coordinate import Factors
-from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.vbss.coordinate_ascent import Factors
+from vbmodels.keywords.vbss.model import VBSS
 
 
 def batch_of(documents: Sequence[tuple[BoolArray, FloatArray]]) -> KeywordBatch:

@@ -27,15 +27,15 @@ from flows.keywords.text import TextOptions
 from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.core.fit import fit
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.corpus import CorpusProbit
+from vbmodels.keywords.bss.gibbs import bss
+from vbmodels.keywords.bss.model import BSS
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.document_gibbs import sample_documents
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
-from vbmodels.keywords.published import coordinate
-from vbmodels.keywords.published.bss import BSS
-from vbmodels.keywords.published.bss_gibbs import bss
-from vbmodels.keywords.published.documents_gibbs import sample_documents
-from vbmodels.keywords.published.gibbs import gibbs
-from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.keywords.vbss import coordinate_ascent as coordinate
+from vbmodels.keywords.vbss.gibbs import gibbs
+from vbmodels.keywords.vbss.model import VBSS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 OBSERVED = 5

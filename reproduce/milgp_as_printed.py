@@ -1,12 +1,12 @@
 """MIL-GP-Probit's variational fit as Wang and Pinar (2021) print it, with its errata.
 
 - q(w) q(f) q(m) keeps f: m_i has variance 1 given f_i, and the bound is sum r_i / 2 below the one
-  with f integrated out (`vbmodels.bags.gp_probit`), with the letters there.
+  with f integrated out (`vbmodels.bags.mil_gp.model`), with the letters there.
 - 25 sweeps of coordinate ascent (section 4), which stop short of the bound's maximum.
 - Erratum: an instance is predicted by Phi(mu / (Sigma + 1)); E Phi(f), f ~ N(mu, Sigma), is
   Phi(mu / sqrt(Sigma + 1)).
 - Erratum: the sampler's m_i given w has variance 1 (eqs 26-28); with f integrated out it is
-  1 + r_i (`vbmodels.bags.published.gp_gibbs`).
+  1 + r_i (`vbmodels.bags.mil_gp.gibbs`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr
 
-from vbmodels.bags.gp_data import Batch
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_likelihood import CACHE, Sums, known_rows
-from vbmodels.bags.gp_probit import PRINTED, CollapsedGP, Search
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.likelihood import CACHE, Sums, known_rows
+from vbmodels.bags.mil_gp.model import PRINTED, CollapsedGP, Search
+from vbmodels.bags.multilabel import Batch
 from vbmodels.core.cavi import cavi
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray

@@ -14,14 +14,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from reproduce.milgp_as_printed import PrintedGP
-from vbmodels.bags.batch import Instances, bags
-from vbmodels.bags.gp_data import MultiLabelBags
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import CollapsedGP
-from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
-from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
+from vbmodels.bags.bags import Instances, bags
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.logistic import LogisticGP, predict_logistic
+from vbmodels.bags.mil_gp.model import CollapsedGP
+from vbmodels.bags.mil_gp.predict import predict
+from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from reproduce.milgp_methods import HEURISTIC, METHODS, NEWSGROUPS, Data, Scored, judged
 from reproduce.page import NOT_SAID, Table, figures_of, mean_se, number
-from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
 from vbmodels.core.fit import fit
 
 # Table 2, lines 290-309 of the text version: AUC, log-likelihood and MAP, probit and logistic

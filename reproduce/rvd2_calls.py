@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.fit import NotConverged, fit
-from vbmodels.variants.batch import Counts, totals, units
 from vbmodels.variants.calls import called, local_fdr
-from vbmodels.variants.published.posterior_difference import compare
-from vbmodels.variants.published.rvd2 import RVD2, Errors
-from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+from vbmodels.variants.counts import Counts, totals, units
+from vbmodels.variants.rvd2.model import RVD2, Errors
+from vbmodels.variants.rvd2.posterior_difference import compare
+from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 
 
 def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from scipy.stats import false_discovery_control, hypergeom
 
 from reproduce.page import Page, Table, figures_of, mean_se, number
 from reproduce.rvd2_calls import papers, two_groups
-from vbmodels.variants.batch import Counts, totals
 from vbmodels.variants.calls import e_bh
+from vbmodels.variants.counts import Counts, totals
 from vbmodels.variants.simulate import simulate
 
 # VAF in %, depth; sensitivity and specificity by MCMC, then by variational inference.

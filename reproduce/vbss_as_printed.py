@@ -5,7 +5,7 @@ E[b^2] + lambda P_ii, and its mean leaves the other words out. That is no coordi
 bound may fall, and E[1/sigma^2] and E[b] go to zero. Erratum of section 1.3.4: keywords are
 ranked by p_i = Phi(E a + E b E theta_i), which forgets that the word was not observed.
 
-The corrected forms are `vbmodels.keywords.published.vbss.VBSS`.
+The corrected forms are `vbmodels.keywords.vbss.model.VBSS`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.labels import latent_importance
-from vbmodels.keywords.published import coordinate
-from vbmodels.keywords.published.coordinate import Block, Factors, Prior
-from vbmodels.keywords.published.spectrum import spectra
-from vbmodels.keywords.published.vbss import VBSS, DocumentCounts
+from vbmodels.keywords.vbss import coordinate_ascent as coordinate
+from vbmodels.keywords.vbss.coordinate_ascent import Block, Factors, Prior
+from vbmodels.keywords.vbss.model import VBSS, DocumentCounts
+from vbmodels.keywords.vbss.spectrum import spectra
 
 COLLAPSED = 1e-250
 """Least E[1/sigma^2], which shrinks by a factor at every sweep."""

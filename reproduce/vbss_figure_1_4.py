@@ -17,13 +17,13 @@ from reproduce.keyword_methods import LEVELS, Task, draw, figures, sample
 from reproduce.page import NOT_SAID, Page, Table, canvas, number
 from reproduce.vbss_table_a_1_2 import published
 from vbmodels.core.fit import fit
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.keywords.published.bss import BSS
-from vbmodels.keywords.published.bss_gibbs import bss
-from vbmodels.keywords.published.documents_gibbs import sample_documents
-from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.keywords.bss.gibbs import bss
+from vbmodels.keywords.bss.model import BSS
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.document_gibbs import sample_documents
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.selection import select_by_fdr
+from vbmodels.keywords.vbss.model import VBSS
 
 # Line 487 of the text version.
 VBSS_MINUTES, BSS_HOURS, DOCUMENTS = 1.93, 47.2, 1459

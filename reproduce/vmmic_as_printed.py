@@ -8,7 +8,7 @@ q(a) q(b) q(c) q(d), and updated in this order.
 
 Corrected here, because they are slips of the pen: m_U with the modality's own terms,
 X_i' E[l l'^T] Z_i, the squares of B.1.2. The corrected form is
-`vbmodels.bags.published.vmmic.MeanFieldVMMIC`.
+`vbmodels.bags.vmmic.mean_field.MeanFieldVMMIC`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from vbmodels.bags.batch import Bags
-from vbmodels.bags.layout import Layout, Observed
-from vbmodels.bags.mode import Sums
-from vbmodels.bags.published.local import Local, SweepSums, Tails, start, swept
-from vbmodels.bags.published.rows import Rows
-from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC, globals_of, inverse
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.vmmic.design import Rows
+from vbmodels.bags.vmmic.layout import Layout, Observed
+from vbmodels.bags.vmmic.local import Local, SweepSums, Tails, start, swept
+from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC, globals_of, inverse
+from vbmodels.bags.vmmic.mode import Sums
 from vbmodels.core.cavi import cavi
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray

@@ -7,10 +7,10 @@ from typing import Any
 
 from reproduce.vmmic_as_printed import PrintedVMMIC
 from reproduce.vmmic_rivals import Fitted
-from vbmodels.bags.batch import Bags
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.posterior import predict
-from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.core.fit import fit
 
 

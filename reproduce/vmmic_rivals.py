@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vbmodels.bags.batch import Bags
-from vbmodels.bags.posterior import Prediction
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.vmmic.posterior import Prediction
 
 Fitted = Callable[[Bags], Prediction]
 Methods = dict[str, Callable[[Bags], Fitted]]

@@ -20,10 +20,10 @@ from sklearn.metrics import roc_auc_score
 from reproduce.page import NOT_SAID, Table, canvas, mean_se
 from reproduce.vmmic_methods import OURS as FORMS
 from reproduce.vmmic_rivals import RIVALS, Fitted, blocks
-from vbmodels.bags.batch import Bags, Instances, bags
-from vbmodels.bags.posterior import Prediction, predict
-from vbmodels.bags.published.gibbs import GibbsVMMIC
+from vbmodels.bags.bags import Bags, Instances, bags
 from vbmodels.bags.simulate import simulate
+from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
+from vbmodels.bags.vmmic.posterior import Prediction, predict
 from vbmodels.core.fit import fit
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")

@@ -21,8 +21,8 @@ from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
 from flows.report.baselines import Baseline, compared, trees
-from vbmodels.bags.bag_pools import pooled, sizes_of
-from vbmodels.bags.batch import UNLABELLED, Bags
+from vbmodels.bags.bags import UNLABELLED, Bags
+from vbmodels.bags.embedding.pools import pooled, sizes_of
 from vbmodels.core.state import FloatArray, IntArray
 
 LARGEST = 20_000_000

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flows.data.checks import Found
 from flows.faults import Fault
-from vbmodels.bags.batch import UNLABELLED
+from vbmodels.bags.bags import UNLABELLED
 from vbmodels.core.state import BoolArray, IntArray
 
 MASK = "bag_label_mask"

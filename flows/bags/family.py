@@ -47,8 +47,8 @@ from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
-from vbmodels.bags.batch import Bags, even_bounds
-from vbmodels.bags.gp_data import MultiLabelBags
+from vbmodels.bags.bags import Bags, even_bounds
+from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.state import to_bytes
 
 

@@ -15,8 +15,8 @@ from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.faults import Fault, InputError
-from vbmodels.bags.batch import Bags, few_bags
-from vbmodels.bags.gp_data import FEWER_WORDS, MOST_WORDS, MultiLabelBags, unit_rows
+from vbmodels.bags.bags import Bags, few_bags
+from vbmodels.bags.multilabel import FEWER_WORDS, MOST_WORDS, MultiLabelBags, unit_rows
 from vbmodels.core.state import FloatArray, to_bytes
 
 MEASURED = 10_000

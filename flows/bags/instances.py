@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.bags import classes as bag_classes
-from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
+from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.core.state import IntArray
 
 

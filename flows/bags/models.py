@@ -10,20 +10,20 @@ import numpy as np
 from flows.bags import stacked
 from flows.bags.settings import BagSettings
 from flows.bags.tables import Coefficients, Scores
-from vbmodels.bags.batch import Bags
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.gp_data import MultiLabelBags
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_predict import predict as predict_gp
-from vbmodels.bags.gp_probit import PRINTED
-from vbmodels.bags.posterior import predict
-from vbmodels.bags.priors import Priors
-from vbmodels.bags.published.gibbs import Chains, GibbsVMMIC
-from vbmodels.bags.published.gp_gibbs import Chains as GPChains
-from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
-from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
-from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.gibbs import Chains as GPChains
+from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.logistic import LogisticGP, predict_logistic
+from vbmodels.bags.mil_gp.model import PRINTED
+from vbmodels.bags.mil_gp.predict import predict as predict_gp
+from vbmodels.bags.multilabel import MultiLabelBags
+from vbmodels.bags.vmmic.gibbs import Chains, GibbsVMMIC
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import predict
+from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.state import FloatArray
 

@@ -8,15 +8,15 @@ import numpy as np
 
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.tables import Coefficients, Scores
-from vbmodels.bags.auto import MEMBERS, AutoModel
-from vbmodels.bags.auto import Auto as AutoState
-from vbmodels.bags.auto_predict import predict_auto
-from vbmodels.bags.bag_contributions import contributions
-from vbmodels.bags.batch import Bags
-from vbmodels.bags.embed_predict import predict_bags
-from vbmodels.bags.embedding import Embedding, EmbeddingModel
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.united import parted
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.embedding.contributions import contributions
+from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
+from vbmodels.bags.embedding.predict import predict_bags
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.stack.modalities import parted
+from vbmodels.bags.stack.model import MEMBERS, AutoModel
+from vbmodels.bags.stack.model import Auto as AutoState
+from vbmodels.bags.stack.predict import predict_auto
 
 MODELS = ("auto", "embedding")
 Stacked = AutoModel | EmbeddingModel

@@ -22,9 +22,11 @@ from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import Labels, signs
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, shown
+from vbmodels.core.sampling import hashed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
-from vbmodels.experts.batch import Rows, hashed
-from vbmodels.experts.coded import CodedRows, basis_of
+from vbmodels.experts.additive.knots import Basis, RowSample, coded
+from vbmodels.experts.additive.one_vs_rest import ClassRows
+from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.columns import (
     FURTHEST,
     LARGEST,
@@ -36,8 +38,7 @@ from vbmodels.experts.columns import (
 )
 from vbmodels.experts.encoding import encoded
 from vbmodels.experts.forms import landmarks_for
-from vbmodels.experts.knots import Basis, RowSample, coded
-from vbmodels.experts.several import ClassRows
+from vbmodels.experts.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,11 @@ from flows.experts.weights import (
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
-from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
+from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning
-from vbmodels.experts.published.metropolis import SampledExperts
-from vbmodels.experts.several import ClassRows, OneVersusRest
 
 
 class Experts:

@@ -29,13 +29,13 @@ from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.state import State, to_bytes
-from vbmodels.experts.additive import MOST_COLUMNS
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.coded import CodedRows
+from vbmodels.experts.additive.knots import Basis
+from vbmodels.experts.additive.model import MOST_COLUMNS
+from vbmodels.experts.additive.one_vs_rest import ClassRows
+from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.encoding import encoded_sums, names_of
-from vbmodels.experts.knots import Basis
 from vbmodels.experts.options import RARE_BELOW
-from vbmodels.experts.several import ClassRows
+from vbmodels.experts.rows import Rows
 
 
 def prepared(

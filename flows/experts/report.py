@@ -18,13 +18,13 @@ from flows.report.baselines import Baseline, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.diagnostics import Diagnosis
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.additive_posterior import AdditivePosterior
-from vbmodels.experts.choice import Choice
-from vbmodels.experts.diversity import angles
+from vbmodels.experts.additive.posterior import AdditivePosterior
+from vbmodels.experts.additive.prior_choice import Choice
+from vbmodels.experts.additive.states import Additive
+from vbmodels.experts.bmem.diversity import angles
+from vbmodels.experts.bmem.metropolis import QUANTITIES
 from vbmodels.experts.encoding import Encoded
 from vbmodels.experts.posterior import Component
-from vbmodels.experts.progress import Additive
-from vbmodels.experts.published.metropolis import QUANTITIES
 
 MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown

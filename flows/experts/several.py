@@ -21,8 +21,13 @@ from flows.experts.weights import Curve, curves_of, names_of, parameters_of, wei
 from flows.family import Each
 from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.additive.one_vs_rest import (
+    ClassRows,
+    OneVersusRest,
+    Several,
+    SeveralPosterior,
+)
 from vbmodels.experts.encoding import encoded
-from vbmodels.experts.several import ClassRows, OneVersusRest, Several, SeveralPosterior
 
 CURVES = 3
 """Curves of each class that the report shows."""

@@ -13,9 +13,9 @@ from flows.data.run_tables import Parameter
 from flows.experts.design import Design
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.additive_posterior import AdditivePosterior
-from vbmodels.experts.coded import FEW_COLUMNS, steps_of
-from vbmodels.experts.knots import Basis
+from vbmodels.experts.additive.knots import Basis
+from vbmodels.experts.additive.posterior import AdditivePosterior
+from vbmodels.experts.additive.step_rows import FEW_COLUMNS, steps_of
 from vbmodels.experts.posterior import DrawnPosterior, Posterior
 
 MOST_CURVES = 12

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.batch import MISSING
-from vbmodels.features.completion.classes import one_hot
-from vbmodels.features.completion.judged import Judged
-from vbmodels.features.published.latent_classes import by_bic
+from vbmodels.features.imputation.classes import one_hot
+from vbmodels.features.imputation.comparison_rows import Judged
+from vbmodels.features.latent_class_analysis import by_bic
+from vbmodels.features.table import MISSING
 
 MOST_COLUMNS = 50
 """Columns that are regressed on all others; of more, so many evenly chosen ones."""

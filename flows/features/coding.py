@@ -20,10 +20,10 @@ from flows.features.check import ID, RARE, Column, encode, in_columns, order_lev
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
-from vbmodels.features.batch import bearable, feature_batch
-from vbmodels.features.completion.searched import CompletedIBP
 from vbmodels.features.forms import RowFindings, make
-from vbmodels.features.search import ITERATIONS
+from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.search.model import ITERATIONS
+from vbmodels.features.table import bearable, feature_batch
 
 
 class AboutCells(json_files.Form):

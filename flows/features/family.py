@@ -25,10 +25,10 @@ from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
 from vbmodels.features import forms
-from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
-from vbmodels.features.polya_gamma import FeatureGlobal
+from vbmodels.features.table import FeatureBatch
 
 T = TypeVar("T")
 

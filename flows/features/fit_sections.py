@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from flows.report.page import Grid, Section
-from vbmodels.features.completion.searched import CompletedGlobal, CompletedIBP
-from vbmodels.features.completion.states import MEMBERS
 from vbmodels.features.forms import completion
-from vbmodels.features.published.laplace_chain import LaplaceIBP
-from vbmodels.features.search_state import (
+from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
+from vbmodels.features.imputation.states import MEMBERS
+from vbmodels.features.laplace_gibbs.model import LaplaceIBP
+from vbmodels.features.search.states import (
     BIRTH,
     DELETE,
     RARE,

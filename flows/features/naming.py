@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.special import log_expit, xlogy
 
 from vbmodels.core.state import FloatArray, IntArray, Stats
-from vbmodels.features.batch import unit_offsets
-from vbmodels.features.gibbs_kernels import draw_uniform, row_keys
+from vbmodels.features.draw_kernels import draw_uniform, row_keys
+from vbmodels.features.table import unit_offsets
 
 DRAWS = 16
 ROWS = 1000

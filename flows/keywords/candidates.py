@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from flows.keywords.counts import count_candidates
 from flows.keywords.text import MOST_TOKENS, Normaliser
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.keywords.batch import DocumentTokens
-from vbmodels.keywords.phrases.keys import KeyArray, key_of, stem_keys
+from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.phrases.phrase_ids import KeyArray, key_of, stem_keys
 from vbmodels.keywords.phrases.spans import MOST_WORDS, Spans, find_spans
 
 UNKNOWN_TRUTH = -1

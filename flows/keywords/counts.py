@@ -1,7 +1,7 @@
 """In how many documents a candidate occurs, and in how many it is known.
 
 A table has one row for each candidate and fold that has it, sorted; a candidate is a number: of a
-word's stem, or of a phrase (`vbmodels.keywords.phrases.keys`). A fold is a fixed tenth of the
+word's stem, or of a phrase (`vbmodels.keywords.phrases.phrase_ids`). A fold is a fixed tenth of the
 documents. Tables of partitions add. Features need three numbers of a candidate: in how many
 documents of the corpus it occurs, and of those of other folds than its document's, how many have it
 and in how many it is known.
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords.features import N_FOLDS, Elsewhere
-from vbmodels.keywords.phrases.keys import KeyArray
+from vbmodels.keywords.phrases.phrase_ids import KeyArray
 
 COUNTS = pa.schema(
     [

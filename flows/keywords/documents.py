@@ -22,9 +22,9 @@ from flows.keywords.shards import PHRASES, WORDS
 from flows.keywords.text import Normaliser, TextOptions
 from flows.keywords.tokens import Tokens, columns_of, distinct, read_tokens
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.keywords.batch import DocumentTokens
+from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS, fold_of
-from vbmodels.keywords.phrases.keys import stem_keys
+from vbmodels.keywords.phrases.phrase_ids import stem_keys
 
 MAX_NAMED = 100
 """Documents that a report names for each reason; all are counted."""

@@ -45,28 +45,28 @@ from flows.keywords.text import TextOptions
 from flows.keywords.work import AboutPart, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
-from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.corpus import (
+from vbmodels.keywords.bss.gibbs import bss
+from vbmodels.keywords.bss.model import BSS
+from vbmodels.keywords.corpus.model import (
     CorpusGlobal,
     CorpusProbit,
     average,
     doubts,
     rate_of_labels,
 )
+from vbmodels.keywords.document_gibbs import Sampler, sample_documents
+from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
-from vbmodels.keywords.phrases.keys import stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
-from vbmodels.keywords.published.bss import BSS
-from vbmodels.keywords.published.bss_gibbs import bss
-from vbmodels.keywords.published.coordinate import Form
-from vbmodels.keywords.published.documents_gibbs import Sampler, sample_documents
-from vbmodels.keywords.published.gibbs import gibbs
-from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.vbss.coordinate_ascent import Form
+from vbmodels.keywords.vbss.gibbs import gibbs
+from vbmodels.keywords.vbss.model import VBSS
 
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""

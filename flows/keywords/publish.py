@@ -21,10 +21,10 @@ from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
-from vbmodels.keywords.asking import Unsettled, ask_for, unsettled
-from vbmodels.keywords.batch import DocumentTokens
-from vbmodels.keywords.corpus import CorpusGlobal
-from vbmodels.keywords.corpus_selection import BINS, Histogram, select_above, select_in_documents
+from vbmodels.keywords.active_learning import Unsettled, ask_for, unsettled
+from vbmodels.keywords.corpus.model import CorpusGlobal
+from vbmodels.keywords.corpus.selection import BINS, Histogram, select_above, select_in_documents
+from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.selection import select_share, word_ranks
 
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)

@@ -16,10 +16,10 @@ from flows.keywords.settings import SCORES, KeywordSettings
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import IntArray
-from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit, coefficient_table, doubts
+from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, coefficient_table, doubts
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
-from vbmodels.keywords.rate import SOURCES
+from vbmodels.keywords.rate_prior import SOURCES
 
 MOST_TERMS = 5000  # carried from each partition
 MOST_DOCUMENTS = 40  # shown

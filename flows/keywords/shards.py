@@ -26,7 +26,7 @@ from flows.keywords.counts import Rows, Whole, added
 from flows.keywords.work import work_url
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.features import N_FOLDS, Elsewhere, label_rates
-from vbmodels.keywords.phrases.keys import KeyArray
+from vbmodels.keywords.phrases.phrase_ids import KeyArray
 
 WORDS, PHRASES = "words", "phrases"
 ROWS = 1_000_000

@@ -12,9 +12,9 @@ import numpy as np
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.core.state import IntArray
-from vbmodels.variants.batch_null import BatchGlobal, BatchNull, names_of_types
-from vbmodels.variants.contexts import names_of_contexts
-from vbmodels.variants.panel import PanelGlobal, PanelNull
+from vbmodels.variants.panel.model import PanelGlobal, PanelNull
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull, names_of_types
+from vbmodels.variants.two_groups.contexts import names_of_contexts
 
 LEAST_SHIFT, LEAST_Z = 0.4, 4.0
 MOST_TAU, MOST_V = 0.5, 0.02

@@ -13,7 +13,6 @@ from flows.faults import ComputeError
 from flows.variants.settings import VariantSettings
 from vbmodels.core.expfam import Beta
 from vbmodels.core.state import FloatArray, IntArray, State
-from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import (
     MOST_LFDR,
     benjamini_hochberg,
@@ -21,13 +20,14 @@ from vbmodels.variants.calls import (
     prior_from_bayes_factors,
     q_values,
 )
-from vbmodels.variants.posterior import log_bayes_factors
-from vbmodels.variants.published.difference_gibbs import LEVELS as QUANTILES
-from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
-from vbmodels.variants.published.pair import Pair, samples
-from vbmodels.variants.published.posterior_difference import compare, germline
-from vbmodels.variants.published.rvd2 import RVD2
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.counts import Counts, units
+from vbmodels.variants.rvd2.difference_gibbs import LEVELS as QUANTILES
+from vbmodels.variants.rvd2.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
+from vbmodels.variants.rvd2.model import RVD2
+from vbmodels.variants.rvd2.pair import Pair, samples
+from vbmodels.variants.rvd2.posterior_difference import compare, germline
+from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.posterior import log_bayes_factors
 
 ALPHA = 0.05  # a call of RVD2 needs P(difference > tau) > 1 - ALPHA
 SAMPLER = Sampler(log_m_sd=RVD2().log_m_sd)

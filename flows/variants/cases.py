@@ -46,9 +46,9 @@ from flows.variants.regions import Marks, Region, locate, marks_of, regions_of, 
 from flows.variants.sample_sheet import Alignment
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
-from vbmodels.variants.batch import Counts
+from vbmodels.variants.counts import Counts
 from vbmodels.variants.indels import Indels
-from vbmodels.variants.several import OfCase
+from vbmodels.variants.two_groups.cases import OfCase
 
 
 class Place(NamedTuple):

@@ -19,8 +19,8 @@ from flows.variants.report import (
     warnings_of,
 )
 from flows.variants.settings import VariantSettings
-from vbmodels.variants.batch_null import names_of_types
-from vbmodels.variants.several import Several, SeveralGlobal
+from vbmodels.variants.two_groups.batch_null import names_of_types
+from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
 
 MOST_DRAWN = 60  # cases in the picture of their errors
 

@@ -24,8 +24,8 @@ from flows.variants.report import PartCalls, filters_not_run
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import to_bytes
-from vbmodels.variants.several import Several, SeveralGlobal
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
+from vbmodels.variants.two_groups.model import TwoGroups
 
 CASES = "cases"  # the folder with a folder of each of several cases
 

@@ -14,9 +14,9 @@ from flows.variants.schema import DETECTION
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.bases import BASES
-from vbmodels.variants.batch import Counts, Units, units
+from vbmodels.variants.counts import Counts, Units, units
 from vbmodels.variants.detection import least_reads, share_called
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.two_groups.model import TwoGroups
 
 PROBABILITY = 0.95
 EDGES = np.geomspace(1e-5, 1.0, 61)  # of the histogram of limits

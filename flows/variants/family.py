@@ -54,14 +54,14 @@ from flows.variants.sample_sheet import (
 )
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import State, to_bytes
-from vbmodels.variants.batch import Counts
-from vbmodels.variants.batch_null import BatchNull, names_of_types
-from vbmodels.variants.contexts import names_of_contexts
-from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.published.pair import Pair
-from vbmodels.variants.published.rvd2 import RVD2
-from vbmodels.variants.several import OfCase, Several
-from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+from vbmodels.variants.counts import Counts
+from vbmodels.variants.panel.model import PanelNull
+from vbmodels.variants.rvd2.model import RVD2
+from vbmodels.variants.rvd2.pair import Pair
+from vbmodels.variants.two_groups.batch_null import BatchNull, names_of_types
+from vbmodels.variants.two_groups.cases import OfCase, Several
+from vbmodels.variants.two_groups.contexts import names_of_contexts
+from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 
 
 def hyperparameters(model: Any, q: Any) -> list[Parameter]:

@@ -19,9 +19,9 @@ from flows.variants.locations import Assembled, members_of, read_counts, read_lo
 from flows.variants.regions import fasta_contigs, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray, to_bytes
-from vbmodels.variants import contexts
-from vbmodels.variants.batch import Counts
-from vbmodels.variants.sampling import differing, probabilities
+from vbmodels.variants.counts import Counts
+from vbmodels.variants.location_sample import differing, probabilities
+from vbmodels.variants.two_groups import contexts
 
 
 def contexts_of(loci: Loci, settings: VariantSettings) -> IntArray | None:

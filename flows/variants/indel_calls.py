@@ -30,13 +30,13 @@ from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import Shown, call_of, columns_of, filters_of
 from vbmodels.core.fit import drive
 from vbmodels.core.state import State, to_bytes
-from vbmodels.variants.batch import Counts, Units
-from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import local_fdr
+from vbmodels.variants.counts import Counts, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
-from vbmodels.variants.posterior import log_bayes_factors
-from vbmodels.variants.repeated import alike, sums_of
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.repeated_units import alike, sums_of
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.posterior import log_bayes_factors
 
 KEPT = "indels"
 LEAST_READS = 2  # of an allele that the table has

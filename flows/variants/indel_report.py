@@ -16,7 +16,7 @@ from flows.report.page import Grid, Section
 from flows.variants.counts import Loci
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray
-from vbmodels.variants.batch import Counts, Units
+from vbmodels.variants.counts import Counts, Units
 
 MOST_SHOWN = 50
 

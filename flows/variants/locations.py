@@ -33,10 +33,10 @@ from flows.variants.sample_sheet import read_sheet
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray, State, to_bytes
-from vbmodels.variants.batch import Counts
+from vbmodels.variants.counts import Counts
 from vbmodels.variants.indels import Indels
-from vbmodels.variants.sampling import differing, numbers
-from vbmodels.variants.several import OfCase
+from vbmodels.variants.location_sample import differing, numbers
+from vbmodels.variants.two_groups.cases import OfCase
 
 NO_READS = "location without a read in any replicate"
 NO_REFERENCE = "location whose reference is not A, C, G or T"

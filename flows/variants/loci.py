@@ -17,9 +17,8 @@ from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import Shown, Strands, call_of, columns_of, filters_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.bases import BASES
-from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.calls import local_fdr
-from vbmodels.variants.posterior import LEVELS, OF_TABLES, rates
+from vbmodels.variants.counts import Counts, Units, units
 from vbmodels.variants.read_filters import (
     LEAST_READS,
     LEAST_REFERENCE,
@@ -28,7 +27,8 @@ from vbmodels.variants.read_filters import (
     on_one_strand,
 )
 from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.posterior import LEVELS, OF_TABLES, rates
 
 _AT = {name: i for i, name in enumerate(READ_SUMS)}
 _JUDGED = (

@@ -10,7 +10,7 @@ import numpy as np
 
 from flows.variants.report import PartCalls
 from flows.variants.settings import VariantSettings
-from vbmodels.variants.batch_null import BatchGlobal, names_of_types
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, names_of_types
 
 _MOST_POINTS = 1000
 

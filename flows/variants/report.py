@@ -26,8 +26,8 @@ from flows.variants.roles import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.batch_null import names_of_types
-from vbmodels.variants.panel import CONTAMINATION
+from vbmodels.variants.panel.model import CONTAMINATION
+from vbmodels.variants.two_groups.batch_null import names_of_types
 
 
 def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, IntArray
-from vbmodels.variants.batch import Counts
+from vbmodels.variants.counts import Counts
 
 LEAST_DEPTH = 20  # of a replicate that says what its sample carries
 CARRIED, ABSENT = 0.3, 0.02  # shares of an allele that one person's replicates do not both have

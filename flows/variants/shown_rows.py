@@ -13,7 +13,7 @@ from flows.variants.counts import Loci
 from flows.variants.roles import roles_of
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.variants.batch import Units
+from vbmodels.variants.counts import Units
 
 Strands = tuple[IntArray, IntArray, IntArray, IntArray]
 """[U, R] reads of the reference, forward and reverse, and of the allele."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.contract import ends
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.batch import Rows
+from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.extremes import Extremes

@@ -10,10 +10,10 @@ from scipy.special import ndtr
 
 from flows.bags import models as bag_models
 from flows.bags.settings import BagSettings
-from vbmodels.bags.batch import UNLABELLED, Instances, bags
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.priors import Priors
-from vbmodels.bags.published.gibbs import GibbsVMMIC
+from vbmodels.bags.bags import UNLABELLED, Instances, bags
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
+from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked

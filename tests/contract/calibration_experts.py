@@ -12,11 +12,11 @@ from tests.contract.bmem import PLACES, chances
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators import MixtureOfExperts
-from vbmodels.experts.batch import Rows
+from vbmodels.experts.bmem.metropolis import SampledExperts
+from vbmodels.experts.bmem.walk import WalkPrior
 from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning, experts_of
-from vbmodels.experts.published.metropolis import SampledExperts
-from vbmodels.experts.published.walk import WalkPrior
+from vbmodels.experts.rows import Rows
 from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
 
 FITTED, HELD, COLUMNS = 60, 60, 2

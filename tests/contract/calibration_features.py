@@ -9,7 +9,7 @@ from flows.features.settings import FeatureSettings
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features import forms as feature_models
-from vbmodels.features.batch import feature_batch
+from vbmodels.features.table import feature_batch
 from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told
 
 BIAS = 10.0

@@ -7,7 +7,7 @@ import numpy as np
 from flows.keywords.settings import KeywordSettings
 from tests.contract.phrases_drawn import drawn
 from vbmodels.core.fit import fit
-from vbmodels.keywords.corpus_selection import Histogram, select_above
+from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told
 

@@ -14,13 +14,20 @@ from flows.variants.settings import VariantSettings
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told, inside, ranked
-from vbmodels.variants.batch import Counts, units
-from vbmodels.variants.batch_null import SB_PSEUDO, SB_SD, TAU_CENTRE, TAU_RANGE, V_PRIOR, WIDE
 from vbmodels.variants.calls import called, local_fdr
-from vbmodels.variants.posterior import rates
-from vbmodels.variants.published.gibbs import gibbs
-from vbmodels.variants.published.rvd2 import Errors, Global
-from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
+from vbmodels.variants.counts import Counts, units
+from vbmodels.variants.rvd2.gibbs import gibbs
+from vbmodels.variants.rvd2.model import Errors, Global
+from vbmodels.variants.two_groups.batch_null import (
+    SB_PSEUDO,
+    SB_SD,
+    TAU_CENTRE,
+    TAU_RANGE,
+    V_PRIOR,
+    WIDE,
+)
+from vbmodels.variants.two_groups.model import BROAD, MIXTURE, TwoGroups
+from vbmodels.variants.two_groups.posterior import rates
 
 LOCATIONS, REPLICATES, DEPTH = 80, 3, 2000
 Between = Callable[[np.random.Generator, np.ndarray], tuple[FloatArray, FloatArray]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.contract import calibration_bags, ends
 from tests.contract.case_embedding import batches, tiny
 from tests.contract.case_milgp import unlabelled
-from vbmodels.bags.auto import AutoModel
-from vbmodels.bags.auto_predict import predict_auto
-from vbmodels.bags.embedding import EmbeddingModel
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.embedding.model import EmbeddingModel
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.stack.model import AutoModel
+from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import Best, Case
 from vbmodels.testing.extremes import Extremes

@@ -17,10 +17,10 @@ from vbmodels.core.fit import fit
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from vbmodels.testing.extremes import Extremes
-from vbmodels.variants.batch import Counts, Units, units
-from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import called, local_fdr
-from vbmodels.variants.two_groups import MIXTURE, of_fit
+from vbmodels.variants.counts import Counts, Units, units
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.model import MIXTURE, of_fit
 
 MODEL = BatchNull()
 PLAIN = (

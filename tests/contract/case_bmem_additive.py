@@ -13,10 +13,10 @@ from tests.contract import calibration_experts, ends
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.additive import AdditiveExperts
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.coded import CodedRows
-from vbmodels.experts.progress import Progress
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.states import Progress
+from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery

@@ -23,12 +23,12 @@ from tests.contract.bmem_rows import (
 )
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.published.cavi import BoundedExperts, Mixture
-from vbmodels.experts.published.mabn import Angular, AngularPrior
-from vbmodels.experts.published.normals import Normals
-from vbmodels.experts.published.row_step import Local
-from vbmodels.experts.published.walk import WalkPrior
+from vbmodels.experts.bmem.model import BoundedExperts, Mixture
+from vbmodels.experts.bmem.mutual_angular import Angular, AngularPrior
+from vbmodels.experts.bmem.normals import Normals
+from vbmodels.experts.bmem.row_step import Local
+from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.rows import Rows
 from vbmodels.testing.case import (
     EVERY,
     Case,

@@ -10,7 +10,7 @@ import numpy as np
 from tests.contract import case_bmem_additive as two
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.experts.several import ClassRows, OneVersusRest
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
 from vbmodels.testing.case import EVERY
 
 CLASSES = 3

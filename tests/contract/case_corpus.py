@@ -14,8 +14,8 @@ from reproduce.keyword_documents import split_documents, typical_coefficients
 from tests.contract import calibration_keywords, ends
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
+from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.simulate import simulate_words
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import EVERY, Case, Coordinates, GlobalStep, Recovery, Sampler

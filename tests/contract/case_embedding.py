@@ -11,10 +11,10 @@ from scipy.special import ndtr
 
 from tests.contract import ends
 from tests.contract.case_milgp import unlabelled
-from vbmodels.bags.batch import Bags, Instances, bags, concatenate, split
-from vbmodels.bags.block_variances import log_prior
-from vbmodels.bags.embed_predict import predict_bags
-from vbmodels.bags.embedding import EmbeddingModel
+from vbmodels.bags.bags import Bags, Instances, bags, concatenate, split
+from vbmodels.bags.embedding.block_variances import log_prior
+from vbmodels.bags.embedding.model import EmbeddingModel
+from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.agreement import Agreement

@@ -30,12 +30,12 @@ from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray
-from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
-from vbmodels.features.completion.members import Members
-from vbmodels.features.completion.searched import CompletedIBP
-from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.search import SearchIBP, best_fit
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.imputation.members import Members
+from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.search.model import SearchIBP, best_fit
 from vbmodels.features.simulate import simulate_table
+from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,

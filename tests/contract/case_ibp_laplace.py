@@ -10,11 +10,11 @@ import numpy as np
 from reproduce.ibp_images import matched_f1, simulate_images
 from tests.contract import ends, samplers
 from vbmodels.core.fit import fit
-from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
-from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.published.laplace_chain import LaplaceIBP, log_buffet
-from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
+from vbmodels.features.ibp.model import PolyaGammaIBP
+from vbmodels.features.laplace_gibbs.model import LaplaceIBP, log_buffet
+from vbmodels.features.laplace_gibbs.sampler import LaplaceGibbs
 from vbmodels.features.simulate import simulate_table
+from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
 from vbmodels.testing.case import EVERY, Case, Objective, Recovery
 from vbmodels.testing.extremes import Extremes
 

@@ -15,9 +15,9 @@ from tests.contract import ends
 from tests.contract.ibp_definition import ALPHA, LEVELS, TINY_LEVELS, K, broken, nu_of
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
-from vbmodels.features.published.multinomial import TextGlobal, TextIBP, TextLocal
+from vbmodels.features.multinomial.model import TextGlobal, TextIBP, TextLocal
 from vbmodels.features.simulate import simulate_table
+from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
 from vbmodels.testing.case import (
     EVERY,
     Case,

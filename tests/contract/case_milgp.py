@@ -14,14 +14,14 @@ from scipy.special import logsumexp
 
 from tests.contract import calibration_bags, ends, samplers
 from tests.vbmodels.bags.gp_simulate import simulate_gp
-from vbmodels.bags.batch import Bags, split
-from vbmodels.bags.gp_data import MultiLabelBags
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import Search
-from vbmodels.bags.published.gp_gibbs import GibbsGP
-from vbmodels.bags.published.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
+from vbmodels.bags.bags import Bags, split
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.gibbs import GibbsGP
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.logistic import LogisticGP, LogisticPosterior, predict_logistic
+from vbmodels.bags.mil_gp.model import Search
+from vbmodels.bags.mil_gp.predict import predict
+from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.agreement import Agreement

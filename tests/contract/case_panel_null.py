@@ -17,9 +17,9 @@ from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.testing.case import Coordinates, Evidence, Recovery
 from vbmodels.testing.extremes import Extremes
-from vbmodels.variants.batch import Counts, Units, units
-from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.two_groups import MIXTURE
+from vbmodels.variants.counts import Counts, Units, units
+from vbmodels.variants.panel.model import PanelNull
+from vbmodels.variants.two_groups.model import MIXTURE
 
 MODEL = PanelNull()
 SMALL = replace(SCENARIOS["simpanel"], depth=1000, replicates=2, members=3, member_replicates=1)

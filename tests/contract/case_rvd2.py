@@ -24,8 +24,8 @@ from vbmodels.testing.case import (
     Sampler,
 )
 from vbmodels.testing.extremes import Extremes
-from vbmodels.variants.published.gibbs import gibbs
-from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local
+from vbmodels.variants.rvd2.gibbs import gibbs
+from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
 
 
 def reads(seed: int, locations: int, replicates: int, depth: int) -> Errors:

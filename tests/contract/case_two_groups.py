@@ -15,11 +15,11 @@ from vbmodels.core.state import FloatArray
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from vbmodels.testing.extremes import Extremes
-from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import local_fdr, q_values
+from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.simulate import simulate
-from vbmodels.variants.table import tabulate
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.table import tabulate
 
 MODEL = TwoGroups()
 

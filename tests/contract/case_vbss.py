@@ -22,10 +22,10 @@ from scipy import stats
 from reproduce.keyword_documents import batch_of, fit_documents
 from tests.contract import ends, samplers
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.published.coordinate import Factors
-from vbmodels.keywords.published.gibbs import gibbs
-from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.vbss.coordinate_ascent import Factors
+from vbmodels.keywords.vbss.gibbs import gibbs
+from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,

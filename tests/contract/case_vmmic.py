@@ -14,14 +14,14 @@ from sklearn.metrics import roc_auc_score
 
 from tests.contract import calibration_bags, ends, samplers, vmmic
 from tests.vbmodels.bags.in_numpy import in_numpy
-from vbmodels.bags.batch import Bags
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.mode import Sums
-from vbmodels.bags.posterior import normal_points, predict
-from vbmodels.bags.published.gibbs import GibbsVMMIC
-from vbmodels.bags.published.local import Local
-from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC
+from vbmodels.bags.bags import Bags
 from vbmodels.bags.simulate import simulate
+from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
+from vbmodels.bags.vmmic.local import Local
+from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC
+from vbmodels.bags.vmmic.mode import Sums
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import normal_points, predict
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, same_bits
 from vbmodels.testing.agreement import Agreement

@@ -8,14 +8,14 @@ from itertools import product
 
 import numpy as np
 
-from vbmodels.bags.batch import Bags, Instances, bags
-from vbmodels.bags.gp_data import MultiLabelBags
+from vbmodels.bags.bags import Bags, Instances, bags
+from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.experts.batch import Rows
-from vbmodels.features.batch import FeatureBatch, feature_batch
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.variants.batch import Counts
-from vbmodels.variants.published.rvd2 import Errors
+from vbmodels.experts.rows import Rows
+from vbmodels.features.table import FeatureBatch, feature_batch
+from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.variants.counts import Counts
+from vbmodels.variants.rvd2.model import Errors
 
 MILLION = 1_000_000
 AT_THE_ENDS = ((0, 0), (0, 1), (1, 1), (0, MILLION), (MILLION // 2, MILLION), (MILLION, MILLION))

@@ -18,7 +18,7 @@ from vbmodels.core.cavi import start
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.batch import FeatureBatch, feature_batch
+from vbmodels.features.table import FeatureBatch, feature_batch
 
 
 def first_of_sticks(psi: FloatArray, levels: IntArray) -> FloatArray:

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from reproduce.keyword_documents import take_documents, typical_coefficients
 from tests.contract import ends
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.simulate import simulate_words
 

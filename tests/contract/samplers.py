@@ -10,26 +10,26 @@ import numpy as np
 
 from tests.contract import vmmic
 from tests.vbmodels.bags.gp_simulate import simulate_gp
-from vbmodels.bags.batch import split
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.published.gibbs import GibbsVMMIC
-from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.published.metropolis import SampledExperts
-from vbmodels.experts.published.walk import WalkPrior
+from vbmodels.bags.bags import split
+from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
+from vbmodels.experts.bmem.metropolis import SampledExperts
+from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate as simulate_experts
-from vbmodels.features.batch import feature_batch
-from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP
+from vbmodels.features.ibp.model import PolyaGammaIBP
+from vbmodels.features.laplace_gibbs.model import ChainRows, LaplaceIBP
 from vbmodels.features.simulate import simulate_table
-from vbmodels.keywords.published.bss import BSS
-from vbmodels.keywords.published.bss_gibbs import bss
-from vbmodels.keywords.published.gibbs import gibbs
-from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.features.table import feature_batch
+from vbmodels.keywords.bss.gibbs import bss
+from vbmodels.keywords.bss.model import BSS
+from vbmodels.keywords.vbss.gibbs import gibbs
+from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.draws import CHAINS, Chains, Draws, course, visits
-from vbmodels.variants.published import gibbs as rvd2
-from vbmodels.variants.published.difference_gibbs import Sampler, sample_rates
-from vbmodels.variants.published.rvd2 import RVD2, Errors
+from vbmodels.variants.rvd2 import gibbs as rvd2
+from vbmodels.variants.rvd2.difference_gibbs import Sampler, sample_rates
+from vbmodels.variants.rvd2.model import RVD2, Errors
 
 # Keywords, a document.
 

@@ -16,7 +16,7 @@ from vbmodels.core.expfam import Gamma
 from vbmodels.testing import calibration
 from vbmodels.testing.calibration import Calibration, Ranks, Told
 from vbmodels.testing.identity import ContractBroken
-from vbmodels.variants.published import gibbs as rvd2_gibbs
+from vbmodels.variants.rvd2 import gibbs as rvd2_gibbs
 
 
 def fails(item: Calibration, what: str, runs: int) -> None:

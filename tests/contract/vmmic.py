@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
-from vbmodels.bags.batch import Bags, Instances, bags, split
-from vbmodels.bags.priors import Priors
+from vbmodels.bags.bags import Bags, Instances, bags, split
+from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.state import FloatArray
 
 VARIANCE = 0.25

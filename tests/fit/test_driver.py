@@ -18,8 +18,8 @@ from flows.fit.rolling import Rolling, Worker
 from tests.contract import vmmic
 from tests.contract.toy import Groups, Toy
 from tests.fit.jobs import Killed, Overshooting, kill_at, rates, toy_job
-from vbmodels.bags.batch import Bags, split
-from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.bags.bags import Bags, split
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 

@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 from reproduce.bmem_bouchard import BouchardExperts, best_centre
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.special import jaakkola_lambda
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.published.cavi import BoundedExperts
+from vbmodels.experts.bmem.model import BoundedExperts
+from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate
 
 

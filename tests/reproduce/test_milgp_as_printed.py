@@ -8,8 +8,8 @@ from scipy.special import ndtr
 
 from reproduce.milgp_as_printed import PrintedGP, printed_probability
 from tests.vbmodels.bags.gp_simulate import simulate_gp
-from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import PRINTED, CollapsedGP
+from vbmodels.bags.mil_gp.model import PRINTED, CollapsedGP
+from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.core.fit import fit
 
 

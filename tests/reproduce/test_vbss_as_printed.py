@@ -10,8 +10,8 @@ import pytest
 from reproduce.keyword_documents import batch_of, fit_documents
 from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.keywords.graph import adjacency
-from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.keywords.selection import select_by_fdr
+from vbmodels.keywords.vbss.model import VBSS
 
 
 @pytest.fixture(scope="module")

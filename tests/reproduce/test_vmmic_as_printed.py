@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from reproduce.vmmic_as_printed import PrintedVMMIC, printed_mean
-from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess

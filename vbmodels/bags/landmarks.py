@@ -34,7 +34,7 @@ def inverse_sd(mean: FloatArray, sd: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Ranks(State):
+class Ranks(State, kind="bags.Ranks"):
     """From numbers to their ranks among a sample, in [0, 1], column by column.
 
     Attributes

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.bags import Bags, Instances, bags
 from vbmodels.core.state import FloatArray
 
 N_FEATURES = 16

@@ -14,7 +14,7 @@ from vbmodels.core.state import FloatArray, State
 
 
 @dataclass(frozen=True)
-class Beta(State):
+class Beta(State, kind="core.Beta"):
     """Beta(a, b): x^(a-1) (1-x)^(b-1) / B(a, b) on (0, 1).
 
     Attributes
@@ -68,7 +68,7 @@ class Beta(State):
 
 
 @dataclass(frozen=True)
-class Gamma(State):
+class Gamma(State, kind="core.Gamma"):
     """Gamma(shape, rate): rate^shape x^(shape-1) exp(-rate x) / Gamma(shape) on x > 0.
 
     On a precision x it is the conjugate prior of the Gaussian, and the inverse-Gamma
@@ -123,7 +123,7 @@ class Gamma(State):
 
 
 @dataclass(frozen=True)
-class Normal(State):
+class Normal(State, kind="core.Normal"):
     """N(mean, 1/precision); a diagonal Gaussian is an array of these, its sums over the axis.
 
     Attributes
@@ -169,7 +169,7 @@ class Normal(State):
 
 
 @dataclass(frozen=True)
-class Gaussian(State):
+class Gaussian(State, kind="core.Gaussian"):
     """N(mean, (L L')^-1) in D dimensions.
 
     Attributes

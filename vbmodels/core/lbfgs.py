@@ -21,7 +21,7 @@ MOST_TRIES = 20
 
 
 @dataclass(frozen=True)
-class Ascent(State):
+class Ascent(State, kind="core.Ascent"):
     """Where S searches stand.
 
     Attributes

@@ -23,7 +23,7 @@ class StatisticsTooLarge(ValueError):
 
 
 @dataclass(frozen=True)
-class MemoisedCursor(Cursor):
+class MemoisedCursor(Cursor, kind="core.MemoisedCursor"):
     """The end of a sweep, with what each round left.
 
     Attributes

@@ -15,7 +15,7 @@ CONSTANT = 1e-9
 
 
 @dataclass(frozen=True)
-class Moments(Stats):
+class Moments(Stats, kind="core.Moments"):
     """Weight, mean and centred scatter of rows x [P].
 
     Raw sums of squares lose the digits that the mean eats up; the scatter about the mean

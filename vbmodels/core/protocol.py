@@ -227,7 +227,7 @@ class Observing(Reduce, Protocol):
 
 
 @dataclass(frozen=True)
-class Cursor(State):
+class Cursor(State, kind="core.Cursor"):
     """All that a loop needs to go on after one of its steps with the same bits.
 
     ``q`` and ``stats`` are states of the model's own classes.

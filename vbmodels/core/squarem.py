@@ -15,7 +15,7 @@ from vbmodels.core.state import State
 
 
 @dataclass(frozen=True)
-class SquaremCursor(Cursor):
+class SquaremCursor(Cursor, kind="core.SquaremCursor"):
     """Position in a cycle of `squarem`: the point before this one, and the longest stride.
 
     ``before`` is None at the beginning of a cycle.

@@ -35,19 +35,37 @@ class StateError(ValueError):
     """Stored bytes that are damaged, of another format, or of another type than expected."""
 
 
+def _path(cls: type[Any]) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
 @dataclass(frozen=True)
 class State:
     """Base of every frozen dataclass of arrays.
 
-    Subclasses are registered by name, and only registered classes are restored: reading
+    A stored state names its class by the class's kind, given with the class as in
+    ``class Global(State, kind="family/model.Global")``: its module can then move. Without one
+    the kind is the class's module and name. Only classes that are defined are restored: reading
     a file never imports or runs anything that the file names.
+
+    Raises
+    ------
+    TypeError
+        At the definition of a class whose kind another class has.
     """
 
+    state_kind: ClassVar[str] = "core.State"
     _registry: ClassVar[dict[str, type[State]]] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, kind: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        State._registry[f"{cls.__module__}.{cls.__qualname__}"] = cls
+        cls.state_kind = _path(cls) if kind is None else kind
+        known = State._registry.get(cls.state_kind, cls)
+        if _path(known) != _path(cls):
+            raise TypeError(
+                f"{_path(known)} and {_path(cls)} have the same kind {kind!r}: rename one of them"
+            )
+        State._registry[cls.state_kind] = cls
 
     def __getstate__(self) -> dict[str, Any]:
         """Send the fields alone: what was computed from them stays where it was."""
@@ -55,7 +73,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Stats(State):
+class Stats(State, kind="core.Stats"):
     """A state whose sum over partitions is meaningful, leaf by leaf."""
 
     def __add__(self, other: Self) -> Self:
@@ -181,7 +199,7 @@ _NAMES: dict[str, tuple[type, tuple[str, ...]]] = {}
 
 def _names(kind: Any) -> tuple[str, ...]:
     """Return the names of a class's fields, looked up once."""
-    key = f"{kind.__module__}.{kind.__qualname__}"
+    key = _path(kind)
     kept = _NAMES.get(key)
     if kept is None or kept[0] is not kind:
         kept = _NAMES[key] = (kind, tuple(field.name for field in fields(kind)))
@@ -209,14 +227,15 @@ def _describe(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     if value is None:
         return {"none": True}
     if isinstance(value, State):
-        name = f"{type(value).__module__}.{type(value).__qualname__}"
         if "__dataclass_fields__" not in vars(type(value)):
-            raise TypeError(f"{name} is no dataclass: decorate it with @dataclass(frozen=True)")
+            raise TypeError(
+                f"{_path(type(value))} is no dataclass: decorate it with @dataclass(frozen=True)"
+            )
         inside = {
             f.name: _describe(getattr(value, f.name), f"{path}.{f.name}", arrays)
             for f in fields(value)
         }
-        return {"state": name, "fields": inside}
+        return {"state": type(value).state_kind, "fields": inside}
     if isinstance(value, tuple):
         return {"tuple": [_describe(v, f"{path}.{i}", arrays) for i, v in enumerate(value)]}
     array = np.asarray(value)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vbmodels.bags.batch import UNLABELLED, split
+from vbmodels.bags.bags import UNLABELLED, split
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, read_bags
 from vbmodels.estimators.base import LoopEstimator

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
+from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.core.limits import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.columns import by_our_names

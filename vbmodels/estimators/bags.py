@@ -12,14 +12,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_predict import predict as predict_gp
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.predict import predict as predict_gp
 from vbmodels.bags.options import GPOptions, VMMICOptions
-from vbmodels.bags.posterior import predict
-from vbmodels.bags.priors import Priors
-from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import predict
+from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier

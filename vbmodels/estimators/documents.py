@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import N_FOLDS, Elsewhere, build_batch, fold_of, label_rates
 from vbmodels.keywords.phrase_mates import in_phrases
 

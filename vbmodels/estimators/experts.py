@@ -33,8 +33,10 @@ from vbmodels.estimators.mixed import (
 )
 from vbmodels.estimators.tables import is_frame, like, native
 from vbmodels.estimators.weights import weighted
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.coded import CodedRows, basis_of
+from vbmodels.experts.additive.knots import RowSample, coded
+from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
+from vbmodels.experts.additive.step_rows import CodedRows, basis_of
+from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.columns import (
     FURTHEST,
     LARGEST,
@@ -53,10 +55,8 @@ from vbmodels.experts.encoding import (
     unseen,
 )
 from vbmodels.experts.forms import landmarks_for, make, make_several
-from vbmodels.experts.knots import RowSample, coded
 from vbmodels.experts.options import ExpertTuning, refusal
-from vbmodels.experts.published.metropolis import SampledExperts
-from vbmodels.experts.several import ClassRows, SeveralPosterior
+from vbmodels.experts.rows import Rows
 
 
 @documented
@@ -64,10 +64,10 @@ from vbmodels.experts.several import ClassRows, SeveralPosterior
 class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     """A mixture of logistic experts with softmax gates, for two classes or more.
 
-    The models are those of the pipeline ``experts``: `vbmodels.experts.additive` (the default),
-    `vbmodels.experts.published.cavi` and `vbmodels.experts.published.metropolis`. With more than
+    The models are those of the pipeline ``experts``: `vbmodels.experts.additive.model` (the
+    default), `vbmodels.experts.bmem.model` and `vbmodels.experts.bmem.metropolis`. With more than
     two classes each has a fit against the rest, side by side, and they share a row in proportion
-    (`vbmodels.experts.several`; "additive"). Columns are brought to mean 0 and
+    (`vbmodels.experts.additive.one_vs_rest`; "additive"). Columns are brought to mean 0 and
     standard deviation 1 here, but for those of 0 and 1; columns with one value are left out, in
     new rows too; tables of few nonzero cells are kept sparse. "additive" holds cells at six
     standard deviations.

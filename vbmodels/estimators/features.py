@@ -26,9 +26,9 @@ from vbmodels.estimators.tables import (
     text_of,
 )
 from vbmodels.estimators.weights import without_weights
-from vbmodels.features.batch import MISSING, feature_batch
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.options import FeatureOptions
+from vbmodels.features.table import MISSING, feature_batch
 
 HIDDEN = 5
 """Groups of columns that are hidden in turn by `LatentFeatures.score`."""

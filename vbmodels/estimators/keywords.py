@@ -28,9 +28,9 @@ from vbmodels.estimators.columns import NamedColumns, by_our_names
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, values_of
 from vbmodels.estimators.weights import without_weights
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.keywords.corpus_selection import Histogram, select_above
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.selection import Histogram, select_above
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.selection import word_ranks
@@ -128,7 +128,7 @@ OF_DOCUMENTS = "every document counts once; leave out documents that should not 
 @documented
 @dataclass(eq=False, repr=False)
 class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstimator):
-    """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus`).
+    """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus.model`).
 
     A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
     and ``keywords`` (lists), ``complete``, ``doc_id``, ``scored`` and ``scores`` where there are

@@ -8,13 +8,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from vbmodels.bags.auto import MEMBERS, WITNESS_MEMORY, AutoModel
-from vbmodels.bags.auto_predict import predict_auto
-from vbmodels.bags.bag_contributions import contributions
-from vbmodels.bags.embed_predict import BagScores, predict_bags
-from vbmodels.bags.embedding import EmbeddingModel
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.united import parted
+from vbmodels.bags.embedding.contributions import contributions
+from vbmodels.bags.embedding.model import EmbeddingModel
+from vbmodels.bags.embedding.predict import BagScores, predict_bags
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.stack.modalities import parted
+from vbmodels.bags.stack.model import MEMBERS, WITNESS_MEMORY, AutoModel
+from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
-from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.likelihood import at_point, under_gaussian
+from vbmodels.experts.rows import Observed, Rows
 
 INTERCEPT_PRECISION = 0.1
 SPIKE = 1e-4
@@ -28,7 +28,7 @@ WIDEST = 50.0
 
 
 @dataclass(frozen=True)
-class Candidate(State):
+class Candidate(State, kind="experts.Candidate"):
     """A prior, and which rows it is fitted to.
 
     Attributes
@@ -53,7 +53,7 @@ class Candidate(State):
 
 
 @dataclass(frozen=True)
-class Point(State):
+class Point(State, kind="experts.Point"):
     """Coordinates of one candidate: mean [2, K, p] (gates, experts), and log s.
 
     ``log_sd`` is None at a mode; it has the shape of ``mean``, which stays then.
@@ -173,7 +173,7 @@ class Point(State):
 
 
 @dataclass(frozen=True)
-class Sums(Stats):
+class Sums(Stats, kind="experts.Sums"):
     """What a partition returns: for each point its log-likelihood, and on held-out rows.
 
     Attributes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import sqrt
 
-from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.one_vs_rest import OneVersusRest
+from vbmodels.experts.bmem.metropolis import SampledExperts
+from vbmodels.experts.bmem.model import BoundedExperts
+from vbmodels.experts.bmem.mutual_angular import AngularPrior
+from vbmodels.experts.bmem.walk import WalkPrior
 from vbmodels.experts.options import ExpertOptions, ExpertTuning, experts_of
-from vbmodels.experts.published.cavi import BoundedExperts
-from vbmodels.experts.published.mabn import AngularPrior
-from vbmodels.experts.published.metropolis import SampledExperts
-from vbmodels.experts.published.walk import WalkPrior
-from vbmodels.experts.several import OneVersusRest
 
 MOST_ROWS, MOST_CELLS = 50_000, 20_000_000
 """Rows and cells up to which a Gaussian process is fitted: of more rows few landmarks say less than

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expit
 
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.batch import Rows
+from vbmodels.experts.rows import Rows
 
 CHUNK = 512
 """Rows that are worked on at once, so that what they need stays in cache."""

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from vbmodels.core.state import FloatArray, State
-from vbmodels.experts.batch import Rows
+from vbmodels.experts.rows import Rows
 
 
 @dataclass(frozen=True)
-class Component(State):
+class Component(State, kind="experts.Component"):
     """Means and standard deviations of gates and experts, [2, K, p].
 
     ``covariance`` [2, K, p, p] where they are correlated, else None.
@@ -41,7 +41,7 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class Posterior(State):
+class Posterior(State, kind="experts.Posterior"):
     """Components with equal weights; experts of different components are not the same."""
 
     components: tuple[Component, ...]
@@ -62,7 +62,7 @@ class Posterior(State):
 
 
 @dataclass(frozen=True)
-class DrawnPosterior(State):
+class DrawnPosterior(State, kind="experts.DrawnPosterior"):
     """Draws of gates and experts, [S, 2, K, p], experts in one order."""
 
     draws: FloatArray

@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.completion.filling import filled
-from vbmodels.features.completion.judged import Judged, judged
-from vbmodels.features.completion.searched import CompletedGlobal, CompletedIBP
-from vbmodels.features.completion.states import Completion
+from vbmodels.features.ibp.held_weights import weights_of_held
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.ibp.predict import impute_sampled, missing_cells
+from vbmodels.features.imputation.comparison_rows import Judged, judged
+from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
+from vbmodels.features.imputation.predict import filled
+from vbmodels.features.imputation.states import Completion
+from vbmodels.features.laplace_gibbs.model import LaplaceIBP
+from vbmodels.features.multinomial.model import HALVINGS, MultinomialIBP, TextIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
-from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.predict import impute_sampled, missing_cells
-from vbmodels.features.published.held import weights_of_held
-from vbmodels.features.published.laplace_chain import LaplaceIBP
-from vbmodels.features.published.multinomial import HALVINGS, MultinomialIBP, TextIBP
-from vbmodels.features.search import SearchIBP, best_fit, best_lane
-from vbmodels.features.search_state import SearchGlobal
+from vbmodels.features.search.model import SearchIBP, best_fit, best_lane
+from vbmodels.features.search.states import SearchGlobal
+from vbmodels.features.table import FeatureBatch
 
 HELD = 8  # sweeps of the weights after a form of the papers
 _LEAST = 5

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.features.batch import unit_offsets
+from vbmodels.features.table import unit_offsets
 
 
 @dataclass(frozen=True)
-class Selection(State):
+class Selection(State, kind="features.Selection"):
     """The features that are reported, most common first.
 
     Parameters
@@ -94,7 +94,7 @@ def selected_weights(
 
 
 @dataclass(frozen=True)
-class Patterns(State):
+class Patterns(State, kind="features.Patterns"):
     """Distinct patterns of features [P, F] and how many rows have each [P]."""
 
     patterns: BoolArray

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords import graph_kernels, selection_kernels
-from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.graph import cooccurrences, system_matrix
 from vbmodels.keywords.options import DAMPING, WINDOW
 
@@ -85,7 +85,7 @@ def fold_of(doc_id: str) -> int:
 
 
 @dataclass(frozen=True)
-class Elsewhere(State):
+class Elsewhere(State, kind="keywords.Elsewhere"):
     """What the corpus says of the candidates of a partition.
 
     Parameters

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, State
-from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.documents import KeywordBatch
 
 # Shifts and spreads of the raw features, so that standardisation has work to do.
 LOCATIONS = (0.0, 3.0, -40.0, 0.2)
@@ -15,7 +15,7 @@ SPREADS = (1.0, 2.5, 7.0, 0.1)
 
 
 @dataclass(frozen=True)
-class WordsTruth(State):
+class WordsTruth(State, kind="keywords.WordsTruth"):
     """What the words were drawn from.
 
     Parameters

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.batch import Units
-from vbmodels.variants.posterior import log_bayes_factors
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.counts import Units
+from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.posterior import log_bayes_factors
 
 _STEPS = 40  # of a bisection of a share
 _FIRST = 4  # reads that are tried at first

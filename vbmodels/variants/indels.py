@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.core.state import BoolArray, IntArray, State
-from vbmodels.variants.batch import Units
+from vbmodels.variants.counts import Units
 
 LONGEST_RUN = 6
 UNSEEN = -1  # the allele of a unit that no read shows
@@ -70,7 +70,7 @@ def runs_behind(codes: IntArray, size: int) -> IntArray:
 
 
 @dataclass(frozen=True)
-class Indels(State):
+class Indels(State, kind="variants.Indels"):
     """Alleles at the anchors of J locations, in R replicates.
 
     Attributes

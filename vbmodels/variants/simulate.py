@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.batch import Counts
+from vbmodels.variants.counts import Counts
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, instances, table_of, written
 from tests.flows.bags.bag_files import fitted as fitted_by
 from tests.flows.commands import refused, run, succeed
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.posterior import predict
 from vbmodels.bags.simulate import simulate
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.core.state import State, from_bytes
 
 VMMIC = ("--set", "model=vmmic")

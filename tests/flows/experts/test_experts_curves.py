@@ -9,7 +9,7 @@ from flows.experts.design import Design
 from flows.experts.weights import curves_of
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
-from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.columns import ColumnSums
 
 MODEL = AdditiveExperts(1)

@@ -10,8 +10,8 @@ import pytest
 from flows.experts.design import fitted_rows
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest
-from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import cell_keys
+from vbmodels.experts.rows import Rows
 
 COPIES = 4
 

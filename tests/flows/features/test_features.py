@@ -16,8 +16,8 @@ from tests.faults import pipelines
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.core.fit import NotConverged, fit
-from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import make
+from vbmodels.features.table import split_rows
 
 QUICK = setting_args("n_features=8", "tol=1e-6")
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from flows.features.naming import _covariance, meaning_sums, meanings
 from vbmodels.core.in_process import tree_sum
-from vbmodels.features.predict import category_probabilities
+from vbmodels.features.ibp.predict import category_probabilities
 
 LEVELS = np.array([2, 3, 4])
 

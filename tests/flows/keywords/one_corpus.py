@@ -8,7 +8,7 @@ from flows.keywords.candidates import spans_of, written
 from flows.keywords.counts import Rows, Whole, added
 from flows.keywords.shards import WORDS
 from vbmodels.keywords.features import build_batch, label_rates
-from vbmodels.keywords.phrases.keys import stem_keys
+from vbmodels.keywords.phrases.phrase_ids import stem_keys
 
 
 def words_of(prepared):

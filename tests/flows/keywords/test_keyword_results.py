@@ -17,7 +17,7 @@ from flows.keywords.settings import KeywordSettings
 from flows.run import run as launch
 from flows.settings import ComputeSettings
 from vbmodels.core.state import from_bytes
-from vbmodels.keywords.corpus import PLENTY, CorpusGlobal
+from vbmodels.keywords.corpus.model import PLENTY, CorpusGlobal
 
 
 def run(source, target, **options):

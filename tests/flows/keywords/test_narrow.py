@@ -17,7 +17,7 @@ from flows.keywords.family import FAMILY
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
 from flows.keywords.work import read_wide
-from vbmodels.keywords.batch import DocumentTokens
+from vbmodels.keywords.documents import DocumentTokens
 
 
 def ingested(folder: Path, unit: str):

@@ -27,7 +27,7 @@ from flows.runs.listing import runs_of
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
 from vbmodels.core.state import to_bytes
-from vbmodels.experts.batch import Rows
+from vbmodels.experts.rows import Rows
 
 
 @pytest.fixture(scope="module")

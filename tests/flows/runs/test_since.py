@@ -19,9 +19,9 @@ from flows.events import Sweep, listening
 from flows.faults import InputError
 from flows.run import run as launch
 from flows.settings import ComputeSettings
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.variants.two_groups.model import TwoGroups
 
 FILES, NEW = 52, 2
 CASES = {

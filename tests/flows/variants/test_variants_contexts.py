@@ -15,7 +15,7 @@ from flows.variants.settings import VariantSettings
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import loci, options
-from vbmodels.variants.contexts import UNKNOWN, along
+from vbmodels.variants.two_groups.contexts import UNKNOWN, along
 
 FAST = ("--set", "tol=1e-4")
 

@@ -18,9 +18,9 @@ from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import QUICK, options, write_counts
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import NotConverged, fit
-from vbmodels.variants.batch import units
-from vbmodels.variants.batch_null import BatchNull
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.counts import units
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.model import TwoGroups
 
 
 def fitted_to(model, counts, sweeps):

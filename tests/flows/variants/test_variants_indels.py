@@ -23,7 +23,7 @@ from tests.flows.variants.slipped_bams import ReadScenario, write_reads
 from tests.flows.variants.test_variants_walk import _aligned as aligned_pairs
 from tests.flows.variants.variant_files import header_of, make_read, options, save_reads
 from vbmodels.core.state import State, same_bits
-from vbmodels.variants.batch import Counts
+from vbmodels.variants.counts import Counts
 from vbmodels.variants.indels import Indels, indel_units
 
 SOME = ReadScenario("", share=0.1, every=50, depth=300)

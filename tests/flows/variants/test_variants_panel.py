@@ -22,7 +22,7 @@ from tests.flows.variants.variant_files import (
     write_bam,
     write_fasta,
 )
-from vbmodels.variants.batch import Counts
+from vbmodels.variants.counts import Counts
 
 NORMALS = "normal1,normal2,normal3"
 QUICK = ("--set", "max_iter=3", "--set", "control=", "--set", f"panel={NORMALS}")

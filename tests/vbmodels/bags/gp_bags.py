@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.vbmodels.bags.gp_simulate import simulate_gp
-from vbmodels.bags.batch import Bags, Instances, bags
-from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.bags import Bags, Instances, bags
+from vbmodels.bags.mil_gp.kernel import KernelOptions
 
 ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.bags import Bags, Instances, bags
 from vbmodels.core.state import BoolArray, FloatArray
 
 FREQUENCIES = 400

@@ -7,10 +7,12 @@ from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 from scipy.special import erfcx, expit, ndtr
 
-from vbmodels.bags import likelihood_kernels
+from vbmodels.bags.vmmic import likelihood_kernels
+from vbmodels.core import normal_kernels
 
 
 def scaled(features, first, centre, inverse, out):
@@ -71,21 +73,20 @@ def draw_indicators(offsets, odds, score, uniform, residual, delta):
         residual[bags] = without - delta[at] * score[at]
 
 
-FORMS = (scaled, linear, tail_ratio, cdf_and_density, bag_sums, bag_jacobian, bag_totals,
-         draw_indicators)  # fmt: skip
+FORMS = {
+    normal_kernels: (tail_ratio, cdf_and_density),
+    likelihood_kernels: (scaled, linear, bag_sums, bag_jacobian, bag_totals, draw_indicators),
+}
 
 
 @contextmanager
 def replaced():
     """Let NumPy compute what the kernels do."""
-    compiled = {form.__name__: getattr(likelihood_kernels, form.__name__) for form in FORMS}
-    for form in FORMS:
-        setattr(likelihood_kernels, form.__name__, form)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for module, forms in FORMS.items():
+            for form in forms:
+                patch.setattr(module, form.__name__, form)
         yield
-    finally:
-        for name, form in compiled.items():
-            setattr(likelihood_kernels, name, form)
 
 
 def in_numpy(model):

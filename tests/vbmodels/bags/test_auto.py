@@ -10,17 +10,17 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from tests.vbmodels.bags.test_embedding import some_bags
-from vbmodels.bags.auto import FOLDS, POINTS, AutoModel, log_densities
-from vbmodels.bags.auto_predict import predict_auto
-from vbmodels.bags.auto_view import CACHE, fold_of
-from vbmodels.bags.batch import Instances, bags, split
-from vbmodels.bags.embed_predict import predict_bags
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_likelihood import CACHE as BLOCKS
-from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import at_values, near
-from vbmodels.bags.united import parted
+from vbmodels.bags.bags import Instances, bags, split
+from vbmodels.bags.embedding.predict import predict_bags
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.likelihood import CACHE as BLOCKS
+from vbmodels.bags.mil_gp.model import at_values, near
+from vbmodels.bags.mil_gp.predict import predict
+from vbmodels.bags.stack.instance_view import CACHE, fold_of
+from vbmodels.bags.stack.modalities import parted
+from vbmodels.bags.stack.model import FOLDS, POINTS, AutoModel, log_densities
+from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.core.cavi import start
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.fit import fit, loop_of

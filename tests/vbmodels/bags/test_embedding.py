@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.bags import bag_contributions, bag_pools, gp_data
-from vbmodels.bags.bag_contributions import contributions, of_instances
-from vbmodels.bags.batch import Instances, bags, split
-from vbmodels.bags.embed_predict import predict_bags
-from vbmodels.bags.embedding import EmbeddingModel
+from vbmodels.bags import multilabel as gp_data
+from vbmodels.bags.bags import Instances, bags, split
+from vbmodels.bags.embedding import contributions as bag_contributions
+from vbmodels.bags.embedding import pools as bag_pools
+from vbmodels.bags.embedding.contributions import contributions, of_instances
+from vbmodels.bags.embedding.model import EmbeddingModel
+from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.core.fit import fit
 
 

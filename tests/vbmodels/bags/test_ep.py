@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from vbmodels.bags.ep import LOWEST, update
-from vbmodels.bags.ep_gaussian import Gathered
+from vbmodels.bags.embedding.ep import LOWEST, update
+from vbmodels.bags.embedding.ep_gaussian import Gathered
 
 TIGHT = 1e-26
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from vbmodels.bags.auto import AutoModel
-from vbmodels.bags.batch import Instances, bags
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_words import leading
+from vbmodels.bags.bags import Instances, bags
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.predict import predict
+from vbmodels.bags.mil_gp.word_prior import leading
+from vbmodels.bags.stack.model import AutoModel
 from vbmodels.core.fit import fit
 
 

@@ -10,16 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from tests.vbmodels.bags.gp_bags import ONE, simulated
-from vbmodels.bags.batch import Instances, bags
-from vbmodels.bags.gp_data import MultiLabelBags, Observed
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_features import feature_map
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_likelihood import CACHE, BagTerms, evaluate
-from vbmodels.bags.gp_predict import predict
-from vbmodels.bags.gp_probit import OneSided
-from vbmodels.bags.published.gp_gibbs import GibbsGP
-from vbmodels.bags.published.gp_logistic import LogisticGP
+from vbmodels.bags.bags import Instances, bags
+from vbmodels.bags.mil_gp.features import feature_map
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.gibbs import GibbsGP
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, evaluate
+from vbmodels.bags.mil_gp.logistic import LogisticGP
+from vbmodels.bags.mil_gp.model import OneSided
+from vbmodels.bags.mil_gp.predict import predict
+from vbmodels.bags.multilabel import MultiLabelBags, Observed
 from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 

@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.special import ndtr
 
 from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
-from vbmodels.bags import gp_predict
-from vbmodels.bags.batch import split
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_predict import entropy, predict, probit_bald
-from vbmodels.bags.published.gp_gibbs import GibbsGP, draw_latent, predict_from_draws
+from vbmodels.bags.bags import split
+from vbmodels.bags.mil_gp import predict as gp_predict
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.gibbs import GibbsGP, draw_latent, predict_from_draws
+from vbmodels.bags.mil_gp.predict import entropy, predict, probit_bald
 from vbmodels.core.fit import fit
 from vbmodels.testing import bits, running
 from vbmodels.testing.case import Case

@@ -8,14 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from tests.vbmodels.bags.gp_bags import ONE, simulated
-from vbmodels.bags.batch import Instances, bags, split
-from vbmodels.bags.gp_data import Observed, fold_of_bags
-from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_features import feature_map
-from vbmodels.bags.gp_gaussian import averages
-from vbmodels.bags.gp_kernel import KernelOptions
-from vbmodels.bags.gp_likelihood import evaluate
-from vbmodels.bags.gp_predict import predict
+from vbmodels.bags.bags import Instances, bags, split
+from vbmodels.bags.mil_gp.features import feature_map
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.gaussian import averages
+from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.likelihood import evaluate
+from vbmodels.bags.mil_gp.predict import predict
+from vbmodels.bags.multilabel import Observed, fold_of_bags
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 

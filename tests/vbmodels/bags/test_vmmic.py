@@ -11,18 +11,18 @@ from scipy.special import log_ndtr
 
 from tests.contract import vmmic
 from tests.vbmodels.bags.in_numpy import replaced
-from vbmodels.bags import mode
-from vbmodels.bags.batch import Instances, bags, split
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.layout import Observed
-from vbmodels.bags.likelihood import Likelihood
-from vbmodels.bags.mode import ModeSearch
-from vbmodels.bags.posterior import predict
-from vbmodels.bags.priors import Priors
-from vbmodels.bags.published.gibbs import GibbsVMMIC
-from vbmodels.bags.published.local import Tails
-from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.simulate import simulate
+from vbmodels.bags.vmmic import mode
+from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
+from vbmodels.bags.vmmic.layout import Observed
+from vbmodels.bags.vmmic.likelihood import Likelihood
+from vbmodels.bags.vmmic.local import Tails
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
+from vbmodels.bags.vmmic.mode import ModeSearch
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import predict
+from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vbmodels.bags.batch import Bags, Instances, bags, concatenate, split
+from vbmodels.bags.bags import Bags, Instances, bags, concatenate, split
 from vbmodels.core.state import same_bits
 
 

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from vbmodels.bags.batch import Bags, Instances, bags
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.layout import Layout
-from vbmodels.bags.posterior import predict
-from vbmodels.bags.priors import Priors
+from vbmodels.bags.bags import Bags, Instances, bags
+from vbmodels.bags.vmmic.layout import Layout
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import predict
+from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.fit import fit
 
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.bags.batch import Instances, bags, split
-from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.bags.layout import Observed, Scaling
-from vbmodels.bags.likelihood import Likelihood
-from vbmodels.bags.posterior import Gaussian, Posterior, predict
-from vbmodels.bags.priors import Priors
+from vbmodels.bags.bags import Instances, bags, split
+from vbmodels.bags.vmmic.layout import Observed, Scaling
+from vbmodels.bags.vmmic.likelihood import Likelihood
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, predict
+from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.fit import fit
 
 WIDTH, RANK = 40, 5
-pytestmark = pytest.mark.filterwarnings("ignore::vbmodels.bags.mode.FewBags")
+pytestmark = pytest.mark.filterwarnings("ignore::vbmodels.bags.vmmic.mode.FewBags")
 
 
 def wide(n=30, seed=0):

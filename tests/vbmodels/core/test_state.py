@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
+import json
+import pkgutil
+import re
 import zipfile
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vbmodels
 from vbmodels.core.state import (
     State,
     StateError,
@@ -138,6 +143,51 @@ def test_an_unknown_type_and_another_set_of_fields_are_refused(monkeypatch, know
         monkeypatch.setitem(State._registry, name, known)
     with pytest.raises(StateError, match=said):
         from_bytes(data, State)
+
+
+def test_every_state_of_a_model_has_its_own_kind_that_names_no_module():
+    for module in pkgutil.walk_packages(vbmodels.__path__, "vbmodels."):
+        importlib.import_module(module.name)
+    own = [cls for cls in subclasses(State) if cls.__module__.startswith("vbmodels.")]
+    assert len(own) > 150
+    unfit = [cls for cls in own if not re.fullmatch(r"\w+(/\w+)?\.\w+", cls.state_kind)]
+    assert not unfit
+    assert len({cls.state_kind for cls in own}) == len(own)
+
+
+def subclasses(cls):
+    for sub in cls.__subclasses__():
+        yield sub
+        yield from subclasses(sub)
+
+
+def test_a_stored_state_names_its_kind_wherever_its_class_has_moved():
+    @dataclass(frozen=True)
+    class Kept(State, kind="tests/kinds.Kept"):
+        x: np.ndarray
+
+    data = to_bytes(Kept(np.arange(3.0)))
+    with np.load(io.BytesIO(data)) as archive:
+        header = json.loads(archive["header"].tobytes())
+    assert header["tree"]["state"] == "tests/kinds.Kept"
+
+    del State._registry["tests/kinds.Kept"]  # another version of the program defines it elsewhere
+
+    @dataclass(frozen=True)
+    class Moved(State, kind="tests/kinds.Kept"):
+        x: np.ndarray
+
+    assert same_bits(from_bytes(data, Moved), Moved(np.arange(3.0)))
+
+
+def test_a_kind_that_two_classes_have_is_refused_when_the_second_is_defined():
+    class First(State, kind="tests/kinds.Same"):
+        pass
+
+    with pytest.raises(TypeError, match=r"First and .*Second have the same kind 'tests/kinds.Same"):
+
+        class Second(State, kind="tests/kinds.Same"):
+            pass
 
 
 def test_what_cannot_be_stored_says_so():

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.coded import CodedRows, basis_of
+from vbmodels.experts.additive.knots import RowSample, coded
+from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.columns import ColumnSums, cell_keys, scaled
-from vbmodels.experts.knots import RowSample, coded
+from vbmodels.experts.rows import Rows
 
 
 def cut_coded(

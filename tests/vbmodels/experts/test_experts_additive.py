@@ -13,11 +13,11 @@ from scipy.special import expit, log_expit
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack, unpack
-from vbmodels.experts.additive import AdditiveExperts
-from vbmodels.experts.coded import steps_of
+from vbmodels.experts.additive.knots import RowSample
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.newton import Climb, Counted, answered
+from vbmodels.experts.additive.step_rows import steps_of
 from vbmodels.experts.columns import cell_keys
-from vbmodels.experts.knots import RowSample
-from vbmodels.experts.newton import Climb, Counted, answered
 from vbmodels.experts.posterior import mixed
 
 QUICK = AdditiveExperts(4, taus=(1.0, 10.0), n_restarts=2, evaluations=30, width_evaluations=5)

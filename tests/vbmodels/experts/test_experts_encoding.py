@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.columns import ColumnSums, scaled
 from vbmodels.experts.encoding import (
     encoded,
@@ -18,7 +19,6 @@ from vbmodels.experts.encoding import (
     read_categories,
     read_numbers,
 )
-from vbmodels.experts.knots import RowSample
 
 LEVELS = {"u": 60, "v": 30, "w": 6, "x": 4}
 

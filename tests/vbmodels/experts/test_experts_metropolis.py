@@ -13,9 +13,9 @@ from scipy.special import expit, ive
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
-from vbmodels.experts.batch import Observed, Rows
-from vbmodels.experts.published.metropolis import SampledExperts, in_one_order
-from vbmodels.experts.published.walk import WalkPrior
+from vbmodels.experts.bmem.metropolis import SampledExperts, in_one_order
+from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.rows import Observed, Rows
 
 
 def prior_draws(model, columns=2):

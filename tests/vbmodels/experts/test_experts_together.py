@@ -9,11 +9,11 @@ from scipy.stats import chi2_contingency
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, to_bytes
-from vbmodels.experts.additive import AdditiveExperts
-from vbmodels.experts.batch import FOLDS, HELD, never_held
-from vbmodels.experts.newton import LINES_TAU, Climb, Counted, answered
-from vbmodels.experts.stacking import WEIGHTS
-from vbmodels.experts.together import LEVELS, SCALES, Together, relevance
+from vbmodels.experts.additive.interactions import LEVELS, SCALES, Together, relevance
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.newton import LINES_TAU, Climb, Counted, answered
+from vbmodels.experts.additive.stacking import WEIGHTS
+from vbmodels.experts.rows import FOLDS, HELD, never_held
 
 
 def together_rows(n, seed, d=4):

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
-from vbmodels.features.chain_steps import Chain, ChainStats, chain_sums, draw_chain, first_chain
-from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
-from vbmodels.features.predict import category_probabilities, missing_cells
+from vbmodels.features.draw_kernels import draw_features, draw_omega, row_keys
+from vbmodels.features.ibp.chain import Chain, ChainStats, chain_sums, draw_chain, first_chain
+from vbmodels.features.ibp.predict import category_probabilities, missing_cells
+from vbmodels.features.table import FeatureBatch, UnitCounts, bearable, unit_counts
 
 _FEATURES, _OMEGA = 1, 2
 
@@ -79,7 +79,7 @@ class GibbsIBP:
     n_features
         K, the truncation; one fewer than rows at most.
     alpha, weight_variance, bias_variance
-        As in `vbmodels.features.polya_gamma.PolyaGammaIBP`.
+        As in `vbmodels.features.ibp.model.PolyaGammaIBP`.
     learn
         Whether alpha ~ Gamma(1, 1) and 1 / variance ~ Gamma(1, 1) are drawn too.
     chains

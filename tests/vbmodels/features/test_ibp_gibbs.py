@@ -12,9 +12,9 @@ from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.fit import fit
 from vbmodels.core.polya_gamma import draw_polya_gamma
-from vbmodels.features.batch import feature_batch
-from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
-from vbmodels.features.sticks import draw_sticks
+from vbmodels.features.draw_kernels import draw_features, draw_omega, row_keys
+from vbmodels.features.ibp.sticks import draw_sticks
+from vbmodels.features.table import feature_batch
 
 
 @pytest.mark.parametrize("c", [0.0, 0.4, 3.0, 40.0, 300.0])

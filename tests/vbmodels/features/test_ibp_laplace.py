@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from vbmodels.core.fit import fit
-from vbmodels.features.batch import split_rows
-from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP, log_buffet
-from vbmodels.features.published.laplace_gibbs import LaplaceDraw, LaplaceGibbs, laplace
+from vbmodels.features.ibp.model import PolyaGammaIBP
+from vbmodels.features.laplace_gibbs.model import ChainRows, LaplaceIBP, log_buffet
+from vbmodels.features.laplace_gibbs.sampler import LaplaceDraw, LaplaceGibbs, laplace
 from vbmodels.features.simulate import simulate_table
+from vbmodels.features.table import split_rows
 
 SIGMA2 = 0.7
 

@@ -8,12 +8,12 @@ from numpy.testing import assert_array_equal
 
 from vbmodels.core.cavi import evaluated, start
 from vbmodels.core.in_process import InProcess
-from vbmodels.features.batch import feature_batch
-from vbmodels.features.moves import EXTRA, redraw
-from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
-from vbmodels.features.search import SearchIBP
-from vbmodels.features.search_state import REDRAW, REFIT, TIDY, Lane, SearchLocal
+from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
+from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.search.moves import EXTRA, redraw
+from vbmodels.features.search.states import REDRAW, REFIT, TIDY, Lane, SearchLocal
 from vbmodels.features.simulate import simulate_table
+from vbmodels.features.table import feature_batch
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 ROWS = 120

@@ -9,12 +9,11 @@ from numpy.testing import assert_allclose
 from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack
-from vbmodels.features import moves
-from vbmodels.features.batch import feature_batch, split_rows
 from vbmodels.features.forms import make, rows_of
+from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
-from vbmodels.features.residue import (
+from vbmodels.features.search import moves
+from vbmodels.features.search.rare_features import (
     FAR,
     HERE,
     directions_of,
@@ -22,8 +21,9 @@ from vbmodels.features.residue import (
     residuals,
     starts_along,
 )
-from vbmodels.features.search_state import RARE, RESIDUE, SETTLE
+from vbmodels.features.search.states import RARE, RESIDUE, SETTLE
 from vbmodels.features.simulate import simulate_table
+from vbmodels.features.table import feature_batch, split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 

@@ -10,13 +10,13 @@ from scipy.optimize import linear_sum_assignment
 from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import same_bits
-from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import apply, make, rows_of
+from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.search import LEAST_RISE, SearchIBP, best_fit, sample_of
-from vbmodels.features.search_state import CHAINS, SETTLE, TIDY, WIDEN
+from vbmodels.features.search.model import LEAST_RISE, SearchIBP, best_fit, sample_of
+from vbmodels.features.search.states import CHAINS, SETTLE, TIDY, WIDEN
 from vbmodels.features.simulate import simulate_table
+from vbmodels.features.table import split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 ROWS, SEARCHED = 900, 200

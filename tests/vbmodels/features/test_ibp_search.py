@@ -12,10 +12,14 @@ from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.cavi import evaluated, start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
-from vbmodels.features.batch import feature_batch, split_rows
-from vbmodels.features.moves import LEAST_GAIN
-from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP, second_moments
-from vbmodels.features.proposals import (
+from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP, second_moments
+from vbmodels.features.ibp.monte_carlo_bound import measured
+from vbmodels.features.ibp.row_moments import mean_omega, tilt_of
+from vbmodels.features.ibp.sticks import best_sticks
+from vbmodels.features.ibp.weights import weight_kl
+from vbmodels.features.search.model import SearchIBP, best_fit
+from vbmodels.features.search.moves import LEAST_GAIN
+from vbmodels.features.search.proposals import (
     delete_scores,
     flip,
     flip_gains,
@@ -23,14 +27,10 @@ from vbmodels.features.proposals import (
     relabel_scores,
     relabelled,
 )
-from vbmodels.features.row_moments import mean_omega, tilt_of
-from vbmodels.features.screens import entropy_of, pattern_sum, screen_sums
-from vbmodels.features.search import SearchIBP, best_fit
-from vbmodels.features.search_state import CHAINS, RELABEL, SETTLE
+from vbmodels.features.search.screens import entropy_of, pattern_sum, screen_sums
+from vbmodels.features.search.states import CHAINS, RELABEL, SETTLE
 from vbmodels.features.simulate import simulate_table
-from vbmodels.features.sticks import best_sticks
-from vbmodels.features.weights import weight_kl
-from vbmodels.features.yardstick import measured
+from vbmodels.features.table import feature_batch, split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 FEW = LEVELS[:10]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.keywords.asking import ask_for, unsettled
-from vbmodels.keywords.lengths import SPREAD_OF_NUMBERS
+from vbmodels.keywords.active_learning import ask_for, unsettled
+from vbmodels.keywords.keyword_counts import SPREAD_OF_NUMBERS
 
 WEIGHTS = np.array([2.0, 0.5, 0.5]) / 3.0
 

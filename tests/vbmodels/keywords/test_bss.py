@@ -8,8 +8,8 @@ from scipy import stats
 from scipy.special import expit
 
 from vbmodels.core.polya_gamma import draw_polya_gamma
-from vbmodels.keywords.published.bss import BSS, MOST_LOG_VARIANCE, prior_field
-from vbmodels.keywords.published.bss_gibbs import bss
+from vbmodels.keywords.bss.gibbs import bss
+from vbmodels.keywords.bss.model import BSS, MOST_LOG_VARIANCE, prior_field
 
 
 @pytest.mark.parametrize("c", [0.0, 1.0, -4.0, 60.0])

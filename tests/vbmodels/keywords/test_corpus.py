@@ -15,14 +15,14 @@ from tests.contract import case_corpus
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import same_bits
-from vbmodels.keywords.corpus import NODES, CorpusProbit
-from vbmodels.keywords.corpus_likelihood import listing
-from vbmodels.keywords.lengths import (
+from vbmodels.keywords.corpus.likelihood import listing
+from vbmodels.keywords.corpus.model import NODES, CorpusProbit
+from vbmodels.keywords.keyword_counts import (
     CountLaw,
     Lengths,
     quasi_poisson,
 )
-from vbmodels.keywords.rate import GIVEN, OF_LABELS, RateSources
+from vbmodels.keywords.rate_prior import GIVEN, OF_LABELS, RateSources
 from vbmodels.keywords.simulate import simulate_words
 
 W = typical_coefficients(4, 0.3)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.keywords import corpus_kernels as kernels
+from vbmodels.keywords.corpus import likelihood_kernels as kernels
 
 ETA = (-60.0, -37.0, -24.001, -23.999, -8.0, -1.3, -1e-9, 0.0, 0.4, 3.0, 8.0, 23.999, 24.001, 38.0)
 DELTA = (1.0, 0.97, 0.4, 1e-6)

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from vbmodels.core.state import leaves
-from vbmodels.keywords.corpus_selection import (
+from vbmodels.keywords.corpus.selection import (
     BINS,
     Histogram,
     select_above,

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from vbmodels.keywords.batch import DocumentTokens
+from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
     N_FOLDS,

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 
 from tests.contract.phrases_drawn import cut, drawn
 from vbmodels.core.fit import fit
-from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.corpus import CorpusProbit
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS, Elsewhere
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.batch import SCORED
@@ -20,8 +20,8 @@ from vbmodels.keywords.phrases.features import (
     PHRASE_FEATURES,
     build_phrases,
 )
-from vbmodels.keywords.phrases.keys import stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.phrases.spans import VERB, find_spans
 
 STEMS = [f"w{i}" for i in range(12)]

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from reproduce.keyword_documents import batch_of, fit_document, fit_documents
 from tests.vbmodels.keywords.keyword_documents import real_documents
 from vbmodels.core.fit import fit
-from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.keywords.vbss.model import VBSS
 
 FORMS = ["full", "mean_field"]
 
@@ -120,7 +120,7 @@ def test_leaps_reach_the_same_end_in_far_fewer_sweeps(abstracts, form):
 
 
 def test_blocks_and_forgetting_change_no_bit(abstracts, monkeypatch):
-    from vbmodels.keywords.published import spectrum
+    from vbmodels.keywords.vbss import spectrum
 
     documents = [(y, a) for y, a, _ in abstracts[:9]]
     one = fit_documents(batch_of(documents), max_sweeps=20)

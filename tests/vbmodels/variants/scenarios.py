@@ -8,9 +8,9 @@ import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.bases import BASES
-from vbmodels.variants.batch import Counts
-from vbmodels.variants.contexts import N_CONTEXTS, along, names_of_contexts
+from vbmodels.variants.counts import Counts
 from vbmodels.variants.simulate import Truth
+from vbmodels.variants.two_groups.contexts import N_CONTEXTS, along, names_of_contexts
 
 OXIDATION = ("G>T", "C>A")
 DEAMINATED = (*(f"{base}[C>T]G" for base in BASES), *(f"C[G>A]{base}" for base in BASES))

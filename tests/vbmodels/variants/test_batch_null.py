@@ -14,10 +14,10 @@ from tests.contract.case_batch_null import brute_force
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.cavi import start
 from vbmodels.core.in_process import InProcess
-from vbmodels.variants import posterior
-from vbmodels.variants.batch import units
-from vbmodels.variants.batch_null import TAUS, BatchNull, names_of_types
-from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+from vbmodels.variants.counts import units
+from vbmodels.variants.two_groups import posterior
+from vbmodels.variants.two_groups.batch_null import TAUS, BatchNull, names_of_types
+from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 
 MODEL = BatchNull(alternatives=MIXTURE)
 

@@ -12,10 +12,10 @@ from scipy.special import logit
 
 from tests.vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
-from vbmodels.variants import posterior
-from vbmodels.variants.batch import units
-from vbmodels.variants.batch_null import BatchNull, names_of_types
-from vbmodels.variants.contexts import (
+from vbmodels.variants.counts import units
+from vbmodels.variants.two_groups import posterior
+from vbmodels.variants.two_groups.batch_null import BatchNull, names_of_types
+from vbmodels.variants.two_groups.contexts import (
     CONTEXT_SD,
     N_CONTEXTS,
     UNKNOWN,
@@ -23,7 +23,7 @@ from vbmodels.variants.contexts import (
     names_of_contexts,
     nested_step,
 )
-from vbmodels.variants.two_groups import MIXTURE
+from vbmodels.variants.two_groups.model import MIXTURE
 
 PLAIN = BatchNull(alternatives=MIXTURE)
 MODEL = BatchNull(alternatives=MIXTURE, types="trinucleotide")

@@ -12,11 +12,11 @@ from tests.contract.case_panel_null import brute_force
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
-from vbmodels.variants import posterior
-from vbmodels.variants.batch import Counts, units
-from vbmodels.variants.batch_null import BatchNull
-from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.two_groups import MIXTURE
+from vbmodels.variants.counts import Counts, units
+from vbmodels.variants.panel.model import PanelNull
+from vbmodels.variants.two_groups import posterior
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.model import MIXTURE
 
 MODEL = PanelNull(alternatives=MIXTURE)
 

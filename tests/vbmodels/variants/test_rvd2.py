@@ -14,15 +14,15 @@ from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.expfam import Beta
 from vbmodels.core.fit import fit
 from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective
-from vbmodels.variants.published import posterior_difference
-from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, sample_rates
-from vbmodels.variants.published.gibbs import gibbs
-from vbmodels.variants.published.posterior_difference import (
+from vbmodels.variants.quadrature import log_beta_binomial
+from vbmodels.variants.rvd2 import posterior_difference
+from vbmodels.variants.rvd2.difference_gibbs import Sampler, exceedance, sample_rates
+from vbmodels.variants.rvd2.gibbs import gibbs
+from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
+from vbmodels.variants.rvd2.posterior_difference import (
     compare,
     germline,
 )
-from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local
-from vbmodels.variants.quadrature import log_beta_binomial
 from vbmodels.variants.spectrum import control_spectrum, cressie_read, spectrum_p_value
 
 

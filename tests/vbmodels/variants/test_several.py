@@ -13,10 +13,10 @@ from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.state import same_bits
-from vbmodels.variants.batch_null import BatchNull
-from vbmodels.variants.case_sums import Branch, CaseSums
-from vbmodels.variants.several import EVERY, OfCase, Several
-from vbmodels.variants.two_groups import Observed
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.case_sums import Branch, CaseSums
+from vbmodels.variants.two_groups.cases import EVERY, OfCase, Several
+from vbmodels.variants.two_groups.model import Observed
 
 NAMES = ("ann", "bob", "cid")
 PARTS = (3, 1, 2)

@@ -15,16 +15,17 @@ from tests.contract.case_two_groups import brute_force
 from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
 from vbmodels.variants import elementary_kernels as elementary
-from vbmodels.variants import posterior, quadrature, table
-from vbmodels.variants.batch import Counts, units
+from vbmodels.variants import quadrature
 from vbmodels.variants.calls import (
     benjamini_hochberg,
     e_bh,
     local_fdr,
     q_values,
 )
+from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.simulate import simulate
-from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+from vbmodels.variants.two_groups import posterior, table
+from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 
 MODEL = TwoGroups()
 

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.coded import CodedFeatures
+from vbmodels.keywords.coded_features import CodedFeatures
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import score_columns
 from vbmodels.keywords.phrases import span_kernels as kernels
 
 
 @dataclass(frozen=True)
-class PhraseBatch(State):
+class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     """The words of a set of documents, and the candidate phrases of those that have any.
 
     Letters: D documents, W words, D' documents with a phrase, M phrases.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
     POS_GROUPS,

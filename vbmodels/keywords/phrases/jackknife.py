@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.state import FloatArray, Stats
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit, CorpusStats, inverse
-from vbmodels.keywords.corpus_likelihood import likelihood, own_predictors
+from vbmodels.keywords.corpus.likelihood import likelihood, own_predictors
+from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, CorpusStats, inverse
+from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 
 
 @dataclass(frozen=True)
-class FoldSums(Stats):
+class FoldSums(Stats, kind="keywords/phrases.FoldSums"):
     """Gradient [N_FOLDS, S] and information [N_FOLDS, S, S] of each fold's documents."""
 
     gradient: FloatArray

@@ -5,7 +5,7 @@
 2. Folds. One pass at its mode gives the coefficients without each fold, so that no phrase's
    features have seen labels of its document.
 3. Scale. One pass gives the moments of the phrases' features, with these scores among them.
-4. Phrases. `vbmodels.keywords.corpus` with phrases in the words' place: a share pi of the
+4. Phrases. `vbmodels.keywords.corpus.model` with phrases in the words' place: a share pi of the
    candidate phrases are keyphrases, Kbar_d grows with the number of candidates, and a keyphrase
    is listed with probability delta_d.
 
@@ -33,8 +33,8 @@ from vbmodels.core.ascent import search
 from vbmodels.core.moments import Moments
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.corpus import (
+from vbmodels.keywords.corpus.likelihood import moments
+from vbmodels.keywords.corpus.model import (
     NODES,
     CorpusCursor,
     CorpusGlobal,
@@ -42,8 +42,8 @@ from vbmodels.keywords.corpus import (
     CorpusProbit,
     CorpusStats,
 )
-from vbmodels.keywords.corpus_likelihood import moments
-from vbmodels.keywords.lengths import Lengths
+from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.keyword_counts import Lengths
 from vbmodels.keywords.phrases.batch import PhraseBatch, scored
 from vbmodels.keywords.phrases.jackknife import (
     FoldSums,
@@ -52,7 +52,7 @@ from vbmodels.keywords.phrases.jackknife import (
     without_labels,
     word_scores,
 )
-from vbmodels.keywords.rate import PHRASES_SD
+from vbmodels.keywords.rate_prior import PHRASES_SD
 
 
 class KeptScores:
@@ -84,7 +84,7 @@ _SCORES = KeptScores()
 
 
 @dataclass(frozen=True)
-class PhraseObserved(Stats):
+class PhraseObserved(Stats, kind="keywords/phrases.PhraseObserved"):
     """Needed once: of the words, and of the phrases what does not hang on scores.
 
     ``known`` are the listed keywords that are candidate phrases.
@@ -100,7 +100,7 @@ class PhraseObserved(Stats):
 
 
 @dataclass(frozen=True)
-class PhraseGlobal(State):
+class PhraseGlobal(State, kind="keywords/phrases.PhraseGlobal"):
     """Where a fit is.
 
     Parameters
@@ -128,7 +128,7 @@ class PhraseGlobal(State):
 
 
 @dataclass(frozen=True)
-class PhraseStats(Stats):
+class PhraseStats(Stats, kind="keywords/phrases.PhraseStats"):
     """What a partition adds: of the regression that moves, or of a pass between."""
 
     corpus: CorpusStats | None = None
@@ -137,7 +137,7 @@ class PhraseStats(Stats):
 
 
 @dataclass(frozen=True)
-class PhraseCursor(Cursor):
+class PhraseCursor(Cursor, kind="keywords/phrases.PhraseCursor"):
     """A cursor with the searches of the two regressions."""
 
     scorer: CorpusCursor | None = None

@@ -53,7 +53,7 @@ def occurrences(word, inside, joined, last, keys):
 
 @njit(cache=True, nogil=True)
 def mixed(keys, words):
-    """Return the number of the phrase of these words; `keys.key_of`."""
+    """Return the number of the phrase of these words; `phrase_ids.key_of`."""
     key = np.uint64(len(words))
     for word in words:
         key = (key * _GOLDEN) ^ keys[word]

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.core.state import BoolArray, IntArray
-from vbmodels.keywords.batch import DocumentTokens
+from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.phrases import span_kernels as kernels
-from vbmodels.keywords.phrases.keys import KeyArray
+from vbmodels.keywords.phrases.phrase_ids import KeyArray
 
 MOST_WORDS = kernels.MOST_WORDS
 LONG_DOCUMENT, EARLY = 1000, 400
@@ -39,7 +39,7 @@ class Spans:
     size
         [M] number of words.
     key
-        [M] see `keys`.
+        [M] see `phrase_ids`.
     offsets
         [D + 1] phrases of document d, by first occurrence, then size.
     first
@@ -78,7 +78,7 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
     tokens
         The documents.
     term_keys
-        [V] numbers of the terms of their vocabulary; see `keys.stem_keys`.
+        [V] numbers of the terms of their vocabulary; see `phrase_ids.stem_keys`.
     """
     document = tokens.document_of_word[tokens.word]
     inside = tokens.pos != VERB

@@ -13,16 +13,16 @@ from scipy.special import expit
 from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
-from vbmodels.features.batch import feature_batch, split_rows
-from vbmodels.features.completion.filling import filled
-from vbmodels.features.completion.hiding import learning
-from vbmodels.features.completion.members import Members
-from vbmodels.features.completion.searched import CompletedIBP
 from vbmodels.features.forms import apply, completion, make
+from vbmodels.features.ibp.model import PolyaGammaIBP
+from vbmodels.features.ibp.predict import missing_cells
+from vbmodels.features.imputation.hidden_cells import learning
+from vbmodels.features.imputation.members import Members
+from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.imputation.predict import filled
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.polya_gamma import PolyaGammaIBP
-from vbmodels.features.predict import missing_cells
-from vbmodels.features.search import SearchIBP
+from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.table import feature_batch, split_rows
 
 LEVELS = np.full(14, 2)
 QUICK = Members(4, 2, judged=Schedule(12, 4, thin=2), whole=Schedule(4, 6))

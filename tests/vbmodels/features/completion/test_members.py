@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import digamma, expit, log_expit, softmax
 
 from vbmodels.core.stacking import CONCENTRATION
-from vbmodels.features.completion.classes import (
+from vbmodels.features.draw_kernels import row_keys
+from vbmodels.features.imputation.classes import (
     EDGES,
     FEW,
     LANES,
@@ -20,10 +21,9 @@ from vbmodels.features.completion.classes import (
     moved_classes,
     no_classes,
 )
-from vbmodels.features.completion.continuous import draw_rows
-from vbmodels.features.completion.members import _told, _weighed
-from vbmodels.features.completion.states import Completion
-from vbmodels.features.gibbs_kernels import row_keys
+from vbmodels.features.imputation.members import _told, _weighed
+from vbmodels.features.imputation.states import Completion
+from vbmodels.features.imputation.traits import draw_rows
 
 LEVELS = np.array([2, 3, 4])
 

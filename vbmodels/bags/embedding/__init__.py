@@ -1,0 +1,1 @@
+"""The embedding: pooled features and kernels of bags in one probit Gaussian."""

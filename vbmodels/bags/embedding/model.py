@@ -1,0 +1,401 @@
+"""The embedding: blocks of bag features in one probit Gaussian, fitted by partitioned EP.
+
+    f(bag) = c + sum_m F_m(bag)'w_m,   w_m ~ N(0, v_m I),   c ~ N(0, 10)
+    P(y = 1) = eps + (1 - 2 eps) Phi(f)
+
+Three passes make the blocks (`bag_map`): samples for landmarks, landmark bags, moments. Then the
+columns of the bags, or of up to half of `GATHERED` of either label, are brought together, and the
+blocks' variances are searched there by their gradient (`block_variances`) in the form that costs
+less (`ep_gaussian`). Then come sweeps of parallel EP (`ep`) over all bags: a partition keeps two
+numbers a bag and returns sum F tau F', sum F nu and the evidence. Where variances were found by
+some of the bags, they take a step with each of the first sweeps (`block_variances.stepped`).
+
+This file has no published source; the parts are named in their own files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.embedding import block_variances as prior
+from vbmodels.bags.embedding.bag_map import (
+    CACHE,
+    BagMap,
+    bag_map,
+    moments,
+    smooth_means,
+    with_bases,
+    with_landmark_bags,
+)
+from vbmodels.bags.embedding.basis import Moments
+from vbmodels.bags.embedding.ep import update
+from vbmodels.bags.embedding.ep_gaussian import Gathered, Weights, damping
+from vbmodels.bags.embedding.pools import Pools, pooled, sampled_bags, sizes_of
+from vbmodels.bags.multilabel import Sample
+from vbmodels.core.lbfgs import Ascent
+from vbmodels.core.linalg import pack, unpack
+from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.state import FloatArray, State, Stats
+
+GATHERED = 2000
+"""Bags that variances are searched by: all, or of more half as many of either label."""
+RISE = 0.01
+"""Rise of the objective still promised, in nats (a thousand bags), at which the search ends.
+
+Before the first step the promise is half the squared slope, which is less than there is to gain:
+few or mute labels leave the variances at the prior's middle. Going on there predicted new bags
+worse (`benchmarks/bag_stack.md`).
+"""
+COARSE, FINE = 1e-7, 1e-22
+"""Mean squared move of the sites at which EP has settled, while searching and at the end."""
+MOST_SWEEPS = 60
+MOST_STEPS = 240
+"""Sweeps in which variances may step: with more columns than bags they trade along ridges."""
+WIDTH = 300
+"""About the most columns of a bag."""
+
+
+@dataclass(frozen=True)
+class Sites(State, kind="bags/embedding.Sites"):
+    """What a partition keeps: a site for each of its labelled bags.
+
+    Attributes
+    ----------
+    tau, nu
+        [n].
+    log_z
+        Leave-one-out log probability of each label at the sites before, [n].
+    evidence, moved
+        See `vbmodels.bags.embedding.ep.Updated`.
+    """
+
+    tau: FloatArray
+    nu: FloatArray
+    log_z: FloatArray
+    evidence: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class Sums(Stats, kind="bags/embedding.Sums"):
+    """What a partition returns of a sweep: sum F tau F' (packed), sum F nu, and two scalars."""
+
+    gram: FloatArray
+    pull: FloatArray
+    evidence: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class Rows(Stats, kind="bags/embedding.Rows"):
+    """Columns [n, D] and labels [n] of the fitted bags, in the order of the partitions."""
+
+    columns: FloatArray
+    sign: FloatArray
+
+    def __add__(self, other: Rows) -> Rows:
+        return Rows(
+            np.concatenate([self.columns, other.columns]), np.concatenate([self.sign, other.sign])
+        )
+
+    @classmethod
+    def drawn(cls, none: Sample, one: Sample) -> Rows:
+        """Return drawn bags with the labels 0 and 1."""
+        sign = np.repeat([-1.0, 1.0], [len(none.rows), len(one.rows)])
+        return cls(np.concatenate([none.rows, one.rows]), sign)
+
+
+@dataclass(frozen=True)
+class Drawn(Stats, kind="bags/embedding.Drawn"):
+    """Columns of some bags of either label, the same however the data are cut."""
+
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True)
+class Embedding(State, kind="bags/embedding.Embedding"):
+    """Where the fit stands.
+
+    Attributes
+    ----------
+    map
+        The blocks.
+    stage
+        What partitions return: "landmarks", "moments", "rows", "sweep".
+    at
+        Searched coordinates of the variances in use, [M]; before there are blocks those of an
+        earlier fit, or [0].
+    mean, factor
+        Of the weights, [D], [D, D]; [0] before the first sweep.
+    sweep
+        Sweeps since the first, and anew since the variances stand.
+    final
+        Whether the variances stand and the sweeps settle at them.
+    seed
+        Of what is drawn: landmark bags.
+    turn
+        Where there are more columns than bags: the columns that the bags span, each of prior
+        variance 1, [D, r]; else [0, 0].
+    """
+
+    map: BagMap
+    stage: str
+    at: FloatArray
+    mean: FloatArray
+    factor: FloatArray
+    sweep: int
+    final: bool
+    seed: int
+    turn: FloatArray
+
+    @property
+    def key(self) -> str:
+        """Digest that tells these columns from others, for caches.
+
+        The centres are means of all blocks over all fitted bags; the first turned column has the
+        variances in it.
+        """
+        digest = hashlib.blake2b(self.turn[:, :1].tobytes())
+        for basis in self.map.bases:
+            digest.update(basis.centre.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def block_variance(self) -> FloatArray:
+        """Prior variance of the columns of the blocks, [D]."""
+        each = np.append(prior.variances(self.at), prior.CONSTANT)
+        return each[self.map.block]
+
+    @property
+    def variance(self) -> FloatArray:
+        """Prior variance of the weights, [D], or [r] where columns are turned."""
+        return np.ones(self.turn.shape[1]) if self.turn.size else self.block_variance
+
+    @property
+    def block_mean(self) -> FloatArray:
+        """Posterior mean of the weights of the blocks' columns, [D]."""
+        return self.turn @ self.mean if self.turn.size else self.mean
+
+    @property
+    def weights(self) -> Weights:
+        """The Gaussian of the weights."""
+        return Weights(self.mean, self.factor)
+
+    def marginals(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of f of any bags by their blocks' columns [B, D].
+
+        What the fitted bags do not span keeps its prior variance.
+        """
+        if not self.turn.size:
+            return self.weights.marginals(columns)
+        turned = columns @ self.turn
+        mean, variance = self.weights.marginals(turned)
+        rest = (columns**2) @ self.block_variance - (turned**2).sum(axis=1)
+        return mean, variance + np.maximum(rest, 0.0)
+
+
+@dataclass(frozen=True)
+class EmbeddingModel:
+    """Blocks of bag features in one probit Gaussian.
+
+    Parameters
+    ----------
+    eps
+        Share of labels told by chance.
+    sample_seed
+        Seed of the samples' hashes.
+    gathered
+        Bags that variances are searched by.
+    rise
+        Rise of the objective, in nats, at which the search for variances ends.
+    products
+        Whether words of text have the correlated prior, whose products cost N D^2 once.
+    """
+
+    eps: float = 0.0
+    sample_seed: int = 0
+    gathered: int = GATHERED
+    rise: float = RISE
+    products: bool = True
+
+    def observe(self, batch: Bags) -> Pools:
+        """Return scaling, counts, and samples for landmarks."""
+        return Pools.of(batch, self.sample_seed, self.products)
+
+    def init(self, observed: Pools, rng: np.random.Generator) -> Embedding:
+        """Choose landmarks.
+
+        Raises
+        ------
+        ValueError
+            If no bag has a label.
+        """
+        if not observed.n_bags:
+            raise ValueError("expected labelled bags, found none; label some, or fit other data")
+        nothing = np.empty(0)
+        return Embedding(
+            map=bag_map(observed, rng),
+            stage="landmarks",
+            at=nothing,
+            mean=nothing,
+            factor=np.empty((0, 0)),
+            sweep=0,
+            final=False,
+            seed=int(rng.integers(2**31)),
+            turn=np.empty((0, 0)),
+        )
+
+    def restart(self, observed: Pools, before: Any, rng: np.random.Generator) -> Embedding:
+        """Start the search for variances where an earlier fit ended; all else is anew."""
+        fresh = self.init(observed, rng)
+        return self.near(fresh, before) if isinstance(before, Embedding) else fresh
+
+    def remembered(self, q: Embedding, batch: Bags) -> int:
+        """Return about how many bytes of columns are kept of a partition between sweeps."""
+        return 8 * batch.n_bags * min(q.map.n_bags, WIDTH)
+
+    def near(self, fresh: Embedding, before: Embedding) -> Embedding:
+        """Return a start at the variances of an earlier fit, where that has some."""
+        return replace(fresh, at=before.at) if before.final else fresh
+
+    def local_step(self, q: Embedding, batch: Bags, local: Sites | None) -> Sites:
+        """Update the sites of a partition; before the sweeps they say nothing."""
+        known = batch.labelled()
+        if local is None or q.stage != "sweep":
+            zeros = np.zeros(known.n_bags)
+            local = Sites(zeros, zeros, zeros, 0.0, 0.0)
+        if q.stage != "sweep":
+            return local
+        marginals = q.weights.marginals(self._columns(q, batch))
+        new = update(known.sign, *marginals, local.tau, local.nu, self.eps, damping(q.sweep))
+        return Sites(new.tau, new.nu, new.log_z, new.evidence, new.moved)
+
+    def suff_stats(self, q: Embedding, batch: Bags, local: Sites) -> Any:
+        """Return what the stage wants of a partition."""
+        if q.stage == "landmarks":
+            return smooth_means(q.map, batch, self.sample_seed)
+        if q.stage == "moments":
+            return moments(q.map, batch)
+        columns = self._columns(q, batch)
+        if q.stage == "rows":
+            return self._rows(q, batch.labelled(), columns)
+        half = columns * np.sqrt(local.tau)[:, None]  # a product with itself costs half as much
+        return Sums(pack(half.T @ half), columns.T @ local.nu, local.evidence, local.moved)
+
+    def global_step(self, q: Embedding, stats: Any) -> Embedding:
+        """Take in what was asked for and say what comes next."""
+        if q.stage == "landmarks":
+            rng = np.random.default_rng(q.seed)
+            return replace(q, map=with_landmark_bags(q.map, stats, rng), stage="moments")
+        if q.stage == "moments":
+            return self._placed(q, stats)
+        if q.stage == "rows":
+            rows = stats if isinstance(stats, Rows) else Rows.drawn(*stats.samples)
+            at, sites = self._search(q, rows)
+            all_there = q.map.n_bags == rows.sign.size
+            q = _spanned(replace(q, at=at, stage="sweep", final=all_there), rows)
+            return _begun(q, rows, *sites)
+        gram = unpack(stats.gram)
+        weights = Weights.of(q.variance, gram, stats.pull)
+        if not q.final and q.sweep > 0:
+            told = weights.told(q.variance, q.map.block, len(q.map.bases))
+            at, promised = prior.stepped(q.at, *told)
+            limit = self.rise * max(1.0, q.map.n_bags / 1000)
+            final = promised <= limit or q.sweep >= MOST_STEPS
+            q = replace(q, at=at, final=final, sweep=-1 if final else q.sweep)
+            weights = Weights.of(q.variance, gram, stats.pull)
+        return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)
+
+    def elbo(self, q: Embedding, stats: Any) -> float:
+        """Return log Z_EP + log p(log v) at the sites that ``q`` was made with; 0 before sweeps."""
+        if not isinstance(stats, Sums):
+            return 0.0
+        constant = q.weights.constant(q.variance)
+        return float(stats.evidence) + constant + prior.log_prior(q.at)
+
+    def shown(self, at: Cursor) -> Step | None:
+        """Show where sweeps have settled; at variances that stand it is the fit's last step."""
+        q, stats = at.q, at.stats
+        if not isinstance(stats, Sums):
+            return None
+        limit = FINE if q.final else COARSE
+        settled = stats.moved <= limit * q.map.n_bags or q.sweep >= MOST_SWEEPS
+        return Step.at(at, q.final) if settled else None
+
+    def unfinished(self, q: Embedding) -> str | None:
+        """Say what is still being done at ``q``; None where it is a posterior."""
+        if q.mean.size and q.sweep > 0:
+            return None
+        return "the blocks were being made"
+
+    def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
+        return CACHE.columns(q.map, q.turn, q.key, batch)
+
+    def _placed(self, q: Embedding, found: Moments) -> Embedding:
+        """Cut the blocks and begin with the variances of an earlier fit, or the prior's middle."""
+        placed = with_bases(q.map, found)
+        known = q.at.size == len(placed.bases)
+        at = q.at if known else np.zeros(len(placed.bases))
+        return replace(q, map=placed, at=at, stage="rows")
+
+    def _rows(self, q: Embedding, known: Bags, columns: FloatArray) -> Rows | Drawn:
+        """Return the columns of the bags by which variances are searched; all are labelled."""
+        if q.map.n_bags <= self.gathered:
+            return Rows(columns, known.sign)
+        told = np.hstack([*map(pooled, known.modalities), sizes_of(known), known.bag_features])
+        each = self.gathered // 2
+        label = known.label.astype(np.int64)
+        return Drawn(sampled_bags(told, label, self.sample_seed, columns.__getitem__, each))
+
+    def _search(self, q: Embedding, rows: Rows) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
+        """Search the variances with the rows in one place; the best coordinates, the last sites."""
+        of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases), self.eps)
+        block = q.map.block
+        tau = nu = np.zeros(rows.sign.size)
+        ascent: Ascent | None = None
+        at = q.at
+        for _ in range(MOST_SWEEPS):
+            variance = np.append(prior.variances(at), prior.CONSTANT)[block]
+            found = of.settle(variance, tau, nu, COARSE)
+            tau, nu = found.tau, found.nu
+            ascent = self._told(ascent, at, found.value, found.slope)
+            if ascent.done[0]:
+                break
+            at = ascent.trial[0]
+        return ascent.at[0] if ascent is not None else at, (tau, nu)
+
+    def _told(
+        self, ascent: Ascent | None, at: FloatArray, value: float, slope: FloatArray
+    ) -> Ascent:
+        """Tell the search the objective at coordinates."""
+        values = np.array([value + prior.log_prior(at)])
+        gradient = prior.searched_slope(at, slope)[None]
+        if ascent is None:
+            return Ascent.start(at[None], values, gradient, self.rise)
+        return ascent.updated(values, gradient, self.rise)
+
+
+def _spanned(q: Embedding, rows: Rows) -> Embedding:
+    """Turn the columns to those that the bags span, where these are fewer and all are there."""
+    scaled = rows.columns * np.sqrt(q.block_variance)
+    if len(scaled) >= scaled.shape[1] or q.map.n_bags > len(scaled):
+        return q
+    _, size, basis = np.linalg.svd(scaled, full_matrices=False)
+    basis = basis[size > 1e-9 * size.max()]
+    top = np.abs(basis).argmax(axis=1)
+    basis = basis * np.sign(basis[np.arange(len(basis)), top])[:, None]
+    turn = np.ascontiguousarray((basis * np.sqrt(q.block_variance)).T)
+    return replace(q, turn=turn)
+
+
+def _begun(q: Embedding, rows: Rows, tau: FloatArray, nu: FloatArray) -> Embedding:
+    """Begin the sweeps near their end: at what the sites of the rows say of the weights."""
+    columns = rows.columns @ q.turn if q.turn.size else rows.columns
+    half = columns * np.sqrt(tau)[:, None]
+    weights = Weights.of(q.variance, half.T @ half, columns.T @ nu)
+    return replace(q, mean=weights.mean, factor=weights.factor, sweep=0)

@@ -1,0 +1,1 @@
+"""MIL-GP-Probit and MIL-GP-Logistic: sparse Gaussian processes over instances."""

@@ -1,0 +1,289 @@
+"""The features of a sparse Gaussian process: kernels, inducing points, scaling.
+
+A kernel is a linear one, k(a, b) = exp(-|a - b|^2/(2 l^2)) with R inducing points z (FITC:
+Snelson and Ghahramani 2005), or the sum of both. With L L' = k(z, z), w ~ N(0, I) and
+
+    phi(x) = [sqrt(v_lin) x, sqrt(v_k) L^-1 k(z, x), sqrt(v_c)]
+    f(x) = c0 + phi(x)'w + r(x),    r(x) ~ N(0, v_k (1 - |L^-1 k(z, x)|^2)),
+
+independent over instances. x is scaled: z-scores, clipped, over sqrt(D) (so that a length
+scale of 1 suits any D), or as it is for rows of unit length. Mean and sd are rounded to single
+precision: sums over partitions differ in their last digits, and where features are few and whole,
+k-means meets ties that the last digit would break, to other inducing points.
+
+In rows of text the columns are words, and words that stand together mean alike. The linear part
+then is v_lin x'R x: weights of words are N(0, v_lin R) a priori,
+
+    R_jk = C_jk / sqrt(C_jj C_kk),   C = sum x x' over all instances,   R_jj = 1,
+
+the kernel of the generalised vector space model (Wong, Ziarko and Wong 1985) and of latent
+semantics (Cristianini, Shawe-Taylor and Lodhi 2002), with words of unit length: a single word's
+variance stays v_lin, and what a bag says of a word is said of its companions too. R reads no
+label. In phi it is x L, L L' = R (with the jitter of k(z, z)).
+
+With more words than ``linear_rank`` it is x T + e, R ~ T T' + diag(d): T has the directions in
+which phi varies most over all instances, and d_j = 1 - |T_j|^2 is what they leave of a word's
+variance, which is noise, independent over instances, as r is (`wordings`).
+
+A leak is one more instance in every bag, with f = u, u ~ N(-3.5, .5^2) the same in all (a column
+of phi that is 1 for leaks and 0 elsewhere): by it a bag may be positive though no instance of its
+own is, and a bag without instances has a chance. Leaks have no other column and no r.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.special import ndtri
+
+from vbmodels.bags.landmarks import factor_of, rbf, single
+from vbmodels.bags.mil_gp.kernel import KernelOptions, inducing_points
+from vbmodels.bags.mil_gp.word_prior import words
+from vbmodels.bags.multilabel import Observed
+from vbmodels.core.linalg import solve_lower
+from vbmodels.core.state import FloatArray, IntArray, State
+
+LEAK = (-3.5, 0.5)
+"""Mean and standard deviation of u."""
+
+
+@dataclass(frozen=True)
+class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
+    """From instances to phi, for every kernel value of a grid, [K].
+
+    Attributes
+    ----------
+    mean, scale
+        Scaled features are clip((x - mean) / scale) over ``divisor``, [D].
+    clip, divisor, offset
+        See above; ``offset`` is c0.
+    linear
+        Whether there is a linear part.
+    turn
+        L, lower triangular, [D, D], or T, [D, rank]; [0, 0] where R is I.
+    rbf
+        Whether there is an RBF part.
+    points
+        Inducing points z, scaled, [R, D].
+    lengths
+        Distinct length scales, [M].
+    factors
+        L for each length scale, [M, R, R].
+    which
+        Length scale of each kernel value, [K].
+    amplitude
+        v_k of each kernel value, [K]; v_lin where the linear part is T.
+    weights
+        sqrt of the variances that multiply the columns of phi, [K, P].
+    leak
+        Whether bags have a leak.
+    label_noise
+        eps; see `likelihood`.
+    """
+
+    mean: FloatArray
+    scale: FloatArray
+    clip: float
+    divisor: float
+    offset: float
+    linear: bool
+    turn: FloatArray
+    rbf: bool
+    points: FloatArray
+    lengths: FloatArray
+    factors: FloatArray
+    which: IntArray
+    amplitude: FloatArray
+    weights: FloatArray
+    leak: bool = False
+    label_noise: float = 0.0
+
+    @property
+    def n_kernels(self) -> int:
+        """Kernel values, K."""
+        return int(self.which.size)
+
+    @property
+    def n_linear(self) -> int:
+        """Columns of the linear part."""
+        if not self.linear:
+            return 0
+        return int(self.turn.shape[1] if self.turn.size else self.mean.size)
+
+    @property
+    def alone(self) -> FloatArray:
+        """What T leaves of the words' variances of 1, d, [D]; [0] where there is no T."""
+        if not self.turn.size or self.turn.shape[1] == self.mean.size:
+            return np.empty(0)
+        left: FloatArray = np.maximum(1.0 - (self.turn**2).sum(axis=1), 0.0)
+        return left
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of phi, P."""
+        return int(self.weights.shape[-1])
+
+    @property
+    def leak_column(self) -> int:
+        """Place of the leak's column, before the constant."""
+        return self.n_columns - 2
+
+    @property
+    def key(self) -> bytes:
+        """Digest of all that columns depend on, for caches."""
+        digest = hashlib.blake2b(
+            repr((self.clip, self.divisor, self.linear, self.rbf, self.leak, self.offset)).encode()
+        )
+        for array in (self.mean, self.scale, self.turn, self.points, self.lengths, self.factors):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.digest()
+
+    def at_values(self, kernels: IntArray) -> FeatureMap:
+        """Return the map of some kernel values, [K']."""
+        length, which = np.unique(self.which[kernels], return_inverse=True)
+        return replace(
+            self,
+            lengths=self.lengths[length],
+            factors=self.factors[length],
+            which=which,
+            amplitude=self.amplitude[kernels],
+            weights=self.weights[kernels],
+        )
+
+    def same_values(self, other: FeatureMap, kernels: IntArray) -> IntArray:
+        """Return the kernel values that are among ``kernels`` of another map."""
+        if self.rbf != other.rbf or self.linear != other.linear:
+            return np.empty(0, np.int64)
+        length, amplitude = other.lengths[other.which[kernels]], other.amplitude[kernels]
+        own = self.lengths[self.which][:, None]
+        same = (own == length) & (self.amplitude[:, None] == amplitude)
+        return np.flatnonzero(same.any(axis=1))
+
+    def around(self, kernels: IntArray) -> IntArray:
+        """Return kernel values and their neighbours in the grid: lengths and amplitudes beside."""
+        length = np.searchsorted(np.unique(self.lengths), self.lengths[self.which])
+        amplitude = np.searchsorted(np.unique(self.amplitude), self.amplitude)
+        place = np.column_stack([length, amplitude])
+        away = np.abs(place[:, None] - place[kernels]).max(axis=-1)
+        return np.flatnonzero((away <= 1).any(axis=1))
+
+    def scaled(self, rows: FloatArray) -> FloatArray:
+        """Return scaled features of rows [n, D].
+
+        Raises
+        ------
+        ValueError
+            If the rows have another number of features than those of the fit.
+        """
+        if rows.shape[1] != self.mean.size:
+            raise ValueError(
+                f"expected {self.mean.size} features an instance, as in the fit, got "
+                f"{rows.shape[1]}"
+            )
+        z = (rows - self.mean) / self.scale
+        result: FloatArray = np.clip(z, -self.clip, self.clip) / self.divisor
+        return result
+
+    def base(self, rows: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
+        """Return columns before weights [n, P] and 1 - |L^-1 k|^2 [n], for each length scale."""
+        x = self.scaled(rows)
+        last = [np.ones((len(x), 1))]
+        if self.leak:
+            last.insert(0, np.zeros((len(x), 1)))
+        distance = cdist(x, self.points) if self.rbf else np.empty((len(x), 0))
+        turned = x @ self.turn if self.turn.size else x
+        columns, residuals, alone = [], [], self.alone
+        for length, factor in zip(self.lengths, self.factors, strict=True):
+            parts = [turned] if self.linear else []
+            residual = x**2 @ alone if alone.size else np.zeros(len(x))
+            if self.rbf:
+                part = solve_lower(factor, rbf(distance, length).T).T
+                residual += np.maximum(1.0 - np.einsum("np,np->n", part, part), 0.0)
+                parts.append(part)
+            columns.append(np.hstack([*parts, *last]))
+            residuals.append(residual)
+        return tuple(columns), tuple(residuals)
+
+
+def feature_map(options: KernelOptions, observed: Observed, rng: np.random.Generator) -> FeatureMap:
+    """Choose scaling, inducing points and kernel values from what the partitions summed up.
+
+    Raises
+    ------
+    ValueError
+        If there is no instance, or if words are to be correlated where the rows are not text.
+    """
+    spread = observed.spread
+    if spread.count == 0.0:
+        raise ValueError("expected instances, got none in any bag")
+    names, standardise = options.resolved(observed)
+    size, n_classes = spread.mean.size, observed.positive.size
+    mean, scale, clip, divisor = np.zeros(size), np.ones(size), np.inf, 1.0
+    if standardise:
+        sd = np.sqrt(spread.deviation / spread.count)
+        varies = sd > 1e-12 * np.maximum(np.abs(spread.mean), 1e-300)
+        mean, scale = single(spread.mean), single(np.where(varies, sd, 1.0))
+        clip, divisor = options.clip, float(np.sqrt(size))
+    blank = FeatureMap(
+        mean=mean,
+        scale=scale,
+        clip=clip,
+        divisor=divisor,
+        offset=options.offset,
+        linear="linear" in names,
+        turn=words(options, observed, names, standardise),
+        rbf="rbf" in names,
+        points=np.empty((0, size)),
+        lengths=np.ones(1),
+        factors=np.empty((1, 0, 0)),
+        which=np.zeros(1, dtype=np.int64),
+        amplitude=np.zeros(1),
+        weights=np.empty((1, 0)),
+        leak=options.leak,
+        label_noise=options.label_noise,
+    )
+    samples = [blank.scaled(s.rows) for s in observed.samples if len(s.rows)]
+    count = options.n_inducing or min(40 + 10 * n_classes, 200)
+    points = inducing_points(samples, count, rng) if blank.rbf else blank.points
+    return _with_grid(blank, points, options)
+
+
+def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) -> FeatureMap:
+    lengths = np.array(options.length_scales if blank.rbf else (1.0,))
+    amplitudes = np.array(options.amplitudes if blank.rbf else (1.0,))
+    factors = np.empty((len(lengths), 0, 0))
+    if blank.rbf:
+        between = cdist(points, points)
+        factors = np.array([factor_of(rbf(between, length)) for length in lengths])
+    which = np.repeat(np.arange(len(lengths)), len(amplitudes))
+    if blank.alone.size:
+        amplitudes = np.array([options.linear_variance])
+    amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.rbf or blank.alone.size))
+    linear = np.full(blank.n_linear, np.sqrt(options.linear_variance))
+    constant = [np.sqrt(options.constant_variance)]
+    leak = [LEAK[1]] if blank.leak else []
+    columns = len(points) * blank.rbf
+    weights = [
+        np.concatenate([linear, np.full(columns, np.sqrt(v)), leak, constant]) for v in amplitude
+    ]
+    return replace(
+        blank,
+        points=points,
+        lengths=lengths,
+        factors=factors,
+        which=which,
+        amplitude=amplitude,
+        weights=np.array(weights),
+    )
+
+
+def sobol_normals(count: int, size: int, seed: int) -> FloatArray:
+    """Return scrambled Sobol points of N(0, I), [count, size]; ``count`` is a power of two."""
+    from scipy.stats import qmc
+
+    uniform = qmc.Sobol(size, rng=np.random.default_rng(seed)).random(count)
+    result: FloatArray = ndtri(np.clip(uniform, 1e-15, 1.0 - 1e-15))
+    return result

@@ -1,0 +1,362 @@
+"""The likelihood of bags under the probit GP given w, and the sums a partition returns.
+
+With the letters of `features` and s_i^2 = 1 + r_i (the variance of m_i given w, f integrated
+out), for each class
+
+    t_i = (c0 + phi_i'w) / s_i,   l_b = sum_i log Phi(-t_i) = log p(Y_b = 0 | w)
+    log p(Y | w) = sum_b [ Y log(-expm1 l_b) + (1 - Y) l_b ]
+    gradient = sum_i g_i phi_i / s_i,   g = -h (negative bag), w_b h (positive bag),
+    h = phi/Phi(-t),   w_b = 1/expm1(-l_b)
+
+(eqs 11, 12, 20-23 of Wang and Pinar 2021, with E[m_i] = s t + s g and log Z in stable form.)
+The curvature is Gauss-Newton: sum_neg h (h - t) phi phi'/s^2 + sum_pos w (1 + w) q_b q_b',
+q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left out.
+
+With label noise, k = 1 - 2 eps and P_Y the probability of the label,
+
+    P_1 = eps + k (1 - e^l_b),   P_0 = eps + k e^l_b,   a_b = dlog P_Y/dl_b = -+ k e^l_b/P_Y
+    gradient = -sum_b a_b q_b,
+    -hessian = sum_b [ a_b sum_i h (h - t) phi phi'/s^2 - a_b (1 - a_b) q_b q_b' ],
+
+which is the above with a_b = 1 (negative bag), -w_b (positive bag) at eps = 0. Of negative bags
+Gauss-Newton then leaves out the last term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from vbmodels.bags.memory import Memory
+from vbmodels.bags.mil_gp.features import LEAK, FeatureMap
+from vbmodels.bags.multilabel import Batch, instances_of, labels_of, rows_of, runs_of
+from vbmodels.core.linalg import pack
+from vbmodels.core.normal_kernels import log_cdf_and_mills
+from vbmodels.core.special import inverse_mills, log1mexp
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
+
+SMALL = 1e-250
+"""Below this -l_b is taken from logarithms."""
+
+LARGEST_EXPONENT = 700.0
+
+AT_ONCE = 32
+"""Searches of one length scale that read its columns together."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some whole bags of a partition with their columns, for every length scale.
+
+    Attributes
+    ----------
+    columns, residual
+        phi before weights [n, P], and what is left of a variance of 1 [n]; one a length scale.
+    mean
+        Mean of f before phi'w, [n]: c0, or that of a leak, which is the last row of its bag.
+    offsets
+        Rows of bag i are ``offsets[i]:offsets[i + 1]``, [B + 1].
+    labels
+        [B, C].
+    leak
+        Whether bags have a leak.
+    """
+
+    columns: tuple[FloatArray, ...]
+    residual: tuple[FloatArray, ...]
+    mean: FloatArray
+    offsets: IntArray
+    labels: NDArray[np.int8]
+    leak: bool
+
+    @classmethod
+    def of(cls, batch: Batch, bags: slice, features: FeatureMap) -> Block:
+        """Compute the columns of some bags."""
+        rows = rows_of(batch, bags)
+        offsets = instances_of(batch).offsets[bags.start : bags.stop + 1]
+        offsets = offsets - offsets[0]
+        columns, residual = features.base(rows)
+        mean = np.full(len(rows), features.offset)
+        if features.leak:
+            ends = offsets[1:]
+            offsets = offsets + np.arange(offsets.size)
+            columns = tuple(np.insert(each, ends, 0.0, axis=0) for each in columns)
+            for each in columns:
+                each[offsets[1:] - 1, features.leak_column] = 1.0
+            residual = tuple(np.insert(each, ends, 0.0) for each in residual)
+            mean = np.insert(mean, ends, LEAK[0])
+        return cls(columns, residual, mean, offsets, labels_of(batch)[bags], features.leak)
+
+    def part(self, bags: slice) -> Block:
+        """Return some of the bags, of neighbouring places, as views."""
+        bounds = self.offsets[bags.start : bags.stop + 1]
+        rows = slice(bounds[0], bounds[-1])
+        return Block(
+            tuple(columns[rows] for columns in self.columns),
+            tuple(residual[rows] for residual in self.residual),
+            self.mean[rows],
+            bounds - bounds[0],
+            self.labels[bags],
+            self.leak,
+        )
+
+    def own(self, of_rows: FloatArray) -> FloatArray:
+        """Return what is of instances, [n - B], of what is of rows, [n]."""
+        return np.delete(of_rows, self.offsets[1:] - 1) if self.leak else of_rows
+
+    def noise(self, features: FeatureMap, k: int) -> FloatArray:
+        """Return the variance of r at kernel value k, [n]."""
+        result: FloatArray = features.amplitude[k] * self.residual[features.which[k]]
+        return result
+
+
+class BlockCache(Memory[list[Block]]):
+    """Blocks of partitions, until another feature map comes."""
+
+    def blocks(self, batch: Batch, features: FeatureMap) -> Iterator[Block]:
+        """Return the blocks of a partition, from memory where they are."""
+        made = (Block.of(batch, bags, features) for bags in runs_of(instances_of(batch)))
+        return iter(self.of(batch, features.key, lambda: list(made)))
+
+
+CACHE = BlockCache()
+
+
+@dataclass(frozen=True)
+class BagTerms:
+    """What bags contribute at t, for every class.
+
+    Attributes
+    ----------
+    value
+        log p(Y_b | w), [B, C]; 0 without label.
+    slope
+        g = -a h, [n, C].
+    hazard
+        h, [n, C].
+    negative
+        l_b, [B, C].
+    noise
+        eps.
+    """
+
+    value: FloatArray
+    slope: FloatArray
+    hazard: FloatArray
+    negative: FloatArray
+    noise: float = 0.0
+
+    def root_odds(self, label: int) -> FloatArray:
+        """Return the square root of |1 - a|/|a| for bags of that label, [B, C].
+
+        By it a q becomes a factor of a (1 - a) q q': exp(-l/2) for positive bags, times
+        sqrt((1 - eps)/k) with noise; sqrt(eps/k) exp(-l/2) for negative ones. Where it would
+        overflow a q is 0 long since, and so must their product be.
+        """
+        root: FloatArray = np.exp(np.minimum(-0.5 * self.negative, LARGEST_EXPONENT))
+        share = 1.0 - self.noise if label == 1 else self.noise
+        factor: FloatArray = root * np.sqrt(share / (1.0 - 2.0 * self.noise))
+        return factor
+
+    @classmethod
+    def at(
+        cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8], noise: float = 0.0
+    ) -> BagTerms:
+        """Evaluate bags; one without instances says nothing."""
+        sizes = np.diff(offsets)
+        full = sizes > 0
+        log_negative = np.zeros(labels.shape)
+        log_chance, hazard = log_cdf_and_mills(-t)
+        starts = offsets[:-1][full]
+        if starts.size:
+            log_negative[full] = np.add.reduceat(log_chance, starts, axis=0)
+        if noise:
+            value, weight = _noisy(log_negative, labels, full, noise)
+            return cls(
+                value, np.repeat(weight, sizes, axis=0) * hazard, hazard, log_negative, noise
+            )
+        positive = (labels == 1) & full[:, None]
+        far = positive & (-log_negative < SMALL)
+        safe = np.where(positive & ~far, -log_negative, 1.0)
+        value = np.where(positive, log1mexp(safe), np.where(labels == 0, log_negative, 0.0))
+        with np.errstate(over="ignore"):
+            weight = np.where(positive, 1.0 / np.expm1(safe), np.where(labels == 0, -1.0, 0.0))
+        slope = np.repeat(weight, sizes, axis=0) * hazard
+        for b, c in np.argwhere(far):
+            rows = slice(offsets[b], offsets[b + 1])
+            value[b, c], slope[rows, c] = _far(t[rows, c])
+        return cls(value, slope, hazard, log_negative)
+
+
+def _noisy(
+    log_negative: FloatArray, labels: NDArray[np.int8], full: BoolArray, noise: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return log P_Y and -a of each bag, [B, C], where labels may be wrong; 0 without label."""
+    known, side = (labels >= 0) & full[:, None], np.where(labels == 1, -1.0, 1.0)
+    none = (1.0 - 2.0 * noise) * np.exp(log_negative)
+    chance = np.where(labels == 1, 1.0 - noise - none, noise + none)
+    value = np.log(np.where(known, chance, 1.0))
+    return value, np.where(known, -side * none / np.where(known, chance, 1.0), 0.0)
+
+
+def _far(t: FloatArray) -> tuple[float, FloatArray]:
+    """Return log(-expm1 l) and w h where -l underflows: -l = sum Phi(t_i), h/Phi = phi/Phi."""
+    log_chance = log_ndtr(t)
+    top = log_chance.max()
+    share = np.exp(log_chance - top)
+    total = float(share.sum())
+    return float(top + np.log(total)), share / total * inverse_mills(t)
+
+
+@dataclass(frozen=True)
+class Sums(Stats, kind="bags/mil_gp.Sums"):
+    """What a partition returns at the points [K, C, P].
+
+    Attributes
+    ----------
+    value
+        log p(Y | w), [K, C].
+    gradient
+        [K, C, P].
+    matrix
+        phi'phi/s^2 over the instances of bags with a label in some class ("gram"),
+        [K, P (P + 1)/2]; Gauss-Newton's matrix ("curvature"), [K, C, P (P + 1)/2]; else [0].
+    """
+
+    value: FloatArray
+    gradient: FloatArray
+    matrix: FloatArray
+
+    @classmethod
+    def zeros(cls, points: FloatArray, wanted: str) -> Sums:
+        """Return sums over no bags."""
+        k, c, p = points.shape
+        size = p * (p + 1) // 2
+        shape = {"gram": (k, size), "curvature": (k, c, size)}.get(wanted, (0,))
+        return cls(np.zeros((k, c)), np.zeros((k, c, p)), np.zeros(shape))
+
+
+def evaluate(
+    features: FeatureMap,
+    points: FloatArray,
+    batch: Batch,
+    *,
+    wanted: str,
+    active: NDArray[np.bool_] | None = None,
+) -> Sums:
+    """Evaluate a partition at the points [K, C, P].
+
+    Parameters
+    ----------
+    features
+        The feature map.
+    points
+        w for every kernel value and class.
+    batch
+        The partition.
+    wanted
+        "gradient", and with it "gram" or "curvature".
+    active
+        Kernel values, or kernel values and classes, that are asked for, [K] or [K, C]; the others
+        stay 0.
+    """
+    sums = Sums.zeros(points, wanted)
+    asked = np.ones(points.shape[:2], dtype=bool)
+    if active is not None:
+        asked &= active.reshape(len(points), -1)
+    kernel, of = np.nonzero(asked)
+    for block in CACHE.blocks(batch, features):
+        # Kernel values of one length have the same columns, which are read once for all of them.
+        for length in np.unique(features.which[kernel]):
+            own = np.flatnonzero(features.which[kernel] == length)
+            for first in range(0, own.size, AT_ONCE):
+                some = own[first : first + AT_ONCE]
+                _add_block(sums, block, features, points, kernel[some], of[some])
+        for k in np.flatnonzero(asked.any(axis=1)).tolist():
+            if wanted != "gradient":
+                _add_matrix(sums, block, features, points, k, wanted)
+    return sums
+
+
+def known_rows(block: Block) -> BoolArray:
+    """Say which rows are of bags with a label in some class, [n]."""
+    known: BoolArray = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
+    return known
+
+
+def _deviation(block: Block, features: FeatureMap, k: int) -> FloatArray:
+    """Return s at kernel value k, [n]."""
+    return np.sqrt(1.0 + block.noise(features, k))
+
+
+def _add_block(
+    sums: Sums,
+    block: Block,
+    features: FeatureMap,
+    points: FloatArray,
+    kernel: IntArray,
+    of: IntArray,
+) -> None:
+    """Add a block's contribution to some searches: kernel values of one length, [S], classes, [S].
+
+    In place.
+    """
+    columns = block.columns[features.which[kernel[0]]]
+    values, which = np.unique(kernel, return_inverse=True)
+    s = np.column_stack([_deviation(block, features, k) for k in values])[:, which]
+    weights = features.weights[kernel]
+    t = columns @ (points[kernel, of] * weights).T
+    t += block.mean[:, None]
+    t /= s
+    terms = BagTerms.at(t, block.offsets, block.labels[:, of], features.label_noise)
+    sums.value[kernel, of] += terms.value.sum(axis=0)
+    sums.gradient[kernel, of] += ((terms.slope / s).T @ columns) * weights
+
+
+def _add_matrix(
+    sums: Sums,
+    block: Block,
+    features: FeatureMap,
+    points: FloatArray,
+    k: int,
+    wanted: str,
+) -> None:
+    """Add a block's contribution to the matrices of kernel value k, in place."""
+    columns, weights = block.columns[features.which[k]], features.weights[k]
+    s = _deviation(block, features, k)
+    outer = weights[:, None] * weights
+    if wanted == "gram":
+        half = (columns / s[:, None])[known_rows(block)]
+        sums.matrix[k] += pack((half.T @ half) * outer)
+        return
+    t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
+    terms = BagTerms.at(t, block.offsets, block.labels, features.label_noise)
+    for c in range(points.shape[1]):
+        sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * outer)
+
+
+def _curvature(
+    columns: FloatArray, s: FloatArray, t: FloatArray, terms: BagTerms, block: Block, c: int
+) -> FloatArray:
+    """Return Gauss-Newton's matrix of one class before weights, [P, P].
+
+    w (1 + w) q q' = exp(-l) (w q)(w q)', which does not overflow where w does.
+    """
+    sizes = np.diff(block.offsets)
+    negative = np.repeat(block.labels[:, c] == 0, sizes)
+    h, a_h = terms.hazard[negative, c], -terms.slope[negative, c]
+    bend = np.maximum(a_h * (h - t[negative]), 0.0) / s[negative] ** 2
+    below = columns[negative]
+    matrix: FloatArray = (below * bend[:, None]).T @ below
+    full = np.flatnonzero(sizes > 0)
+    if full.size:
+        slope = (terms.slope[:, c] / s)[:, None]
+        pulls = np.add.reduceat(columns * slope, block.offsets[full])
+        positive = block.labels[full, c] == 1
+        pull = pulls[positive] * terms.root_odds(1)[full[positive], c][:, None]
+        matrix += pull.T @ pull
+    return matrix

@@ -1,0 +1,1 @@
+"""The default for bags: the embedding, the probit Gaussian process and the base rate, stacked."""

@@ -1,0 +1,450 @@
+"""The default for bags: the embedding, the witness and the base rate, stacked.
+
+    P(y = 1) = w_1 P_embedding + w_2 P_witness + w_3 P_base
+
+The embedding (`embedding`) says which bags are positive; the witness, a Gaussian process of
+instances (`mil_gp.fit`), says which instances would make them so; the base rate keeps the others
+honest where there is nothing to learn. The weights are those with the highest probability of
+labels that a member has not seen (`stacking_weights`): the embedding's by EP's leave-one-out, the
+witness's by folds of bags, each at the kernel value that its other bags choose, the base rate's by
+its count without the bag. Folds go side by side as the classes of one problem, each without its own
+bags, so that all come from one pass.
+
+The mixture says: with probability w_2 a bag was made as the witness has it. So instances'
+probabilities are the witness's own, never multiplied by a weight.
+
+Instances of several modalities are united in one table for the witness (`modalities`).
+
+The witness keeps columns of every instance in memory. Where they would take more than is allowed,
+it is left out, and the stack is of the other two; instances then have no probability.
+
+The phases of a fit follow one another in one loop: the witness, its folds, the embedding, weights.
+Of many bags the witness's kernel value is chosen first, by some of either label (`FEW`): then only
+one value's columns of all instances are kept, and sweeps take a fraction of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.embedding.model import Embedding, EmbeddingModel, Sites
+from vbmodels.bags.embedding.pools import Pools
+from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
+from vbmodels.bags.mil_gp.predict import predict
+from vbmodels.bags.multilabel import FOLDS, Observed
+from vbmodels.bags.stack.instance_view import CACHE, as_witnessed, fold_of
+from vbmodels.bags.stack.modalities import observed as united_observed
+from vbmodels.core.cavi import cavi, evaluated
+from vbmodels.core.protocol import Cursor, Reduce, Step
+from vbmodels.core.stacking import objective, stacked
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
+
+MEMBERS = ("embedding", "witness", "base rate")
+WITNESS = ("kernel", "witness", "folds")
+"""Phases of the witness."""
+MEMBER = {name: name for name in (*WITNESS, "embedding")} | {"kernel": "witness"}
+"""Where a phase's member stands in `Auto`."""
+SURE = 1e-12
+"""Probabilities of labels are held this far from 0."""
+WITNESS_MEMORY = 2**31
+"""Bytes that the witness may keep in memory, all partitions together."""
+HEAVY = 0.25
+"""Share of sweeps that average over draws for all folds, where the witness does so (measured)."""
+FEW = 1000
+"""Bags of either label by which the kernel value is chosen where there are twice as many."""
+LEVEL = 0.05
+"""Rise in nats at which folds end; their averages over draws are no surer than that (measured)."""
+PROMISED = 0.01
+"""Rise still promised, in nats, at which the folds' searches among several kernel values end."""
+POINTS = 256
+"""Points of w for held-out probabilities: an error of .001, where weights ask for no more."""
+GROWN = 1.5
+"""Times as many bags as when the witness's kernel was chosen, from which it is chosen anew."""
+
+
+@dataclass(frozen=True)
+class SeenBags(Stats, kind="bags/stack.SeenBags"):
+    """What both members' starts need of a partition.
+
+    Of several modalities the witness needs what the embedding needs. ``instances`` counts all,
+    those of bags without a label too.
+    """
+
+    witness: Observed | None
+    pools: Pools
+    instances: int
+
+
+@dataclass(frozen=True)
+class Told(Stats, kind="bags/stack.Told"):
+    """Log probability of each fitted bag's label without it, by embedding and witness, [n, 2].
+
+    Where the witness was left out it is [n, 1]. ``label`` is [n].
+    """
+
+    log_p: FloatArray
+    label: FloatArray
+
+    def __add__(self, other: Told) -> Told:
+        return Told(
+            np.concatenate([self.log_p, other.log_p]), np.concatenate([self.label, other.label])
+        )
+
+
+@dataclass(frozen=True)
+class Auto(State, kind="bags/stack.Auto"):
+    """Where the fit stands.
+
+    Attributes
+    ----------
+    phase
+        "kernel" (of many bags), "witness", "folds", "embedding", "stack" or "done".
+    witness
+        The Gaussian process of instances; None where it is left out.
+    folds
+        The same without the bags of each fold, as classes; None before.
+    embedding
+        The embedding.
+    weights
+        Of `MEMBERS`, [3]; 0 until they are known.
+    base
+        Share of positive bags, (n_1 + 1/2)/(n + 1).
+    needed
+        Bytes that the witness keeps in memory, or would.
+    searched
+        Fitted bags when all kernel values were last tried.
+    shares
+        Shares of the bags with labels 0 and 1 by which the kernel value is chosen.
+    untried
+        The start over all kernel values, where some are tried first; else None.
+    """
+
+    phase: str
+    witness: Search | None
+    folds: Search | None
+    embedding: Embedding
+    weights: FloatArray
+    base: float
+    needed: int
+    searched: int
+    shares: tuple[float, float] = (1.0, 1.0)
+    untried: Search | None = None
+
+
+@dataclass(frozen=True)
+class AutoCursor(Cursor, kind="bags/stack.AutoCursor"):
+    """Position of the fit: that of the loop of its phase."""
+
+    inner: Cursor
+
+
+@dataclass(frozen=True)
+class AutoModel:
+    """Stack the embedding, the witness and the base rate.
+
+    Parameters
+    ----------
+    embedding, witness
+        The members.
+    witness_memory
+        Bytes that the witness may keep in memory, all partitions together; where it would take
+        more it is left out.
+    few
+        Bags of either label by which the kernel value is chosen where there are twice as many.
+    """
+
+    embedding: EmbeddingModel = field(default_factory=EmbeddingModel)
+    witness: DirectGP = field(default_factory=DirectGP)
+    witness_memory: int = WITNESS_MEMORY
+    few: int = FEW
+
+    def observe(self, batch: Bags) -> SeenBags:
+        """Return what both members need before they start."""
+        alone = len(batch.modalities) == 1
+        witness = self.witness.observe(batch) if alone and self.witness_memory else None
+        return SeenBags(witness, self.embedding.observe(batch), batch.n_instances)
+
+    def init(self, observed: SeenBags, rng: np.random.Generator) -> Auto:
+        """Start the witness, where it may be; the embedding has its landmarks too."""
+        witness: Search | None = None
+        if observed.witness is not None:
+            witness = self.witness.init(observed.witness, rng)
+            embedding = self.embedding.init(observed.pools, rng)
+        else:
+            embedding = self.embedding.init(observed.pools, rng)
+            if self.witness_memory:
+                limit = self.witness.options.sample
+                seen = united_observed(embedding.map.modalities, observed.pools, limit)
+                witness = self.witness.init(seen, rng)
+        counts, n = observed.pools.counts, observed.pools.n_bags
+        shares, phase = (1.0, 1.0), "witness"
+        if n > 2 * self.few and self._chooses(witness):
+            none, one = (min(1.0, self.few / max(int(count), 1)) for count in counts)
+            shares, phase = (none, one), "kernel"
+        share = float(counts @ shares) / n
+        needed = self._needed(witness, observed.instances, n, share)
+        if witness is None or needed > self.witness_memory:
+            witness, phase = None, "embedding"
+        base = (int(counts[1]) + 0.5) / (n + 1.0)
+        weights = np.zeros(len(MEMBERS))
+        return Auto(phase, witness, None, embedding, weights, base, needed, n, shares)
+
+    def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
+        """Start with an earlier fit's kernel value and its neighbours, at its blocks' variances.
+
+        Scaling, landmarks and all weights are of the new data, so that the fit is the one from
+        the start where that would choose the same kernel value, to what the searches leave open
+        and the folds may choose. Where the best of them has neighbours that were not tried, or with
+        half as many bags again as when all were tried, all are tried.
+        """
+        fresh = self.init(observed, rng)
+        if not isinstance(before, Auto) or before.phase != "done":
+            return fresh
+        variances = self.embedding.near(fresh.embedding, before.embedding)
+        fresh = replace(fresh, embedding=variances)
+        if fresh.witness is None or before.witness is None:
+            return fresh
+        if observed.pools.n_bags > GROWN * before.searched:
+            return fresh
+        whole = fresh.witness
+        kernels = whole.features.same_values(before.witness.features, before.witness.kernel)
+        if not kernels.size:
+            return fresh
+        if observed.pools.n_bags <= 2 * self.few:
+            kernels = whole.features.around(kernels)
+        witness = at_values(whole, kernels, 1)
+        untried = whole if 1 < kernels.size < whole.features.n_kernels else None
+        return replace(
+            fresh, phase="witness", witness=witness, searched=before.searched, untried=untried
+        )
+
+    def remembered(self, q: Auto, batch: Bags) -> int:
+        """Return about how many bytes are kept of a partition between sweeps."""
+        own = self.embedding.remembered(q.embedding, batch)
+        own_shares = np.array(q.shares)[(batch.label == 1).astype(np.int64)]
+        share = float(own_shares.sum()) / max(batch.n_bags, 1)
+        return self._needed(q.witness, batch.n_instances, batch.n_bags, share) + own
+
+    def heavy(self, q: Auto) -> tuple[Auto, float] | None:
+        """Return the folds as they look for the nearest Gaussian, the slowest of sweeps."""
+        if q.witness is None or self.witness.posterior_form == "laplace":
+            return None
+        features = q.witness.features.at_values(np.zeros(1, np.int64))
+        size = features.n_columns
+        folds = at_mean(features, np.zeros(size), np.eye(size))
+        return replace(q, phase="folds", folds=folds), HEAVY
+
+    def _needed(self, witness: Search | None, instances: int, n_bags: int, share: float) -> int:
+        """Return the bytes that the witness keeps at most, by the share of bags that choose.
+
+        Columns of one phase at a time are kept: all lengths' for the bags that choose, one's for
+        all. Rows are kept where they are united.
+        """
+        if witness is None:
+            return 0
+        features = witness.features
+        rows = instances + n_bags * features.leak
+        columns = max(1.0, share * len(features.lengths)) * (features.n_columns + 1)
+        square = features.n_columns**2 * max(features.n_kernels, FOLDS)
+        return int(8 * (rows * (columns + features.mean.size) + 3 * square))
+
+    def _chooses(self, witness: Search | None) -> bool:
+        """Whether there are kernel values to choose from."""
+        return witness is not None and witness.features.n_kernels > 1
+
+    def local_step(self, q: Auto, batch: Bags, local: Sites | None) -> Sites | None:
+        """Do the embedding's local step while it is fitted, and keep what it left."""
+        if q.phase == "embedding":
+            return self.embedding.local_step(q.embedding, batch, local)
+        return local
+
+    def suff_stats(self, q: Auto, batch: Bags, local: Sites | None) -> Any:
+        """Return what the phase wants of a partition."""
+        if q.phase in WITNESS:
+            seen = CACHE.view(q.embedding.map.modalities, batch, q.phase, q.shares)
+            return self._model(q).suff_stats(_member(q), seen, None)
+        if q.phase == "embedding":
+            return self.embedding.suff_stats(q.embedding, batch, local)  # type: ignore[arg-type]
+        return self._told(q, batch, local)
+
+    def elbo(self, q: Auto, stats: Any) -> float:
+        """Return the objective of the phase: the member's own; at the end that of the weights."""
+        if q.phase in MEMBER:
+            return float(self._model(q).elbo(_member(q), stats))
+        log_p = log_densities(stats)
+        return objective(log_p, stacked(log_p))
+
+    def global_step(self, q: Auto, stats: Any) -> Auto:
+        """Return ``q``: the loops of the phases move it (`steps`)."""
+        return q
+
+    def unfinished(self, q: Auto) -> str | None:
+        """Say what is still being done at ``q``; None where it is a posterior."""
+        doing = {
+            "kernel": "the witness's kernel was being chosen",
+            "witness": "the witness was being fitted",
+            "folds": "the witness was being judged by folds",
+            "embedding": "the embedding was being fitted",
+            "stack": "the members were being weighed",
+        }
+        return doing.get(q.phase)
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Go through the phases from ``cursor``; the last step is the fit's."""
+        at = cursor if isinstance(cursor, AutoCursor) else self._wrapped(cursor)
+        while at.q.phase != "done":
+            last = at
+            for step, inner in self._phase(reduce, at):
+                q = _with_member(at.q, step.q)
+                last = AutoCursor(q, inner.stats, inner.number, step.elbo, inner)
+                yield Step(inner.number, q, step.elbo, last, False)
+                if step.converged:
+                    break
+            at = self._next(reduce, last)
+        yield Step.at(at, True)
+
+    def _phase(self, reduce: Reduce, at: AutoCursor) -> Iterator[tuple[Step, Cursor]]:
+        """Run the loop of the phase from the cursor; yield its steps and their cursors."""
+        of, model = _Member(reduce, at.q), self._model(at.q)
+        loop = model.steps if at.q.phase in WITNESS else partial(cavi, model)
+        return ((step, step.cursor) for step in loop(of, at.inner))
+
+    def _model(self, q: Auto) -> Any:
+        """Return the member that the phase fits, as it does there."""
+        if q.phase == "kernel":
+            return replace(self.witness, posterior_form="laplace")
+        if q.phase == "folds":
+            several = q.folds is not None and q.folds.features.n_kernels > 1
+            tolerance = PROMISED if several else self.witness.tolerance
+            return replace(self.witness, rise=LEVEL, tolerance=tolerance)
+        return self.embedding if q.phase == "embedding" else self.witness
+
+    def _next(self, reduce: Reduce, at: AutoCursor) -> AutoCursor:
+        """Begin the next phase."""
+        q: Auto = at.q
+        number = at.number + 1
+        found: Search = q.witness  # type: ignore[assignment]
+        if q.phase == "kernel":
+            start = replace(at_values(found, found.kernel, 1), points=found.points[found.kernel])
+            q = replace(q, phase="witness", witness=start)
+        elif q.phase == "witness" and self._moved(q):
+            q = replace(q, witness=q.untried, untried=None, searched=q.embedding.map.n_bags)
+        elif q.phase == "witness":
+            q = replace(q, phase="folds", folds=self._without_folds(q, found), untried=None)
+        elif q.phase == "folds":
+            q = replace(q, phase="embedding")
+        else:
+            q = replace(q, phase="stack")
+            told = evaluated(self, reduce, q, number, at.number)
+            weights = np.zeros(len(MEMBERS))
+            weights[_present(q)] = stacked(log_densities(told.stats))
+            q = replace(q, phase="done", weights=weights)
+            return AutoCursor(q, told.stats, number, told.elbo, replace(told, q=q))
+        return self._wrapped(evaluated(self, reduce, q, number, None))
+
+    def _moved(self, q: Auto) -> bool:
+        """Whether the best of the kernel values tried has neighbours that were not."""
+        if q.untried is None or q.witness is None:
+            return False
+        whole, own = q.untried.features, q.witness
+        beside = whole.around(whole.same_values(own.features, own.kernel))
+        tried = whole.same_values(own.features, np.arange(own.features.n_kernels))
+        return not bool(np.isin(beside, tried).all())
+
+    def _without_folds(self, q: Auto, found: Search) -> Search:
+        """Start the fits without each fold's bags.
+
+        Each chooses its kernel value itself, out of those that may be the best without some bags:
+        at the value that all bags chose, a fold's labels have been seen, and were told too well (by
+        up to .07 nats a label). Of many bags the value hangs on no fold, and the fits begin at the
+        q(w) of all: the first step takes a fold's bags out of mean and precision, and what it
+        leaves of them is far below what the others say. Few bags may leave a trace, since the
+        posterior is skew.
+        """
+        n = q.embedding.map.n_bags
+        kernels = self._open(found, n)
+        if self.witness.posterior_form == "laplace" or n <= 2 * self.few:
+            return at_values(found, kernels, FOLDS)
+        k = int(found.kernel[0])
+        return at_mean(
+            found.features.at_values(found.kernel), found.points[k, 0], found.precision[0]
+        )
+
+    def _open(self, found: Search, n_bags: int) -> IntArray:
+        """Return the kernel values that other bags may choose: of many bags the one chosen."""
+        return found.kernel if n_bags > 2 * self.few else near(found)
+
+    def _wrapped(self, cursor: Cursor) -> AutoCursor:
+        """Return the cursor of a phase at its first evaluation."""
+        q: Auto = cursor.q
+        inner = Cursor(_member(q), cursor.stats, cursor.number, cursor.elbo)
+        return AutoCursor(q, cursor.stats, cursor.number, cursor.elbo, inner)
+
+    def _told(self, q: Auto, batch: Bags, local: Sites | None) -> Told:
+        """Return what the members say of the labels of a partition without each bag."""
+        if local is None:
+            raise ValueError("expected the embedding to be fitted before it is weighed")
+        if q.witness is None:
+            return Told(local.log_z[:, None], batch.labelled().label.astype(float))
+        known = as_witnessed(q.embedding.map.modalities, batch.labelled())
+        chance = np.zeros(known.n_bags)
+        fold = fold_of(known)
+        if q.folds is None:
+            raise ValueError("expected the witness to be fitted before it is weighed")
+        posterior = self.witness.posterior(q.folds)
+        for f in range(FOLDS):
+            held = np.flatnonzero(fold == f)
+            if held.size:
+                own = replace(
+                    posterior,
+                    kernel=posterior.kernel[[f]],
+                    mean=posterior.mean[[f]],
+                    factor=posterior.factor[[f]],
+                )
+                said = predict(own, known.take(held), points=POINTS)[0]
+                chance[held] = said.bag_probability
+        chance = np.clip(chance, SURE, 1.0 - SURE)
+        witness = np.log(np.where(known.label == 1, chance, 1.0 - chance))
+        return Told(np.column_stack([local.log_z, witness]), known.label.astype(float))
+
+
+def log_densities(told: Told) -> FloatArray:
+    """Return the members' log probabilities of labels without each bag, [n, 3].
+
+    Without the witness, [n, 2].
+    """
+    n, positive = told.label.size, told.label.sum()
+    left = (positive - told.label + 0.5) / n
+    base = np.log(np.where(told.label == 1.0, left, 1.0 - left))
+    return np.column_stack([np.maximum(told.log_p, np.log(SURE)), base])
+
+
+@dataclass(frozen=True)
+class _Member:
+    """The reduce as a member's loop sees it: its parameters are put into the whole."""
+
+    reduce: Reduce
+    q: Auto
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        return self.reduce(_with_member(self.q, q), number=number, warm=warm)
+
+
+def _member(q: Auto) -> Any:
+    return getattr(q, MEMBER[q.phase])
+
+
+def _with_member(q: Auto, member: Any) -> Auto:
+    return replace(q, **{MEMBER[q.phase]: member})
+
+
+def _present(q: Auto) -> list[int]:
+    """Number the members that are stacked."""
+    return [0, 2] if q.witness is None else [0, 1, 2]

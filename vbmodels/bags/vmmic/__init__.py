@@ -1,0 +1,1 @@
+"""vMMIC: several kinds of instances in a bag, with the instances that make it positive."""

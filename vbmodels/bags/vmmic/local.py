@@ -1,0 +1,200 @@
+"""The local factors of mean-field vMMIC: q(y*), q(U, delta) = q(delta) q(U | delta).
+
+With theta = (alpha, w, beta), q(theta) = N(m, V), M = V + m m', phi_ij an instance's
+features in theta's coordinates, r_i = e_alpha + f_i + sum_j p_ij phi_ij, eta = E[a] + x E[b]:
+
+    q(y*_i) = TN(r_i.m, 1) on the label's side
+    kappa_ij = E[y*_i] phi.m - phi' M r_i + (p_ij - 1/2) phi' M phi      (present values)
+    logit p_ij = log Phi(eta) - log Phi(-eta) + kappa_ij
+    U | delta = 1 ~ TN+(eta, 1),  U | delta = 0 ~ TN-(eta, 1)
+
+The instances of a bag are updated one after another, which makes every update exact.
+B.1.9 and B.1.10 of the paper count Phi(eta) twice and carry the log odds of every earlier
+iteration on; `reproduce.vmmic_as_printed` shows what that does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfcx, expit, log_ndtr, ndtr
+
+from vbmodels.bags.vmmic.design import Rows
+from vbmodels.bags.vmmic.likelihood import DENSITY
+from vbmodels.core.special import inverse_mills
+from vbmodels.core.state import FloatArray, State, Stats
+
+
+@dataclass(frozen=True)
+class SweepSums(Stats, kind="bags/vmmic.SweepSums"):
+    """What a partition adds to a sweep.
+
+    Attributes
+    ----------
+    total
+        The bound's terms that hold local factors only.
+    outer
+        sum r r', [T, T].
+    weighted
+        sum p (1 - p) x x', [D_k, D_k] for each modality.
+    label
+        sum E[y*] r, [T].
+    latent
+        sum E[U] (1, x), [1 + D_k].
+    """
+
+    total: float
+    outer: FloatArray
+    weighted: tuple[FloatArray, ...]
+    label: FloatArray
+    latent: tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True)
+class Local(State, kind="bags/vmmic.Local"):
+    """The local factors of one partition's labelled bags.
+
+    Attributes
+    ----------
+    primary
+        p = q(delta = 1), [N_k] for each modality.
+    centre
+        Parameter m* of q(y*), [B].
+    gates
+        (a, b) that q(U | delta) was made with, [1 + D_k] for each modality: its parameter is
+        e* = a + x b.
+    """
+
+    primary: tuple[FloatArray, ...]
+    centre: FloatArray
+    gates: tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True)
+class Tails:
+    """log Phi(x), log Phi(-x), phi/Phi(x) and phi/Phi(-x), exact in both tails."""
+
+    log_up: FloatArray
+    log_down: FloatArray
+    up: FloatArray
+    down: FloatArray
+
+    @classmethod
+    def of(cls, x: FloatArray) -> Tails:
+        """Take all four from Phi(-|x|) / exp(-x^2 / 2)."""
+        ratio = 0.5 * erfcx(np.abs(x) * np.sqrt(0.5))
+        exponent = -0.5 * x * x
+        bell = np.exp(exponent)
+        tail = bell * ratio
+        log_tail, log_rest = exponent + np.log(ratio), np.log1p(-tail)
+        steep, flat = DENSITY / ratio, DENSITY * bell / (1.0 - tail)
+        right = x > 0.0
+        return cls(
+            np.where(right, log_rest, log_tail),
+            np.where(right, log_tail, log_rest),
+            np.where(right, flat, steep),
+            np.where(right, steep, flat),
+        )
+
+
+@dataclass(frozen=True)
+class Globals:
+    """What a sweep needs of the global factors: m and V of theta, (a, b) of each modality."""
+
+    mean: FloatArray
+    covariance: FloatArray
+    gates: tuple[FloatArray, ...]
+
+
+def log_odds(eta: FloatArray) -> FloatArray:
+    """Return log Phi(eta) - log Phi(-eta)."""
+    odds: FloatArray = log_ndtr(eta) - log_ndtr(-eta)
+    return odds
+
+
+def sweep(rows: Rows, at: Globals, before: Local | None) -> Local:
+    """Update q(y*), then q(U, delta) instance by instance, then q(y*) again."""
+    primary = start(rows, at) if before is None else before.primary
+    primary, centre, _ = swept(rows, at, primary)
+    return Local(primary, centre, at.gates)
+
+
+def start(rows: Rows, at: Globals) -> tuple[FloatArray, ...]:
+    """Return p = Phi(a + x b), before the first sweep."""
+    return tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(at.gates))
+
+
+def swept(
+    rows: Rows,
+    at: Globals,
+    primary: tuple[FloatArray, ...],
+    carried: tuple[FloatArray, ...] | None = None,
+) -> tuple[tuple[FloatArray, ...], FloatArray, tuple[FloatArray, ...]]:
+    """Return p, m* and the log odds of p after a sweep; ``carried`` is added to the log odds.
+
+    Bags are independent, so this goes one position of all bags at a time.
+    """
+    primary = tuple(p.copy() for p in primary)
+    r = rows.design(primary)
+    mu, sign = r @ at.mean, rows.data.sign
+    residual = sign * inverse_mills(sign * mu)
+    left, through = residual.copy(), at.covariance
+    odds = []
+    for k, (part, gate, p) in enumerate(zip(rows.data.modalities, at.gates, primary, strict=True)):
+        block, x = rows.scaling.layout.slopes(k), rows.features(k)
+        tails = Tails.of(gate[0] + x @ gate[1:])
+        logit = tails.log_up - tails.log_down
+        if carried is not None:
+            logit = logit + carried[k]
+        score, ahead = x @ at.mean[block], x @ through[block, block]
+        own = score**2 + np.einsum("nd,nd->n", ahead, x)
+        spread = r @ through[:, block]
+        for position in range(int(part.sizes.max(initial=0))):
+            bags = np.flatnonzero(part.sizes > position)
+            j = part.offsets[:-1][bags] + position
+            linear = np.einsum("nd,nd->n", x[j], spread[bags])
+            logit[j] += score[j] * left[bags] - linear + (p[j] - 0.5) * own[j]
+            change = expit(logit[j]) - p[j]
+            p[j] += change
+            left[bags] -= change * score[j]
+            spread[bags] += change[:, None] * ahead[j]
+            r[bags, block] += change[:, None] * x[j]
+        odds.append(logit)
+    return primary, mu + residual - left, tuple(odds)
+
+
+def sums(rows: Rows, local: Local) -> SweepSums:
+    """Sum what the global step and the bound need.
+
+    With E[U] = e* + p phi/Phi(e*) - (1 - p) phi/Phi(-e*), ``total`` has the bound's terms in p
+    and e*,
+
+        sum e*^2/2 - E[U] e* + p log Phi(e*) + (1-p) log Phi(-e*) - p log p - (1-p) log(1-p),
+
+    and those of q(y*).
+    """
+    r = rows.design(local.primary)
+    total, label = label_sums(rows.data.sign, local.centre)
+    weighted, latent = [], []
+    for k, (p, gate) in enumerate(zip(local.primary, local.gates, strict=True)):
+        x = rows.features(k)
+        e = gate[0] + x @ gate[1:]
+        tails, rest = Tails.of(e), 1.0 - p
+        mean = e + p * tails.up - rest * tails.down
+        total += float(np.sum(0.5 * e * e - mean * e + p * tails.log_up + rest * tails.log_down))
+        total -= float(np.sum(_x_log_x(p) + _x_log_x(rest)))
+        latent.append(np.concatenate([[mean.sum()], mean @ x]))
+        weighted.append(x.T @ ((p * rest)[:, None] * x))
+    return SweepSums(total, r.T @ r, tuple(weighted), r.T @ label, tuple(latent))
+
+
+def label_sums(sign: FloatArray, star: FloatArray) -> tuple[float, FloatArray]:
+    """Return the bound's terms of q(y*) = TN(m*, 1) on the label's side, and E[y*], [B]."""
+    label = star + sign * inverse_mills(sign * star)
+    return float((log_ndtr(sign * star) + 0.5 * star**2 - label * star).sum()), label
+
+
+def _x_log_x(x: FloatArray) -> FloatArray:
+    product: FloatArray = x * np.log(np.maximum(x, np.finfo(float).tiny))
+    return product

@@ -1,0 +1,268 @@
+"""Mean-field vMMIC (Hu 2024): coordinate ascent with a joint factor q(U, delta).
+
+q = prod_i q(y*_i) prod_ij q(delta_ij) q(U_ij | delta_ij) q(theta) prod_k q(a_k, b_k), with the
+local factors of `local`. A sweep is one reduce: P = sum r r' + sum p (1 - p) phi phi',
+h = sum E[y*] r, sum E[U] (1, x) for each modality, and the bound's scalars.
+
+    V^-1 = L0 + P,  m = V h;   V_k^-1 = L + sum x x',  m_k = V_k sum x E[U]
+
+    ELBO = sum_i { log Phi(s_i m*_i) + (m*_i^2 - mu_i^2)/2 - E[y*_i](m*_i - mu_i) }
+         - tr(V sum r r')/2 - tr(M sum p (1 - p) phi phi')/2
+         + sum_ij { (e*^2 - eta^2)/2 - E[U](e* - eta) + p log Phi(e*) + (1 - p) log Phi(-e*)
+                    - p log p - (1 - p) log(1 - p) }
+         - sum_k tr(V_k sum x x')/2 - KL(theta) - sum_k KL(a_k, b_k),
+
+m*, e* the parameters inside q(y*) and q(U | delta). All that meets the present theta and
+(a, b) is a sum over the data against them, so the bound at other globals needs no pass.
+
+The optimum of this bound is a poor model (|b| grows past its true size, |beta| shrinks);
+`model` is the better fit, and its mode the default start here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.vmmic.design import Rows
+from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
+from vbmodels.bags.vmmic.likelihood import Likelihood
+from vbmodels.bags.vmmic.local import Globals, Local, SweepSums, sums, sweep
+from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
+from vbmodels.bags.vmmic.posterior import Gaussian, Posterior
+from vbmodels.bags.vmmic.priors import Priors
+from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.state import FloatArray, State
+
+FIXED = Priors(learn=False)
+
+
+@dataclass(frozen=True)
+class MeanField(State, kind="bags/vmmic.MeanField"):
+    """The global factors.
+
+    Attributes
+    ----------
+    mean, covariance
+        Of q(theta), [T] and [T, T].
+    gate_means, gate_covariances
+        Of q(a_k, b_k), [1 + D_k] and [1 + D_k, 1 + D_k].
+    grams
+        sum (1, x)(1, x)' over the scaled instances of each modality.
+    search
+        The search of the start, until its mode is found; then None.
+    """
+
+    scaling: Scaling
+    mean: FloatArray
+    covariance: FloatArray
+    gate_means: tuple[FloatArray, ...]
+    gate_covariances: tuple[FloatArray, ...]
+    grams: tuple[FloatArray, ...]
+    search: ModeSearch | None
+
+
+@dataclass(frozen=True)
+class MeanFieldVMMIC:
+    """Fit vMMIC by mean-field coordinate ascent.
+
+    Parameters
+    ----------
+    priors
+        Priors of the global parameters, with variances that are given.
+    standardise
+        Whether features are brought to mean 0 and standard deviation 1.
+    start
+        "mode": the mode of the collapsed posterior; "zero": normal with ``start_sd``.
+    start_sd
+        Standard deviation of the start near zero.
+    """
+
+    priors: Priors = field(default_factory=lambda: FIXED)
+    standardise: bool = True
+    start: str = "mode"
+    start_sd: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.priors.learn:
+            raise ValueError("mean-field vMMIC needs priors with given variances: learn=False")
+        if self.start not in ("mode", "zero"):
+            raise ValueError(f"expected the start 'mode' or 'zero', got {self.start!r}")
+
+    def observe(self, batch: Bags) -> Observed:
+        """Return the scaling's moments; they hold sum x x' of every modality too."""
+        return Observed.of(batch)
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> MeanField:
+        """Start at the mode of the collapsed posterior, or near zero."""
+        scaling = observed.scaling(self.standardise)
+        layout = scaling.layout
+        refuse_hopeless(observed.positive, observed.bags, layout)
+        search = None
+        if self.start == "mode":
+            search = ModeSearch.start(scaling, self._search_priors(), 0, keep_first=False)
+        t, prior = self.start_sd * rng.standard_normal(layout.dim), self.priors.precision(layout)
+        return replace(
+            self._at(scaling, observed.grams(scaling), t),
+            # As narrow as so many bags make it: a wide one would drive every p to 0 at first.
+            covariance=np.diag(1.0 / (prior[: layout.n_theta] + observed.bags)),
+            search=search,
+        )
+
+    def restart(self, observed: Observed, before: MeanField, rng: np.random.Generator) -> MeanField:
+        """Start at the means and covariances of an earlier fit, on the new data's scale."""
+        fresh = self.init(observed, rng)
+        layout = fresh.scaling.layout
+        if before.scaling.layout != layout:
+            return fresh
+        change = before.scaling.change(fresh.scaling)
+        theta = change[: layout.n_theta, : layout.n_theta]
+        return replace(
+            self._moved(fresh, change @ self.to_vector(before)),
+            covariance=theta @ before.covariance @ theta.T,
+            search=None,
+        )
+
+    def local_step(self, q: MeanField, batch: Bags, local: Local | None) -> Local | None:
+        """Update the local factors once, instance by instance."""
+        if q.search is not None:
+            return None
+        return sweep(self._rows(q, batch), globals_of(q), local)
+
+    def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
+        """Return the sums of a sweep; while the start is sought, the likelihood there."""
+        if q.search is not None:
+            likelihood = Likelihood(q.scaling)
+            return Sums.at(q.search.points, likelihood, batch, True)
+        if local is None:
+            raise ValueError("the sums of a sweep need the partition's local factors")
+        return sums(self._rows(q, batch), local)
+
+    def global_step(self, q: MeanField, stats: Any) -> MeanField:
+        """Update q(theta) and every q(a_k, b_k); they do not meet given the local factors."""
+        if q.search is not None:
+            return self._search_step(q, stats)
+        layout = q.scaling.layout
+        prior = self.priors.precision(layout)
+        theta = slice(0, layout.n_theta)
+        precision = np.diag(prior[theta]) + self._theta_curvature(layout, stats)
+        means = []
+        for k, covariance in enumerate(q.gate_covariances):
+            means.append(covariance @ stats.latent[k])
+        covariance = inverse(precision)
+        return replace(
+            q,
+            mean=covariance @ stats.label,
+            covariance=covariance,
+            gate_means=tuple(means),
+        )
+
+    def elbo(self, q: MeanField, stats: Any) -> float:
+        """Return the bound at ``q`` and the local factors behind ``stats``.
+
+        While the start is sought: the log posterior of the trial.
+        """
+        if q.search is not None:
+            return log_posterior(q.search, q.search.tau, stats, self._search_priors())
+        layout = q.scaling.layout
+        theta = slice(0, layout.n_theta)
+        m, v = q.mean, q.covariance
+        bound = stats.total + m @ stats.label - 0.5 * m @ stats.outer @ m
+        bound -= 0.5 * np.sum(v * stats.outer)
+        for k, weighted in enumerate(stats.weighted):
+            block = layout.slopes(k)
+            second = v[block, block] + np.outer(m[block], m[block])
+            bound -= 0.5 * np.sum(second * weighted)
+        prior = self.priors.precision(layout)
+        bound -= _divergence(m, v, prior[theta])
+        for k, gram in enumerate(q.grams):
+            g, gate = q.gate_means[k], layout.gate(k)
+            bound += g @ stats.latent[k] - 0.5 * g @ gram @ g
+            bound -= 0.5 * np.sum(q.gate_covariances[k] * gram)
+            bound -= _divergence(g, q.gate_covariances[k], prior[gate])
+        return float(bound)
+
+    def to_vector(self, q: MeanField) -> FloatArray:
+        """Return the means of the global factors."""
+        return np.concatenate([q.mean, *q.gate_means])
+
+    def from_vector(self, q: MeanField, vector: FloatArray) -> MeanField:
+        """Move the means and keep the covariances."""
+        return self._moved(q, vector)
+
+    def posterior(self, q: MeanField) -> Posterior:
+        """Return q(theta) prod q(a_k, b_k) as one Gaussian over t."""
+        layout = q.scaling.layout
+        precision = np.zeros((layout.dim, layout.dim))
+        theta = slice(0, layout.n_theta)
+        precision[theta, theta] = inverse(q.covariance)
+        for k, covariance in enumerate(q.gate_covariances):
+            precision[layout.gate(k), layout.gate(k)] = inverse(covariance)
+        return Posterior(q.scaling, (Gaussian(self.to_vector(q), precision),))
+
+    def shown(self, at: Cursor) -> Step | None:
+        """Find the start in silence."""
+        return Step.at(at) if at.q.search is None else None
+
+    def _search_priors(self) -> Priors:
+        return replace(self.priors, learn=True)
+
+    def _search_step(self, q: MeanField, stats: Sums) -> MeanField:
+        if q.search is None:
+            raise ValueError("there is no search to go on with")
+        search = mode_step(q.search, stats, self._search_priors())
+        if not search.found:
+            return replace(q, search=search)
+        layout = q.scaling.layout
+        found = search.posterior(self._search_priors()).components[0]
+        theta = slice(0, layout.n_theta)
+        covariance = inverse(found.precision[theta, theta])
+        return replace(self._moved(q, found.mean), covariance=covariance, search=None)
+
+    def _moved(self, q: MeanField, t: FloatArray) -> MeanField:
+        layout = q.scaling.layout
+        gates = tuple(t[layout.gate(k)] for k in range(len(layout.features)))
+        return replace(q, mean=t[: layout.n_theta], gate_means=gates)
+
+    def _at(self, scaling: Scaling, grams: tuple[FloatArray, ...], t: FloatArray) -> MeanField:
+        layout = scaling.layout
+        prior = self.priors.precision(layout)
+        covariances = tuple(
+            self._gate_covariance(gram, prior[layout.gate(k)]) for k, gram in enumerate(grams)
+        )
+        q = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams, None)
+        return self._moved(q, t)
+
+    def _gate_covariance(self, gram: FloatArray, prior: FloatArray) -> FloatArray:
+        return inverse(gram + np.diag(prior))
+
+    def _rows(self, q: MeanField, batch: Bags) -> Rows:
+        return Rows.of(batch, q.scaling)
+
+    def _theta_curvature(self, layout: Layout, stats: SweepSums) -> FloatArray:
+        curvature = stats.outer.copy()
+        for k, weighted in enumerate(stats.weighted):
+            curvature[layout.slopes(k), layout.slopes(k)] += weighted
+        return curvature
+
+
+def globals_of(q: MeanField) -> Globals:
+    """Return what a sweep needs of the global factors."""
+    return Globals(q.mean, q.covariance, q.gate_means)
+
+
+def inverse(precision: FloatArray) -> FloatArray:
+    """Return the inverse of a positive definite matrix, symmetric to the last bit."""
+    found: FloatArray = cho_solve(cho_factor(precision), np.eye(len(precision)))
+    return 0.5 * (found + found.T)
+
+
+def _divergence(mean: FloatArray, covariance: FloatArray, prior: FloatArray) -> float:
+    """Return KL(N(mean, covariance) || N(0, diag(1 / prior)))."""
+    _, log_det = np.linalg.slogdet(covariance)
+    inside = prior @ (np.diag(covariance) + mean**2) - mean.size
+    return float(0.5 * (inside - np.log(prior).sum() - log_det))

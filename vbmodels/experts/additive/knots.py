@@ -1,0 +1,181 @@
+"""Where a column's steps stand: quantiles of a sample of rows that hangs on their cells alone.
+
+The sample holds the rows whose cells have the smallest hashes (bottom-k; Cohen and Kaplan 2007),
+each with the number of its copies. Samples of partitions merge without loss into that of all rows,
+so no partitioning changes a knot, and a table with every row twice has the knots of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vbmodels.core.sampling import hashed
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.experts.additive.interactions import Together
+
+STEPS, MOST_STEPS = 8, 1500
+"""Knots of a column, fewer where all columns' knots would be more than the second."""
+LARGEST_SAMPLE, SMALLEST_SAMPLE, MOST_CELLS = 4096, 256, 2_000_000
+FEWEST_REPEATED = 20
+"""Different rows from which on a number that divides all their copies is no chance."""
+COMMON = 0.5
+"""A value that a larger share of the rows has is a knot; the others part the rest."""
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """Rows with the smallest hashes of their cells.
+
+    Attributes
+    ----------
+    hash
+        In increasing order; [M].
+    group
+        The number of each row's cells, which breaks ties; [M].
+    copies
+        How many rows have these cells; [M].
+    x
+        The cells, NaN where one is missing; [M, D].
+    classes
+        How many of the copies are fitted with each label; [M, K].
+    """
+
+    hash: FloatArray
+    group: IntArray
+    copies: FloatArray
+    x: FloatArray
+    classes: FloatArray
+
+    @classmethod
+    def of(
+        cls, x: FloatArray, group: IntArray, label: IntArray | None = None, n_classes: int = 2
+    ) -> RowSample:
+        """Sample the rows of one partition.
+
+        Parameters
+        ----------
+        x
+            The cells; [N, D].
+        group
+            The number of each row's cells; [N].
+        label
+            0 to ``n_classes`` - 1, or -1 for a row that is not fitted; [N]. None: no row is.
+        """
+        nothing = np.zeros((len(x), 0))
+        found = _smallest(hashed(group, 4, 1)[0], group, np.ones(len(x)), x, nothing)
+        classes = np.zeros((len(found.group), n_classes))
+        if label is not None and len(x):
+            order = np.argsort(found.group)
+            at = np.minimum(np.searchsorted(found.group, group, sorter=order), len(order) - 1)
+            row = order[at]
+            counted = (found.group[row] == group) & (label >= 0)
+            np.add.at(classes, (row[counted], label[counted]), 1.0)
+        return replace(found, classes=classes)
+
+    def __add__(self, other: RowSample) -> RowSample:
+        """Merge with another partition's sample."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return _smallest(*(np.concatenate(pair) for pair in pairs))
+
+    @property
+    def repeats(self) -> float:
+        """How many times over the table stands there: what divides the copies of every row.
+
+        1 where few rows differ. Of a table whose rows happen to be alike that is 1, too: the copies
+        of g rows have a common divisor above 1 with a chance of about 2^-g.
+        """
+        if len(self.copies) < FEWEST_REPEATED:
+            return 1.0
+        return float(np.gcd.reduce(np.round(self.copies).astype(np.int64)))
+
+    def knots(self, fixed: BoolArray) -> FloatArray:
+        """Return the knots of every column, [D, STEPS], NaN where there are fewer.
+
+        ``fixed`` [D] are columns without knots, as all of two values are.
+        """
+        found = np.full((self.x.shape[1], STEPS), np.nan)
+        free = np.flatnonzero(~fixed)
+        count = min(STEPS, MOST_STEPS // max(1, free.size))
+        for j in free if count else free[:0]:
+            given = ~np.isnan(self.x[:, j])
+            values, index = np.unique(self.x[given, j], return_inverse=True)
+            copies = np.bincount(index, self.copies[given]).astype(np.float64)
+            at = _knots(values, copies, count)
+            found[j, : len(at)] = at
+        return found
+
+
+def _smallest(
+    key: FloatArray, group: IntArray, copies: FloatArray, x: FloatArray, classes: FloatArray
+) -> RowSample:
+    most = int(np.clip(MOST_CELLS // max(1, x.shape[1]), SMALLEST_SAMPLE, LARGEST_SAMPLE))
+    order = np.lexsort((group, key))
+    first = np.ones(len(order), bool)
+    first[1:] = np.diff(group[order]) != 0
+    kept = order[first][:most]
+    if len(order):
+        starts = np.flatnonzero(first)
+        copies = np.add.reduceat(copies[order], starts)
+        classes = np.add.reduceat(classes[order], starts)
+    return RowSample(key[kept], group[kept], copies[:most], x[kept], classes[:most])
+
+
+def _knots(values: FloatArray, copies: FloatArray, count: int) -> FloatArray:
+    """Return the knots of one column, of its values in order and how many rows have each."""
+    if len(values) <= 2:
+        return values[:0]
+    if len(values) <= count + 1:
+        return values[:-1]
+    often = int(np.argmax(copies))
+    if copies[often] <= COMMON * copies.sum():
+        return np.unique(_quantiles(values[:-1], copies, count))
+    rest = np.where(np.arange(len(values)) == often, 0.0, copies)
+    found = np.append(_quantiles(values[:-1], rest, count - 1), values[often])
+    return np.unique(found[found < values[-1]])
+
+
+def _quantiles(values: FloatArray, copies: FloatArray, count: int) -> FloatArray:
+    below = np.cumsum(copies) / copies.sum()
+    at = np.searchsorted(below, np.arange(1, count + 1) / (count + 1))
+    return values[np.minimum(at, len(values) - 1)]
+
+
+def coded(x: FloatArray, knots: FloatArray) -> np.ndarray:
+    """Return how many of its column's knots every cell of x [N, D] is above; [N, D], 0 to STEPS."""
+    result = np.zeros(x.shape, np.uint8)
+    for j, at in enumerate(knots):
+        given = at[~np.isnan(at)]
+        if given.size:
+            result[:, j] = np.searchsorted(given, x[:, j], side="left")
+    return result
+
+
+@dataclass(frozen=True)
+class Basis(State, kind="experts/additive.Basis"):
+    """How columns become steps, and how the mixture's columns are brought to one scale.
+
+    Attributes
+    ----------
+    knots
+        In the columns' own units, [D, STEPS]; NaN where a column has fewer.
+    centre, scale
+        Taken off the mixture's columns, and what they are divided by; [U].
+    limit
+        Largest size of a column on the scale of the fit; what is beyond is held there.
+    together
+        What a Gaussian process sees of all columns; None where there is none.
+    """
+
+    knots: FloatArray
+    centre: FloatArray
+    scale: FloatArray
+    limit: float
+    together: Together | None = None
+
+    @property
+    def steps(self) -> IntArray:
+        """Number of knots of every column; [D]."""
+        result: IntArray = np.sum(~np.isnan(self.knots), axis=1).astype(np.int64)
+        return result

@@ -1,0 +1,415 @@
+"""Ridge logistic regression on lines or on lines and steps, and its leave-one-out log-likelihood.
+
+With f = X w and t = 2 y - 1 a fit climbs sum_n v_n log sigma(t_n f_n) - tau/2 sum_j s_j^2 w_j^2,
+s_j^2 the variance of column j (so tau is that of columns of unit variance) plus ten rows' worth,
+which keeps rare levels small; the intercept is N(0, 10). Steps are Newton's, with second moments
+that are renewed when they no longer lead up (Hessian H = sum v p(1 - p) xx' + diag(tau s^2)).
+
+Leaving row n out moves its sum, to first order in the fit (Pregibon 1981; Rad and Maleki 2020), to
+f_n - v_n (dl/df)_n h_n / (1 - v_n p_n (1 - p_n) h_n), h_n = x_n' H^-1 x_n: a sum over rows.
+The third form is lines and a Gaussian process beside them (`interactions`): its columns have
+precision tau, which is 1 over the variance that it gives f, and lines that of `LINES_TAU`.
+Where the whole table stands there m times over, rows weigh v_n / m and all m copies of a row are
+left out: v_n stays in this formula, and v_n / m in the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.candidate import INTERCEPT_PRECISION
+
+RARE = 10.0
+"""Rows' worth that is added to a column's variance."""
+LINES_TAU = 100.0
+"""Precision of the lines beside a Gaussian process: that takes over what they leave."""
+TRIALS = 8
+"""Steps taken with the same second moments."""
+_SHORTEST = 1e-9
+_LEAST = 1e-3
+
+
+@dataclass(frozen=True)
+class Counted(Stats, kind="experts/additive.Counted"):
+    """What is known of the labelled rows before a fit; sums weigh rows as the fit does.
+
+    Attributes
+    ----------
+    rows, positive
+        Number of labelled rows, and of those with the label 1; copies of a whole table count once.
+    weight
+        [2]: of the rows with the label 0, and with 1.
+    sums, squares
+        Of every line, intercept last; [D + 1].
+    above
+        Weight of the rows above each step; [S].
+    mixing
+        Sums of squares of the mixture's columns, intercept last; [U + 1].
+    together
+        Of the columns of the Gaussian process; [P], and empty where there is none.
+    """
+
+    rows: float
+    positive: float
+    weight: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+    above: FloatArray
+    mixing: FloatArray
+    together: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, batch: CodedRows) -> Counted:
+        """Count one partition."""
+        used = batch.rows.used
+        sums = batch.collect(used, True)
+        lines = batch.rows.n_columns - 1
+        return cls(
+            float(np.count_nonzero(used)) / batch.copies,
+            float(np.count_nonzero(used * (batch.t > 0))) / batch.copies,
+            np.array([used @ (batch.t < 0), used @ (batch.t > 0)]),
+            np.append(sums[:lines], sums[-1]),
+            batch.rows.collect_squares(used[None])[0],
+            sums[lines:-1],
+            batch.mixing.collect_squares(used[None])[0],
+            np.zeros(0) if batch.basis.together is None else used @ batch.together,
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of coefficients of lines, and of lines and steps; intercepts count."""
+        return self.sums.size, self.sums.size + self.above.size
+
+    def precision(self, tau: float, size: int, joint: bool = False) -> FloatArray:
+        """Return the prior precision of ``size`` coefficients, intercept last."""
+        if joint:
+            lines = self.precision(LINES_TAU, self.sums.size)
+            process = np.full(self.together.size, tau)
+            return np.concatenate([lines[:-1], process, lines[-1:]])
+        total = self.sums[-1]
+        mean = np.concatenate([self.sums[:-1], self.above])[: size - 1] / total
+        square = np.concatenate([self.squares[:-1], self.above])[: size - 1] / total
+        variance = np.maximum(square - mean**2, 0.0) + RARE / total
+        return np.append(tau * variance, INTERCEPT_PRECISION)
+
+    @property
+    def rate(self) -> float:
+        """Share of the label 1."""
+        return float(self.weight[1] / self.weight.sum())
+
+    @property
+    def without_columns(self) -> float:
+        """Leave-one-out log-likelihood of the intercept alone.
+
+        log((N_t - w_t / 2) / (N - w_t)), w_t the mean weight of a row of label t (1 where none is
+        given): the row itself is out, but for half of it, as a rule of succession.
+        """
+        own = self.weight / np.array([self.rows - self.positive, self.positive])
+        left = np.log((self.weight - 0.5 * own) / (self.weight.sum() - own))
+        return float(self.weight @ left)
+
+
+@dataclass(frozen=True)
+class Ask(State, kind="experts/additive.Ask"):
+    """What one fit asks of every partition.
+
+    Attributes
+    ----------
+    coefficients
+        Of lines, or of lines and steps; [P + 1].
+    stepped
+        Whether steps are among them.
+    fold
+        The part of the rows that is left out; -1 for none.
+    second
+        Whether second moments are asked for.
+    hessian
+        H, packed, where leaving each row out is asked for.
+    joint
+        Whether a Gaussian process stands beside lines.
+    """
+
+    coefficients: FloatArray
+    stepped: bool
+    fold: int
+    second: bool
+    hessian: FloatArray | None = None
+    joint: bool = False
+
+
+@dataclass(frozen=True)
+class Told(Stats, kind="experts/additive.Told"):
+    """The answer to an `Ask`: log-likelihood, slope, and second moments if asked for, packed."""
+
+    value: float
+    slope: FloatArray
+    second: FloatArray
+
+
+@dataclass(frozen=True)
+class LeftOut(Stats, kind="experts/additive.LeftOut"):
+    """Leave-one-out log-likelihoods: their sums [A], and sums of products of two [A, A]."""
+
+    value: FloatArray
+    products: FloatArray
+
+
+def answered(ask: Ask, batch: CodedRows, fold: IntArray | None) -> tuple[Told, FloatArray | None]:
+    """Answer on one partition, with each row's log-likelihood without it if asked for; [N]."""
+    weight = batch.rows.used
+    if fold is not None and ask.fold >= 0:
+        weight = weight * (fold != ask.fold)
+    at = batch.project(ask.coefficients, ask.joint)
+    t = batch.t
+    miss = expit(-t * at)
+    slope = batch.collect(weight * t * miss, ask.stepped, ask.joint)
+    curve = weight * miss * (1.0 - miss)
+    second = batch.gram(curve, ask.stepped, ask.joint) if ask.second else np.zeros(0)
+    told = Told(float(weight @ log_expit(t * at)), slope, second)
+    if ask.hessian is None:
+        return told, None
+    spread = batch.copies * batch.spread(unpack(ask.hessian), ask.stepped, ask.joint)
+    without = at - weight * t * miss * spread / np.maximum(1.0 - curve * spread, _LEAST)
+    return told, np.asarray(log_expit(t * without))
+
+
+def left_out(rows: Sequence[FloatArray], batch: CodedRows) -> LeftOut:
+    """Sum up what `answered` returned for several fits."""
+    if not rows:
+        return LeftOut(np.zeros(0), np.zeros((0, 0)))
+    root = np.sqrt(batch.rows.used)
+    each = root * np.array(rows)
+    return LeftOut(np.einsum("an,n->a", each, root), each @ each.T)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A factor of H with what it was made of; no part of a fit's state."""
+
+    second: FloatArray | None
+    tau: float
+    factor: FloatArray
+
+
+@dataclass(frozen=True)
+class Climb(State, kind="experts/additive.Climb"):
+    """Where one fit stands.
+
+    Attributes
+    ----------
+    stepped, tau, fold, joint
+        What is fitted: see `Ask`.
+    coefficients
+        The best so far; [P + 1].
+    value, slope
+        Log-likelihood and its slope there.
+    second
+        Second moments, packed; None where they are asked for next.
+    fresh
+        Whether they were made at ``coefficients``.
+    trial
+        What is evaluated next.
+    step, taken
+        How far along Newton's direction it is; steps since the second moments were made.
+    tolerance
+        The fit ends when the rise to come is less, in nats.
+    done
+        Whether it has ended.
+    """
+
+    stepped: bool
+    tau: float
+    fold: int
+    coefficients: FloatArray
+    value: float
+    slope: FloatArray
+    second: FloatArray | None
+    fresh: bool
+    trial: FloatArray
+    step: float
+    taken: int
+    tolerance: float
+    done: bool = False
+    joint: bool = False
+
+    @classmethod
+    def at(
+        cls, stepped: bool, tau: float, start: FloatArray, tolerance: float, joint: bool = False
+    ) -> Climb:
+        """Begin at coefficients."""
+        nothing = np.zeros_like(start)
+        return cls(
+            stepped, tau, -1, start, -np.inf, nothing, None, False, start, 1.0, 0, tolerance,
+            joint=joint,
+        )  # fmt: skip
+
+    @property
+    def ask(self) -> Ask:
+        """What it asks next."""
+        second = self.second is None
+        return Ask(self.trial, self.stepped, self.fold, second, joint=self.joint)
+
+    def left_out(self, observed: Counted) -> Ask:
+        """Ask what leaving each row out gives at the fit's end."""
+        packed = self._packed(observed)
+        return Ask(self.coefficients, self.stepped, self.fold, False, packed, self.joint)
+
+    def _packed(self, observed: Counted) -> FloatArray:
+        """Return H, packed, from the second moments at hand."""
+        h = np.array(self.second)
+        size = self.coefficients.size
+        at = np.arange(1, size + 1)
+        h[at * (at + 1) // 2 - 1] += observed.precision(self.tau, size, self.joint)
+        return h
+
+    def factor(self, observed: Counted) -> FloatArray:
+        """Return the lower Cholesky factor of H; it is made once for second moments and a tau."""
+        kept: _Kept | None = vars(self).get("_kept")
+        if kept is None or kept.second is not self.second or kept.tau != self.tau:
+            factor = cholesky(unpack(self._packed(observed)), "the second moments")
+            kept = _Kept(self.second, self.tau, factor)
+            vars(self)["_kept"] = kept
+        return kept.factor
+
+    def _handing(self, after: Climb) -> Climb:
+        """Return a fit that begins at this one, with the factor of H at hand."""
+        if "_kept" in vars(self):
+            vars(after)["_kept"] = vars(self)["_kept"]
+        return after
+
+    def covariance(self, observed: Counted) -> FloatArray:
+        """Return H^-1, packed."""
+        return pack(inverse(self.factor(observed)))
+
+    def take(self, told: Told, observed: Counted) -> Climb:
+        """Take the trial, or shorten the step."""
+        precision = observed.precision(self.tau, self.trial.size, self.joint)
+        before = self.value - 0.5 * precision @ self.coefficients**2
+        after = told.value - 0.5 * precision @ self.trial**2
+        asked = self.second is None
+        if asked or after >= before - 1e-12 * abs(before):
+            moved = replace(
+                self,
+                coefficients=self.trial,
+                value=told.value,
+                slope=told.slope,
+                second=told.second if asked else self.second,
+                fresh=asked,
+                taken=0 if asked else self.taken + 1,
+            )
+            return self._handing(moved).aimed(observed)
+        if not self.fresh:
+            return replace(self, second=None, trial=self.coefficients)
+        step = 0.5 * self.step
+        if step < _SHORTEST:
+            return self._handing(replace(self, done=True))
+        ahead = self.coefficients + 0.5 * (self.trial - self.coefficients)
+        return self._handing(replace(self, trial=ahead, step=step))
+
+    def aimed(self, observed: Counted) -> Climb:
+        """Return the fit with its next trial, or done."""
+        precision = observed.precision(self.tau, self.coefficients.size, self.joint)
+        uphill = self.slope - precision * self.coefficients
+        move = solve(self.factor(observed), uphill)
+        if 0.5 * uphill @ move <= self.tolerance:
+            if self.fresh or self.fold >= 0:
+                return self._handing(replace(self, done=True))
+            return replace(self, second=None, trial=self.coefficients)
+        if self.taken >= TRIALS:
+            return replace(self, second=None, trial=self.coefficients)
+        return self._handing(replace(self, trial=self.coefficients + move, step=1.0))
+
+    def with_tau(self, tau: float, observed: Counted) -> Climb:
+        """Return a fit with another tau that begins here."""
+        return replace(self, tau=tau, taken=0, done=False).aimed(observed)
+
+    def without(self, fold: int, share: float) -> Climb:
+        """Return a fit that begins here and leaves a part of the rows out."""
+        second = share * np.asarray(self.second)
+        return replace(
+            self, fold=fold, value=-np.inf, second=second, fresh=False, taken=0,
+            trial=self.coefficients, done=False,
+        )  # fmt: skip
+
+    def finer(self, tolerance: float, observed: Counted) -> Climb:
+        """Return the fit with a smaller tolerance."""
+        return self._handing(replace(self, tolerance=tolerance, done=False)).aimed(observed)
+
+
+def _start(size: int, observed: Counted) -> FloatArray:
+    start = np.zeros(size)
+    start[-1] = np.log(observed.rate / (1.0 - observed.rate))
+    return start
+
+
+PROCESS_TAUS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.06, 0.03)
+TAUS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+PAST, PROCESS_PAST = 2, 1
+"""Values of tau that are tried after the best one so far; a process's are near one another."""
+
+
+@dataclass(frozen=True)
+class Path(State, kind="experts/additive.Path"):
+    """Fits with ever smaller tau, each begun at the last, and what leaving rows out says of them.
+
+    Attributes
+    ----------
+    climb
+        The fit at work.
+    taus
+        Values to try, from the largest.
+    left_out
+        The leave-one-out log-likelihood of those tried.
+    best
+        The best fit so far.
+    judged
+        Whether the fit at work is at its end, and leaving rows out is asked for.
+    done
+        Whether the path has ended.
+    """
+
+    climb: Climb
+    taus: tuple[float, ...]
+    left_out: tuple[float, ...] = ()
+    best: Climb | None = None
+    judged: bool = False
+    done: bool = False
+
+    @classmethod
+    def first(
+        cls, stepped: bool, size: int, taus: tuple[float, ...], observed: Counted,
+        tolerance: float, joint: bool = False,
+    ) -> Path:  # fmt: skip
+        """Begin with the largest tau, at the intercept alone."""
+        start = _start(size, observed)
+        return cls(Climb.at(stepped, taus[0], start, tolerance, joint), taus)
+
+    def tried(self, rows: float) -> tuple[FloatArray, FloatArray]:
+        """Return the values of tau that were tried, and what each leaves out gives a row."""
+        return np.array(self.taus[: len(self.left_out)]), np.array(self.left_out) / rows
+
+    def ask(self, observed: Counted) -> Ask:
+        """What it asks next."""
+        return self.climb.left_out(observed) if self.judged else self.climb.ask
+
+    def take(self, told: Told, left_out: float | None, observed: Counted) -> Path:
+        """Go on from the answer."""
+        if not self.judged:
+            climb = self.climb.take(told, observed)
+            return replace(self, climb=climb, judged=climb.done)
+        assert left_out is not None
+        found = (*self.left_out, left_out)
+        best = self.climb if left_out >= max(found) else self.best
+        past = len(found) - 1 - int(np.argmax(found))
+        enough = PROCESS_PAST if self.climb.joint else PAST
+        if len(found) == len(self.taus) or past >= enough:
+            return replace(self, left_out=found, best=best, judged=False, done=True)
+        climb = self.climb.with_tau(self.taus[len(found)], observed)
+        return Path(climb, self.taus, found, best, climb.done)

@@ -1,0 +1,151 @@
+"""What an additive fit leaves for prediction: lines and steps, and experts beside them.
+
+A Gaussian process of all columns may be stacked with them: P = (1 - w) P_additive + w P_process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_expit, logsumexp
+
+from vbmodels.core.state import FloatArray, State
+from vbmodels.experts.additive.newton import Climb, Counted
+from vbmodels.experts.additive.step_rows import CodedRows
+from vbmodels.experts.posterior import (
+    Component,
+    Predicted,
+    drawn_shares,
+    log_odds_of,
+    mixed,
+)
+
+
+@dataclass(frozen=True)
+class Part(State, kind="experts/additive.Part"):
+    """An additive part.
+
+    Attributes
+    ----------
+    coefficients
+        Of lines, or of lines and steps, intercept last; [P + 1].
+    stepped
+        Whether steps are among them.
+    tau
+        Precision of its prior.
+    fold
+        The part of the rows that was left out; -1 for none.
+    covariance
+        Of its Gaussian approximation, packed; None where rows were left out.
+    joint
+        Whether a Gaussian process stands beside lines, in place of steps.
+    """
+
+    coefficients: FloatArray
+    stepped: bool
+    tau: float
+    fold: int
+    covariance: FloatArray | None
+    joint: bool = False
+
+    @classmethod
+    def of(cls, climb: Climb, observed: Counted) -> Part:
+        """Keep what a fit found."""
+        covariance = climb.covariance(observed) if climb.fold < 0 else None
+        return cls(
+            climb.coefficients, climb.stepped, climb.tau, climb.fold, covariance, climb.joint
+        )
+
+    def emptied(self, rate: float) -> Part:
+        """Return the intercept alone."""
+        coefficients = np.zeros_like(self.coefficients)
+        coefficients[-1] = np.log(rate / (1.0 - rate))
+        nothing = None if self.covariance is None else np.zeros_like(self.covariance)
+        return Part(coefficients, self.stepped, self.tau, self.fold, nothing)
+
+    @property
+    def sd(self) -> FloatArray:
+        """Posterior standard deviations; [P + 1]."""
+        if self.covariance is None:
+            return np.zeros_like(self.coefficients)
+        size = np.arange(1, self.coefficients.size + 1)
+        result: FloatArray = np.sqrt(self.covariance[size * (size + 1) // 2 - 1])
+        return result
+
+
+@dataclass(frozen=True)
+class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
+    """The additive part f0, and mixtures with equal weights whose experts add to it.
+
+    Attributes
+    ----------
+    part
+        f0.
+    mixtures
+        The starts, the best one first; none where f0 stands alone.
+    process
+        Lines and the Gaussian process; None where it has no weight.
+    weight
+        w, its share of every probability.
+    """
+
+    part: Part
+    mixtures: tuple[Component, ...]
+    process: Part | None = None
+    weight: float = 0.0
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The mixtures, or f0 as the one expert of a mixture."""
+        if self.mixtures:
+            return self.mixtures
+        mean, sd = np.zeros((2, 2, 1, self.part.coefficients.size))
+        mean[1, 0], sd[1, 0] = self.part.coefficients, self.part.sd
+        return (Component(mean, sd),)
+
+    def predict(self, batch: CodedRows) -> Predicted:
+        """Predict every row; see `vbmodels.experts.posterior.Posterior.predict`."""
+        found = [mixed(at, batch.t) for at in self._sums(batch)]
+        probability = np.mean([p for p, _ in found], axis=0)
+        if self.process is not None:
+            other, _ = mixed(_alone(self.process, batch), batch.t)
+            probability = (1.0 - self.weight) * probability + self.weight * other
+        return Predicted(probability, found[0][1])
+
+    def log_odds(self, batch: CodedRows) -> FloatArray:
+        """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
+        odds = log_odds_of(self._sums(batch))
+        if self.process is None:
+            return odds
+        other = log_odds_of([_alone(self.process, batch)])
+        shares = np.log([1.0 - self.weight, self.weight])[:, None]
+        both = np.stack([odds, other])
+        one, rest = (logsumexp(shares + log_expit(sign * both), axis=0) for sign in (1.0, -1.0))
+        return np.asarray(one - rest)
+
+    def drawn_shares(self, batch: CodedRows, draws: int, seed: int) -> FloatArray:
+        """Return each expert's sum of shares under draws of the best start; [draws, K]."""
+        if not self.mixtures:
+            return np.full((draws, 1), float(batch.size))
+        offset = batch.project(self.part.coefficients)
+        return drawn_shares(self.mixtures[0], batch.mixing, offset, draws, seed)
+
+    def _sums(self, batch: CodedRows) -> list[FloatArray]:
+        """Return gate and expert sums of every row for each mixture, [1, 2, K, N]."""
+        if not self.mixtures:
+            return [_alone(self.part, batch)]
+        base = batch.project(self.part.coefficients, self.part.joint)
+        result = []
+        for component in self.mixtures:
+            at = component.linear(batch.mixing)
+            at[1] += base
+            result.append(at[None])
+        return result
+
+
+def _alone(part: Part, batch: CodedRows) -> FloatArray:
+    """Return the sums of every row by one part, as those of one expert; [1, 2, 1, N]."""
+    at = np.zeros((1, 2, 1, batch.size))
+    at[0, 1, 0] = batch.project(part.coefficients, part.joint)
+    return at

@@ -1,0 +1,276 @@
+"""Rows with the steps of their columns: what the additive form and the mixture beside it see.
+
+A column x becomes a_0 x + sum_k a_k 1[x > knot_k]: a line and a staircase. Coefficients stand in
+the order [columns, steps of the first column, of the second, ..., intercept]. Products with
+single vectors go through the steps' codes; only second moments need the columns themselves, a few
+rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from vbmodels.core.linalg import cholesky, inverse, solve_lower
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.experts.additive.interactions import Together
+from vbmodels.experts.additive.knots import Basis, RowSample, coded
+from vbmodels.experts.columns import scaled
+from vbmodels.experts.rows import Rows, never_held
+
+_CHUNK = 2048
+FEW_COLUMNS = 12
+"""Up to this many columns the mixture sees lines and steps; of more, each column's quantile."""
+MOST_OFFSETS = 6
+"""Sums of additive parts that a partition keeps from one evaluation to the next."""
+SMALLEST_SCALE = 1e-6
+
+
+@dataclass(frozen=True)
+class CodedRows(State, kind="experts/additive.CodedRows"):
+    """Rows with the number of knots that each cell is above.
+
+    Attributes
+    ----------
+    rows
+        The columns on the scale of the fit, with labels.
+    codes
+        [N, D], 0 to 8.
+    basis
+        The knots, and the scale of the mixture's columns.
+    copies
+        How many times over the table stands there (`RowSample.repeats`): rows weigh that much less,
+        and all copies of one are left out together.
+    """
+
+    rows: Rows
+    codes: np.ndarray
+    basis: Basis
+    copies: float = 1.0
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.rows.size
+
+    def relabelled(self, t: FloatArray) -> CodedRows:
+        """Return the rows with other labels [N], which share what hangs on the cells alone."""
+        found = replace(self, rows=self.rows.relabelled(t))
+        vars(found).update(_levels=self._levels, _top=self._top, mixing=self.mixing.relabelled(t))
+        if self.basis.together is not None:
+            vars(found).update(together=self.together)
+        return found
+
+    @property
+    def t(self) -> FloatArray:
+        """1 and -1 for the labels 1 and 0; 0 where there is none; [N]."""
+        return self.rows.t
+
+    @property
+    def weight(self) -> FloatArray:
+        """Weight of each row in the likelihood; [N]."""
+        return self.rows.weight
+
+    @property
+    def key(self) -> IntArray:
+        """A number of each row's own; [N]."""
+        return self.rows.key
+
+    @cached_property
+    def _of_step(self) -> tuple[IntArray, IntArray]:
+        """Column and number of every step."""
+        return steps_of(self.basis.steps)
+
+    @cached_property
+    def _levels(self) -> IntArray:
+        """Where the level of each stepped cell stands among all columns' levels; [N, D']."""
+        steps = self.basis.steps
+        stepped = steps > 0
+        first = np.cumsum(np.where(stepped, steps + 1, 0)) - np.where(stepped, steps + 1, 0)
+        return first[stepped] + self.codes[:, stepped].astype(np.int64)
+
+    @cached_property
+    def _top(self) -> IntArray:
+        """The place among all levels of each step's upper level; [S]."""
+        column, _ = self._of_step
+        stepped = np.flatnonzero(self.basis.steps > 0)
+        return np.asarray(np.arange(len(column)) + np.searchsorted(stepped, column) + 1, np.int64)
+
+    @cached_property
+    def together(self) -> FloatArray:
+        """What a Gaussian process sees of the rows; [N, P]."""
+        if self.basis.together is None:
+            raise ValueError("expected columns of a Gaussian process, the basis has none")
+        return self.basis.together.columns(self.rows.lines(slice(None)))
+
+    def project(self, coefficients: FloatArray, joint: bool = False) -> FloatArray:
+        """Return the sum of every row, [N], with steps or, of D + 1 coefficients, without.
+
+        ``joint``: the coefficients of lines are followed by those of `together` instead.
+        """
+        lines = self.rows.n_columns - 1
+        linear = np.append(coefficients[:lines], coefficients[-1])
+        total: FloatArray = self.rows.project(linear[None])[0]
+        steps = coefficients[lines:-1]
+        if joint:
+            return np.asarray(total + self.together @ steps)
+        if steps.size:
+            heights: FloatArray = self._staircase(steps)[self._levels].sum(1)
+            return total + heights
+        return total
+
+    def offset(self, coefficients: FloatArray) -> FloatArray:
+        """Return `project` of coefficients that many evaluations have in common."""
+        kept, key = self._offsets, coefficients.tobytes()
+        if key not in kept:
+            if len(kept) >= MOST_OFFSETS:
+                kept.clear()
+            kept[key] = self.project(coefficients)
+        return kept[key]
+
+    @cached_property
+    def _offsets(self) -> dict[bytes, FloatArray]:
+        return {}
+
+    def _staircase(self, steps: FloatArray) -> FloatArray:
+        """Return the height of every level of every stepped column."""
+        counts = self.basis.steps[self.basis.steps > 0]
+        total = np.append(0.0, np.cumsum(steps))
+        # The places where a column begins hold the sum of the columns before it.
+        first = np.cumsum(counts) - counts
+        column, number = steps_of(counts + 1)
+        heights: FloatArray = total[first[column] + number] - total[first[column]]
+        return heights
+
+    def collect(self, slopes: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
+        """Return the sum over rows of slopes [N] times every column, intercept last."""
+        linear: FloatArray = self.rows.collect(slopes[None])[0]
+        if joint:
+            return np.concatenate([linear[:-1], slopes @ self.together, linear[-1:]])
+        if not stepped or not self._of_step[0].size:
+            return linear
+        levels = self._levels
+        size = int((self.basis.steps[self.basis.steps > 0] + 1).sum())
+        held = np.bincount(levels.ravel(), np.repeat(slopes, levels.shape[1]), size)
+        above = np.append(np.cumsum(held[::-1])[::-1], 0.0)
+        counts = self.basis.steps[self.basis.steps > 0]
+        ends = np.repeat(np.cumsum(counts + 1), counts)
+        return np.concatenate([linear[:-1], above[self._top] - above[ends], linear[-1:]])
+
+    def gram(self, weights: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
+        """Return sum_n weights_n x_n x_n', packed."""
+        if self._plain(stepped, joint):
+            return np.asarray(self.rows.gram(weights[None])[0])
+        parts = [part.gram(weights[None, rows])[0] for rows, part in self._parts(joint)]
+        if parts:
+            return np.asarray(np.sum(parts, axis=0))
+        size = self.rows.n_columns + self._more(joint)
+        return np.zeros(size * (size + 1) // 2)
+
+    def spread(self, hessian: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
+        """Return x' H^-1 x of every row: |L^-1 x|^2 with H = L L'; [N]."""
+        factor = cholesky(hessian, "the second moments")
+        if self._plain(stepped, joint):
+            return np.asarray(self.rows.quadratic(inverse(factor)[None])[0])
+        parts = [
+            np.sum(solve_lower(factor, np.asarray(part.dense).T) ** 2, axis=0)
+            for _, part in self._parts(joint)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _plain(self, stepped: bool, joint: bool) -> bool:
+        """Whether lines are all that is seen."""
+        return not joint and not (stepped and self._of_step[0].size)
+
+    def _more(self, joint: bool) -> int:
+        """Return how many columns stand between lines and intercept."""
+        together = self.basis.together
+        return together.centre.size if joint and together is not None else self._of_step[0].size
+
+    def _parts(self, joint: bool) -> Iterator[tuple[slice, Rows]]:
+        """Cut the rows with all their lines and steps, or `together`."""
+        lines, (column, number) = self.rows.n_columns - 1, self._of_step
+        for start in range(0, self.size, _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            t = self.rows.t[rows]
+            x = np.ones((len(t), lines + self._more(joint) + 1))
+            x[:, :lines] = self.rows.lines(rows)
+            if joint:
+                x[:, lines:-1] = self.together[rows]
+            else:
+                x[:, lines:-1] = self.codes[rows][:, column] > number
+            key = self.rows.key[rows]
+            yield rows, Rows(t, np.ones(len(t)), key, key, x, None, None, None, x.shape[1])
+
+    @cached_property
+    def mixing(self) -> Rows:
+        """The rows as gates and experts see them: centred columns of one scale."""
+        own, everything = self.rows, slice(None)
+        if own.dense is None and not self._of_step[0].size:
+            return own
+        u = unscaled(own.lines(everything), self.codes, self.basis.steps)
+        u = (u - self.basis.centre) / self.basis.scale
+        return Rows.of(u, own.t, own.key, own.weight, False, own.group)
+
+
+def steps_of(steps: IntArray) -> tuple[IntArray, IntArray]:
+    """Return column and number, from 0, of every step of all columns."""
+    column = np.repeat(np.arange(len(steps)), steps)
+    first = np.repeat(np.cumsum(steps) - steps, steps)
+    return column, np.arange(len(column)) - first
+
+
+def unscaled(lines: FloatArray, codes: np.ndarray, steps: IntArray) -> FloatArray:
+    """Return the mixture's columns before they are centred; [N, U].
+
+    Of few columns lines and steps; else each column's share of knots passed, which is its
+    quantile, or the column where it has none.
+    """
+    if lines.shape[1] <= FEW_COLUMNS:
+        column, number = steps_of(steps)
+        return np.hstack([lines, codes[:, column] > number])
+    return np.where(steps > 0, codes / np.maximum(steps, 1), lines)
+
+
+def basis_of(
+    sample: RowSample, design: tuple[FloatArray, FloatArray], fixed: BoolArray, sparse: bool,
+    limit: float, fill: FloatArray | None = None, landmarks: int = 0,
+) -> Basis:  # fmt: skip
+    """Return the knots, with the scale of the mixture's columns.
+
+    Parameters
+    ----------
+    sample
+        Rows in their own units.
+    design
+        What is taken off every column, and what it is divided by; [D] each.
+    fixed
+        Columns without knots: those of 0 and 1, and those of one value; [D].
+    sparse
+        Whether the rows are kept sparse; without steps the mixture's columns stay as they are.
+    limit
+        Largest size of a column on the scale of the fit.
+    fill
+        What stands in place of missing cells once the knots are known; [D].
+    landmarks
+        By how many rows a Gaussian process is to see all columns together; 0 for none.
+    """
+    knots = sample.knots(fixed)
+    steps = np.sum(~np.isnan(knots), axis=1)
+    x = sample.x if fill is None else np.where(np.isnan(sample.x), fill, sample.x)
+    lines = np.clip(scaled(x, *design), -limit, limit)
+    u = unscaled(lines, coded(x, knots), steps)
+    together = None
+    if landmarks:
+        told = sample.classes * never_held(sample.group)[:, None]
+        together = Together.of(lines, sample.copies, told, landmarks)
+    if sparse and not steps.any():
+        return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together)
+    share = sample.copies / sample.copies.sum()
+    centre = share @ u
+    scale = np.sqrt(share @ (u - centre) ** 2)
+    scale = np.where(scale > SMALLEST_SCALE, scale, 1.0)
+    return Basis(knots, centre, scale, limit, together)

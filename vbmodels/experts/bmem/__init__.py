@@ -1,0 +1,1 @@
+"""The Bayesian mixture of experts of its paper: bounds, posterior regularisation, sampler."""

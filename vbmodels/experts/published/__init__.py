@@ -1,1 +1,0 @@
-"""The mixture of experts as its papers print it: bounds, posterior regularisation, sampler."""

@@ -1,0 +1,1 @@
+"""The Indian buffet process for categorical tables by Polya-Gamma variational inference."""

@@ -1,0 +1,123 @@
+"""States of the models that fill missing cells: what they learned, their rows, their sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.features.ibp.chain import Chain, ChainStats
+from vbmodels.features.imputation.classes import ClassCounts, Classes
+from vbmodels.features.imputation.traits import Traits, TraitStats
+
+MEMBERS = ("binary features", "continuous traits", "few classes", "many classes", "shares")
+"""The models, in the order of their weights."""
+
+
+@dataclass(frozen=True)
+class KeptDraws(State, kind="features/imputation.KeptDraws"):
+    """Draws by which rows are filled.
+
+    Parameters
+    ----------
+    weights, log_odds
+        [S, J, K + 1] and [S, K] of the binary features.
+    loadings
+        [S, J, Q + 1] of the traits.
+    """
+
+    weights: FloatArray
+    log_odds: FloatArray
+    loadings: FloatArray
+
+
+@dataclass(frozen=True)
+class Completion(State, kind="features/imputation.Completion"):
+    """The members and their weights.
+
+    Parameters
+    ----------
+    step
+        Sweeps so far.
+    seed, share
+        Seed of all draws, and share of the rows that learn.
+    levels
+        [D] categories of each column.
+    chain, traits, classes
+        The members; the shares of columns follow from the classes.
+    kept
+        Draws of the present phase.
+    weights
+        [M] weights of `MEMBERS`.
+    hidden
+        Cells that were hidden from them.
+    told, mixture
+        Mean log probability that each member [M] gave those, and that of their mixture.
+    """
+
+    step: int
+    seed: int
+    share: float
+    levels: IntArray
+    chain: Chain
+    traits: Traits
+    classes: Classes
+    kept: KeptDraws
+    weights: FloatArray
+    hidden: float
+    told: FloatArray
+    mixture: float
+
+
+@dataclass(frozen=True)
+class ToldStats(Stats, kind="features/imputation.ToldStats"):
+    """What members said of hidden cells.
+
+    Parameters
+    ----------
+    cells
+        How many.
+    log_p
+        [M] sums of the members' log probabilities.
+    taken
+        [M] sums of each member's responsibility at the present weights.
+    mixture
+        Sum of the mixture's log probability.
+    """
+
+    cells: float
+    log_p: FloatArray
+    taken: FloatArray
+    mixture: float
+
+
+@dataclass(frozen=True)
+class CompletionStats(Stats, kind="features/imputation.CompletionStats"):
+    """Sums of a sweep; members' sums are None where they are judged, ``told`` before that."""
+
+    chain: ChainStats | None
+    traits: TraitStats | None
+    classes: ClassCounts | None
+    told: ToldStats | None
+
+
+@dataclass(frozen=True)
+class CompletionLocal(State, kind="features/imputation.CompletionLocal"):
+    """A partition's rows that learn.
+
+    Parameters
+    ----------
+    z, u
+        [N, K] binary features and [N, Q] traits.
+    density
+        [H, M] probability that each member gave each hidden cell; [0, M] before they are judged.
+    sums
+        The sums of this sweep, which the draws of the same rows make.
+    """
+
+    z: NDArray[np.int8]
+    u: FloatArray
+    density: FloatArray
+    sums: CompletionStats

@@ -1,0 +1,1 @@
+"""The latent feature model by collapsed Gibbs sampling with Laplace's weights."""

@@ -1,0 +1,126 @@
+"""Latent class analysis by EM, with the number of classes that the BIC chooses: the usual rival.
+
+    c_n ~ Cat(pi),  x_nd | c_n = k ~ Cat(theta_kd)
+
+over the cells that a row has (Goodman 1974; as poLCA, Linzer and Lewis 2011, but for `SMOOTH`,
+which keeps categories that a class has not shown from being impossible in it). Of K classes
+
+    BIC = -2 log p(X | pi, theta) + (K - 1 + K sum_d (R_d - 1)) log N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_softmax, logsumexp
+
+from vbmodels.core.state import FloatArray, IntArray
+
+SMOOTH = 0.1
+"""Added to the count of every class, and of every category in it."""
+NUMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40)
+"""Numbers of classes that are tried, in turn, until the BIC has risen twice."""
+STARTS, FIRST, LONGEST = 3, 15, 300
+"""Starts of each number, their sweeps before the best goes on, and its sweeps at most."""
+TOLERANCE = 1e-6
+"""Relative rise of the log-likelihood that ends a fit."""
+
+
+@dataclass(frozen=True)
+class LatentClasses:
+    """A fit.
+
+    Attributes
+    ----------
+    log_share
+        log pi; [K].
+    log_chance
+        log theta of every category of all columns; [K, C].
+    log_likelihood
+        log p(X | pi, theta).
+    bic
+        See the module's text; lower is better.
+    """
+
+    log_share: FloatArray
+    log_chance: FloatArray
+    log_likelihood: float
+    bic: float
+
+    @property
+    def number(self) -> int:
+        """K."""
+        return len(self.log_share)
+
+    def categories(self, x: FloatArray) -> FloatArray:
+        """Return P(category) of every column given the row's other cells; [N, C].
+
+        ``x`` [N, C] are indicators of the cells that rows have. A cell that is there is not left
+        out: ask of missing ones alone.
+        """
+        r = np.exp(log_softmax(self.log_share + x @ self.log_chance.T, axis=1))
+        return np.asarray(r @ np.exp(self.log_chance))
+
+
+def latent_classes(
+    x: FloatArray, levels: IntArray, number: int, rng: np.random.Generator, starts: int = STARTS
+) -> LatentClasses:
+    """Fit so many classes from some starts, of which the best goes on.
+
+    Parameters
+    ----------
+    x
+        [N, C] indicators of the cells' categories, 0 where missing; see
+        `vbmodels.features.imputation.classes.one_hot`.
+    levels
+        [D] categories of each column.
+    number
+        K.
+    rng
+        Draws the starts.
+    starts
+        How many there are.
+    """
+    best, r = -np.inf, np.zeros((len(x), 0))
+    for _ in range(starts):
+        drawn = rng.dirichlet(np.full(number, 0.3), len(x))
+        value, made, _ = _climbed(x, levels, drawn, FIRST if starts > 1 else LONGEST)
+        if value > best:
+            best, r = value, made
+    value, r, (log_share, log_chance) = _climbed(x, levels, r, LONGEST)
+    free = number - 1 + number * int(np.sum(levels - 1))
+    bic = -2.0 * value + free * np.log(len(x))
+    return LatentClasses(log_share, log_chance, value, float(bic))
+
+
+def by_bic(x: FloatArray, levels: IntArray, seed: int) -> LatentClasses:
+    """Return the fit of the number of classes with the lowest BIC; see `NUMBERS`."""
+    best, risen = latent_classes(x, levels, 1, np.random.default_rng(seed), 1), 0
+    for number in NUMBERS[1:]:
+        if risen == 2 or number >= len(x):
+            break
+        one = latent_classes(x, levels, number, np.random.default_rng([seed, number]))
+        risen = 0 if one.bic < best.bic else risen + 1
+        best = min(best, one, key=lambda fit: fit.bic)
+    return best
+
+
+def _climbed(
+    x: FloatArray, levels: IntArray, r: FloatArray, most: int
+) -> tuple[float, FloatArray, tuple[FloatArray, FloatArray]]:
+    """Return log-likelihood, responsibilities [N, K] and parameters after EM from ``r``."""
+    first = np.concatenate([[0], np.cumsum(levels)[:-1]]).astype(np.intp)
+    before, value = -np.inf, -np.inf
+    for _ in range(most):
+        rows = r.sum(0) + SMOOTH
+        log_share = np.log(rows / rows.sum())
+        counts = r.T @ x + SMOOTH
+        log_chance = np.log(counts / np.repeat(np.add.reduceat(counts, first, 1), levels, axis=1))
+        joint = log_share + x @ log_chance.T
+        value = float(logsumexp(joint, axis=1).sum())
+        r = np.exp(log_softmax(joint, axis=1))
+        if value - before < TOLERANCE * abs(value):
+            break
+        before = value
+    return value, r, (log_share, log_chance)

@@ -1,0 +1,1 @@
+"""The latent feature model with multinomial-logit observations, variational."""

@@ -1,0 +1,1 @@
+"""The default search for features: chains, then fits that moves improve."""

@@ -1,0 +1,368 @@
+"""What proposals are worth with omega held: exact, from sums alone.
+
+For any nu' the bound with q(omega) held at the optimum of the present fit, and the weights at
+theirs, is up to a constant
+
+    F(nu') = sum_j [b_j' Lambda_j^-1 b_j / 2 - log|Lambda_j| / 2 - log|prior| / 2]
+             + sticks(on') + H(nu'),
+    b_j = sum_n s_nj / 2 E[z'],  Lambda_j = prior^-1 + sum_n E[omega_nj] E[z' z''],
+
+a lower bound of what the proposal's own omega would give. alpha and the variances are held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from vbmodels.core import linalg
+from vbmodels.core.expfam import Gaussian
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats
+from vbmodels.features.ibp.sticks import best_sticks
+from vbmodels.features.search.screens import (
+    NEW_SETS,
+    OWN_FIRST,
+    OWN_SECOND,
+    entropy_of,
+    pairs_of,
+    triples_of,
+)
+from vbmodels.features.search.states import PairStats, PoolStats
+
+PATTERNS = np.array(
+    [
+        (t, s) if s == OWN_SECOND or t == OWN_FIRST else (s, t)
+        for s in range(1, 8)
+        for t in range(s + 1, 8)
+        if (s, t) != (OWN_SECOND, OWN_FIRST)
+    ]
+)
+"""The 20 ways to give a pair new bits, up to complements and to who is first; [20, 2]."""
+_MEMBERS = np.array([[s & 1, s >> 1 & 1, s >> 2 & 1] for s in range(8)], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class HeldOmega:
+    """A fit's sums with omega held: [J, K + 1], [J, K + 1, K + 1], and by feature [K].
+
+    ``prior`` [K + 1] are the variances of biases and weights.
+    """
+
+    linear: FloatArray
+    quadratic: FloatArray
+    on: FloatArray
+    entropy: FloatArray
+    n_rows: float
+    alpha: float
+    prior: FloatArray
+
+    @cached_property
+    def weights(self) -> Gaussian:
+        """q(weights) at its optimum."""
+        return Gaussian.from_linear(self.linear, self.quadratic + np.diag(1.0 / self.prior))
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Covariances of the weights; [J, K + 1, K + 1]."""
+        return self.weights.covariance
+
+    @cached_property
+    def sticks(self) -> float:
+        """The sticks' part of the bound."""
+        return float(best_sticks(_falling(self.on[None]), self.n_rows, self.alpha)[1][0])
+
+    def value(self) -> float:
+        """F, up to its constant."""
+        weights = self.weights
+        data = 0.5 * (self.linear * weights.mean).sum()
+        sizes = linalg.log_det(weights.factor) + np.log(self.prior).sum()
+        return float(data - 0.5 * sizes.sum() + self.sticks + self.entropy.sum())
+
+    def keeping(self, columns: IntArray) -> HeldOmega:
+        """Return the sums of some of the features, in a new order."""
+        place = np.concatenate([[0], np.asarray(columns, dtype=np.int64) + 1])
+        return HeldOmega(
+            self.linear[:, place],
+            self.quadratic[:, place[:, None], place],
+            self.on[place[1:] - 1],
+            self.entropy[place[1:] - 1],
+            self.n_rows,
+            self.alpha,
+            self.prior[place],
+        )
+
+    def fitted(self) -> FeatureGlobal:
+        """Return the global parameters of these sums, hyperparameters held."""
+        return FeatureGlobal(
+            mean=self.weights.mean,
+            covariance=self.covariance,
+            tau=best_sticks(self.on[None], self.n_rows, self.alpha)[0][0],
+            alpha=self.alpha,
+            variance=self.prior[1:].copy(),
+            share=self.on / self.n_rows,
+            n_rows=self.n_rows,
+            sweep=0,
+        )
+
+
+def held_omega(
+    q: FeatureGlobal, stats: FeatureStats, entropy: FloatArray, bias: float
+) -> HeldOmega:
+    """Return the sums of a fit; ``bias`` is the prior variance of the biases."""
+    return HeldOmega(
+        linear=stats.linear,
+        quadratic=linalg.unpack(stats.quadratic),
+        on=stats.on,
+        entropy=entropy,
+        n_rows=stats.n_rows,
+        alpha=q.alpha,
+        prior=np.concatenate([[bias], q.variance]),
+    )
+
+
+def _sticks_of(on: FloatArray, at: HeldOmega) -> FloatArray:
+    """Return the sticks' part of the bound at other counts [B, K], less what it is; [B]."""
+    return best_sticks(_falling(on), at.n_rows, at.alpha)[1] - at.sticks
+
+
+def _falling(on: FloatArray) -> FloatArray:
+    return -np.sort(-on, axis=1)
+
+
+# Delete.
+
+
+def delete_scores(at: HeldOmega) -> FloatArray:
+    """Return F without each feature, less F; [K].
+
+    Without feature k, b' Lambda^-1 b falls by m_k^2 / C_kk and log|Lambda| rises by log C_kk,
+    C = Lambda^-1 and m = C b.
+    """
+    spread = np.diagonal(at.covariance, axis1=1, axis2=2)[:, 1:]
+    data = -0.5 * at.weights.mean[:, 1:] ** 2 / spread - 0.5 * np.log(spread / at.prior[1:])
+    k = len(at.on)
+    left = np.array([np.delete(at.on, i) for i in range(k)]).reshape(k, max(k - 1, 0))
+    result: FloatArray = data.sum(0) + _sticks_of(left, at) - at.entropy
+    return result
+
+
+def greedy_deletes(at: HeldOmega, least: float) -> list[int]:
+    """Return features in the order in which they go while each gains more than ``least`` nats.
+
+    Of features that no row has, or every row, any gain will do.
+    """
+    left = list(range(len(at.on)))
+    gone: list[int] = []
+    while left:
+        now = at.keeping(np.array(left))
+        empty = np.minimum(now.on, now.n_rows - now.on) < 1.0
+        over = delete_scores(now) - np.where(empty, 0.0, least)
+        best = int(np.argmax(over))
+        if over[best] <= 0.0:
+            break
+        gone.append(left.pop(best))
+    return gone
+
+
+# Flip.
+
+
+def flip_gains(at: HeldOmega) -> FloatArray:
+    """Return the exact rise of the bound where each feature becomes its complement; [K].
+
+    b0 becomes b0 + B_k and B_k becomes -B_k: psi keeps its law, so the likelihood's part does
+    not move, and only the sticks and the bias's divergence from its prior do.
+    """
+    mean, covariance = at.weights.mean, at.covariance
+    bias, spread = mean[:, [0]] + mean[:, 1:], np.diagonal(covariance, axis1=1, axis2=2)
+    moved = spread[:, [0]] + 2.0 * covariance[:, 0, 1:] + spread[:, 1:] + bias**2
+    prior = (spread[:, [0]] + mean[:, [0]] ** 2 - moved).sum(0) / (2.0 * at.prior[0])
+    k = len(at.on)
+    on = np.where(np.eye(k, dtype=bool), at.n_rows - at.on, at.on)
+    result: FloatArray = prior + _sticks_of(on, at)
+    return result
+
+
+def flip(q: FeatureGlobal, k: int) -> FeatureGlobal:
+    """Return the parameters with feature k as its complement; tau is left to the sticks' step."""
+    size = q.mean.shape[1]
+    change = np.eye(size)
+    change[0, k + 1], change[k + 1, k + 1] = 1.0, -1.0
+    return replace(q, mean=q.mean @ change.T, covariance=change @ q.covariance @ change.T)
+
+
+# New bits of a pair.
+
+
+def relabel_scores(at: HeldOmega, sums: PairStats, most: int = 60) -> tuple[IntArray, FloatArray]:
+    """Return the ``most`` best new bits of a pair, over all pairs, and F with them, less F.
+
+    The sums over a pair's patterns p (01, 10, 11) follow from those over products; every choice
+    of new bits is M p with a matrix M of 0 and 1, so that after the other features o have been
+    eliminated, S = Q_pp - Q_po Lambda_oo^-1 Q_op and r = b_p - Q_po Lambda_oo^-1 b_o, each
+    costs 2 x 2 matrices: G = M S M' + 1/v, r'M'G^-1 M r / 2 - log|G| / 2 - log|v| / 2.
+    The two new bits keep their joint law here; H is that of the two apart. Which are best is
+    judged with independent Bernoulli features in place of the sticks, F by the sticks.
+
+    Returns
+    -------
+    proposals, gains
+        [B, 4] (first, second, patterns of the first, of the second) and [B], best first.
+    """
+    k = len(at.on)
+    pairs = pairs_of(k)
+    cubes = _cubes(sums.triples, k)
+    n, choices = np.arange(k + 1), [(OWN_FIRST, OWN_SECOND), *map(tuple, PATTERNS.tolist())]
+    turns = np.array([[_MEMBERS[s], _MEMBERS[t]] for s, t in choices])  # [21, 2, 3]
+    proposals, gains, counted = [], [], []
+    for p, (i, j) in enumerate(pairs.tolist()):
+        others = n[(n != i + 1) & (n != j + 1)]
+        reduced, right = _eliminated(at, cubes, sums.linear[:, p], i, j, others)
+        data = _pair_value(turns, reduced, right, at.prior[[i + 1, j + 1]])
+        both = sums.on[p]
+        counts = np.array([at.on[j] - both, at.on[i] - both, both])
+        own = {OWN_FIRST: at.entropy[i], OWN_SECOND: at.entropy[j]}
+        entropies = own | dict(zip(NEW_SETS, sums.entropy[:, p].tolist(), strict=True))
+        for c, (s, t) in enumerate(choices[1:], start=1):
+            on = at.on.copy()
+            on[i], on[j] = _MEMBERS[s] @ counts, _MEMBERS[t] @ counts
+            rest = entropies[s] + entropies[t] - at.entropy[i] - at.entropy[j]
+            proposals.append((i, j, s, t))
+            gains.append(float(data[c] - data[0]) + rest)
+            counted.append(on)
+    table, gain = np.array(proposals, dtype=np.int64).reshape(-1, 4), np.array(gains)
+    on = np.array(counted).reshape(-1, k)
+    share = np.clip(on / at.n_rows, 0.0, 1.0)
+    crude = gain - at.n_rows * entropy_of(share).sum(1)
+    best = np.argsort(-crude, kind="stable")[:most]
+    gain = gain[best] + _sticks_of(on[best], at)
+    order = np.argsort(-gain, kind="stable")
+    return table[best][order], gain[order]
+
+
+def relabelled(
+    at: HeldOmega, sums: PairStats, i: int, j: int, patterns: tuple[int, int]
+) -> HeldOmega:
+    """Return the sums with new bits for features i < j, in their joint law."""
+    k = len(at.on)
+    p = int(np.flatnonzero((pairs_of(k) == (i, j)).all(1))[0])
+    others = np.array([n for n in range(k + 1) if n not in (i + 1, j + 1)])
+    turn, pair = _MEMBERS[list(patterns)], np.array([i, j])
+    cross, own, told = _pattern_sums(at, _cubes(sums.triples, k), sums.linear[:, p], i, j, others)
+    quadratic, linear = at.quadratic.copy(), at.linear.copy()
+    linear[:, pair + 1] = told @ turn.T
+    quadratic[:, (pair + 1)[:, None], pair + 1] = np.einsum("ap,jp,bp->jab", turn, own, turn)
+    moved = np.einsum("ap,jpo->jao", turn, cross)
+    quadratic[:, (pair + 1)[:, None], others] = moved
+    quadratic[:, others[:, None], pair + 1] = moved.transpose(0, 2, 1)
+    both = sums.on[p]
+    on, entropy = at.on.copy(), at.entropy.copy()
+    on[pair] = turn @ [at.on[j] - both, at.on[i] - both, both]
+    entropies = {OWN_FIRST: at.entropy[i], OWN_SECOND: at.entropy[j]}
+    entropies |= dict(zip(NEW_SETS, sums.entropy[:, p].tolist(), strict=True))
+    entropy[pair] = [entropies[s] for s in patterns]
+    return replace(at, linear=linear, quadratic=quadratic, on=on, entropy=entropy)
+
+
+def _cubes(triples: FloatArray, k: int) -> FloatArray:
+    """Return the sums over three different features at every order of them; [J, K, K, K]."""
+    full = np.zeros((len(triples), k, k, k))
+    a, b, c = triples_of(k).T
+    for x, y, z in ((a, b, c), (a, c, b), (b, a, c), (b, c, a), (c, a, b), (c, b, a)):
+        full[:, x, y, z] = triples
+    return full
+
+
+def _pattern_sums(
+    at: HeldOmega, cubes: FloatArray, linear: FloatArray, i: int, j: int, others: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sums over a pair's patterns 01, 10, 11: with others [J, 3, O], alone and told [J, 3]."""
+    q = at.quadratic
+    both = q[:, i + 1, j + 1]
+    with_both = np.concatenate([both[:, None], cubes[:, others[1:] - 1, i, j]], axis=1)
+    cross = np.stack(
+        [q[:, others, j + 1] - with_both, q[:, others, i + 1] - with_both, with_both], axis=1
+    )
+    own = np.stack([q[:, 0, j + 1] - both, q[:, 0, i + 1] - both, both], axis=1)
+    told = np.stack([at.linear[:, j + 1] - linear, at.linear[:, i + 1] - linear, linear], axis=1)
+    return cross, own, told
+
+
+def _eliminated(
+    at: HeldOmega, cubes: FloatArray, linear: FloatArray, i: int, j: int, others: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return S [J, 3, 3] and r [J, 3] of a pair's patterns 01, 10, 11."""
+    cross, own, told = _pattern_sums(at, cubes, linear, i, j, others)
+    block = at.quadratic[:, others[:, None], others] + np.diag(1.0 / at.prior[others])
+    factor = linalg.cholesky(block, "the precision of the other features")
+    right = np.concatenate([cross.transpose(0, 2, 1), at.linear[:, others, None]], axis=2)
+    half = linalg.solve_lower(factor, right)
+    product = half.transpose(0, 2, 1) @ half  # [J, 4, 4]
+    reduced = own[:, :, None] * np.eye(3) - product[:, :3, :3]
+    return reduced, told - product[:, :3, 3]
+
+
+def _pair_value(
+    turns: FloatArray, reduced: FloatArray, right: FloatArray, variance: FloatArray
+) -> FloatArray:
+    """Return every choice's part of F that its two weights bring; [C]."""
+    gram = np.einsum("cap,jpq,cbq->cjab", turns, reduced, turns, optimize=True)
+    gram = gram + np.diag(1.0 / variance)
+    y = np.einsum("cap,jp->cja", turns, right)
+    det = gram[..., 0, 0] * gram[..., 1, 1] - gram[..., 0, 1] ** 2
+    square = (
+        gram[..., 1, 1] * y[..., 0] ** 2
+        - 2.0 * gram[..., 0, 1] * y[..., 0] * y[..., 1]
+        + gram[..., 0, 0] * y[..., 1] ** 2
+    ) / det
+    value: FloatArray = 0.5 * (square - np.log(det) - np.log(variance).sum()).sum(1)
+    return value
+
+
+# Births from the pool.
+
+
+def birth_scores(at: HeldOmega, sums: PoolStats, variance: float) -> FloatArray:
+    """Return F with each feature of a start in the pool as one more, less F; [C].
+
+    With s = Q_cc + 1/v - Q_co Lambda^-1 Q_oc and r = b_c - Q_co m the new weights add
+    r^2 / (2 s) - log(s v) / 2.
+    """
+    known = np.einsum("jck,jkl,jcl->jc", sums.quadratic, at.covariance, sums.quadratic)
+    s = sums.quadratic[:, :, 0] + 1.0 / variance - known
+    r = sums.linear - np.einsum("jck,jk->jc", sums.quadratic, at.weights.mean)
+    data = (0.5 * r**2 / s - 0.5 * np.log(s * variance)).sum(0)
+    on = np.column_stack([np.tile(at.on, (len(sums.on), 1)), sums.on])
+    result: FloatArray = data + _sticks_of(on, at) + sums.entropy
+    return result
+
+
+def with_born(at: HeldOmega, sums: PoolStats, c: int, variance: float) -> HeldOmega:
+    """Return the sums with feature c of a start in the pool as the last one."""
+    row = sums.quadratic[:, c]
+    wide = np.concatenate([at.quadratic, row[:, None]], axis=1)
+    column = np.concatenate([row, row[:, :1]], axis=1)
+    return HeldOmega(
+        linear=np.concatenate([at.linear, sums.linear[:, [c]]], axis=1),
+        quadratic=np.concatenate([wide, column[:, :, None]], axis=2),
+        on=np.append(at.on, sums.on[c]),
+        entropy=np.append(at.entropy, sums.entropy[c]),
+        n_rows=at.n_rows,
+        alpha=at.alpha,
+        prior=np.append(at.prior, variance),
+    )
+
+
+def correlations(at: HeldOmega, square: FloatArray, sums: PoolStats) -> FloatArray:
+    """Return correlations of the pool's features with those of the fit over the rows; [C, K]."""
+    n = at.n_rows
+    mean, waits = at.on / n, sums.on / n
+    spread = np.maximum(square / n - mean**2, 0.0)
+    wide = np.maximum(sums.square / n - waits**2, 0.0)
+    both = sums.cross[:, 1:] / n - waits[:, None] * mean
+    scale = np.sqrt(wide[:, None] * spread)
+    found: FloatArray = np.divide(both, scale, out=np.zeros_like(both), where=scale > 1e-12)
+    return found

@@ -1,0 +1,175 @@
+"""A table of categories as arrays: codes, and the binary decisions of stick-breaking.
+
+A column with R categories becomes R - 1 binary units: unit r asks, of the rows that reach
+category r, whether they go on to a later one. With R = 2 that is the column itself. A missing
+cell answers none of its column's units, so it is left out of the likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
+
+MISSING = -1
+
+
+@dataclass(frozen=True)
+class FeatureBatch(State, kind="features.FeatureBatch"):
+    """One partition: its distinct rows, each with how often it occurs.
+
+    Parameters
+    ----------
+    codes
+        [U, D] category of each cell, 0 the first in the stick-breaking order; -1 is missing.
+    levels
+        [D] number of categories R_d of each column, at least 2.
+    sign
+        [U, J] answer to each unit: +1 goes on, -1 stops here, 0 is not asked.
+    count
+        [U] occurrences of each distinct row.
+    row_of
+        [N] distinct row of each row of the table.
+    row_id
+        [N] number of each row in the whole table: what its random draws hang on.
+    """
+
+    codes: NDArray[np.int16]
+    levels: IntArray
+    sign: NDArray[np.int8]
+    count: FloatArray
+    row_of: IntArray
+    row_id: IntArray
+
+    @property
+    def n_rows(self) -> int:
+        """N, rows of the table."""
+        return len(self.row_of)
+
+    @property
+    def n_units(self) -> int:
+        """J, binary units of all columns."""
+        return int(self.sign.shape[1])
+
+
+@dataclass(frozen=True)
+class UnitCounts(Stats, kind="features.UnitCounts"):
+    """What is needed before the first sweep: rows, and how often each unit was answered.
+
+    Parameters
+    ----------
+    n_rows
+        N.
+    stop, go_on
+        [J] rows that stop at a unit and rows that go on.
+    """
+
+    n_rows: float
+    stop: FloatArray
+    go_on: FloatArray
+
+
+def bearable(n_features: int, n_rows: float) -> int:
+    """Return how many features so many rows can bear: fewer than rows, and one at least.
+
+    >>> bearable(12, 300.0), bearable(12, 10.0), bearable(12, 1.0)
+    (12, 9, 1)
+    """
+    return int(max(1, min(n_features, n_rows - 1)))
+
+
+def unit_offsets(levels: IntArray) -> IntArray:
+    """Return the first unit of each column and, last, their number J; [D + 1]."""
+    return np.concatenate([[0], np.cumsum(np.asarray(levels) - 1)]).astype(np.int64)
+
+
+def signs_of(codes: ArrayLike, levels: IntArray) -> NDArray[np.int8]:
+    """Return the answers [N, J] to the units of all columns, 0 where a unit is not asked."""
+    codes = np.asarray(codes)
+    blocks = []
+    for d, r in enumerate(levels):
+        column = codes[:, d, None]
+        unit = np.arange(int(r) - 1)
+        answer = np.where(column > unit, 1, np.where(column == unit, -1, 0))
+        blocks.append(np.where(column < 0, 0, answer).astype(np.int8))
+    return np.concatenate(blocks, axis=1)
+
+
+def feature_batch(
+    codes: ArrayLike, levels: ArrayLike, row_id: ArrayLike | None = None, *, grouped: bool = True
+) -> FeatureBatch:
+    """Build one partition from codes [N, D].
+
+    Parameters
+    ----------
+    codes
+        [N, D] categories in stick-breaking order, -1 where missing.
+    levels
+        [D] number of categories of each column.
+    row_id
+        [N] number of each row in the whole table; by default 0 to N - 1.
+    grouped
+        Whether equal rows share one local step (the text's grouping).
+
+    Raises
+    ------
+    ValueError
+        If a code is outside of its column's categories or a column has fewer than two.
+
+    Examples
+    --------
+    >>> batch = feature_batch([[0, 2], [0, 2], [1, -1]], [2, 3])
+    >>> batch.sign.tolist(), batch.count.tolist()
+    ([[-1, 1, 1], [1, 0, 0]], [2.0, 1.0])
+    """
+    table = np.ascontiguousarray(np.asarray(codes), dtype=np.int16)
+    r = np.asarray(levels, dtype=np.int64)
+    if table.ndim != 2 or table.shape[1] != len(r):
+        raise ValueError(f"expected codes of shape [N, {len(r)}], got {table.shape}")
+    if (r < 2).any():
+        raise ValueError(f"column {int(np.argmax(r < 2))} has fewer than 2 categories: drop it")
+    outside = (table < MISSING) | (table >= r)
+    if outside.any():
+        n, d = np.argwhere(outside)[0]
+        raise ValueError(
+            f"row {n}, column {d}: expected a code from -1 to {r[d] - 1}, found {table[n, d]}"
+        )
+    ids = np.arange(len(table)) if row_id is None else np.asarray(row_id)
+    row_of = np.arange(len(table), dtype=np.int64)
+    distinct = table
+    if grouped and len(table):
+        distinct, back = np.unique(table, axis=0, return_inverse=True)
+        row_of = back.reshape(-1).astype(np.int64)
+    return FeatureBatch(
+        codes=distinct,
+        levels=r,
+        sign=signs_of(distinct, r),
+        count=np.bincount(row_of, minlength=len(distinct)).astype(np.float64),
+        row_of=row_of,
+        row_id=ids.astype(np.int64),
+    )
+
+
+def split_rows(
+    codes: ArrayLike, levels: ArrayLike, parts: int, *, grouped: bool = True
+) -> list[FeatureBatch]:
+    """Cut a table into partitions of nearly equal numbers of rows."""
+    table = np.asarray(codes)
+    cuts = np.linspace(0, len(table), parts + 1).astype(int)
+    return [
+        feature_batch(table[i:j], levels, np.arange(i, j), grouped=grouped)
+        for i, j in pairwise(cuts)
+    ]
+
+
+def unit_counts(batch: FeatureBatch) -> UnitCounts:
+    """Count the answers to every unit."""
+    return UnitCounts(
+        n_rows=float(batch.count.sum()),
+        stop=batch.count @ (batch.sign < 0),
+        go_on=batch.count @ (batch.sign > 0),
+    )

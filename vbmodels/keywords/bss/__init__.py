@@ -1,0 +1,1 @@
+"""BSS: the Bayesian semi-supervised model before VBSS, by sampling."""

@@ -1,0 +1,1 @@
+"""The corpus model: one probit regression over the words of all documents."""

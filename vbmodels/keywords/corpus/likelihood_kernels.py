@@ -1,0 +1,291 @@
+# mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
+"""The words' terms of `likelihood`, by polynomials alone and four words at a time.
+
+Where no tail is smaller than 10^-127, sums of probabilities need no logarithms:
+1 - p = Phi(-eta) + (1 - delta) Phi(eta) adds two numbers that are not negative, so that no digits
+cancel. Beyond, where phi and the tails may underflow, the same is made of logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+SCORE, LEVEL, BEND, CROSS, LEVEL_BEND = range(5)
+TERMS = 5
+STRIP = 512  # words whose features stay in the processor's cache between weighing and product
+FAR = 24.0  # |eta| from which on logarithms are needed
+SMALLEST = 1e-100  # a product of probabilities; the next factor is 10^-127 or more
+MOST_ODDS = 300.0  # log; beyond are complete documents alone, whose log delta is fixed
+_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
+_LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def standardised(x, beside, location, inverse, rows, columns, out):
+    """Fill [P, W] with (x - location) * inverse of rows and columns; ``beside`` follows on x."""
+    size = x.shape[1]
+    for j in range(len(columns)):
+        k = columns[j]
+        if k < size:
+            for i in range(len(rows)):
+                out[j, i] = (x[rows[i], k] - location[k]) * inverse[k]
+        else:
+            for i in range(len(rows)):
+                out[j, i] = (beside[rows[i], k - size] - location[k]) * inverse[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tail_series(x):
+    """Return s of Phi(-x) = phi(x) / x (1 + s), to 1e-14 for x >= 24, by its asymptotic series."""
+    u = 1.0 / (x * x)
+    return u * (-1.0 + u * (3.0 + u * (-15.0 + u * (105.0 + u * (-945.0 + 10395.0 * u)))))
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+def tail_over_bell(x):
+    """Return Phi(-x) exp(x^2 / 2), to 1e-15 for 0 <= x <= `FAR`.
+
+    Phi(-x) / phi(x) falls like 1 / x, and its product with x + 1 is smooth in
+    v = (3 x / 2 - 6) / (x + 6), which runs from -1 to 1: a polynomial through the Chebyshev nodes,
+    after Shepherd and Laframboise (1981, Mathematics of Computation 36, 249).
+    """
+    inverse = 1.0 / ((x + 6.0) * (x + 1.0))
+    v = (1.5 * x - 6.0) * (x + 1.0) * inverse
+    p = -2.3024949281282766e-10 * v + 1.2496100017490767e-09
+    p = (p * v + 3.082365911727147e-09) * v - 2.4675787473823633e-08
+    p = (p * v - 1.1180061567490981e-08) * v + 3.5813722736801374e-07
+    p = (p * v - 5.5759470305672e-07) * v - 3.7362609445404412e-06
+    p = (p * v + 1.948848915909319e-05) * v - 1.314637016538232e-05
+    p = (p * v - 0.00026024945048649093) * v + 0.0016275809268616582
+    p = (p * v - 0.005897880764469266) * v + 0.015588779068463602
+    p = (p * v - 0.03186834629238659) * v + 0.050323299526636646
+    p = (p * v - 0.056699496241962855) * v + 0.02775332308237952
+    p = (p * v + 0.058035982179934886) * v - 0.20199972543483763
+    p = p * v + 1.1832619145678034
+    return _DENSITY * p * (x + 6.0) * inverse
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def lower_tail(x, bell):
+    """Return Phi(-x) for 0 <= x <= `FAR`; ``bell`` is exp(-x^2 / 2)."""
+    return bell * tail_over_bell(x)
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+def bells(eta, bits, out):
+    """Fill exp(-eta^2 / 2) for |eta| <= `FAR`, by loops that a processor runs four words at a time.
+
+    exp(z) = 2^n exp(r), n being the whole number next to z / log 2, so that |r| <= log 2 / 2 and
+    Taylor's series to r^12 is exact to 2e-16. Adding 1.5 2^52 leaves n in the last bits.
+    """
+    whole, power = bits.view(np.int64), bits
+    for i in range(len(eta)):
+        z = -0.5 * eta[i] * eta[i]
+        shifted = z * 1.4426950408889634 + 6755399441055744.0
+        n = shifted - 6755399441055744.0
+        r = (z - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
+        p = r * 2.08767569878681e-09 + 2.505210838544172e-08
+        p = (p * r + 2.755731922398589e-07) * r + 2.7557319223985893e-06
+        p = (p * r + 2.48015873015873e-05) * r + 1.984126984126984e-04
+        p = (p * r + 1.388888888888889e-03) * r + 8.333333333333333e-03
+        p = (p * r + 4.1666666666666664e-02) * r + 1.6666666666666666e-01
+        out[i] = ((p * r + 0.5) * r + 1.0) * r + 1.0
+        bits[i] = shifted
+    for i in range(len(eta)):
+        whole[i] = (whole[i] + 1023) << 52
+    for i in range(len(eta)):
+        out[i] *= power[i]
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+def _near(eta, y, delta, hidden, bell, expected, factor, out):
+    """Fill what `terms` does for |eta| <= `FAR`, and the probabilities of y but for delta.
+
+    ``delta``, ``hidden`` and ``bell`` are [W]. One formula for all words and no call: a processor
+    runs four at a time.
+    """
+    for i in range(len(eta)):
+        e, listed = eta[i], y[i]
+        tail = bell[i] * tail_over_bell(abs(e))
+        above = 1.0 - tail if e > 0.0 else tail
+        below = tail if e > 0.0 else 1.0 - tail
+        rest = below + hidden[i] * above
+        density, inverse = _DENSITY * bell[i], 1.0 / rest
+        mills = density / above
+        pull, odds = delta[i] * density * inverse, delta[i] * above * inverse
+        factor[i] = above if listed else rest
+        out[SCORE, i] = mills if listed else -pull
+        out[LEVEL, i] = -1.0 if listed else odds
+        if expected:
+            out[BEND, i], out[CROSS, i], out[LEVEL_BEND, i] = mills * pull, -pull, odds
+        else:
+            out[BEND, i] = mills * (e + mills) if listed else pull * (pull - e)
+            out[CROSS, i] = 0.0 if listed else -pull * inverse
+            out[LEVEL_BEND, i] = 0.0 if listed else odds * inverse
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _far(e, listed, log_delta, delta, hidden, expected, out):
+    """Fill what `terms` does [TERMS] for one word beyond `FAR`; return its log p(y)."""
+    x = abs(e)
+    series = tail_series(x)
+    log_density = _LOG_DENSITY - 0.5 * e * e
+    log_tail = log_density - math.log(x) + math.log1p(series)
+    steep = x / (1.0 + series)  # phi(x) / Phi(-x)
+    steep_bend = -steep * steep * series  # steep (steep - x)
+    if e < 0.0:
+        mills, log_above, log_rest = steep, log_tail, 0.0
+    else:
+        mills, log_above = math.exp(log_density), 0.0
+        if hidden > 0.0:
+            log_rest = math.log1p(-delta) + math.log1p(math.exp(log_tail) / hidden)
+        else:
+            log_rest = log_tail
+    pull = math.exp(log_delta + log_density - log_rest)
+    bend = steep_bend if listed and e < 0.0 else mills * (e + mills)
+    if not listed:
+        bend = pull * (pull - e)
+    if e > 0.0 and hidden == 0.0:
+        pull, bend = steep, mills * (e + mills) if listed else steep_bend
+    odds = math.exp(min(log_delta + log_above - log_rest, MOST_ODDS))
+    inverse = math.exp(min(-log_rest, MOST_ODDS))
+    out[SCORE] = mills if listed else -pull
+    out[LEVEL] = -1.0 if listed else odds
+    if expected:
+        out[BEND], out[CROSS], out[LEVEL_BEND] = mills * pull, -pull, odds
+    elif listed:
+        out[BEND], out[CROSS], out[LEVEL_BEND] = bend, 0.0, 0.0
+    else:
+        out[BEND] = bend
+        out[CROSS] = -min(pull, 1e150) * inverse
+        out[LEVEL_BEND] = odds * inverse
+    return log_delta + log_above if listed else log_rest
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def terms(eta, y, document, log_delta, delta, hidden, expected, out):
+    """Fill each word's derivatives of log p(y) by eta and by -log delta; return the sum of log p.
+
+    Parameters
+    ----------
+    eta, y, document
+        [W] predictor, whether listed, number of the document.
+    log_delta, delta, hidden
+        [D] log delta_d, delta_d and 1 - delta_d.
+    expected
+        Whether what is expected of the second derivatives is asked for.
+    out
+        [TERMS, W] to be filled; the second derivatives with their signs turned.
+    """
+    room = np.empty((5, len(eta)))
+    near, own, other, bell, factor = room[0], room[1], room[2], room[3], room[4]
+    for i in range(len(eta)):
+        d = document[i]
+        near[i] = eta[i] if abs(eta[i]) <= FAR else 0.0
+        own[i], other[i] = delta[d], hidden[d]
+    bells(near, factor, bell)
+    _near(near, y, own, other, bell, expected, factor, out)
+    # Few logarithms: probabilities are multiplied until the product is small.
+    total, product = 0.0, 1.0
+    for i in range(len(eta)):
+        d = document[i]
+        if abs(eta[i]) <= FAR:
+            product *= factor[i]
+            if product < SMALLEST:
+                total += math.log(product)
+                product = 1.0
+            if y[i]:
+                total += log_delta[d]
+        else:
+            total += _far(eta[i], y[i], log_delta[d], delta[d], hidden[d], expected, out[:, i])
+    return total + math.log(product)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def keyword_probability(eta, y, offsets, hidden, out):
+    """Fill `likelihood.keyword_probability`; ``hidden`` [D] is 1 - delta_d."""
+    for d in range(len(hidden)):
+        for i in range(offsets[d], offsets[d + 1]):
+            x = abs(eta[i])
+            tail = lower_tail(x, math.exp(-0.5 * x * x))
+            above = 1.0 - tail if eta[i] > 0.0 else tail
+            below = tail if eta[i] > 0.0 else 1.0 - tail
+            if y[i]:
+                out[i] = 1.0
+            elif hidden[d] == 0.0:
+                out[i] = 0.0
+            else:
+                out[i] = hidden[d] * above / (below + hidden[d] * above)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def by_document(word, document, slopes, level, level_bend):
+    """Add what `terms` found by log delta to each document's sums, and cross it with ``slopes``.
+
+    Parameters
+    ----------
+    word
+        [TERMS, W] of `terms`; its rows CROSS and CROSS + 1 become those of (log pi, kappa) by eta.
+    document
+        [W] number of the document.
+    slopes
+        [D, 2] minus the derivatives of log delta_d.
+    level, level_bend
+        [D] to be added to.
+    """
+    for i in range(len(document)):
+        d = document[i]
+        level[d] += word[LEVEL, i]
+        level_bend[d] += word[LEVEL_BEND, i]
+        cross = word[CROSS, i]
+        word[CROSS, i], word[CROSS + 1, i] = cross * slopes[d, 0], cross * slopes[d, 1]
+
+
+@njit(
+    cache=True,
+    nogil=True,
+    forceinline=True,
+    error_model="numpy",
+    fastmath={"contract", "nsz", "reassoc"},
+)
+def add_product(x, weight, total):
+    """Add x diag(weight) x' to the lower triangle of ``total`` [P, P]; what is above it is void.
+
+    x is [P, W or more], and ``weight`` [W].
+
+    Half of what a general product computes, four rows by two at once so that sums stay in
+    registers: P must be a multiple of four.
+    """
+    size, rows = len(x), len(weight)
+    weighted = np.empty((size, min(STRIP, rows)))
+    for first in range(0, rows, STRIP):
+        last = min(first + STRIP, rows)
+        here = last - first
+        for j in range(size):
+            for i in range(here):
+                weighted[j, i] = x[j, first + i] * weight[first + i]
+        for j in range(0, size, 4):
+            a, b, c, d = weighted[j], weighted[j + 1], weighted[j + 2], weighted[j + 3]
+            for k in range(0, j + 4, 2):
+                u, v = x[k, first:last], x[k + 1, first:last]
+                au = av = bu = bv = cu = cv = du = dv = 0.0
+                for i in range(here):
+                    au += a[i] * u[i]
+                    av += a[i] * v[i]
+                    bu += b[i] * u[i]
+                    bv += b[i] * v[i]
+                    cu += c[i] * u[i]
+                    cv += c[i] * v[i]
+                    du += d[i] * u[i]
+                    dv += d[i] * v[i]
+                total[j, k] += au
+                total[j, k + 1] += av
+                total[j + 1, k] += bu
+                total[j + 1, k + 1] += bv
+                total[j + 2, k] += cu
+                total[j + 2, k + 1] += cv
+                total[j + 3, k] += du
+                total[j + 3, k + 1] += dv

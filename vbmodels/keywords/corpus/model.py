@@ -1,0 +1,632 @@
+"""The corpus model: one probit regression, and how many keywords a document of its length has.
+
+    y* = 1(eta + e > 0),  e ~ N(0, 1),  eta = x'w,  w ~ N(0, diag(100, 1, ..., 1));
+    P(y = 1 | y* = 1, d) = delta_d = k~_d / Kbar_d, at most .97,   P(y = 1 | y* = 0) = 0;
+    log Kbar_d = log(pi N / sum_j n_j^kappa) + kappa log n_d    (`keywords.keyword_counts`).
+
+In complete documents delta_d = 1, and y is the truth; in documents that nobody has labelled
+delta_d = 0, and they say nothing. A word that is not listed is a keyword with probability
+
+    r = Phi (1 - delta_d) / (1 - delta_d Phi).
+
+theta = (w, log pi, kappa) is fitted to the mode of the penalised log-likelihood, a partition
+giving its value, gradient and information: by Fisher scoring of w while far away, with pi and
+kappa held (far from the mode rate and constant are one direction, along which whole steps fail),
+by Newton's steps of all from where they promise less than `NEAR` nats. Steps are halved until the
+objective does not fall; one that would move log pi by more than `FARTHEST` moves it so far, and w
+along the ridge with it. Some features look at labels, so it is a pseudo-likelihood.
+
+1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
+   rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
+   where a step promises less than `READ` nats, and takes that step: the shape errs by .25.
+2. Nodes: all that tells the rate is combined (`vbmodels.keywords.rate_prior`), and (w, kappa) is
+   fitted at each of three values of log pi, together in each pass, from the tangent of the ridge
+   dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them.
+
+In the trace stands the objective of the second phase, the weighted mean of the log posterior
+densities of (w, kappa) at the nodes; the first passes in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from vbmodels.core.ascent import search
+from vbmodels.core.moments import Moments
+from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.state import BoolArray, FloatArray, State, Stats
+from vbmodels.keywords.corpus.likelihood import (
+    Listing,
+    keyword_probability,
+    likelihood,
+    listing,
+    moments,
+    predictors,
+)
+from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.keyword_counts import CountLaw, Lengths
+from vbmodels.keywords.rate_prior import (
+    GIVEN,
+    HIGHEST,
+    LABELS_SD,
+    OF_COMPLETE,
+    OF_LABELS,
+    VAGUE_RATE,
+    VAGUE_SD,
+    RateSources,
+    labels_source,
+)
+
+LABELS, NODES = "labels", "nodes"
+NEAR = 100.0
+"""Rise in nats that Fisher's steps promise where Newton's take over."""
+FARTHEST = 0.5
+"""Most that one step moves log pi by."""
+SETTLED, READ = 1e-10, 1e-4
+"""Rise in nats that a whole step still promises where a search ends: at the nodes, and where the
+labels' shape is read, which takes that step unseen."""
+FEWEST_DOCUMENTS, FEWEST_COMPLETE = 100, 20
+"""Documents, and complete ones, from which on a false discovery rate may be relied on."""
+PLENTY = 100
+"""Known keywords for each coefficient from which on w is taken for known where its labels are: what
+it leaves open moves eta by some half of a percent."""
+ROUNDING = 1e-13
+MOST_HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class CorpusObserved(Stats, kind="keywords/corpus.CorpusObserved"):
+    """Needed once: moments of the features, and the table of lengths and labels."""
+
+    words: Moments
+    lengths: Lengths
+    n_documents: int
+    n_complete: int
+
+
+@dataclass(frozen=True)
+class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
+    """K points of theta (one, or three nodes of log pi), and what a new document needs.
+
+    Parameters
+    ----------
+    phase
+        "labels" or "nodes".
+    theta
+        [K, P + 2] w in standardised units, log pi and kappa of each point.
+    weights
+        [K] of the nodes.
+    credibility
+        [K] rho at each.
+    expected
+        Whether partitions return Fisher's information, not the observed one.
+    information
+        [K, P + 2, P + 2] of the log posterior at the points, as far as it is known.
+    location, scale
+        [P] standardisation; column 0 is left as it is. The scale of a constant column is
+        infinite, which drops it.
+    law
+        Numbers of keywords by length.
+    sources
+        What tells the rate.
+    n_documents, n_complete
+        Documents fitted, and those of them whose keywords are all known.
+    """
+
+    phase: str
+    theta: FloatArray
+    weights: FloatArray
+    credibility: FloatArray
+    expected: bool
+    information: FloatArray
+    location: FloatArray
+    scale: FloatArray
+    law: CountLaw
+    sources: RateSources
+    n_documents: int
+    n_complete: int
+
+    @property
+    def mean(self) -> FloatArray:
+        """[P] coefficients, averaged over the nodes."""
+        mean: FloatArray = self.weights @ self.theta[:, :-2]
+        return mean
+
+    @property
+    def rate(self) -> float:
+        """pi, averaged over the nodes."""
+        return float(self.weights @ np.exp(self.theta[:, -2]))
+
+    @property
+    def exponent(self) -> float:
+        """kappa, averaged over the nodes."""
+        return float(self.weights @ self.theta[:, -1])
+
+
+@dataclass(frozen=True)
+class CorpusStats(Stats, kind="keywords/corpus.CorpusStats"):
+    """Log-likelihood [K], gradient [K, P + 2] and information [K, P + 2, P + 2]."""
+
+    value: FloatArray
+    gradient: FloatArray
+    information: FloatArray
+
+
+@dataclass(frozen=True)
+class CorpusCursor(Cursor, kind="keywords/corpus.CorpusCursor"):
+    """A cursor with the searches' memories.
+
+    Parameters
+    ----------
+    step
+        [K, P + 2] the whole step of each point.
+    share
+        [K] of it that is tried next.
+    done
+        [K] whether the point's search has ended.
+    """
+
+    step: FloatArray | None = None
+    share: FloatArray | None = None
+    done: BoolArray | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether all searches have ended."""
+        return self.done is not None and bool(self.done.all())
+
+
+@dataclass(frozen=True)
+class CorpusProbit:
+    """Priors and options of the corpus model; see the module.
+
+    Parameters
+    ----------
+    keyword_rate
+        pi, share of the candidate words that are keywords, between 0 and 1; None where the
+        user does not know it.
+    keyword_rate_sd
+        Standard deviation of log pi around it; 0: it is a fact.
+    length_exponent
+        kappa; None: from the labels and its prior.
+    constant_sd, coefficient_sd
+        Prior sd of the constant and of every other coefficient.
+    labels_sd
+        What the labels' shape errs by in log pi, beyond its standard error.
+    likely_rate
+        Where the search for log pi begins if nothing tells it; None: at a vague guess.
+    """
+
+    objective: ClassVar[str] = "log posterior"
+
+    keyword_rate: float | None = None
+    keyword_rate_sd: float = 0.0
+    length_exponent: float | None = None
+    constant_sd: float = 10.0
+    coefficient_sd: float = 1.0
+    labels_sd: float = LABELS_SD
+    likely_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.keyword_rate is not None and not 0.0 < self.keyword_rate < 1.0:
+            raise ValueError(
+                f"keyword_rate must lie between 0 and 1 (a share of words), got {self.keyword_rate}"
+            )
+        if not 0.0 <= self.keyword_rate_sd < np.inf:
+            raise ValueError(f"keyword_rate_sd must be at least 0, got {self.keyword_rate_sd}")
+        for name in ("constant_sd", "coefficient_sd"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+    def observe(self, batch: KeywordBatch) -> CorpusObserved:
+        """Return the moments of the features and the table of lengths."""
+        return CorpusObserved(
+            words=moments(batch),
+            lengths=Lengths.of(batch),
+            n_documents=batch.n_documents,
+            n_complete=int(batch.complete.sum()),
+        )
+
+    def init(self, observed: CorpusObserved, rng: np.random.Generator) -> CorpusGlobal:
+        """Start from a constant, all other coefficients zero (no draw is made)."""
+        location, scale = observed.words.mean.copy(), observed.words.sd()
+        location[0], scale[0] = 0.0, 1.0
+        law = CountLaw.of(observed.lengths, self.length_exponent)
+        sources = RateSources.none()
+        if self.keyword_rate is not None:
+            sources = sources.told(GIVEN, float(np.log(self.keyword_rate)), self.keyword_rate_sd)
+        if (complete := law.complete_rate()) is not None:
+            sources = sources.told(OF_COMPLETE, *complete)
+        p = len(location)
+        start = np.zeros(p + 2)
+        q = CorpusGlobal(
+            phase=LABELS,
+            theta=start[None],
+            weights=np.ones(1),
+            credibility=np.zeros(1),
+            expected=True,
+            information=np.zeros((1, p + 2, p + 2)),
+            location=location,
+            scale=scale,
+            law=law,
+            sources=sources,
+            n_documents=observed.n_documents,
+            n_complete=observed.n_complete,
+        )
+        if sources.speaking:
+            rate = float(np.exp(min(sources.combined()[0], HIGHEST)))
+        else:
+            # Above the share that is listed: else delta is cut everywhere and says nothing.
+            listed = law.listed / law.open_words if law.open_words else 0.0
+            likely = VAGUE_RATE if self.likely_rate is None else self.likely_rate
+            least = 2.0 if self.likely_rate is None else 1.2
+            rate = min(max(likely, least * listed), 0.8)
+        start[0], start[-2], start[-1] = ndtri(rate), np.log(rate), law.exponent
+        if sources.exact:
+            return self._at_nodes(replace(q, theta=start[None]))
+        return replace(q, theta=start[None], credibility=np.array([law.credibility(rate)]))
+
+    def restart(
+        self, observed: CorpusObserved, before: CorpusGlobal, rng: np.random.Generator
+    ) -> CorpusGlobal:
+        """Start from the coefficients of an earlier fit, brought to the new data's scale."""
+        fresh = self.init(observed, rng)
+        if before.theta.shape[1] != fresh.theta.shape[1]:
+            return fresh
+        change = change_of_scale((before.location, before.scale), (fresh.location, fresh.scale))
+        theta = fresh.theta.copy()
+        theta[:, :-2] = change @ before.mean
+        return replace(fresh, theta=theta)
+
+    def _at_nodes(self, q: CorpusGlobal) -> CorpusGlobal:
+        """Return the points of the second phase, on the tangent of the ridge over log pi."""
+        log_rate, weights = q.sources.nodes()
+        theta = np.repeat(q.theta[:1], len(weights), axis=0)
+        p = theta.shape[1]
+        known = bool(q.information.any())
+        if known:
+            _, variance = self.prior(q)
+            free = np.flatnonzero(variance > 0.0)
+            free = free[free != p - 2]
+            bend = q.information[0]
+            slope = inverse(bend[np.ix_(free, free)], variance[free]) @ bend[free, p - 2]
+            theta[:, free] -= np.outer(log_rate - q.theta[0, -2], slope)
+        theta[:, -2] = log_rate
+        return replace(
+            q,
+            phase=NODES,
+            theta=theta,
+            weights=weights,
+            credibility=np.array([q.law.credibility(rate) for rate in np.exp(log_rate)]),
+            expected=not known,
+            information=np.zeros((len(weights), p, p)),
+        )
+
+    def prior(self, q: CorpusGlobal) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance [P + 2] of theta's prior; a variance of 0 holds it.
+
+        A search by Fisher scoring holds log pi and kappa too.
+        """
+        size = q.theta.shape[1]
+        mean, variance = np.zeros(size), np.full(size, self.coefficient_sd**2)
+        variance[0] = self.constant_sd**2
+        mean[-2], variance[-2] = np.log(VAGUE_RATE), VAGUE_SD**2 if q.phase == LABELS else 0.0
+        mean[-1], variance[-1] = q.law.exponent, q.law.exponent_sd**2
+        if q.phase == LABELS and q.expected:
+            variance[-2:] = 0.0
+        return mean, variance
+
+    def local_step(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> None:
+        """Do nothing: a partition has no parameters of its own."""
+
+    def suff_stats(
+        self, q: CorpusGlobal, batch: KeywordBatch, local: None, beside: FloatArray | None = None
+    ) -> CorpusStats:
+        """Return log-likelihood, gradient and information of the partition at every point.
+
+        ``beside`` [W, P'] are features that the batch does not have.
+        """
+        w = np.ascontiguousarray(q.theta[:, :-2])
+        return CorpusStats(
+            *likelihood(batch, q.location, q.scale, w, self.listings(q, batch), q.expected, beside)
+        )
+
+    def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
+        """Return which share of its keywords each document lists at every point."""
+        return [
+            listing(q.law, batch, float(theta[-2]), float(theta[-1]), float(rho))
+            for theta, rho in zip(q.theta, q.credibility, strict=True)
+        ]
+
+    def values(self, q: CorpusGlobal, stats: CorpusStats) -> FloatArray:
+        """Return the log posterior density [K] of every point, but for the evidence."""
+        mean, variance = self.prior(q)
+        free = variance > 0.0
+        away, spread = (q.theta - mean)[:, free], variance[free]
+        prior = -0.5 * np.sum(away**2 / spread + np.log(2.0 * np.pi * spread), axis=1)
+        values: FloatArray = stats.value + prior
+        return values
+
+    def elbo(self, q: CorpusGlobal, stats: CorpusStats) -> float:
+        """Return the objective: the weighted mean of the points' log posterior densities."""
+        return float(q.weights @ self.values(q, stats))
+
+    def _steps(self, q: CorpusGlobal, stats: CorpusStats) -> tuple[FloatArray, FloatArray]:
+        """Return the whole step [K, P + 2] of every point, and the rise that it promises [K]."""
+        mean, variance = self.prior(q)
+        free = np.flatnonzero(variance > 0.0)
+        steps, promised = np.zeros_like(q.theta), np.zeros(len(q.theta))
+        for i, theta in enumerate(q.theta):
+            pull = (theta - mean)[free] / variance[free]
+            gradient = stats.gradient[i][free] - pull
+            bend = stats.information[i][np.ix_(free, free)] + np.diag(1.0 / variance[free])
+            step = _step(bend, gradient, variance[free], free == len(theta) - 2)
+            steps[i, free] = step
+            promised[i] = 0.5 * gradient @ step
+        return steps, promised
+
+    def global_step(self, q: CorpusGlobal, stats: CorpusStats) -> CorpusGlobal:
+        """Take a whole step at every point; the loop itself guards it."""
+        return replace(self._informed(q, stats), theta=q.theta + self._steps(q, stats)[0])
+
+    def _informed(self, q: CorpusGlobal, stats: CorpusStats) -> CorpusGlobal:
+        """Return ``q`` with the information at its points."""
+        _, variance = self.prior(q)
+        prior = np.where(variance > 0.0, 1.0 / np.where(variance > 0.0, variance, 1.0), 0.0)
+        bend = 0.5 * (stats.information + stats.information.transpose(0, 2, 1))
+        return replace(q, information=bend + np.diag(prior))
+
+    def unfinished(self, q: CorpusGlobal) -> str | None:
+        """Say so while the rate is being read off the labels."""
+        return "the keyword rate was being read off the labels" if q.phase == LABELS else None
+
+    # The search; see `vbmodels.core.ascent`.
+
+    steps = search
+
+    def begin(self, cursor: Cursor) -> Cursor:
+        """Begin a search at every point."""
+        if isinstance(cursor, CorpusCursor):
+            return cursor
+        return self._begun(cursor.q, cursor.stats, cursor.number)
+
+    def _begun(self, q: CorpusGlobal, stats: CorpusStats, number: int) -> CorpusCursor:
+        steps, promised = self._steps(q, stats)
+        far = q.expected and bool(promised.max() > NEAR)
+        q = replace(self._informed(q, stats), expected=far)
+        done = promised < _settled(q)
+        return CorpusCursor(q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)), done)
+
+    def shown(self, at: CorpusCursor) -> Step | None:
+        """Show the second phase, which ends with its searches."""
+        return None if at.q.phase == LABELS else Step.at(at, at.over)
+
+    def ask(self, at: CorpusCursor) -> CorpusGlobal:
+        """Ask for the trials of the searches that go on, or for the nodes."""
+        q: CorpusGlobal = at.q
+        if at.over:
+            assert at.step is not None
+            return self._at_nodes(self._read_off(replace(q, theta=q.theta + at.step)))
+        return replace(q, theta=q.theta + _tried(at))
+
+    def _read_off(self, q: CorpusGlobal) -> CorpusGlobal:
+        """Add what the labels' shape says of the rate."""
+        _, variance = self.prior(q)
+        free = np.flatnonzero(variance > 0.0)
+        covariance = inverse(q.information[0][np.ix_(free, free)], variance[free])
+        place = int(np.searchsorted(free, q.theta.shape[1] - 2))
+        se = float(np.sqrt(covariance[place, place]))
+        told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
+        return replace(q, sources=q.sources.told(OF_LABELS, *told))
+
+    def take(self, at: CorpusCursor, asked: CorpusGlobal, stats: CorpusStats) -> CorpusCursor:
+        """Take or halve each trial, or begin the searches at the nodes."""
+        number = at.number + 1
+        if asked.phase != at.q.phase:
+            return self._begun(asked, stats, number)
+        assert at.step is not None
+        assert at.share is not None
+        assert at.done is not None
+        before, after = self.values(at.q, at.stats), self.values(asked, stats)
+        risen = after >= before - ROUNDING * np.maximum(1.0, np.abs(before))
+        risen |= at.done
+        theta = np.where(risen[:, None], asked.theta, at.q.theta)
+        kept = CorpusStats(
+            *(
+                np.where(risen.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+                for new, old in zip(vars(stats).values(), vars(at.stats).values(), strict=True)
+            )
+        )
+        q = self._informed(replace(at.q, theta=theta), kept)
+        steps, promised = self._steps(q, kept)
+        settled = _settled(q)
+        share = np.where(risen, 1.0, 0.5 * at.share)
+        idle = risen & (after - before < settled)
+        done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
+        q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
+        return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done)
+
+    # Answers.
+
+    def posterior_covariance(self, q: CorpusGlobal) -> FloatArray:
+        """Return the covariance [P, P] of w, within the nodes and between them."""
+        away = q.theta[:, :-2] - q.mean
+        covariance = (q.weights * away.T) @ away
+        for weight, own in zip(q.weights, self._covariances(q), strict=True):
+            covariance += weight * own
+        return covariance
+
+    def _covariances(self, q: CorpusGlobal) -> list[FloatArray]:
+        """Return the covariance [P, P] of w at every node."""
+        _, variance = self.prior(q)
+        free = np.flatnonzero(variance > 0.0)
+        p = q.theta.shape[1] - 2
+        spread = variance[free]
+        return [inverse(bend[np.ix_(free, free)], spread)[:p, :p] for bend in q.information]
+
+    def exponent_sd(self, q: CorpusGlobal) -> float:
+        """Return the posterior sd of kappa; 0 where it is held."""
+        if q.law.exponent_sd == 0.0:
+            return 0.0
+        _, variance = self.prior(q)
+        keep = np.flatnonzero(variance > 0.0)
+        last = [inverse(b[np.ix_(keep, keep)], variance[keep])[-1, -1] for b in q.information]
+        away = q.theta[:, -1] - q.exponent
+        return float(np.sqrt(q.weights @ (np.array(last) + away**2)))
+
+    def probabilities(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> FloatArray:
+        """Return P(keyword) [W] of the fitted documents: 1 where listed.
+
+        Where labels are few w is integrated out, as in `predict`. A word's own y = 0 is in the
+        posterior already, p(w | y) ~ p(w | other y) (1 - delta Phi), and cancels in the mean of r:
+
+            E r = E' Phi (1 - delta) / (1 - delta E' Phi),   E' over p(w | other y),
+
+        which is close to p(w | y).
+        """
+        return average(q, batch, self.by_node(q, batch, fitted=True))
+
+    def predict(self, q: CorpusGlobal, batch: KeywordBatch) -> FloatArray:
+        """Return P(keyword | labels) [W] of documents that were not fitted.
+
+        w is integrated out: eta becomes eta / sqrt(1 + x'C x), C its covariance at each node.
+        """
+        return average(q, batch, self.by_node(q, batch, fitted=False))
+
+    def by_node(
+        self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool,
+        beside: FloatArray | None = None,
+    ) -> FloatArray:  # fmt: skip
+        """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`.
+
+        ``beside`` [W, P'] are features that the batch does not have.
+        """
+        eta = predictors(batch, q.location, q.scale, q.theta[:, :-2], beside)
+        if not fitted or q.law.listed < PLENTY * len(q.location):
+            raw = batch.features if beside is None else np.hstack([batch.features, beside])
+            x = (raw[:, : len(q.location)] - q.location) / q.scale
+            for i, covariance in enumerate(self._covariances(q)):
+                spread = np.einsum("ij,jk,ik->i", x, covariance, x, optimize=True)
+                eta[i] /= np.sqrt(1.0 + spread)
+        found: FloatArray = np.array(
+            [
+                keyword_probability(own, batch, share.log_delta)
+                for own, share in zip(eta, self.listings(q, batch), strict=True)
+            ]
+        )
+        return found
+
+
+def average(q: CorpusGlobal, batch: KeywordBatch, by_node: FloatArray) -> FloatArray:
+    """Return the mean [W] over the nodes of probabilities [K, W]: exactly 1 where listed."""
+    return np.where(batch.y, 1.0, q.weights @ by_node)
+
+
+def rate_of_labels(rate: str = "keyword_rate") -> str:
+    """Return what `doubts` will say, with figures, of a fit without a given rate."""
+    return (
+        f"the rate will be estimated from the labels, roughly: set {rate}, or mark at least "
+        f"{FEWEST_COMPLETE} documents whose keywords are all known as complete"
+    )
+
+
+def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
+    """Say why a false discovery rate of this fit may be off; nothing where it may not.
+
+    Parameters
+    ----------
+    q
+        The fit.
+    rate
+        Name of the option that tells the rate.
+    """
+    found = []
+    if q.sources.speaking == [OF_LABELS]:
+        factor = float(np.exp(q.sources.combined()[1]))
+        found.append(
+            f"rate read off the labels ({q.rate:.3g}, give or take a factor of {factor:.2g}): set "
+            f"{rate}, or mark at least {FEWEST_COMPLETE} documents whose keywords are all "
+            "known as complete"
+        )
+    if q.n_documents < FEWEST_DOCUMENTS:
+        found.append(
+            f"the regression was fitted to {q.n_documents} "
+            f"document{'' if q.n_documents == 1 else 's'}; expected at least {FEWEST_DOCUMENTS}"
+        )
+    return tuple(found)
+
+
+def _settled(q: CorpusGlobal) -> float:
+    """Return the rise in nats below which a search of ``q`` ends."""
+    return READ if q.phase == LABELS else SETTLED
+
+
+def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:
+    """Return the inverse, with no eigenvalue in prior units below 1 in size or below 0 in sign."""
+    root = np.sqrt(prior_variance)
+    scaled = root[:, None] * precision * root
+    values, axes = np.linalg.eigh(0.5 * (scaled + scaled.T))
+    turned = axes * root[:, None]
+    found: FloatArray = (turned / np.maximum(np.abs(values), 1.0)) @ turned.T
+    return found
+
+
+def _step(
+    bend: FloatArray, gradient: FloatArray, variance: FloatArray, rate: BoolArray
+) -> FloatArray:
+    """Return Newton's step, or where it moves log pi too far the best that moves it `FARTHEST`."""
+    step: FloatArray = inverse(bend, variance) @ gradient
+    if not (np.abs(step[rate]) > FARTHEST).any():
+        return step
+    others = ~rate
+    step[rate] = np.sign(step[rate]) * FARTHEST
+    rest = gradient[others] - bend[np.ix_(others, rate)] @ step[rate]
+    step[others] = inverse(bend[np.ix_(others, others)], variance[others]) @ rest
+    return step
+
+
+def _tried(at: CorpusCursor) -> FloatArray:
+    """Return the step [K, P + 2] that is tried next; none where a search has ended."""
+    assert at.step is not None
+    assert at.share is not None
+    assert at.done is not None
+    tried: FloatArray = np.where(at.done, 0.0, at.share)[:, None] * at.step
+    return tried
+
+
+def change_of_scale(
+    before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray]
+) -> FloatArray:
+    """Return A [P, P] from (location, scale) before and after; column 0 is the constant.
+
+    Coefficients belong to standardised features: with the slope of a raw feature kept, w' = A w. A
+    feature that is constant before or after (of infinite scale) keeps its coefficient.
+    """
+    (location, scale), (new_location, new_scale) = before, after
+    change = np.eye(len(scale))
+    varies = np.isfinite(scale) & np.isfinite(new_scale)
+    varies[0] = False
+    change[varies, varies] = new_scale[varies] / scale[varies]
+    change[0, varies] = (new_location - location)[varies] / scale[varies]
+    return change
+
+
+def coefficient_table(
+    model: CorpusProbit, q: CorpusGlobal, names: Sequence[str]
+) -> tuple[tuple[str, float, float], ...]:
+    """Return (name, mean, sd) of every coefficient, for features of unit variance.
+
+    Raises
+    ------
+    ValueError
+        If the number of names is not the number of coefficients.
+    """
+    if len(names) != len(q.mean):
+        raise ValueError(f"expected {len(q.mean)} names, one a coefficient, got {len(names)}")
+    sd = np.sqrt(np.diag(model.posterior_covariance(q)))
+    return tuple((n, float(m), float(s)) for n, m, s in zip(names, q.mean, sd, strict=True))

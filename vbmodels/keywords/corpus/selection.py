@@ -1,0 +1,138 @@
+"""Which words of a corpus to call keywords: one threshold over all documents.
+
+Of the new words (those that were not known) the best are selected: the largest set whose mean
+probability of being false, 1 - r, is at most a level; or the set of the largest expected F,
+
+    argmax_i 2 sum_(j <= i) r_j / (i + sum r),
+
+or no word, where that is better: its F is 1 if there is nothing to find, which has a probability of
+prod (1 - r), about exp(-sum r), and 0 otherwise.
+
+A partition gives a histogram of the log-odds of r, with the number of words and the sum of
+1 - r in each of 4096 bins; histograms add, and the threshold stands at the edge of a bin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import logit
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
+from vbmodels.keywords.selection import select_new_by_fdr, word_ranks
+
+BINS = 4096
+LARGEST = 16.0
+"""Log-odds beyond this are put into the last bins: 1e-7 of a probability."""
+
+
+def bins_of(probability: FloatArray) -> IntArray:
+    """Return each word's bin [W], the surest in the last one."""
+    with np.errstate(divide="ignore"):
+        place = (logit(probability) + LARGEST) * (BINS / (2.0 * LARGEST))
+    bins: IntArray = np.clip(np.floor(place), 0, BINS - 1).astype(np.int64)
+    return bins
+
+
+def eligible(
+    probability: FloatArray, observed: BoolArray, offsets: IntArray, most: int | None
+) -> BoolArray:
+    """Return which words may be selected [W]: new ones, of each document the ``most`` best."""
+    new = ~observed
+    if most is None:
+        return new
+    return new & (word_ranks(np.where(new, probability, -1.0), offsets) <= most)
+
+
+@dataclass(frozen=True)
+class Histogram(Stats, kind="keywords/corpus.Histogram"):
+    """Words that may be selected, by log-odds.
+
+    Parameters
+    ----------
+    words, false
+        [BINS] their number and their sum of 1 - r.
+    hopes
+        Sum of r over all new words, also those that may not be selected.
+    """
+
+    words: IntArray
+    false: FloatArray
+    hopes: float
+
+    @classmethod
+    def of(
+        cls,
+        probability: FloatArray,
+        observed: BoolArray,
+        offsets: IntArray,
+        most: int | None = None,
+    ) -> Self:
+        """Count a partition's words."""
+        may = eligible(probability, observed, offsets, most)
+        r, bins = probability[may], bins_of(probability[may])
+        return cls(
+            np.bincount(bins, minlength=BINS).astype(np.int64),
+            np.bincount(bins, 1.0 - r, BINS).astype(np.float64),
+            float(probability[~observed].sum()),
+        )
+
+    def least(self, select: str, level: float) -> int:
+        """Return the lowest bin that is selected by "best_f", or by "fdr" at a level."""
+        return self.least_by_f() if select == "best_f" else self.least_by_fdr(level)
+
+    def least_by_fdr(self, level: float) -> int:
+        """Return the lowest bin whose words are selected; BINS where none are.
+
+        Parameters
+        ----------
+        level
+            Largest expected share of false ones among the new selected words.
+        """
+        words = np.cumsum(self.words[::-1])[::-1]
+        false = np.cumsum(self.false[::-1])[::-1]
+        allowed = (words > 0) & (false <= level * words)
+        return int(np.argmax(allowed)) if allowed.any() else BINS
+
+    def least_by_f(self) -> int:
+        """Return the lowest bin of the set with the largest expected F; BINS where it is empty."""
+        words = np.cumsum(self.words[::-1])[::-1]
+        true = words - np.cumsum(self.false[::-1])[::-1]
+        if not words[0]:
+            return BINS
+        f = 2.0 * true / np.maximum(words + self.hopes, 1e-300)
+        if np.exp(-self.hopes) >= f.max():
+            return BINS
+        # Of equal ones the smallest set: the last bin.
+        return int(BINS - 1 - np.argmax(f[::-1]))
+
+
+def select_above(
+    probability: FloatArray,
+    observed: BoolArray,
+    offsets: IntArray,
+    least: int,
+    most: int | None = None,
+) -> BoolArray:
+    """Return known words and those that may be selected in the bins from ``least`` on [W].
+
+    Examples
+    --------
+    >>> r = np.array([0.9, 0.2, 1.0, 0.8])
+    >>> known, documents = np.array([False, False, True, False]), np.array([0, 3, 4])
+    >>> least = Histogram.of(r, known, documents).least_by_fdr(0.15)
+    >>> select_above(r, known, documents, least)
+    array([ True, False,  True,  True])
+    """
+    may = eligible(probability, observed, offsets, most)
+    return observed | (may & (bins_of(probability) >= least))
+
+
+def select_in_documents(
+    probability: FloatArray, observed: BoolArray, offsets: IntArray, level: float, most: int | None
+) -> BoolArray:
+    """Return known words and, in each document, as many new ones as ``level`` allows [W]."""
+    chosen = select_new_by_fdr(probability, observed, offsets, level)
+    return chosen & (observed | eligible(probability, observed, offsets, most))

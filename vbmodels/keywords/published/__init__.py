@@ -1,1 +1,0 @@
-"""VBSS and BSS as their papers print them, per document, with their samplers."""

@@ -1,0 +1,1 @@
+"""VBSS: semi-supervised keywords of one document by variational Bayes, and its sampler."""

@@ -1,0 +1,1 @@
+"""The batch-aware test against a panel of control samples of other people."""

@@ -1,0 +1,1 @@
+"""RVD2: error rates of one sample by mean field, its samplers and the test of two samples."""

@@ -1,0 +1,183 @@
+"""Slice sampling for RVD2: the posterior itself, for the variational forms to meet.
+
+The target, at given (A0, B0) and prior of log M, has theta integrated out; x_j = logit mu_j,
+l_j = log M_j:
+
+    log p(x, l | r) = A0 log mu + B0 log(1-mu) - (l - log_m)^2 / (2 sd^2)
+        + sum_i log [B(r_i + M mu, n_i - r_i + M (1-mu)) / B(M mu, M (1-mu))] + constant
+
+One sweep updates every l_j, then every x_j, by an exact slice update (Neal 2003, figures 3 and
+5): a level u below the log density at the present point, an interval around it that is widened
+until both of its ends lie below u, then draws from the interval, which shrinks to every draw
+below u, until one lies above. Nothing is ever refused, no step has to fit, and long tails
+(exp(A0 x)) only cost more steps to widen. Were theta drawn too, mixing would take about
+1 + M/n times longer. Widths adapt in the warm-up only, so the kept draws come from one fixed
+kernel.
+
+The likelihood must keep its digits at any M that an early sweep may visit (`log_rising`): with
+the difference of two log Gammas the rounding at M = 1e18 outweighs the prior, and a chain that
+comes there never leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbmodels.core.chains import Schedule
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.variants.quadrature import log_beta_binomial, log_mu
+from vbmodels.variants.rvd2.model import Errors, Global
+
+WIDEST = 200
+"""Most widths of an interval: far more than any adapted one needs."""
+WIDTHS = 4.0
+"""Widths are this many mean distances from draw to draw: 4/3 of a slice's length."""
+
+Density = Callable[[FloatArray, FloatArray, IntArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Kept draws.
+
+    Attributes
+    ----------
+    logit_mu, log_m
+        [chain, draw, J].
+    evaluations
+        Evaluations of the density of a location for one kept draw, on average.
+    """
+
+    logit_mu: FloatArray
+    log_m: FloatArray
+    evaluations: float
+
+
+def gibbs(
+    batch: Errors,
+    q: Global,
+    rng: np.random.Generator,
+    *,
+    log_m_sd: float = 0.5,
+    chains: int = 4,
+    warmup: int = 200,
+    draws: int = 1000,
+    thin: int = 1,
+) -> Draws:
+    """Sample mu_j and log M_j at given hyperparameters.
+
+    Parameters
+    ----------
+    batch
+        The reads.
+    q
+        A0, B0 and the mean of log M.
+    rng
+        Source of randomness; one stream serves all chains and locations.
+    log_m_sd
+        sd of log M_j; 0 holds all M_j at exp(q.log_m).
+    chains, warmup, draws, thin
+        Chains (from over-dispersed starts), sweeps thrown away, draws kept of each, and sweeps
+        for each of them.
+    """
+    schedule = Schedule(warmup, draws, thin)
+    r, n = np.tile(batch.r, (chains, 1)), np.tile(batch.n, (chains, 1))
+    count, free = len(r), log_m_sd > 0.0
+    pooled = (r.sum(axis=1) + q.a0) / (n.sum(axis=1) + q.a0 + q.b0)
+    spread = rng.standard_normal((2, count))
+    at = np.stack([np.log(pooled) - np.log1p(-pooled) + spread[0], q.log_m + log_m_sd * spread[1]])
+    width = np.stack([np.ones(count), np.full(count, log_m_sd)])
+    kept = np.empty((2, draws, count))
+    evaluations = 0
+
+    def log_density(x: FloatArray, log_m: FloatArray, rows: IntArray) -> FloatArray:
+        nonlocal evaluations
+        evaluations += len(rows)
+        l1, l2 = log_mu(x)
+        reads = log_beta_binomial(r[rows], n[rows], x[:, None], np.exp(log_m)[:, None])
+        value: FloatArray = reads.sum(axis=1) + q.a0 * l1 + q.b0 * l2
+        return value - 0.5 * ((log_m - q.log_m) / log_m_sd) ** 2 if free else value
+
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # see `_slice`
+        level = log_density(at[0], at[1], np.arange(count))
+        if not np.isfinite(level).all():
+            j = int(np.flatnonzero(~np.isfinite(level))[0]) % len(batch.r)
+            raise ValueError(
+                f"expected a finite posterior density at A0 = {q.a0}, B0 = {q.b0} and log M = "
+                f"{q.log_m}, got none at location {j}: {batch.r[j]} of {batch.n[j]} reads"
+            )
+        for sweep in range(schedule.sweeps):
+            gain = 0.0 if sweep >= warmup else 1.0 / (1.0 + sweep) ** 0.6
+            if sweep == warmup:
+                evaluations = 0
+            for which in (1, 0) if free else (0,):
+                step, level = _slice(rng, log_density, at, which, level, width[which])
+                at[which] += step
+                width[which] += gain * (WIDTHS * np.abs(step) - width[which])
+                np.maximum(width, 1e-6, out=width)
+            slot = schedule.slot(sweep)
+            if slot is not None:
+                kept[:, slot] = at
+    logit_mu, log_m = kept.reshape(2, draws, chains, -1).swapaxes(1, 2)
+    return Draws(logit_mu, log_m, evaluations / (draws * count))
+
+
+def _slice(
+    rng: np.random.Generator,
+    log_density: Density,
+    at: FloatArray,
+    which: int,
+    level: FloatArray,
+    width: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Update one coordinate of every row; return the steps and the log densities after them.
+
+    Parameters
+    ----------
+    at
+        [2, K] points.
+    which
+        The coordinate to update.
+    level
+        [K] log density at the points.
+    width
+        [K] width of the interval that is widened.
+
+    Notes
+    -----
+    A density that is no number (M = 0 or infinite, beyond any prior) lies below every level.
+    """
+
+    def inside(step: FloatArray, rows: IntArray) -> tuple[BoolArray, FloatArray]:
+        point = at[:, rows]
+        point[which] += step
+        found = log_density(point[0], point[1], rows)
+        return found > lowest[rows], found
+
+    count = len(level)
+    lowest = level - rng.standard_exponential(count)
+    below = -width * rng.random(count)
+    end = np.concatenate([below, below + width])
+    stride = np.concatenate([-width, width])
+    # At most WIDEST widths on both sides together, shared out at random (Neal, figure 3).
+    left = np.floor(WIDEST * rng.random(count))
+    allowed = np.concatenate([left, WIDEST - 1.0 - left])
+    ends = np.arange(2 * count)
+    while ends.size:
+        ends = ends[inside(end[ends], ends % count)[0] & (allowed[ends] > 0.0)]
+        end[ends] += stride[ends]
+        allowed[ends] -= 1.0
+    low, high = end[:count], end[count:]
+    step, after = np.zeros(count), level.copy()
+    rows = np.arange(count)
+    while rows.size:
+        trial = low[rows] + (high[rows] - low[rows]) * rng.random(rows.size)
+        good, found = inside(trial, rows)
+        step[rows[good]], after[rows[good]] = trial[good], found[good]
+        rows, trial = rows[~good], trial[~good]
+        low[rows] = np.where(trial < 0.0, trial, low[rows])
+        high[rows] = np.where(trial < 0.0, high[rows], trial)
+    return step, after

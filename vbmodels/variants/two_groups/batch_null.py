@@ -1,0 +1,477 @@
+"""The default test: two groups whose null lets case and control differ as batches do.
+
+Two libraries differ in their error rates by substitution type (oxidation, a polymerase, a
+sequencer), and a little at every site. With x = logit mu, unit u of type t:
+
+    r_i | x, M ~ BetaBin(n_i, M mu, M (1-mu))
+    x_control ~ e_t
+    H0: x_case = x_control + d,  d ~ (1-v) N(b_t, tau^2) + v N(b_t, 1.2^2)
+    H1: x_case ~ sum_c rho_c g_c, each cut to x_case > x_control + b_t
+
+with e_t, g_c, rho, pi and log M as in `two_groups`, and
+
+    b_t ~ N(b_0, s_b^2), b_0 ~ N(0, 1), s_b with 4 pseudo-observations of .3,
+    log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 1001).
+
+By trinucleotide d is around b_tc instead, c the bases before and behind the location; see
+`contexts`. As tau and v go to 0 at b = 0 this is the exchangeable null.
+
+The kernels compute, with A_k = w_k e_t(x_k) L_control(x_k) on the nodes,
+
+    m0 = sum_k A_k [(1-v) E L_case(x_k + b + tau u) + v E L_case(x_k + b + 1.2 u)],  u ~ N(0, 1)
+    m1 = sum_k A_k sum_c rho_c G_c(x_k + b) / S_c(x_k + b),
+
+where for the first expectation L_case is linear between its nodes and constant beyond them;
+the second, which is vague and depends on no parameter but b, is tabulated at the nodes, where
+L_case is constant in blocks of cells at least .4 wide, and its log is a cubic polynomial
+between them; and the integral G_c of g_c L_case above a place is linear within a node's cell.
+A cell ends at the midpoints between nodes. All moments of u between two places are closed, by
+m_i = (i-1) m_(i-2) + z^(i-1) phi(z), left minus right. So the objective is smooth in b and tau
+even where tau is far below the distance of two nodes, and tau -> 0 at b = 0 gives the sum over
+nodes of the exchangeable null.
+
+The fit climbs the penalised log marginal likelihood. EM moves what `two_groups` has. For b_t
+and log tau it would take hundreds of passes, as most units say nothing of them: these take
+Newton's step with the observed information by Louis (1982), `guarded` by the objective, and
+tau is now and then compared with six values side by side, for EM and Newton go to the nearest
+maximum alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import numpy as np
+from scipy.special import expit, logit
+
+from vbmodels.core.protocol import Cursor, Reduce, Step
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import N_TYPES, Units
+from vbmodels.variants.hyperparameters import log_normal_step
+from vbmodels.variants.two_groups import batch_null_kernels as kernels
+from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, Nested, nested_step
+from vbmodels.variants.two_groups.guarded_ascent import guarded
+from vbmodels.variants.two_groups.model import CENTRE_M, Global, Observed, Sums, TwoGroups
+from vbmodels.variants.two_groups.table import Grids, Hypotheses, Table
+
+WIDE = 1.2
+TAU_RANGE = (0.03, 1.0)
+TAU_CENTRE = 0.15
+TAUS = np.array([0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
+EVERY = 8  # steps from one look at all of TAUS to the next
+LEAST_GAIN = 0.1  # nats by which another tau must be better than the present one
+SB_PSEUDO, SB_SD = 4.0, 0.3
+V_PRIOR = (0.5, 1000.0)
+LONGEST = 0.7
+N_TAU = 6
+Types = Literal["12", "trinucleotide"]
+
+
+def names_of_types() -> list[str]:
+    """Return the twelve substitutions in their order.
+
+    >>> names_of_types()[:4]
+    ['A>C', 'A>G', 'A>T', 'C>A']
+    """
+    return [f"{ref}>{alt}" for ref in BASES for alt in BASES if alt != ref]
+
+
+def size_of_sums(n_alt: int, n_tau: int, n_groups: int = N_TYPES) -> int:
+    """Return how many numbers a pass returns."""
+    return 5 + n_alt + 3 * N_TYPES + 4 * n_groups + N_TAU + n_tau
+
+
+class Shifted(NamedTuple):
+    """The global parameters of the batch-aware null as a pass over a table takes them.
+
+    Attributes
+    ----------
+    of
+        Those that both nulls have.
+    shift
+        [G] b: difference of case and control in x = logit mu, by `Widened.group`.
+    tau, wide
+        Sd of the differences between sites around b, and that of the wide component.
+    v
+        Weight of the wide component.
+    profile
+        Values of tau at which the log likelihood is evaluated side by side.
+    """
+
+    of: Hypotheses
+    shift: FloatArray
+    tau: float
+    wide: float
+    v: float
+    profile: FloatArray
+
+
+class Widened(NamedTuple):
+    """What a pass over units reads: their grids, and the wide component of the null.
+
+    Attributes
+    ----------
+    of
+        The grids.
+    log_far, far_slope
+        [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes and its slope in x.
+    group
+        [U] which of the shifts each unit has.
+    """
+
+    of: Grids
+    log_far: FloatArray
+    far_slope: FloatArray
+    group: IntArray
+
+
+@dataclass(frozen=True)
+class BatchGlobal(Global, kind="variants/two_groups.BatchGlobal"):
+    """The hyperparameters, with those of the difference between the samples.
+
+    Attributes
+    ----------
+    shift, shift_se
+        [12] b: difference of case and control in logit mu by type, and its standard error.
+    shift_mean, shift_sd
+        b_0 and s_b: mean and sd of b over types.
+    tau
+        Sd of the differences between sites around b.
+    v
+        Weight of the wide component.
+    looks
+        Steps taken; every so often the next pass compares `TAUS`.
+    of_context, context_se
+        [12, C] b_tc: the difference by substitution and context, and its standard error; None
+        where it is by substitution alone. The last context is of locations whose is not known.
+    """
+
+    shift: FloatArray
+    shift_se: FloatArray
+    shift_mean: float
+    shift_sd: float
+    tau: float
+    v: float
+    looks: int
+    of_context: FloatArray | None = field(default=None, kw_only=True)
+    context_se: FloatArray | None = field(default=None, kw_only=True)
+
+    @property
+    def shifts(self) -> FloatArray:
+        """The shifts that units have, [G]: by type, or by type and context."""
+        return self.shift if self.of_context is None else self.of_context.ravel()
+
+    @property
+    def n_contexts(self) -> int:
+        """How many contexts there are; 0 where shifts are by substitution alone."""
+        return 0 if self.of_context is None else int(self.of_context.shape[1])
+
+    def group(self, of: Units | Table) -> IntArray:
+        """Return which of the shifts each unit has, [U]."""
+        if self.of_context is None:
+            return of.kind
+        context = self.n_contexts - 1 if of.context is None else of.context
+        return np.asarray(self.n_contexts * of.kind + context)
+
+    @property
+    def comparing(self) -> bool:
+        """Whether the pass at these parameters evaluates `TAUS`."""
+        return self.looks % EVERY == EVERY - 1
+
+
+@dataclass(frozen=True)
+class BatchSums(Sums, kind="variants/two_groups.BatchSums"):
+    """What a partition returns: the sums of `two_groups`, and 60 numbers more.
+
+    Attributes
+    ----------
+    shift
+        [G, 4] by type, or by type and context: expected units near and far under H0, score and
+        observed information in b.
+    spread
+        [6] score and observed information in log tau; information in logit v; the units'
+        summed variance of log M, its covariance with log^2 M, and the variance of that.
+    profile
+        [6] log marginal likelihood at each of `TAUS` where it was asked for, else 0.
+    """
+
+    shift: FloatArray
+    spread: FloatArray
+    profile: FloatArray
+
+
+@dataclass(frozen=True)
+class BatchTable(Table, kind="variants/two_groups.BatchTable"):
+    """Likelihoods of units, and the wide component of the null.
+
+    Attributes
+    ----------
+    log_far, far_slope
+        [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes, and its slope in x.
+    """
+
+    log_far: FloatArray
+    far_slope: FloatArray
+
+    def widened(self, group: IntArray) -> Widened:
+        """Return what a pass over the units reads; ``group`` [U] is which shift each has."""
+        return Widened(self.grids, self.log_far, self.far_slope, group)
+
+
+@dataclass(frozen=True)
+class BatchNull(TwoGroups):
+    """The two-groups test with a batch-aware null; see the module's docstring.
+
+    Parameters
+    ----------
+    sense, alternatives
+        See `TwoGroups`; "germline", which has no control, has no batch either.
+    types
+        By what the shift b differs: "12" substitutions, or "trinucleotide", each of them by the
+        bases before and behind the location too.
+    """
+
+    parts: ClassVar[tuple[float, ...]] = ()
+    """Shares of a bold step that are tried where it falls, before the careful one."""
+
+    types: Types = "12"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sense == "germline":
+            raise ValueError("a case without a control has no batch: expected 'gain' or 'either'")
+        if self.types not in get_args(Types):
+            raise ValueError(f"expected types '12' or 'trinucleotide', got {self.types!r}")
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> BatchGlobal:
+        """Return the start: that of `TwoGroups`, and no difference between the samples."""
+        return BatchGlobal(
+            **vars(super().init(observed, rng)),
+            shift=np.zeros(N_TYPES), shift_se=np.full(N_TYPES, SB_SD), shift_mean=0.0,
+            shift_sd=SB_SD, tau=TAU_CENTRE, v=0.005, looks=0,
+            **self._of_contexts(np.zeros(self._n_shifts), np.full(self._n_shifts, CONTEXT_SD)),
+        )  # fmt: skip
+
+    def restart(self, observed: Observed, before: Any, rng: np.random.Generator) -> BatchGlobal:
+        """Start from the hyperparameters of an earlier fit; the anchors are the new data's."""
+        fresh = self.init(observed, rng)
+        if not isinstance(before, BatchGlobal) or before.rho.shape != fresh.rho.shape:
+            return fresh
+        if before.n_contexts != fresh.n_contexts:
+            return fresh
+        return replace(before, anchor=fresh.anchor, looks=0)
+
+    @property
+    def contextual(self) -> bool:
+        """Whether shifts differ by context."""
+        return self.types == "trinucleotide"
+
+    @property
+    def _n_shifts(self) -> tuple[int, int]:
+        return N_TYPES, N_CONTEXTS if self.contextual else 0
+
+    def shifted(self, q: BatchGlobal, profile: FloatArray) -> Shifted:
+        """Return what a pass over a table needs of ``q``."""
+        return Shifted(self.hypotheses(q), q.shifts, q.tau, WIDE, q.v, profile)
+
+    def table(self, q: Global, of: Units, n_nodes: int | None = None) -> BatchTable:
+        """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
+        plain = super().table(q, of, n_nodes)
+        log_far, slope = np.empty_like(plain.x), np.empty_like(plain.x)
+        kernels.widen(plain.x, plain.log_case, WIDE, log_far, slope)
+        return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
+
+    def resolved(self, q: Any, table: Any) -> Any:
+        """Return a table whose control's likelihoods are those at ``q``: here they all are."""
+        return table
+
+    def reweigh(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, BatchSums]:
+        """Return log m0 and log m1 of every unit (without binomials), and the sums."""
+        return self._weighed(q, table, TAUS if q.comparing else TAUS[:0], _NO_NODES)
+
+    def _weighed(
+        self, q: Any, table: Any, profile: FloatArray, nodes: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BatchSums]:
+        """Do what `reweigh` does, and fill the nodes' probabilities [U, Q, K] where asked to."""
+        log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
+        n_alt = len(self.alternatives)
+        under = self.shifted(q, profile)
+        n_groups = len(under.shift)
+        sums = np.zeros(size_of_sums(n_alt, len(profile), n_groups))
+        kernels.reweigh(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
+        binomials = float(table.log_binomial.sum())
+        errors, shift, spread, taus = np.split(
+            sums[5 + n_alt :], np.cumsum([3 * N_TYPES, 4 * n_groups, N_TAU])
+        )
+        stats = BatchSums(
+            bound=float(sums[0]) + binomials,
+            units=float(sums[1]),
+            broad=float(sums[2]),
+            log_m=float(sums[3]),
+            log_m2=float(sums[4]),
+            called=sums[5 : 5 + n_alt].copy(),
+            errors=errors.reshape(N_TYPES, 3).copy(),
+            shift=shift.reshape(n_groups, 4).copy(),
+            spread=spread.copy(),
+            whole=float(sums[1]),
+            profile=taus + binomials if len(profile) else np.zeros(len(TAUS)),
+        )
+        return log_m0, log_m1, stats
+
+    def global_step(self, q: Any, stats: Any, careful: bool = False) -> BatchGlobal:
+        """Return the next parameters.
+
+        Parameters
+        ----------
+        q, stats
+            The parameters, and the sums that they gave.
+        careful
+            Whether b and tau take short steps by the complete-data information, as EM does,
+            rather than Newton's.
+        """
+        of = {k: v for k, v in vars(super().global_step(q, stats)).items() if k not in _OWN}
+        if not careful:
+            of["log_m_mean"], of["log_m_sd"] = log_normal_step(
+                self.log_m, stats.units, stats.log_m, stats.log_m2, stats.spread[3:],
+                (q.log_m_mean, q.log_m_sd), CENTRE_M,
+            )  # fmt: skip
+        b, se, nested = self._shifts(q, stats, careful)
+        precision = N_TYPES / q.shift_sd**2
+        mean = float((b.sum() / q.shift_sd**2) / (precision + 1.0))
+        squares = ((b - mean) ** 2).sum() + SB_PSEUDO * SB_SD**2
+        near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
+        return BatchGlobal(
+            **of, shift=b, shift_se=se, shift_mean=mean,
+            shift_sd=float(np.sqrt(squares / (N_TYPES + SB_PSEUDO))),
+            tau=self._tau(q, stats, careful), v=self._weight(q, stats, near, far, careful),
+            looks=q.looks + 1, **nested,
+        )  # fmt: skip
+
+    def _shifts(
+        self, q: Any, stats: Any, careful: bool
+    ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
+        """Move b by Newton's step: score over Louis' information, each with its prior's."""
+        if self.contextual:
+            nested = self._nested(q, stats, careful)
+            found = self._of_contexts(nested.of_context, nested.context_information**-0.5)
+            return nested.shift, nested.information**-0.5, found
+        near, far, score, observed = stats.shift.T
+        prior = 1.0 / q.shift_sd**2
+        complete = near / q.tau**2 + far / WIDE**2 + prior
+        # Louis' information may come out small or negative away from the maximum.
+        newton = np.maximum(observed + prior, 0.01 * complete)
+        step = (score - prior * (q.shift - q.shift_mean)) / (complete if careful else newton)
+        return q.shift + np.clip(step, -LONGEST, LONGEST), 1.0 / np.sqrt(newton), {}
+
+    def _of_contexts(self, shift: FloatArray, se: FloatArray) -> dict[str, Any]:
+        """Return the fields of shifts by context, none where there are none."""
+        return {"of_context": shift, "context_se": se} if self.contextual else {}
+
+    def _nested(self, q: Any, stats: Any, careful: bool) -> Nested:
+        """Move b_tc and b_t together."""
+        near, far, score, observed = stats.shift.reshape(*self._n_shifts, 4).transpose(2, 0, 1)
+        complete = near / q.tau**2 + far / WIDE**2
+        curvature = complete if careful else np.maximum(observed, 0.01 * complete)
+        found = nested_step(q.of_context, score, curvature, q.shift_mean, q.shift_sd)
+        moved = np.clip(found.of_context - q.of_context, -LONGEST, LONGEST)
+        return found._replace(of_context=q.of_context + moved)
+
+    def _tau(self, q: Any, stats: Any, careful: bool) -> float:
+        """Move log tau by Newton's step, or to a better one of `TAUS`."""
+        score, observed = stats.spread[:2]
+        score -= np.log(q.tau / TAU_CENTRE)
+        complete = 2.0 * self._differences(stats) + 1.0
+        newton = max(observed + 1.0, 0.5)  # of its prior alone: 1
+        step = np.clip(score / (complete if careful else newton), -LONGEST, LONGEST)
+        moved = np.clip(np.log(q.tau) + step, *np.log(TAU_RANGE))
+        if q.comparing and not careful:
+            value = stats.profile - 0.5 * np.log(TAUS / TAU_CENTRE) ** 2
+            here = stats.bound - 0.5 * np.log(q.tau / TAU_CENTRE) ** 2
+            best = int(value.argmax())
+            if value[best] > here + LEAST_GAIN and abs(np.log(TAUS[best] / q.tau)) > abs(step):
+                moved = _vertex(np.log(TAUS), value, best)
+        return float(np.exp(moved))
+
+    def _differences(self, stats: Any) -> float:
+        """Return the expected number of differences between sites whose sd is tau."""
+        return float(stats.shift[:, 0].sum())
+
+    def _weight(self, q: Any, stats: Any, near: float, far: float, careful: bool) -> float:
+        """Move logit v by Newton's step."""
+        units, (hits, misses) = near + far, np.multiply(V_PRIOR, stats.share)
+        expected = float((far + hits) / (units + hits + misses))
+        if careful:
+            return expected
+        prior = (hits + misses) * q.v * (1.0 - q.v)
+        score = far - q.v * units + hits - q.v * (hits + misses)
+        newton = stats.spread[2] + prior
+        if newton <= 0.02 * (units * q.v * (1.0 - q.v) + prior):
+            return expected
+        return float(expit(logit(q.v) + np.clip(score / newton, -LONGEST, LONGEST)))
+
+    def elbo(self, q: Any, stats: Any) -> float:
+        """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
+        own = (q.shift - q.shift_mean) / q.shift_sd
+        penalty = -0.5 * (own**2).sum() - 0.5 * q.shift_mean**2
+        penalty -= (N_TYPES + SB_PSEUDO) * np.log(q.shift_sd)
+        penalty -= 0.5 * SB_PSEUDO * (SB_SD / q.shift_sd) ** 2
+        if q.of_context is not None:
+            penalty -= 0.5 * (((q.of_context - q.shift[:, None]) / CONTEXT_SD) ** 2).sum()
+        penalty -= 0.5 * np.log(q.tau / TAU_CENTRE) ** 2
+        penalty += stats.share * (V_PRIOR[0] * np.log(q.v) + V_PRIOR[1] * np.log1p(-q.v))
+        return float(super().elbo(q, stats) + penalty)
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Climb by Newton's steps and leaps, guarded by the objective."""
+        return guarded(self, reduce, cursor)
+
+    def to_vector(self, q: Any) -> FloatArray:
+        """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""
+        own = [q.shift_mean, np.log(q.shift_sd), np.log(q.tau), logit(q.v)]
+        nested = np.zeros(0) if q.of_context is None else q.of_context.ravel()
+        return np.concatenate([nested, super().to_vector(q), q.shift, own])
+
+    def from_vector(self, q: Any, vector: FloatArray) -> BatchGlobal:
+        """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
+        of_context = None
+        if q.of_context is not None:
+            of_context, vector = np.split(vector, [q.of_context.size])
+            of_context = of_context.reshape(q.of_context.shape).copy()
+        mean, log_sd, log_tau, at_v = vector[-4:]
+        of = {
+            k: v for k, v in vars(super().from_vector(q, vector[: -4 - N_TYPES])).items()
+            if k not in _OWN
+        }  # fmt: skip
+        return BatchGlobal(
+            **of, shift=vector[-4 - N_TYPES : -4].copy(), shift_se=q.shift_se,
+            shift_mean=float(mean), shift_sd=float(np.exp(np.clip(log_sd, -5.0, 3.0))),
+            tau=float(np.exp(np.clip(log_tau, *np.log(TAU_RANGE)))),
+            v=float(expit(np.clip(at_v, -30.0, 0.0))), looks=q.looks, of_context=of_context,
+            context_se=q.context_se,
+        )  # fmt: skip
+
+    def caps_hit(self, q: Any) -> list[str]:
+        """Name the hyperparameters that stand at a limit of their range."""
+        found = super().caps_hit(q)
+        if q.tau >= TAU_RANGE[1] * (1 - 1e-9):
+            found.append(f"tau = {q.tau:.3g}")
+        return found
+
+
+_NO_NODES = np.empty((0, 0, 0))
+_OWN = frozenset(
+    ("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks", "of_context", "context_se")
+)
+
+
+def _vertex(at: FloatArray, value: FloatArray, best: int) -> float:
+    """Return the top of the parabola through the best point and its neighbours."""
+    if best in (0, len(at) - 1):
+        return float(at[best])
+    x, y = at[best - 1 : best + 2], value[best - 1 : best + 2]
+    bend, slope, _ = np.polyfit(x - x[1], y, 2)
+    top = x[1] - 0.5 * slope / bend if bend < 0.0 else x[1]
+    return float(np.clip(top, x[0], x[2]))

@@ -1,0 +1,109 @@
+"""What a user is told of a unit: its evidence, and the two-groups posterior of its rates.
+
+The posterior of mu is lfdr times H0 plus the rest H1.
+
+The posterior under one sample alone covers true variants far too rarely (.42 to .88 for a
+95 % interval): which sites are looked at is decided by the data. The mixture does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.variants import quadrature
+from vbmodels.variants.counts import Units
+from vbmodels.variants.two_groups import batch_null_rates_kernels as batch_kernels
+from vbmodels.variants.two_groups import rates_kernels as kernels
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull
+from vbmodels.variants.two_groups.model import TwoGroups
+
+LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
+OF_TABLES = slice(1, 3)  # those of `LEVELS` that are told of every location
+COARSE = 24  # nodes of x where an allele is no gain
+_CHUNK = 600  # units whose tables are held at once: some MiB, near the processor
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The posterior of one sample's mu.
+
+    Attributes
+    ----------
+    mean, sd
+        [U].
+    quantiles
+        [U, L] at 2.5, 5, 95 and 97.5 %, or at the levels that were asked for.
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    quantiles: FloatArray
+
+
+def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
+    """Return the log Bayes factor of every unit, [U], some units' tables at a time.
+
+    An allele that is no more frequent in the case than the control's, with the shift of its type,
+    is never called: its Bayes factor only adds to the estimate of P(H1) and to q-values. `COARSE`
+    nodes are enough for it: from 50 to 30,000 reads the log errs by at most .06, .006 in the mean
+    (40 nodes: .02 and .002).
+
+    Parameters
+    ----------
+    model, q
+        The fitted model.
+    of
+        The units.
+    """
+    at = model.anchored(q)
+    gain = gains(at, of) | (model.sense == "either")
+    score = np.empty(len(of))
+    for member, n_nodes in ((gain, quadrature.N_NODES), (~gain, COARSE)):
+        which = np.flatnonzero(member)
+        for some in np.split(which, range(_CHUNK, len(which), _CHUNK)):
+            log_m0, log_m1, _ = model.reweigh(at, model.table(at, of.take(some), n_nodes))
+            score[some] = log_m1 - log_m0
+    return score
+
+
+def gains(q: Any, of: Units) -> BoolArray:
+    """Return whether the case shows more of an allele than the shifted control, [U]."""
+    case, control = (
+        of.alt_reads[:, own].sum(axis=1) / np.maximum(of.depth[:, own].sum(axis=1), 1)
+        for own in (of.case, ~of.case)
+    )
+    shift = q.shifts[q.group(of)] if isinstance(q, BatchGlobal) else 0.0
+    return np.asarray(case > control * np.exp(shift))
+
+
+def rates(
+    model: TwoGroups, q: Any, table: Any, levels: tuple[float, ...] = LEVELS
+) -> tuple[Rate, Rate]:
+    """Return the posteriors of mu_case and mu_control for every unit of a table.
+
+    Parameters
+    ----------
+    model, q
+        The fitted model.
+    table
+        Likelihoods of the units: ``model.rate_table(model.anchored(q), units)``.
+    levels
+        [L] of the quantiles.
+    """
+    found = np.empty((len(table), 2, 2 + len(levels)))
+    if isinstance(model, BatchNull):
+        under, at = model.shifted(q, np.empty(0)), model.resolved(q, table)
+        batch_kernels.posteriors(at.grids, q.group(at), under, np.array(levels), found)
+        return _rates(found)
+    kernels.posteriors(table.grids, model.hypotheses(q, table.x.shape[2]), np.array(levels), found)
+    return _rates(found)
+
+
+def _rates(found: FloatArray) -> tuple[Rate, Rate]:
+    case, control = (Rate(f[:, 0], f[:, 1], expit(f[:, 2:])) for f in found.swapaxes(0, 1))
+    return case, control
