@@ -131,7 +131,9 @@ class _Watched(_Body):
         self.hurried = ExitStack()  # how the end is recorded where the server is gone
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a function and note how it ends; what a subflow runs is not noted."""
+        """Run a function and note how it ends; a plain call, without a server, is not noted."""
+        if not in_flow_run():
+            return function(*args, **kwargs)
         self.begun = True
         try:
             with _sigterm_as_interrupt():  # inside the flow Prefect makes something else of it

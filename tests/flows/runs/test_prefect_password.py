@@ -344,7 +344,7 @@ def test_a_run_is_recorded_where_a_server_is_configured_or_on_request(
 
 
 @pytest.mark.slow
-def test_a_flow_and_a_block_without_a_configured_server_get_one_with_a_password(tmp_path):
+def test_without_a_configured_server_a_flow_starts_none_and_a_block_one_with_a_password(tmp_path):
     """Prefect would start one that answers everyone."""
     home = {"PREFECT_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
@@ -356,7 +356,7 @@ def test_a_flow_and_a_block_without_a_configured_server_get_one_with_a_password(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "401 401 key {}"
+    assert done.stdout.splitlines()[-1] == "None None 401 key {}"
 
 
 WITHOUT_SERVER = """
@@ -364,21 +364,21 @@ import os, urllib.error, urllib.request
 from prefect.blocks.system import Secret
 from prefect.server.api.server import SubprocessASGIServer
 from prefect.settings import PREFECT_API_URL
-from flows.keywords.settings import KeywordSettings
 from flows.prefect import server
 from flows.prefect.credentials import reached
-from flows.prefect.flow import pipeline_flow
+from flows.prefect.flow import flow
 from flows.settings import S3Access
 
-def body(*_):
-    try:
-        urllib.request.urlopen(PREFECT_API_URL.value() + "/admin/settings")
-    except urllib.error.HTTPError as error:
-        return error.code
+@flow
+def body():
+    return PREFECT_API_URL.value()
 
-made = pipeline_flow("keywords", KeywordSettings, body)
-answers = [made("in", "out"), made.with_options(name="other")("in", "out")]
-with server.running():
+answers = [body(), body.with_options(name="other")()]
+with server.running() as url:
+    try:
+        urllib.request.urlopen(url + "/admin/settings")
+    except urllib.error.HTTPError as error:
+        answers.append(error.code)
     Secret(value={"aws_access_key_id": "key", "aws_secret_access_key": "x"}).save("s3")
 with reached(S3Access(block="s3")):
     answers.append(os.environ["AWS_ACCESS_KEY_ID"])
