@@ -210,7 +210,7 @@ SEARCH = Case(
     draws="its sampler has a row of its own: ibp laplace gibbs",
     extremes=AT_THE_ENDS,
     agreement="A row may have several optima at one q; a score finds that beside a cold start. "
-    "tests/flows/run/test_scores_of_the_fit.py asks how many rows that are.",
+    "tests/flows/runs/test_scores_of_the_fit.py asks how many rows that are.",
     global_step=SAME,
     local_step=SAME,
     monte_carlo=SAME,
