@@ -344,5 +344,5 @@ def _blocks(blocks: Sequence[tuple[str, float]]) -> list[Section]:
         "Blocks that say the same share it, and a small one has shrunk rather than vanished."
     )
     if len(ordered) > 1 and ordered[0][1] == ordered[-1][1]:
-        text += " Here the labels do not tell blocks apart: all stay where the search begins."
-    return [Section("What bags are told apart by", text, (), (Grid(("block", "variance"), rows),))]
+        text += " Here the labels say nothing of the blocks: all stay where the search begins."
+    return [Section("Which blocks separate bags", text, (), (Grid(("block", "variance"), rows),))]

@@ -150,9 +150,9 @@ def _instance_table(
 class Scores:
     """What a model says of bags: P(y = 1) [B]; of their instances, [N_k] for each modality.
 
-    ``probability`` is None where a model tells instances' contributions only. ``bald`` and
-    ``bag_bald`` are what a label is expected to tell, in nats, where a model knows it. ``reasons``
-    are what each of some named parts adds to the bags' probit scores, [B, M].
+    ``probability`` is None where a model gives only the contributions of instances. ``bald`` and
+    ``bag_bald`` are the information that a label is expected to bring, in nats, where a model knows
+    it. ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
     """
 
     bags: FloatArray

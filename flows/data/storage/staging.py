@@ -106,7 +106,7 @@ def made(
     ending
         What its name has after that of the file.
     size
-        Tells for how many bytes there must be room.
+        Returns for how many bytes there must be room.
     """
     url = absolute(url)
     key = hashlib.sha256(f"{what}|{url}|{fingerprint_of(url)}".encode()).hexdigest()[:24]
