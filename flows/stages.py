@@ -12,6 +12,7 @@ A Prefect user composes them, and changes what a task has::
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial, update_wrapper
 from typing import Any
 
@@ -155,11 +156,13 @@ def _start(run: Run) -> None:
     if slower := advice(run):
         run.events.say(slower)
     run.events.tell(Computing(run.options.workers or 0))
-    run.compute = run.open.enter_context(computing(run.options, run.threads))
-    run.held = run.open.enter_context(claim(run.paths.work, run.paths.run_id))
-    if run.fitted is None:
-        resume.agree(run)
-        run.resumable = True
+    with ExitStack() as opened:  # all of it or nothing, so that a second attempt can begin again
+        compute = opened.enter_context(computing(run.options, run.threads))
+        held = opened.enter_context(claim(run.paths.work, run.paths.run_id))
+        if run.fitted is None:
+            resume.agree(run)
+        run.open.push(opened.pop_all())
+    run.compute, run.held, run.resumable = compute, held, run.fitted is None
 
 
 def _job(run: Run) -> Job:

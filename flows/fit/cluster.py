@@ -24,7 +24,7 @@ from flows.data import storage
 from flows.faults import InputError
 from flows.fit.actors import OnDask
 from flows.fit.executor import OnProgress
-from flows.fit.job import ClusterError, Job
+from flows.fit.job import ClusterError, ClusterLost, Job
 from flows.fit.rolling import NO_WORKERS, POLL, SILENCE, Worker, error_of, no_workers
 from flows.fit.versions import environment, in_thread, refuse_other
 
@@ -91,8 +91,8 @@ class Cluster:
         except (OSError, TimeoutError, KeyError) as error:
             raise self._gone() from error
 
-    def _gone(self) -> ClusterError:
-        return ClusterError(
+    def _gone(self) -> ClusterLost:
+        return ClusterLost(
             f"the scheduler of {self.name} went away; start a cluster and go on with --resume"
         )
 
@@ -149,7 +149,7 @@ class Cluster:
             found = error
         refuse_other(self.name, "the scheduler", found)
         if not self.check_workers(list(self.workers())):
-            raise ClusterError(
+            raise ClusterLost(
                 f"no worker of {self.name} answers within {START:.0f} s; restart them"
             )
 
@@ -254,11 +254,15 @@ class _Tasks:
             most = KILLS if killed else LOST
             self.lost[i, most] += 1
             if self.lost[i, most] > most:
-                why = "workers die of it, most likely for lack of memory; use more partitions or "
-                why += "give workers more memory"
-                lost = f"{self.cluster.name} lost it {LOST} times; look at the workers' logs"
-                described = _described(self.items[i])
-                raise ClusterError(f"{described}: {why if killed else lost}") from error
+                what, name = _described(self.items[i]), self.cluster.name
+                if killed:
+                    raise ClusterError(
+                        f"{what}: workers die of it, most likely for lack of memory; use more "
+                        "partitions or give workers more memory"
+                    ) from error
+                raise ClusterLost(
+                    f"{what}: {name} lost it {LOST} times; look at the workers' logs"
+                ) from error
             self.send(i)
 
 

@@ -23,7 +23,7 @@ from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from flows.fit.cluster import AWAY, Cluster
-from flows.fit.job import ClusterError
+from flows.fit.job import ClusterError, ClusterLost
 from flows.fit.rolling import NO_WORKERS, POLL
 from flows.fit.versions import first_line
 
@@ -73,7 +73,7 @@ def connect(
         comm: Any = cluster.client.scheduler_comm
         comm.interval = SEND_INTERVAL
         if not cluster.workers():
-            raise ClusterError(
+            raise ClusterLost(
                 f"{cluster.name} has no workers; start some with: dask worker {scheduler}"
             )
         cluster.check()
@@ -165,7 +165,7 @@ def _await_local(cluster: Cluster, workers: int) -> Cluster:
         if first is not None and now - first > OTHERS:
             break  # the others take part from the next checkpoint after they come
         if now - began > NO_WORKERS:
-            raise ClusterError(
+            raise ClusterLost(
                 f"none of {cluster.name} came up in {NO_WORKERS:.0f} s: the machine is short of "
                 "memory or too busy; use fewer workers, or fit without --workers"
             )
@@ -194,7 +194,7 @@ def _running(address: str | None) -> Iterator[Cluster]:
     try:
         client = _within(CONNECT + 2.0, lambda: _opened(address, CONNECT))
     except (OSError, TimeoutError) as error:
-        raise ClusterError(
+        raise ClusterLost(
             f"no scheduler answers at {address}; check the address and that the cluster runs"
         ) from error
     except (TypeError, ValueError, RuntimeError) as error:

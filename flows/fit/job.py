@@ -19,6 +19,10 @@ class ClusterError(ComputeError):
     """The cluster cannot be used, or was lost; one sentence for the user."""
 
 
+class ClusterLost(ClusterError):
+    """It does not answer, or has no workers, and may later; other errors stay as they are."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One fit: what is fitted to what, where it is kept, and when it stops."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from flows.data import storage
 from flows.fit.executor import Executor, OnProgress
 from flows.fit.holder import Answer, PartitionMemoryError, Sweep
-from flows.fit.job import ClusterError, Job
+from flows.fit.job import ClusterError, ClusterLost, Job
 from flows.fit.tree import place
 from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import nbytes
@@ -196,7 +196,7 @@ class Rolling(Executor):
                 self.rolled, self._ready = self.rolled + 1, False
                 log.warning(f"{lost}; going back to sweep {self._number or 0}")
                 if failures == FAILURES or (lost.error and failures == BLAME):
-                    raise lost.error or ClusterError(
+                    raise lost.error or ClusterLost(
                         f"{self.name} failed {failures} times in a row, at last because {lost}; "
                         "look at the workers' logs (lack of memory?) and go on with --resume"
                     ) from lost
@@ -343,8 +343,8 @@ def error_of(address: str, error: Exception) -> Exception:
     return ClusterError(said) if isinstance(error, _OF_ITS_OWN) else error
 
 
-def no_workers(name: str) -> ClusterError:
+def no_workers(name: str) -> ClusterLost:
     """Return the error of a cluster that has had no worker for too long."""
-    return ClusterError(
+    return ClusterLost(
         f"{name}: no worker for {NO_WORKERS:.0f} s; start some and go on with --resume"
     )

@@ -10,7 +10,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import State
 
 from flows.data import storage
-from flows.faults import ComputeError
+from flows.fit.job import ClusterLost
 
 OPTIONS: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [10.0, 60.0]}
 """What a stage's task has, unless `flows.stages.Stage.with_options` says otherwise.
@@ -30,7 +30,7 @@ def task_of(function: Callable[..., Any], name: str, options: dict[str, Any]) ->
 
 def is_transient(error: object) -> bool:
     """Whether the same stage may succeed a little later."""
-    kinds = storage.TransientStorageError | ConnectionError | TimeoutError | ComputeError
+    kinds = storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
     return isinstance(error, kinds)
 
 

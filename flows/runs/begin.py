@@ -102,8 +102,9 @@ def _followed(run: Run) -> Iterator[None]:
 
 
 def _requested(run: Run) -> Requested:
+    chosen = run.resume is None or resuming.is_named(run.resume)
     return Requested(
-        run.paths.run_id,
+        run.paths.run_id if chosen else "",
         run.family.name,
         tuple(storage.given(run.source)),
         run.paths.target,

@@ -33,7 +33,7 @@ class Run:
     family, source, target, settings, options
         What was requested; ``options`` say where to compute.
     since, resume
-        The runs that it goes on from, as requested; see `flows.runs.run`.
+        The runs that it goes on from, as requested; see `flows.run.run`.
     fitted
         The finished run that is applied to new data; None for a fit.
     paths
@@ -51,7 +51,7 @@ class Run:
     resumes
         Whether it goes on with an earlier attempt.
     complete
-        Whether that attempt had all but its publication: the stages have nothing to do.
+        Whether an attempt had all but its publication: the stages have nothing to do.
     """
 
     def __init__(
@@ -110,7 +110,6 @@ class Run:
 
         It ends early where a listener stops the run, or another process has taken it over.
         """
-
         calls = [(item, *args) for item in items]
         return self.compute.each(function, calls, self.on_progress(stage))
 

@@ -62,6 +62,7 @@ def publish(run: Run) -> dict[str, Any]:
     storage.write_bytes(url, html.encode())
     run.confirm()
     complete(run.paths, record)
+    run.complete = True  # another attempt has only to name it the latest
     name_latest(run.paths, record)
     run.events.tell(
         Published(record, findings.headline, url, findings.top, None if fit is None else fit.trace)

@@ -30,13 +30,17 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 
 from flows import pipelines, stages
 from flows.data.runs import RunRecord
+from flows.data.storage import TransientStorageError
 from flows.events import Line, Published, Sweep, listening
 from flows.faults import Fault, InputError, Interrupted
 from flows.fit.checkpoint import Trace
+from flows.fit.holder import PartitionMemoryError
+from flows.fit.job import ClusterError, ClusterLost
 from flows.keywords.family import Keywords
 from flows.keywords.settings import KeywordSettings
 from flows.prefect import in_flow_run, page
 from flows.prefect.flow import PipelineFlow, drain, flow, recorded
+from flows.prefect.tasks import is_transient
 from tests.faults import pipelines as small
 
 ROOT = Path(__file__).parents[3]
@@ -211,6 +215,20 @@ def test_the_report_is_linked_by_an_address_that_a_browser_reaches(by, prefect_s
     else:
         link = f"https://reports.example/a%20b/runs/{RECORD.run_id}/report.html"
         assert report == f"[The report]({link})"
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (TransientStorageError("no answer"), True),
+        (ClusterLost("no worker for 120 s"), True),
+        (ClusterError("a worker has vbflows of another source"), False),
+        (PartitionMemoryError("a partition does not fit"), False),
+        (InputError([Fault("a.csv", "a name", "null")]), False),
+    ],
+)
+def test_what_may_succeed_a_little_later_is_tried_again(error, again):
+    assert is_transient(error) == again
 
 
 @pytest.mark.thorough

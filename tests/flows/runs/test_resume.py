@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import contextmanager
 from functools import partial, update_wrapper
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from flows.events import Line, listening
 from flows.experts import design
 from flows.faults import Fault, InputError, Interrupted, RunError
 from flows.keywords.family import Keywords
+from flows.run import begin
 from flows.run import run as launch
 from flows.run import score as launch_score
+from flows.runs import publish as publishing
 from flows.runs.listing import runs_of
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
@@ -379,3 +382,46 @@ def test_latest_is_what_runs_lists_as_unfinished(source, stopped, tmp_path):
     unfinished = [run.run_id for run in runs_of(str(target)) if run.state == "unfinished"]
     assert unfinished[0] == run_id
     assert go(source, target, "latest")["run_id"] == run_id
+
+
+def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, monkeypatch):
+    """As a Prefect task is: one cluster is started, and what is complete is only published."""
+    settings = pipeline_named("keywords").settings(unit="word", keyword_rate=0.2, max_iter=20)
+    starts, names = [], []
+    computing, name_latest = stages.computing, publishing.name_latest
+
+    @contextmanager
+    def sometimes(*args):
+        starts.append(args)
+        with computing(*args) as made:
+            yield made
+
+    def claims(*args):
+        if len(starts) == 1:
+            raise ConnectionError("no answer")
+        return lock.claim(*args)
+
+    def names_at_last(*args):
+        names.append(args)
+        if len(names) == 1:
+            raise ConnectionError("no answer")
+        name_latest(*args)
+
+    monkeypatch.setattr(stages, "computing", sometimes)
+    monkeypatch.setattr(stages, "claim", claims)
+    monkeypatch.setattr(publishing, "name_latest", names_at_last)
+    with begin("keywords", str(source), str(tmp_path / "out"), settings) as run:
+        stages.check(run)
+        with pytest.raises(ConnectionError):
+            stages.ingest(run)
+        assert run.held is None
+        for stage in (stages.ingest, stages.prepare, stages.fit, stages.score):
+            stage(run)
+        with pytest.raises(ConnectionError):
+            stages.publish(run)
+        outcome = stages.publish(run)
+    assert len(starts) == 2
+    assert outcome["lines"][0].endswith("it is published now.")
+    latest = json.loads((tmp_path / "out" / "latest.json").read_text())
+    assert latest["run_id"] == outcome["run_id"] == run.paths.run_id
+    assert not (tmp_path / "out" / "runs" / run.paths.run_id / "work").exists()
