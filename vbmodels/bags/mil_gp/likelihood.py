@@ -166,7 +166,7 @@ class BagTerms:
     def at(
         cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8], noise: float = 0.0
     ) -> BagTerms:
-        """Evaluate bags; one without instances says nothing."""
+        """Evaluate bags (eqs 20 to 23); one without instances says nothing."""
         sizes = np.diff(offsets)
         full = sizes > 0
         log_negative = np.zeros(labels.shape)
@@ -301,7 +301,7 @@ def _add_block(
     kernel: IntArray,
     of: IntArray,
 ) -> None:
-    """Add a block's contribution to some searches: kernel values of one length, [S], classes, [S].
+    """Add a block's terms at t (eq 19) to searches: kernel values of one length [S], classes [S].
 
     In place.
     """

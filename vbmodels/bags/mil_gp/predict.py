@@ -68,7 +68,7 @@ class Predictions:
 def predict(
     posterior: Posterior, batch: Batch, *, points: int = POINTS, seed: int = 0
 ) -> list[Predictions]:
-    """Predict every class of the bags of a partition.
+    """Predict every class of the bags of a partition (eqs 24, 25).
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _predict_block(posterior: Posterior, block: Block, c: int, normals: FloatArr
 def bag_predictions(
     features: FeatureMap, k: int, block: Block, draws: FloatArray, c: int = 0
 ) -> tuple[FloatArray, FloatArray]:
-    """Return P(Y_b = 1) and BALD of each bag by draws of class c's w [S, P]; two of [B].
+    """Return P(Y_b = 1) (section 3.4), BALD of each bag by draws of class c's w [S, P]; [B] each.
 
     Bags are taken a few at a time, and rows within a bag, so that memory stays at some 16 MiB
     beside the draws, whatever the number of bags.
