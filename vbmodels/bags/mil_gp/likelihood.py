@@ -8,7 +8,7 @@ out), for each class
     gradient = sum_i g_i phi_i / s_i,   g = -h (negative bag), w_b h (positive bag),
     h = phi/Phi(-t),   w_b = 1/expm1(-l_b)
 
-(eqs 11, 12, 20-23 of Wang and Pinar 2021, with E[m_i] = s t + s g and log Z in stable form.)
+(eqs 1, 8, 11, 12, 20-23 of Wang and Pinar 2021, with E[m_i] = s t + s g and log Z in stable form.)
 The curvature is Gauss-Newton: sum_neg h (h - t) phi phi'/s^2 + sum_pos w (1 + w) q_b q_b',
 q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left out.
 

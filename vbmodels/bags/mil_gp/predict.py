@@ -1,8 +1,8 @@
 """What a fitted probit GP says of instances and bags: scores, probabilities, BALD.
 
 Given w the instances of a bag are independent, P(h_i = 1 | w) = Phi(t_i), t_i = (c0 + phi_i'w)/s_i,
-s_i^2 = 1 + r_i. So one set of points of w serves bags of any size (Wang and Pinar 2021, section
-3.4, with the erratum that the sd, not the variance, divides):
+s_i^2 = 1 + r_i. So one set of points of w serves bags of any size (Wang and Pinar 2021, eq 7 and
+section 3.4, with the erratum that the sd, not the variance, divides):
 
     instance:  Phi((c0 + phi'mu) / sqrt(1 + r + phi'Sigma phi))
     bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor,

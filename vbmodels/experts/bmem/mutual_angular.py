@@ -146,7 +146,7 @@ class AngularPrior:
         return Angular(direction, np.full(k, 10.0 * columns), np.full(k, 10.0), np.full(k, 1.0))
 
     def update(self, old: Angular, linear: FloatArray, quadratic: FloatArray) -> Angular:
-        """Raise the bound one vector at a time."""
+        """Raise the bound one vector at a time (section 2)."""
         q = old
         for k in range(len(linear)):
             s = quadratic[min(k, len(quadratic) - 1)]

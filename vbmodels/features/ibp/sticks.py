@@ -1,6 +1,6 @@
 """The truncated stick-breaking prior of the Indian buffet process: v_k ~ Beta(alpha, 1) (eq 2).
 
-The probability of feature k is pi_k = v_1 ... v_k (eq 3 of the text). The factor 1 - pi_k of
+The probability of feature k is pi_k = v_1 ... v_k (eqs 1 and 3). The factor 1 - pi_k of
 the rows without it is a sum over where the stick broke,
 
     1 - pi_k = sum_{i <= k} (1 - v_i) prod_{m < i} v_m,

@@ -319,7 +319,7 @@ class TextIBP:
         )
 
     def elbo(self, q: TextGlobal, stats: TextStats) -> float:
-        """Return the bound, eqs 33, 34 and 43 with eq 42's sign corrected."""
+        """Return the bound (eqs 17, 20, 21, 30-34, 41 and 43, with eq 42's sign corrected)."""
         prior = 2.0 * q.variance
         square = q.phi**2 + np.exp(q.log_variance)
         kl = 0.5 * (square / prior - 1.0 - q.log_variance + math.log(prior))
