@@ -2,7 +2,7 @@
 
 A row of their tables has four cells: equations of the paper, what they are, objects of the source,
 and how ours differ. The role ``source`` names an object as ``FILE:NAME`` and links to its line in
-a copy of the file that is built beside the pages. `cited` reads which equations a text names, by
+a copy of the file that is made with the pages. `cited` reads which equations a text names, by
 one grammar for a row's first cell and for the source: ``eq 17``, ``eqs 20 to 22 and 24``,
 ``section 1.3.4``, ``A.1.3``, ``B.1.9 and B.1.10``, ``eq VII``, ``Lemma 1``, ``Algorithm 1``.
 """

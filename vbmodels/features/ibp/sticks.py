@@ -36,7 +36,7 @@ def mean_log_on(tau: FloatArray) -> FloatArray:
 
 
 def bound_log_off(tau: FloatArray) -> FloatArray:
-    """The bound of E[log(1 - pi_k)], eq 36, at its best lambda: log sum_{i <= k} exp(terms)."""
+    """Bound of E[log(1 - pi_k)] (eq 36), best lambda: log sum_{i <= k} exp(terms); [K]."""
     return np.logaddexp.accumulate(log_break_terms(tau))
 
 

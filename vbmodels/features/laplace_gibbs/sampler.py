@@ -95,7 +95,7 @@ def _objective(
 def _derivatives(
     beta: FloatArray, patterns: FloatArray, counts: FloatArray, sigma2: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Gradient [D, R (K + 1)] (eq 28) and minus the Hessian of f (eq 29), square."""
+    """Gradient of f [D, R (K + 1)] (eq 28), minus its Hessian [D, R (K + 1), same] (eq 29)."""
     d, r, size = beta.shape
     pi = np.exp(log_softmax(patterns @ beta.transpose(0, 2, 1), axis=2))
     total = counts.sum(2)

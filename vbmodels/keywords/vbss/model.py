@@ -177,9 +177,9 @@ class VBSS:
         return np.concatenate([np.empty(0), *parts])
 
     def probabilities(self, q: DocumentCounts, batch: KeywordBatch, local: Factors) -> FloatArray:
-        """Return P(keyword | y) of each word under q [W]: r_i = q(z_i > 0) (section 1.3.3).
+        """Return P(keyword | y) of each word under q [W]: r_i = q(z_i > 0), 1 if observed.
 
-        In a document whose keywords are all known it is y.
+        Section 1.3.3, corrected. In a document whose keywords are all known it is y.
         """
         r = latent_importance(local.location, batch.y, local.log_c).keyword
         known: FloatArray = np.where(batch.complete[batch.document_of_word], batch.y, r)
