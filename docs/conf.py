@@ -19,6 +19,7 @@ version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())[
 
 extensions = [
     "contract_matrix",
+    "equations",
     "pipeline_pages",
     "formulae",
     "myst_parser",

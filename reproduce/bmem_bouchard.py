@@ -1,6 +1,6 @@
 """BMEM's coordinate ascent with the paper's bound on the gates' softmax (Bouchard 2007).
 
-Eqs 12-13 of the supplement of Xie, Zhu and Xing (2016), with the letters of
+Eqs VI, 12 and 13 of the supplement of Xie, Zhu and Xing (2016), with the letters of
 `vbmodels.experts.bmem.row_step`:
 
     lse(f) <= c + sum_j [log(1 + exp(d_j)) + (f_j - c - d_j)/2 + lambda(d_j)((f_j - c)^2 - d_j^2)],
@@ -83,7 +83,7 @@ def _terms(batch: Rows, local: Any) -> RowTerms:
 def best_centre(
     g: FloatArray, r: FloatArray, c: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return d [K, N] and c [N]; with the best d the bound is concave in c.
+    """Return d [K, N] and c [N] (eqs 12, 13); with the best d the bound is concave in c.
 
     Newton steps on the bound's slope, halving the bracket wherever a step would leave it.
     """

@@ -34,7 +34,7 @@ class PrintedSums(Sums):
 
 @dataclass(frozen=True)
 class PrintedGP(CollapsedGP):
-    """Coordinate ascent with f kept in the bound, s = 1, stopped after 25 sweeps.
+    """Coordinate ascent with f kept (eqs 13, 14), s = 1, stopped after 25 sweeps (section 4).
 
     Parameters
     ----------
@@ -68,6 +68,6 @@ class PrintedGP(CollapsedGP):
 
 
 def printed_probability(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return the chance that an instance is positive as printed, without the square root."""
+    """Return P(instance positive) as section 3.4 prints it, without the square root."""
     result: FloatArray = ndtr(mean / (variance + 1.0))
     return result

@@ -46,7 +46,7 @@ class PrintedBlock(Block):
 
 
 def sweep(block: Block, prior: Prior, f: Factors) -> Factors:
-    """Update every factor once as printed, in the order z, theta, a, b, sigma^2, alpha."""
+    """Update every factor once as printed (section 1.3.3), in the order of Algorithm 1."""
     doc, n = block.document, block.n
     precision, curvature = (prior.tau + 0.5 * n) / f.rate, f.b**2 + f.b_var
     location = f.a[doc] + f.b[doc] * f.theta
@@ -83,7 +83,7 @@ def sweep(block: Block, prior: Prior, f: Factors) -> Factors:
 
 @dataclass(frozen=True)
 class PrintedVBSS(VBSS):
-    """The printed algorithm under the same protocol; it stops as the text does.
+    """The printed algorithm under the same protocol; it stops as in section 1.3.4.
 
     A document has settled when the mean change of Phi(m) is small: its ln rate never is.
     """
@@ -91,7 +91,7 @@ class PrintedVBSS(VBSS):
     form: coordinate.Form = "mean_field"
 
     def probabilities(self, q: DocumentCounts, batch: KeywordBatch, local: Factors) -> FloatArray:
-        """Return p_i = Phi(E a + E b E theta_i) [W]."""
+        """Return p_i = Phi(E a + E b E theta_i) [W]; section 1.3.3."""
         document = batch.document_of_word
         p = ndtr(local.a[document] + local.b[document] * local.theta)
         known: FloatArray = np.where(batch.complete[document], batch.y, p)

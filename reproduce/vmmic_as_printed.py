@@ -83,7 +83,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
         return replace(q, gate_covariances=tuple(covariances))
 
     def local_step(self, q: MeanField, batch: Bags, local: Any) -> PrintedLocal | None:
-        """Update the local factors as printed, carrying the log odds on."""
+        """Update the local factors as printed (B.1.10), carrying the log odds on."""
         if q.search is not None:
             return None
         rows, at = Rows.of(batch, q.scaling), globals_of(q)
@@ -111,7 +111,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
         return PrintedSums(**vars(found), printed=tuple(printed), moved=local.moved)
 
     def global_step(self, q: MeanField, stats: Any) -> MeanField:
-        """Update alpha, w, beta_1, ..., then every a_k and b_k, one factor after another."""
+        """Update alpha, w, beta_1, ..., every a_k and b_k, one after another (B.1.1 to B.1.7)."""
         if q.search is not None:
             return super().global_step(q, stats)
         layout = q.scaling.layout

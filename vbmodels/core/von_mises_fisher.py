@@ -101,12 +101,12 @@ def log_sphere_norm(dimension: int, concentration: FloatArray) -> FloatArray:
 
 
 def mean_length(dimension: int, concentration: FloatArray) -> FloatArray:
-    """Return A_p(k) = I_{p/2}(k) / I_{p/2-1}(k), the length of the mean vector; [...]."""
+    """Return A_p(k) = I_{p/2}(k) / I_{p/2-1}(k), the mean's length (eq I of the same); [...]."""
     return bessel_ratio(0.5 * dimension - 1.0, concentration)
 
 
 def second_moment(direction: FloatArray, concentration: FloatArray) -> FloatArray:
-    """Return E[x x'] = (A_p/k) I + (1 - p A_p/k) mu mu' of directions [..., p]; [..., p, p]."""
+    """Return E[x x'] = (A_p/k) I + (1 - p A_p/k) mu mu' (eqs II, 14), directions [..., p]."""
     p = direction.shape[-1]
     k = np.asarray(concentration, dtype=np.float64)
     safe = np.maximum(k, 1e-6)

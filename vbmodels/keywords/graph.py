@@ -26,7 +26,7 @@ def cooccurrences(
     self_loops: bool = True,
     group: IntArray | None = None,
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Count the pairs of words that stand at most ``window`` places apart.
+    """Count the pairs of words that stand at most ``window`` places apart (section 1.1).
 
     Every occurrence counts its neighbours on both sides, so that
     A_ij = sum_{s != t, |s - t| <= window} 1(w_s = i, w_t = j): a word next to itself adds 2
@@ -95,7 +95,7 @@ def adjacency(
 
 
 def normalised(a: FloatArray) -> FloatArray:
-    """Return Q = D^-1/2 A D^-1/2 [n, n]; the row and column of an isolated word are zero."""
+    """Return Q = D^-1/2 A D^-1/2 [n, n] (section 1.1); zero for an isolated word."""
     root = _root_degree(a)
     q: FloatArray = a / np.multiply.outer(root, root)
     return q
@@ -108,7 +108,7 @@ def _root_degree(a: FloatArray) -> FloatArray:
 
 
 def system_matrix(a: FloatArray, damping: float = DAMPING) -> FloatArray:
-    """Return B = I - d Q [n, n], symmetric with eigenvalues in [1 - d, 1 + d].
+    """Return B = I - d Q [n, n] (below eq 1.2), symmetric, eigenvalues in [1 - d, 1 + d].
 
     Raises
     ------
@@ -140,7 +140,7 @@ def textrank(a: FloatArray, damping: float = DAMPING) -> FloatArray:
 def ss(a: FloatArray, y: BoolArray, damping: float = DAMPING) -> FloatArray:
     """Score words by the semi-supervised SS [n]: theta0 = (1 - d) B^-1 y.
 
-    An isolated word that is not observed scores 0. Hu (2024), section 1.2, after Li et al.
+    An isolated word that is not observed scores 0. Hu (2024), sections 1.1 and 1.2, after Li et al.
     """
     if not len(a):
         return np.zeros(0)

@@ -1,7 +1,7 @@
 """What labels that miss keywords say: q(z) of every word and q(alpha_d) of every document.
 
 A word is a keyword, y* = 1, when its latent importance z is positive. A keyword is listed
-with probability 1 - alpha_d, any other word never:
+with probability 1 - alpha_d, any other word never (Hu 2024, eq 1.1 and section 1.3.2):
 
     z = eta + e,  e ~ N(0, 1);   P(y = 1 | z > 0) = 1 - alpha_d,   P(y = 1 | z <= 0) = 0.
 
@@ -41,7 +41,7 @@ def log_tails(eta: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def latent_importance(eta: FloatArray, y: BoolArray, log_c: FloatArray) -> LatentImportance:
-    """Set q(z) at its optimum, given eta [W], y [W] and each word's log c [W].
+    """Set q(z) at its optimum (A.1.1.1, A.1.1.2), given eta [W], y [W] and each log c [W].
 
     y = 1: N(eta, 1) cut to z > 0.  y = 0: N(eta, 1) (1(z <= 0) + c 1(z > 0)) / Z with
     Z = Phi(-eta) + c Phi(eta), E[z] = eta + (c - 1) phi(eta) / Z, r = c Phi(eta) / Z.

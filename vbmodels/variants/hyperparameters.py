@@ -41,7 +41,7 @@ def beta_objective(
     s2: FloatArray,
     prior: BetaPrior = FLAT,
 ) -> FloatArray:
-    """Return A s1 + B s2 - n log B(A, B) plus the log prior."""
+    """Return A s1 + B s2 - n log B(A, B) (eqs 13, 17, 19 of RVD2's text) plus the log prior."""
     a, b = np.exp(log_a), np.exp(log_b)
     return np.asarray(a * s1 + b * s2 - n * betaln(a, b) + prior.log_density(log_a, log_b))
 

@@ -188,7 +188,7 @@ class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
         return result
 
     def base(self, rows: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
-        """Return columns before weights [n, P] and 1 - |L^-1 k|^2 [n], for each length scale."""
+        """Return columns before weights [n, P] and 1 - |L^-1 k|^2 [n], (eqs 2, 3, 5, 6)."""
         x = self.scaled(rows)
         last = [np.ones((len(x), 1))]
         if self.leak:

@@ -173,7 +173,7 @@ class GibbsGP:
         )
 
     def global_step(self, q: Chains, stats: ChainSums) -> Chains:
-        """Draw w given the sums over m."""
+        """Draw w given the sums over m; section 3.5."""
         factor = q.factor
         if not factor.size:
             gram = unpack(stats.gram)
@@ -219,7 +219,7 @@ def draw_labels(
 def draw_latent(
     t: FloatArray, offsets: IntArray, labels: NDArray[np.int8], rng: np.random.Generator
 ) -> FloatArray:
-    """Draw y ~ N(t, 1) given the labels of its bags, [n, S]; labels are [B, S].
+    """Draw y ~ N(t, 1) given the labels of its bags, [n, S] (eqs 9, 10, 26-28); labels [B, S].
 
     All instances of a bag are drawn jointly. A positive bag's first positive instance is at
     most j with chance (1 - exp c_j)/(1 - exp l), c_j = sum_{i <= j} log Phi(-t_i), l the last.

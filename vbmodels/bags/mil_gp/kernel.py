@@ -116,7 +116,7 @@ class KernelOptions:
 
 
 def inducing_points(samples: list[FloatArray], count: int, rng: np.random.Generator) -> FloatArray:
-    """Choose ``count`` points, as many from each sample, by k-means from a k-means++ start.
+    """Choose ``count`` points, as many from each sample, by k-means++ and k-means (section 4).
 
     Samples hold distinct rows; clipping may make some equal, and those count once. A sample
     with too few leaves the rest to the other.

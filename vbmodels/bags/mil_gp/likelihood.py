@@ -8,7 +8,7 @@ out), for each class
     gradient = sum_i g_i phi_i / s_i,   g = -h (negative bag), w_b h (positive bag),
     h = phi/Phi(-t),   w_b = 1/expm1(-l_b)
 
-(eqs 11, 12, 20-23 of Wang and Pinar 2021, with E[m_i] = s t + s g and log Z in stable form.)
+(eqs 1, 8, 11, 12, 20-23 of Wang and Pinar 2021, with E[m_i] = s t + s g and log Z in stable form.)
 The curvature is Gauss-Newton: sum_neg h (h - t) phi phi'/s^2 + sum_pos w (1 + w) q_b q_b',
 q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left out.
 
@@ -166,7 +166,7 @@ class BagTerms:
     def at(
         cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8], noise: float = 0.0
     ) -> BagTerms:
-        """Evaluate bags; one without instances says nothing."""
+        """Evaluate bags (eqs 20 to 23); one without instances says nothing."""
         sizes = np.diff(offsets)
         full = sizes > 0
         log_negative = np.zeros(labels.shape)
@@ -301,7 +301,7 @@ def _add_block(
     kernel: IntArray,
     of: IntArray,
 ) -> None:
-    """Add a block's contribution to some searches: kernel values of one length, [S], classes, [S].
+    """Add a block's terms at t (eq 19) to searches: kernel values of one length [S], classes [S].
 
     In place.
     """

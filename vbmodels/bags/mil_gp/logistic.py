@@ -75,7 +75,7 @@ class LogisticSums(Stats, kind="bags/mil_gp.LogisticSums"):
 
 @dataclass(frozen=True)
 class LogisticGP:
-    """Coordinate ascent on the bound above.
+    """Coordinate ascent on the bound above, of section 3.3: eq 4 is in the place of eq 7.
 
     Parameters
     ----------

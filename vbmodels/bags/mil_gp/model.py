@@ -46,7 +46,7 @@ class OneSided(UserWarning):
 
 @dataclass(frozen=True)
 class Posterior(State, kind="bags/mil_gp.Posterior"):
-    """q(w) of every class at its kernel value.
+    """q(w) of every class at its kernel value (eq 15).
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class CollapsedGP:
         return float(bounds.max(axis=0).sum())
 
     def bounds(self, q: Search, stats: Sums) -> FloatArray:
-        """Return J for every kernel value and class, [K, C]."""
+        """Return J, the bound of eqs 13, 14, for every kernel value and class, [K, C]."""
         square = 0.5 * (q.points**2).sum(axis=-1)
         result: FloatArray = stats.value - square - 0.5 * log_det(self.factor(q, stats))[:, None]
         return result
@@ -169,7 +169,7 @@ class CollapsedGP:
         return result
 
     def factor(self, q: Search, stats: Sums) -> FloatArray:
-        """Return L of I + G, from the first evaluation or as it is known."""
+        """Return L of I + G (eq 17), from the first evaluation or as it is known."""
         if q.wanted != "gram":
             return q.factor
         gram = unpack(stats.matrix)

@@ -1,8 +1,8 @@
 """What a fitted probit GP says of instances and bags: scores, probabilities, BALD.
 
 Given w the instances of a bag are independent, P(h_i = 1 | w) = Phi(t_i), t_i = (c0 + phi_i'w)/s_i,
-s_i^2 = 1 + r_i. So one set of points of w serves bags of any size (Wang and Pinar 2021, section
-3.4, with the erratum that the sd, not the variance, divides):
+s_i^2 = 1 + r_i. So one set of points of w serves bags of any size (Wang and Pinar 2021, eq 7 and
+section 3.4, with the erratum that the sd, not the variance, divides):
 
     instance:  Phi((c0 + phi'mu) / sqrt(1 + r + phi'Sigma phi))
     bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor,
@@ -68,7 +68,7 @@ class Predictions:
 def predict(
     posterior: Posterior, batch: Batch, *, points: int = POINTS, seed: int = 0
 ) -> list[Predictions]:
-    """Predict every class of the bags of a partition.
+    """Predict every class of the bags of a partition (eqs 24, 25).
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _predict_block(posterior: Posterior, block: Block, c: int, normals: FloatArr
 def bag_predictions(
     features: FeatureMap, k: int, block: Block, draws: FloatArray, c: int = 0
 ) -> tuple[FloatArray, FloatArray]:
-    """Return P(Y_b = 1) and BALD of each bag by draws of class c's w [S, P]; two of [B].
+    """Return P(Y_b = 1) (section 3.4), BALD of each bag by draws of class c's w [S, P]; [B] each.
 
     Bags are taken a few at a time, and rows within a bag, so that memory stays at some 16 MiB
     beside the draws, whatever the number of bags.

@@ -41,7 +41,7 @@ class Rows:
         return r
 
     def design(self, primary: tuple[FloatArray, ...]) -> FloatArray:
-        """Return r_i = e_alpha + f_i + sum_j p_ij phi_ij, [B, dim theta]."""
+        """Return r_i = e_alpha + f_i + sum_j p_ij phi_ij, [B, dim theta]; section 2.2.1."""
         n_bags = self.data.n_bags
         r = self.own_design(0, n_bags)
         for k, (part, p) in enumerate(zip(self.data.modalities, primary, strict=True)):

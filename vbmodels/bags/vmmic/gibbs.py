@@ -111,7 +111,7 @@ class Draws(Stats, kind="bags/vmmic.Draws"):
 
 @dataclass(frozen=True)
 class GibbsVMMIC:
-    """Sample vMMIC's posterior.
+    """Sample vMMIC's posterior, as MICProB does of one modality (section 2.1).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The collapsed likelihood of vMMIC: every label given the global parameters alone.
+"""The collapsed likelihood of vMMIC (Hu 2024, section 2.2.1): labels given the globals alone.
 
 Given t = (alpha, w, beta_k, a_k, b_k) the indicators delta_ij are independent Bernoullis
 with P(delta = 1) = Phi(eta), eta = a + x b, and y_i = 1 with probability

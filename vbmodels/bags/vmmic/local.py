@@ -131,7 +131,7 @@ def swept(
     primary: tuple[FloatArray, ...],
     carried: tuple[FloatArray, ...] | None = None,
 ) -> tuple[tuple[FloatArray, ...], FloatArray, tuple[FloatArray, ...]]:
-    """Return p, m* and the log odds of p after a sweep; ``carried`` is added to the log odds.
+    """Return p, m* and the log odds of p after a sweep (B.1.10); these start at ``carried``.
 
     Bags are independent, so this goes one position of all bags at a time.
     """
@@ -167,8 +167,8 @@ def swept(
 def sums(rows: Rows, local: Local) -> SweepSums:
     """Sum what the global step and the bound need.
 
-    With E[U] = e* + p phi/Phi(e*) - (1 - p) phi/Phi(-e*), ``total`` has the bound's terms in p
-    and e*,
+    With E[U] = e* + p phi/Phi(e*) - (1 - p) phi/Phi(-e*) (B.1.9), ``total`` has the
+    bound's terms in p and e*,
 
         sum e*^2/2 - E[U] e* + p log Phi(e*) + (1-p) log Phi(-e*) - p log p - (1-p) log(1-p),
 
@@ -190,7 +190,7 @@ def sums(rows: Rows, local: Local) -> SweepSums:
 
 
 def label_sums(sign: FloatArray, star: FloatArray) -> tuple[float, FloatArray]:
-    """Return the bound's terms of q(y*) = TN(m*, 1) on the label's side, and E[y*], [B]."""
+    """Return the bound's terms of q(y*) = TN(m*, 1) on the label's side, and E[y*], [B]; B.1.8."""
     label = star + sign * inverse_mills(sign * star)
     return float((log_ndtr(sign * star) + 0.5 * star**2 - label * star).sum()), label
 

@@ -68,7 +68,7 @@ class MeanField(State, kind="bags/vmmic.MeanField"):
 
 @dataclass(frozen=True)
 class MeanFieldVMMIC:
-    """Fit vMMIC by mean-field coordinate ascent.
+    """Fit vMMIC by mean-field coordinate ascent (section 2.2.2).
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class MeanFieldVMMIC:
         return Observed.of(batch)
 
     def init(self, observed: Observed, rng: np.random.Generator) -> MeanField:
-        """Start at the mode of the collapsed posterior, or near zero."""
+        """Start at the mode of the collapsed posterior, or near zero (section 2.2.3)."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
         refuse_hopeless(observed.positive, observed.bags, layout)
@@ -143,7 +143,7 @@ class MeanFieldVMMIC:
         return sums(self._rows(q, batch), local)
 
     def global_step(self, q: MeanField, stats: Any) -> MeanField:
-        """Update q(theta) and every q(a_k, b_k); they do not meet given the local factors."""
+        """Update q(theta) (B.1.1 to B.1.3) and every q(a_k, b_k) (B.1.4 to B.1.7), as blocks."""
         if q.search is not None:
             return self._search_step(q, stats)
         layout = q.scaling.layout
@@ -162,7 +162,7 @@ class MeanFieldVMMIC:
         )
 
     def elbo(self, q: MeanField, stats: Any) -> float:
-        """Return the bound at ``q`` and the local factors behind ``stats``.
+        """Return the bound at ``q`` and the local factors behind ``stats`` (section 2.2.2).
 
         While the start is sought: the log posterior of the trial.
         """

@@ -140,7 +140,7 @@ class Prediction:
 
 
 def predict(draws: FloatArray, scaling: Scaling, data: Bags) -> Prediction:
-    """Average the predictions of draws of t, [S, dim], over bags of any label.
+    """Average the predictions of draws of t, [S, dim], over bags of any label (section 2.2.3).
 
     P(y = 1) = mean Phi(z(t)), P(delta = 1) = mean Phi(a + x b), with the two-moment form of
     `likelihood` for z. An empty bag is scored by the intercept and its own features.

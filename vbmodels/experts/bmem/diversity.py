@@ -40,7 +40,7 @@ def angles(vectors: FloatArray) -> FloatArray:
 def omega(
     vectors: FloatArray, weight: float, variance_weight: float = 1.0
 ) -> tuple[float, FloatArray]:
-    """Return weight * Omega and its gradient in the vectors [K, p].
+    """Return weight * Omega (in eq 19) and its gradient in the vectors [K, p].
 
     The gradient of arccos |c| is -sign(c) / sqrt(1 - c^2); where two directions coincide
     (there it has none) its denominator is held at 1e-6.

@@ -138,7 +138,7 @@ class WalkCursor(Cursor, kind="experts/bmem.WalkCursor"):
 
 @dataclass(frozen=True)
 class SampledExperts:
-    """Sample a mixture of logistic experts.
+    """Sample a mixture of logistic experts (section 3).
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class SampledExperts:
         """Do nothing: z is drawn with the statistics and not kept."""
 
     def suff_stats(self, q: Walk, batch: Rows, local: None) -> WalkSums:
-        """Draw z and return what the proposals would change."""
+        """Draw z (eqs 11, 15) and return what the proposals would change."""
         c, _, k, p = q.vectors.shape
         w, t = batch.used, batch.t
         gates, now = batch.project(q.vectors.reshape(-1, p)).reshape(c, 2, k, -1).swapaxes(0, 1)
@@ -359,7 +359,7 @@ class SampledExperts:
         return replace(q, experts=experts, gate=gate)
 
     def _learned(self, q: Walk, turn: int) -> Walk:
-        """Move shape (capped) and rate of the lengths; see the module's text."""
+        """Move shape (capped) and rate of the lengths (section 3); see the module's text."""
         g = np.linalg.norm(q.vectors, axis=-1)
         found = np.stack([g.mean((0, 2)), np.log(g).mean((0, 2))], axis=-1)
         moments = q.moments + (found - q.moments) / np.sqrt(1.0 + turn)

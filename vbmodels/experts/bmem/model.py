@@ -79,7 +79,7 @@ Prior = Literal["gaussian", "mabn2"]
 
 @dataclass(frozen=True)
 class Mixture(State, kind="experts/bmem.Mixture"):
-    """The global parameters: gates and experts."""
+    """The global parameters: gates and experts (eqs 2, 9)."""
 
     gates: Normals | Angular
     experts: Normals | Angular
@@ -87,7 +87,7 @@ class Mixture(State, kind="experts/bmem.Mixture"):
 
 @dataclass(frozen=True)
 class BoundedExperts:
-    """Coordinate ascent for mixtures of logistic experts.
+    """Coordinate ascent for mixtures of logistic experts (eq 8).
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class BoundedExperts:
         return Mixture(gates, experts)
 
     def elbo(self, q: Mixture, stats: RowSums) -> float:
-        """Return the bound; see the module's text."""
+        """Return the bound (eqs 1, 10, 20); see the module's text."""
         value = stats.constant + np.sum(stats.linear * q.experts.mean)
         value += np.sum(stats.gate_linear * q.gates.mean)
         value -= np.sum(unpack(stats.quadratic) * q.experts.second)

@@ -114,7 +114,7 @@ class Angular(State, kind="experts/bmem.Angular"):
         return result
 
     def along(self, batch: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return E v'x and E (v'x)^2 of every row; [K, N] each."""
+        """Return E v'x and E (v'x)^2 of every row (eq 14); [K, N] each."""
         p = self.direction.shape[1]
         across = mean_length(p, self.concentration) / self.concentration
         straight = batch.project(self.direction)
@@ -146,7 +146,7 @@ class AngularPrior:
         return Angular(direction, np.full(k, 10.0 * columns), np.full(k, 10.0), np.full(k, 1.0))
 
     def update(self, old: Angular, linear: FloatArray, quadratic: FloatArray) -> Angular:
-        """Raise the bound one vector at a time."""
+        """Raise the bound one vector at a time (section 2)."""
         q = old
         for k in range(len(linear)):
             s = quadratic[min(k, len(quadratic) - 1)]
@@ -154,7 +154,7 @@ class AngularPrior:
         return q
 
     def divergence(self, q: Angular) -> float:
-        """Return an upper bound on E_q[log q - log p]; exact for K <= 2."""
+        """Return an upper bound on E_q[log q - log p] (eqs IV, V, 6, 7); exact for K <= 2."""
         p = q.direction.shape[1]
         m = q.unit_mean
         before = np.cumsum(m, axis=0) - m
@@ -248,7 +248,7 @@ class AngularPrior:
 
 
 def _squares(m: FloatArray) -> FloatArray:
-    """Return E |s_i|^2 for i = 1..K; [K]."""
+    """Return E |s_i|^2 for i = 1..K (in eq 6); [K]."""
     total = np.cumsum(m, axis=0) - m
     own = np.einsum("kp,kp->k", m, m)
     rest = np.arange(len(m)) + np.einsum("kp,kp->k", total, total) - (np.cumsum(own) - own)

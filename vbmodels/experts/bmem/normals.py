@@ -56,7 +56,7 @@ class NormalPrior:
         return Normals(mean, np.broadcast_to(0.01 * np.eye(columns), (k, columns, columns)).copy())
 
     def update(self, old: Normals, linear: FloatArray, quadratic: FloatArray) -> Normals:
-        """Maximise the objective (with Omega: raise it); quadratic is [K or 1, p, p]."""
+        """Maximise the objective (with Omega, eq 19: raise it); quadratic is [K or 1, p, p]."""
         precision = np.diag(self.precision(linear.shape[1])) + 2.0 * quadratic
         covariance = inverse(cholesky(precision, "the precision of an expert"))
         shape = old.covariance.shape
@@ -66,7 +66,7 @@ class NormalPrior:
         return Normals(mean, np.broadcast_to(covariance, shape).copy())
 
     def divergence(self, q: Normals) -> float:
-        """Return KL(q || prior) less what Omega adds."""
+        """Return KL(q || prior) less what Omega adds (eqs 19, 20)."""
         k, p = q.mean.shape
         precision = self.precision(p)
         second = np.einsum("kii,i->", q.covariance, precision) + np.sum(precision * q.mean**2)

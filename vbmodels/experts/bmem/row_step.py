@@ -1,7 +1,7 @@
 """The row step of coordinate ascent: the bounds on sigmoid and softmax, and what they sum to.
 
 F = E beta_k'x, Q = E(beta_k'x)^2, G = E eta_k'x, R = E(eta_k'x)^2, t = 2 y - 1,
-lambda(e) = tanh(e/2) / (4 e). The sigmoid's bound (Jaakkola and Jordan 2000) is
+lambda(e) = tanh(e/2) / (4 e). The sigmoid's bound (Jaakkola and Jordan 2000; eq VII) is
 
     log sigma(t b) >= -log(1 + exp(-e)) - e/2 + t b/2 - lambda(e)(b^2 - e^2),  best at e^2 = Q.
 
@@ -74,7 +74,7 @@ class RowSums(Stats, kind="experts/bmem.RowSums"):
 
 
 def local_state(t: FloatArray, expert: tuple[FloatArray, FloatArray], g: FloatArray) -> Local:
-    """Return the best local parameters for the moments (F, Q) and G."""
+    """Return the best local parameters for the moments (F, Q) and G (eqs 15-18)."""
     f, q = expert
     phi, e = np.empty_like(g), np.empty_like(g)
     for rows in slices(t.size):
@@ -156,7 +156,7 @@ def sums_of(batch: Rows, local: Local, terms: RowTerms) -> RowSums:
 
 
 def _bohning_terms(phi: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the slope in the gates' sums, phi - pi + m/2, and the row's constant."""
+    """Return the gates' slope, phi - pi + m/2, and the row's constant: in place of eqs 12, 13."""
     pi, log_total = softmax_and_log(m)
     # With one expert the softmax is constant and needs no bound.
     half = 0.5 if len(phi) > 1 else 0.0

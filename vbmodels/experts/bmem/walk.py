@@ -121,7 +121,7 @@ class WalkPrior:
         return np.asarray(terms.sum(1)) + self.log_directions(v)
 
     def log_directions(self, v: FloatArray) -> FloatArray:
-        """Return log p(a_1, ..., a_K) of the directions of v [chains, K, p]; [chains]."""
+        """Return log p(a_1, ..., a_K) (in eq 6) of the directions of v [chains, K, p]; [chains]."""
         a = v / np.linalg.norm(v, axis=-1, keepdims=True)
         before = np.cumsum(a, axis=1) - a
         length = np.linalg.norm(before, axis=-1)

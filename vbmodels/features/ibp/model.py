@@ -2,7 +2,7 @@
 
 Model (z and v as in `sticks`): row n has binary features z_n; unit j of `table` is answered "on"
 with probability sigma(psi_nj), psi_nj = b0_j + z_n . B_j, all weights N(0, v). For two categories
-that is the text's multinomial-logit model (eq 10) written for the difference of its two weight
+that is the text's multinomial-logit model (eq 6) written for the difference of its two weight
 vectors, whose prior variance is v = 2 sigma_B^2.
 
 With omega_nj ~ PG(1, 0) (Polson, Scott and Windle 2013), s_nj = +-1/2 and E[omega] =

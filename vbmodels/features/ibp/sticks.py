@@ -1,6 +1,6 @@
-"""The truncated stick-breaking prior of the Indian buffet process: v_k ~ Beta(alpha, 1).
+"""The truncated stick-breaking prior of the Indian buffet process: v_k ~ Beta(alpha, 1) (eq 2).
 
-The probability of feature k is pi_k = v_1 ... v_k (eq 3 of the text). The factor 1 - pi_k of
+The probability of feature k is pi_k = v_1 ... v_k (eqs 1 and 3). The factor 1 - pi_k of
 the rows without it is a sum over where the stick broke,
 
     1 - pi_k = sum_{i <= k} (1 - v_i) prod_{m < i} v_m,
@@ -31,12 +31,12 @@ def log_break_terms(tau: FloatArray) -> FloatArray:
 
 
 def mean_log_on(tau: FloatArray) -> FloatArray:
-    """E[log pi_k] = sum_{i <= k} E[log v_i]; [K]."""
+    """E[log pi_k] = sum_{i <= k} E[log v_i] (eq 35); [K]."""
     return np.cumsum(Beta(tau[:, 0], tau[:, 1]).mean_log)
 
 
 def bound_log_off(tau: FloatArray) -> FloatArray:
-    """Lower bound of E[log(1 - pi_k)] at its best lambda: log sum_{i <= k} exp(terms); [K]."""
+    """Bound of E[log(1 - pi_k)] (eq 36), best lambda: log sum_{i <= k} exp(terms); [K]."""
     return np.logaddexp.accumulate(log_break_terms(tau))
 
 
@@ -104,7 +104,7 @@ def fit_sticks(
 def stick_bound(
     on: FloatArray, n_rows: float, alpha: float, tau: FloatArray, *, learn_alpha: bool
 ) -> float:
-    """E[log p(z | v)] - KL(q(v) || p(v)), with the log prior of log alpha if that is learned."""
+    """E log p(z | v) - KL(q(v) || p(v)) (eqs 32, 35, 37, 42), log prior of log alpha if learned."""
     q, prior = Beta(tau[:, 0], tau[:, 1]), Beta(np.full(len(tau), alpha), np.ones(len(tau)))
     value = on @ mean_log_on(tau) + (n_rows - on) @ bound_log_off(tau) - q.kl(prior).sum()
     return float(value) + (float(np.log(alpha)) - alpha if learn_alpha else 0.0)

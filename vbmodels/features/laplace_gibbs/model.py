@@ -186,7 +186,7 @@ class LaplaceIBP:
 
 
 def log_buffet(z: BoolArray, alpha: float) -> float:
-    """log p(Z) of the Indian buffet process, for Z up to the order of its columns (eq 4).
+    """log p(Z) of the Indian buffet process (section 2), Z up to the order of its columns.
 
     K log alpha - alpha H_N - sum_h log K_h! + sum_k log (N - m_k)! (m_k - 1)! / N!, with H_N the
     harmonic number and K_h how many columns equal each other.

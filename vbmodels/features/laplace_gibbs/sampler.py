@@ -86,7 +86,7 @@ def laplace(
 def _objective(
     beta: FloatArray, patterns: FloatArray, counts: FloatArray, sigma2: float
 ) -> FloatArray:
-    """f without its constant: log p(x | beta, Z) - |beta|^2 / (2 sigma_B^2); [D]."""
+    """f (eq 27) without its constant: log p(x | beta, Z) - |beta|^2 / (2 sigma_B^2); [D]."""
     log_pi = log_softmax(patterns @ beta.transpose(0, 2, 1), axis=2)
     value: FloatArray = (counts * log_pi).sum((1, 2)) - 0.5 * (beta**2).sum((1, 2)) / sigma2
     return value
@@ -95,7 +95,7 @@ def _objective(
 def _derivatives(
     beta: FloatArray, patterns: FloatArray, counts: FloatArray, sigma2: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Gradient [D, R (K + 1)] and minus the Hessian [D, R (K + 1), R (K + 1)] of f."""
+    """Gradient of f [D, R (K + 1)] (eq 28), minus its Hessian [D, R (K + 1), same] (eq 29)."""
     d, r, size = beta.shape
     pi = np.exp(log_softmax(patterns @ beta.transpose(0, 2, 1), axis=2))
     total = counts.sum(2)
@@ -182,7 +182,7 @@ class LaplaceGibbs:
         return at
 
     def fit(self, z: BoolArray, near: Sequence[LaplaceFit] | None) -> tuple[LaplaceFit, ...]:
-        """Fit all columns to Z, from the fits of a ``near`` one."""
+        """Fit each column to Z (eqs 9, 10; section 3.2), from the fits of a ``near`` one."""
         patterns, back = np.unique(z, axis=0, return_inverse=True)
         member = np.zeros((len(patterns), len(z)))
         member[back.reshape(-1), np.arange(len(z))] = 1.0
@@ -212,7 +212,7 @@ class LaplaceGibbs:
     def _renew(
         self, n: int, at: LaplaceDraw, others: IntArray, rng: np.random.Generator
     ) -> LaplaceDraw:
-        """Draw how many features the row has alone, 0 to `MOST_NEW`.
+        """Draw how many features the row has alone, 0 to `MOST_NEW` (section 2.2).
 
         Those that it had before keep their numbers as long as there are as many: features of
         one row alone are exchangeable, as their weights are integrated out.

@@ -2,7 +2,7 @@
 
 The bound is that of section 4 of the text, corrected. Category r of column d has weights b^d_0r,
 b^d_kr ~ N(0, sigma_B^2) and
-p(x_nd = r) ∝ exp(b^d_0r + z_n . b^d_r) (eq 10). With q(b) = N(phi, sigma^2),
+p(x_nd = r) ∝ exp(b^d_0r + z_n . b^d_r) (eqs 6-8). With q(b) = N(phi, sigma^2),
 E_kr = exp(phi_kr + sigma^2_kr / 2) and
 
     P_nr = E_0r prod_k (1 - nu_nk + nu_nk E_kr),
@@ -73,7 +73,7 @@ def normalised(
 
 
 def log_totals(log_p: FloatArray, levels: IntArray, asked: FloatArray) -> FloatArray:
-    """log sum of exp over each column's categories, 0 where the cell is missing; [B, D]."""
+    """log sum of exp over each column's categories, 0 if missing; [B, D]; eqs 38-40."""
     return _log_sums(log_p, levels) * asked
 
 
@@ -101,7 +101,7 @@ MOST_PAIRED = 2000
 
 @dataclass(frozen=True)
 class TextGlobal(State, kind="features/multinomial.TextGlobal"):
-    """Global parameters; L categories of all columns stand side by side.
+    """Global parameters (eqs 18, 19); L categories of all columns are in one array.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class TextGlobal(State, kind="features/multinomial.TextGlobal"):
 
 @dataclass(frozen=True)
 class TextLocal(State, kind="features/multinomial.TextLocal"):
-    """nu [U, K]."""
+    """nu [U, K] (eq 19)."""
 
     nu: FloatArray
 
@@ -187,7 +187,7 @@ class TextIBP:
     n_features
         K, the truncation.
     alpha, sigma2
-        Concentration and sigma_B^2 (eqs 2 and 10).
+        Concentration (eq 2) and sigma_B^2 (below eq 6).
     """
 
     n_features: int
@@ -250,7 +250,7 @@ class TextIBP:
         return np.clip(u, -LARGEST_U, LARGEST_U)
 
     def local_step(self, q: TextGlobal, batch: FeatureBatch, local: TextLocal | None) -> TextLocal:
-        """Set xi, then nu_nk for k = 1..K in turn, xi anew after each."""
+        """Set xi (eq 26), then nu_nk for k = 1..K (eqs 23, 24), xi again after each."""
         nu = np.full((len(batch.count), len(q.tau)), 0.5) if local is None else local.nu.copy()
         prior = mean_log_on(q.tau) - bound_log_off(q.tau)
         u = self.log_mean(q)
@@ -270,7 +270,7 @@ class TextIBP:
         return TextLocal(nu)
 
     def suff_stats(self, q: TextGlobal, batch: FeatureBatch, local: TextLocal) -> TextStats:
-        """Sum gradient and curvature, with xi at its best for ``q`` and ``local``."""
+        """Sum gradient and curvature (eqs 44-51), with xi at its best for ``q`` and ``local``."""
         nu, u = local.nu, self.log_mean(q)
         linear, slope, curvature = (np.zeros(u.shape) for _ in range(3))
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
@@ -302,7 +302,7 @@ class TextIBP:
         )
 
     def global_step(self, q: TextGlobal, stats: TextStats) -> TextGlobal:
-        """Move every category's weights by ``q.size`` of a step, and set the sticks."""
+        """Move the weights by ``q.size`` of a step (eqs 44-51), and set the sticks (eqs 22, 25)."""
         precision = 0.5 / q.variance
         gradient = stats.linear - stats.slope - precision * q.phi
         phi = gradient / (stats.curvature + precision)
@@ -319,7 +319,7 @@ class TextIBP:
         )
 
     def elbo(self, q: TextGlobal, stats: TextStats) -> float:
-        """Return the bound, eq 43 with eq 42's sign corrected, at ``q`` and the local states."""
+        """Return the bound (eqs 17, 20, 21, 30-34, 41 and 43, with eq 42's sign corrected)."""
         prior = 2.0 * q.variance
         square = q.phi**2 + np.exp(q.log_variance)
         kl = 0.5 * (square / prior - 1.0 - q.log_variance + math.log(prior))

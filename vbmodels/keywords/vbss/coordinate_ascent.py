@@ -201,7 +201,7 @@ def start(block: Block, prior: Prior) -> Factors:
 
 
 def sweep(block: Block, prior: Prior, f: Factors) -> Factors:
-    """Update every factor once, in the order z, theta, a, b, sigma^2, alpha."""
+    """Update z, theta, a, b, sigma^2, alpha in turn (section 1.3.3; A.1.2 to A.1.4, A.2)."""
     doc, n = block.document, block.n
     location = f.a[doc] + f.b[doc] * f.theta
     log_c = _log_c(block, prior, f.hidden)
@@ -235,7 +235,7 @@ def sweep(block: Block, prior: Prior, f: Factors) -> Factors:
 
 
 def _log_c(block: Block, prior: Prior, hidden: FloatArray) -> FloatArray:
-    """E ln alpha, as [W]."""
+    """E ln alpha, as [W]; A.2."""
     first = prior.alpha_1 + hidden
     log_c: FloatArray = digamma(first) - digamma(first + prior.alpha_2 + block.seen)
     return log_c[block.document]
@@ -244,7 +244,7 @@ def _log_c(block: Block, prior: Prior, hidden: FloatArray) -> FloatArray:
 def _theta_means(
     block: Block, curvature: FloatArray, precision: FloatArray, b: FloatArray, target: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return E theta and V' E theta."""
+    """Return E theta and V' E theta; section 1.3.3, corrected."""
     doc = block.document
     pull = precision[doc] * block.spectrum.values**2
     axes = (pull * block.theta0_axes + b * block.to_axes(target)) / (curvature[doc] + pull)
@@ -258,7 +258,7 @@ def _theta_moments(
     theta: FloatArray,
     theta_axes: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return 1'E theta, E theta'theta and g = E (theta - theta_0)'P(theta - theta_0) / 2."""
+    """Return 1'E theta, E theta'theta, E (theta - theta_0)'P(theta - theta_0)/2 (A.1.2, A.1.4)."""
     doc, squares = block.document, block.spectrum.values**2
     variance = 1.0 / (curvature[doc] + precision[doc] * block.stiffness)
     weight = squares if block.form == "full" else block.spectrum.p_diag
@@ -357,7 +357,7 @@ def choose(block: Block, first: BoolArray, one: Factors, other: Factors) -> Fact
 
 
 def settle(block: Block, before: Factors, after: Factors, tolerance: float) -> Factors:
-    """Mark the documents whose sweep from ``before`` to ``after`` moved nothing.
+    """Mark the documents whose sweep from ``before`` to ``after`` moved nothing (section 1.3.4).
 
     What is watched: the location of every z, the slope, and ln rate; the last two because
     b theta can stay while b and theta move.

@@ -158,7 +158,7 @@ def _move(
 
 
 def _log_marginal(at: State4, seen: FloatArray, v: FloatArray, model: VBSS) -> FloatArray:
-    """ln p(y, a, b, ln sigma, logit alpha | standardised field) with z summed out."""
+    """ln p(y, a, b, ln sigma, logit alpha | standardised field), z summed out (section 1.2)."""
     a, b, lam, alpha, axes = at
     prior = model.prior
     log_pos = log_ndtr(a[:, None] + b[:, None] * (axes @ v.T))

@@ -1,6 +1,6 @@
 """VBSS, the per-document model of chapter 1: semi-supervised keywords by variational Bayes.
 
-For a document of n candidate words of which k are known keywords (y_i = 1):
+For a document of n candidate words of which k are known keywords, y_i = 1 (section 1.2):
 
     z_i ~ N(a + b theta_i, 1);   y*_i = 1(z_i > 0);   P(y_i = 1 | y*_i) = (1 - alpha_i) y*_i
     theta ~ N(theta_0, sigma^2 U),  U = (B'B)^-1,  B = I - d Q,  theta_0 = scale B^-1 y
@@ -143,7 +143,7 @@ class VBSS:
         return DocumentCounts(observed.n_documents, observed.n_words, observed.n_observed)
 
     def local_step(self, q: DocumentCounts, batch: KeywordBatch, local: Factors | None) -> Factors:
-        """Sweep ``sweeps`` times over every document that has not settled."""
+        """Sweep ``sweeps`` times over every document that has not settled (Algorithm 1)."""
         parts = [
             self._advance(block, self._part(batch, block, local)) for block in self._blocks(batch)
         ]
@@ -179,7 +179,7 @@ class VBSS:
     def probabilities(self, q: DocumentCounts, batch: KeywordBatch, local: Factors) -> FloatArray:
         """Return P(keyword | y) of each word under q [W]: r_i = q(z_i > 0), 1 if observed.
 
-        In a document whose keywords are all known it is y.
+        Section 1.3.3, corrected. In a document whose keywords are all known it is y.
         """
         r = latent_importance(local.location, batch.y, local.log_c).keyword
         known: FloatArray = np.where(batch.complete[batch.document_of_word], batch.y, r)

@@ -67,7 +67,7 @@ def gibbs(
     draws: int = 1000,
     thin: int = 1,
 ) -> Draws:
-    """Sample mu_j and log M_j at given hyperparameters.
+    """Sample mu_j and log M_j from the integrand of eqs 2, 3, at given hyperparameters.
 
     Parameters
     ----------

@@ -191,7 +191,7 @@ def moments(nodes, row, mean1, mean2, mean_f):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def theta_terms(r, n, m, mean, out):
-    """Fill sum_i log B(r + M m, n - r + M (1-m)) and its derivatives in m and L = log M.
+    """Fill sum_i log B(r + M m, n - r + M (1-m)) (eq 5), its slopes in m and L = log M.
 
     ``out`` is (P, P_m, P_L, P_mm, P_mL, P_LL).
     """

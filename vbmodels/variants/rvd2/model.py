@@ -64,7 +64,7 @@ class Global(State, kind="variants/rvd2.Global"):
 
 @dataclass(frozen=True)
 class Local(State, kind="variants/rvd2.Local"):
-    """Parameters of q(mu_j), and log M_j; [J] each."""
+    """Parameters of q(mu_j) (eqs 4, 7), and log M_j; [J] each."""
 
     delta: FloatArray
     gamma: FloatArray
@@ -106,7 +106,7 @@ class Sums(Stats, kind="variants/rvd2.Sums"):
 
 @dataclass(frozen=True)
 class RVD2:
-    """The papers' model; see the module's docstring.
+    """The papers' model (Algorithm 1); see the module's docstring.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class RVD2:
         return q.a0, q.b0, q.log_m, self.log_m_sd**-2
 
     def local_step(self, q: Global, batch: Errors, local: Local | None) -> Local:
-        """Return the maximum of the bound in (delta_j, gamma_j, M_j), by Newton's method."""
+        """Return the bound's maximum in delta_j, gamma_j (eq 6) and M_j (eqs 21-24), by Newton."""
         if local is None:
             local = _first_local(q, batch)
         start = np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1)
@@ -143,7 +143,7 @@ class RVD2:
         return Local(np.exp(found[:, 0]), np.exp(found[:, 1]), found[:, 2].copy())
 
     def suff_stats(self, q: Global, batch: Errors, local: Local) -> Sums:
-        """Return the sums over the locations, and their bound at ``q`` and ``local``."""
+        """Return the sums over locations (eq 14), and their bound (eqs 11, 12, 15, 16)."""
         found: FloatArray = kernels.sums(
             batch.r,
             batch.n,
@@ -162,7 +162,7 @@ class RVD2:
         )
 
     def global_step(self, q: Global, stats: Sums) -> Global:
-        """Return (A0, B0) by `beta_maximum` and the mean of log M."""
+        """Return (A0, B0) by `beta_maximum` (eqs 17-20) and the mean of log M."""
         if stats.locations == 0.0:
             return q
         n, s1, s2 = (np.array([v]) for v in (stats.locations, stats.log_mu, stats.log_nu))
@@ -170,7 +170,7 @@ class RVD2:
         return Global(float(a0[0]), float(b0[0]), stats.log_m / stats.locations)
 
     def elbo(self, q: Global, stats: Sums) -> float:
-        """Return the bound, with the normal prior of log M_j at its point estimate."""
+        """Return the bound (eqs 8, 10, 13), with the normal prior of log M_j at its estimate."""
         j = stats.locations
         value = stats.bound - j * float(betaln(q.a0, q.b0))
         value += (q.a0 - 1.0) * stats.log_mu + (q.b0 - 1.0) * stats.log_nu
