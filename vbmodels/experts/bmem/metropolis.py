@@ -202,7 +202,7 @@ class SampledExperts:
         if odd.size:
             raise ValueError(
                 f"expected weights 0 or 1, got {batch.used[odd[0]]:g} in row {odd[0]}; "
-                "fit weighted rows by marginal or cavi"
+                "fit weighted rows by cavi"
             )
         return Observed.of(batch)
 
