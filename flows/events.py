@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from flows.data.runs import InputRecord, RunRecord
-from flows.fit.checkpoint import Trace
 
 _log = logging.getLogger("vbflows.pipeline")
 
@@ -91,13 +90,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Published:
-    """A run can be seen: its record, report, most telling rows, and the trace of its fit."""
+    """A run can be seen: its record, report and top rows."""
 
     record: RunRecord
     headline: str
     report: str
     top: Sequence[Mapping[str, Any]] = ()
-    trace: Trace | None = None
 
 
 @dataclass(frozen=True)

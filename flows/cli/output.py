@@ -78,7 +78,6 @@ def followed(quiet: bool) -> Iterator[None]:
     from flows.cli.progress import Bar, Lines
     from flows.events import listening
 
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it says much of its cache of fonts
     with ExitStack() as stack:
         if not quiet:
             bar = stack.enter_context(closing(Bar(err()) if err().is_terminal else Lines(err())))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextvars
 import os
 import platform
@@ -16,7 +15,6 @@ from uuid import UUID
 import httpx
 from prefect import get_client, get_run_logger
 from prefect.artifacts import (
-    create_image_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -31,7 +29,6 @@ from flows.data import storage
 from flows.data.runs import fit_in_words
 from flows.escape import escaped
 from flows.events import Accepted, Begun, Event, Line, Pace, PartDone, Published, Stage, Sweep
-from flows.report import plots
 
 _UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
 _SWEEPS = 10.0  # seconds between two sweeps in the log
@@ -119,11 +116,6 @@ class Recorder:
         self._show(create_table_artifact, rows, "top-results", "The top of the result")
         where = _where(event, self._reports)
         self._show(create_markdown_artifact, where, "report", "Where the report is")
-        if event.trace is not None:
-            number, elbo = event.trace.iteration.tolist(), event.trace.elbo.tolist()
-            picture = plots.png(plots.trace_figure(number, elbo, event.record.objective))
-            data = "data:image/png;base64," + base64.b64encode(picture).decode()
-            self._show(create_image_artifact, data, "trace", f"The {event.record.objective}")
 
     def _heed_cancel(self) -> None:
         """Stop if the run was cancelled: a run started by hand has no runner that would do it."""

@@ -64,9 +64,7 @@ def publish(run: Run) -> dict[str, Any]:
     complete(run.paths, record)
     run.complete = True  # another attempt has only to name it the latest
     name_latest(run.paths, record)
-    run.events.tell(
-        Published(record, findings.headline, url, findings.top, None if fit is None else fit.trace)
-    )
+    run.events.tell(Published(record, findings.headline, url, findings.top))
     return outcome(run.paths, record, findings.headline, findings.top)
 
 
