@@ -1,7 +1,7 @@
 """What happens in a run: events for the terminal, Python's log, Prefect and installed packages.
 
 A listener is an object with ``on_event``. What a listener of ours raises stops the run: a Cancel on
-Prefect's page does. Those of other packages cannot stop it (`flows.runs.listeners`).
+Prefect's page does. Those of other packages cannot stop it (`flows.events`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
 from flows.data.runs import InputRecord, RunRecord
@@ -172,3 +173,46 @@ class Pace:
                 return False
             self._last = now
             return True
+
+
+GROUP = "vbflows.listeners"
+
+
+class Installed:
+    """The listener of a package: one event at a time; after its first exception, none.
+
+    Parameters
+    ----------
+    point
+        Where the package says its class is.
+    warn
+        Shows a sentence to the user.
+    """
+
+    def __init__(self, point: EntryPoint, warn: Callable[[str], None]) -> None:
+        self._point, self._warn = point, warn
+        self._lock = threading.RLock()
+        self._listener: Any = None
+        self._failed = False
+
+    def on_event(self, event: Event) -> None:
+        """Hand an event on."""
+        with self._lock:
+            if self._failed:
+                return
+            try:
+                if self._listener is None:
+                    self._listener = self._point.load()()
+                self._listener.on_event(event)
+            except Exception as error:  # of another package: it must not end the run
+                self._failed = True
+                what = str(error) or type(error).__name__
+                self._warn(
+                    f"warning: the listener {self._point.name} ({self._point.value}) failed and "
+                    f"gets no more events of this run: {what}"
+                )
+
+
+def installed(warn: Callable[[str], None]) -> list[Installed]:
+    """Return the listeners of installed packages."""
+    return [Installed(point, warn) for point in sorted(entry_points(group=GROUP))]

@@ -11,6 +11,7 @@ A Prefect user composes them, and changes what a task has::
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial, update_wrapper
@@ -22,17 +23,16 @@ from flows.data.runs import RUN
 from flows.data.states import read_state
 from flows.events import Accepted, Begun, Computing
 from flows.events import Stage as StageBegins
-from flows.family import ReadsSettings, model_for
+from flows.family import ReadsSettings, Threaded, model_for
 from flows.fit.compute import computing
 from flows.fit.driver import run_fit
 from flows.fit.job import Job
 from flows.prefect import in_flow_run
 from flows.runs import checking, incremental, resume
-from flows.runs.context import Run
-from flows.runs.progress import sweeps
+from flows.runs.context import Run, sweeps
+from flows.runs.incremental import new_parts
 from flows.runs.publish import outcome_of_complete
 from flows.runs.publish import publish as publish_run
-from flows.runs.threads import advice, choose_threads
 from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
 
@@ -64,7 +64,7 @@ class Stage:
         run.events.tell(StageBegins(name))
         if not in_flow_run():
             return self.function(run)
-        from flows.prefect.tasks import task_of
+        from flows.prefect.flow import task_of
 
         return task_of(self.function, name, self.options)(run)
 
@@ -182,3 +182,39 @@ def _job(run: Run) -> Job:
         settings=tuple((name, repr(value)) for name, value in sorted(matter.items())),
         start=incremental.start_of(run, model),
     )
+
+
+START = 5.0
+"""CPU seconds that a worker takes until it has imported what it needs, on a machine of 2026."""
+
+MANY = 5000
+"""Rows from which on a run takes threads: chosen so that small runs keep one, not measured."""
+
+
+def choose_threads(run: Run) -> int:
+    """Return the number of threads: one a core and partition where kernels release Python's lock.
+
+    Partitions that are taken up from an earlier run are not counted.
+    """
+    if run.options.workers is not None or run.options.scheduler is not None:
+        return 1
+    if not isinstance(run.family, Threaded) or not run.family.threads(run.settings):
+        return 1
+    parts = new_parts(run)
+    return at_most(len(parts)) if sum(part.rows for part in parts) >= MANY else 1
+
+
+def advice(run: Run) -> str | None:
+    """Say of little work on workers that one process would be faster; None of more."""
+    rows, workers = sum(part.rows for part in run.parts), run.options.workers
+    if workers is None or rows >= MANY:
+        return None
+    return (
+        f"{rows:,} rows: one process (without --workers) is faster; starting {workers} workers "
+        f"takes some {START * workers:.0f} CPU seconds"
+    )
+
+
+def at_most(parts: int) -> int:
+    """Return how many partitions the cores of this process can do at once."""
+    return max(1, min(len(os.sched_getaffinity(0)), parts))

@@ -56,7 +56,7 @@ def _reach(
     ] = False,
 ) -> None:
     if s3:
-        from flows.prefect.credentials import reached
+        from flows.prefect import reached
 
         context.with_resource(reached(settings_of.load(settings_of.S3Access, None, s3)))
 
@@ -154,7 +154,7 @@ def score(
 
 def _is_recorded(record: bool) -> bool:
     """Whether a run is recorded: where a Prefect server is configured, or on request."""
-    from flows.prefect.profile import names_server
+    from flows.prefect import names_server
 
     return record or names_server()
 
@@ -207,7 +207,7 @@ def show(
     """Say what was fitted, or print rows of a table."""
     from flows.cli.tables import show_rows, show_run
     from flows.data.runs import open_run
-    from flows.runs.tables import rows_of
+    from flows.runs.listing import rows_of
 
     place, record = open_run(run)
     if table:
@@ -383,7 +383,7 @@ def count(
     """Count the bases of BAM or CRAM files once, for the variants pipeline (its settings)."""
     chosen: Any = settings_of.load(known("variants"), config, assign or [], partitions=partitions)
     compute = settings_of.compute_settings(workers, scheduler)
-    from flows.runs.count import count as count_reads
+    from flows.count import count as count_reads
 
     with followed(json_output):
         outcome = count_reads(source, target, chosen, compute)

@@ -16,8 +16,7 @@ from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.faults import InputError
 from flows.runs.compare import Comparison, shown
-from flows.runs.listing import Listed
-from flows.runs.tables import cell, tables_of
+from flows.runs.listing import Listed, cell, tables_of
 
 _ROWS = 30
 _HEADINGS = {

@@ -14,7 +14,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-from prefect import Flow
+from prefect import Flow, task
+from prefect.cache_policies import NO_CACHE
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogHandler, APILogWorker
 from prefect.settings import (
@@ -23,12 +24,14 @@ from prefect.settings import (
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
-from prefect.states import Cancelled, Completed
+from prefect.states import Cancelled, Completed, State
 from prefect.utilities.callables import get_call_parameters
 
+from flows.data import storage
 from flows.escape import escaped
 from flows.events import Events
 from flows.faults import InputError, Interrupted, RunError
+from flows.fit.job import ClusterLost
 from flows.prefect import in_flow_run, server
 from flows.prefect.recorder import CancelledOnPage
 
@@ -248,3 +251,29 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 
 def _line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+OPTIONS: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [10.0, 60.0]}
+"""What a stage's task has, unless `flows.stages.Stage.with_options` says otherwise.
+
+No tags: Prefect would ask the server for a slot of each, and a server that has gone would end the
+run.
+"""
+
+
+def task_of(function: Callable[..., Any], name: str, options: dict[str, Any]) -> Any:
+    """Return a function as a task of that name."""
+    made: Any = task
+    fixed = {"task_run_name": name, "persist_result": False, "cache_policy": NO_CACHE}
+    given = {"name": name, "retry_condition_fn": _transient, **fixed, **OPTIONS, **options}
+    return made(function, **given)
+
+
+def is_transient(error: object) -> bool:
+    """Whether the same stage may succeed a little later."""
+    kinds = storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
+    return isinstance(error, kinds)
+
+
+def _transient(task: Any, task_run: Any, state: State[Any]) -> bool:
+    return is_transient(state.data)

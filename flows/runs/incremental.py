@@ -4,16 +4,23 @@ A run with ``since`` cuts every file by itself, so that an unchanged file gives 
 partitions. What ingest made of them is kept under ``runs/RUN/kept/``; its manifest says which rows
 each partition is of and where its files are, which may be an earlier run's folder. What has been
 removed is made again.
+
+Partitions that share a file are read together, so that each of its bytes is decoded once. What a
+group of partitions has become is kept as JSON in ``work/kept`` under a key of all that it depends
+on, so that an attempt that resumes the run finds it, wherever that runs.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 
 from flows.data import json_files, storage
 from flows.data.partition import Part
@@ -23,10 +30,8 @@ from flows.family import CutsTogether, Family, Ingested
 from flows.faults import Fault, InputError, shown
 from flows.fit.job import digest_of
 from flows.report.page import Section
-from flows.runs.context import Run
-from flows.runs.earlier import KeptPart, Manifest, Since
-from flows.runs.ingest import ingest_parts
-from flows.runs.resume import FREE, LATEST, code, differing, read_request, that_matter
+from flows.runs.context import KeptPart, Manifest, Run, Since
+from flows.runs.resume import FREE, LATEST, code, differing, key_of, read_request, that_matter
 from flows.settings import RunSettings
 from vbmodels.core.protocol import Continuable
 
@@ -34,7 +39,9 @@ log = logging.getLogger("vbflows.pipeline")
 
 _FREE = FREE | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
+_MOST_GROUPS = 64
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
+_GROUP: TypeAdapter[list[Ingested]] = TypeAdapter(list[Ingested])
 
 
 def find(run: Run) -> Since | None:
@@ -295,3 +302,73 @@ def _keep(item: tuple[KeptPart, int, list[str]], work: str) -> dict[str, str]:
         storage.write_bytes(storage.join(kept.folder, name), content)
         digests[name] = digest_of(content)
     return digests
+
+
+class _Kept(json_files.Form):
+    """What a group of partitions has become, and the key of what it was made of."""
+
+    key: str
+    result: Any
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Neighbouring partitions, and where what they become is kept."""
+
+    parts: Sequence[Part]
+    url: str
+    key: str
+
+
+def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
+    """Ingest partitions wherever the run computes; return what became of each, in order."""
+    settings = json.dumps(that_matter(run.settings))
+    folder = storage.join(run.paths.work, "kept")
+    groups, count = [], min(_MOST_GROUPS, len(parts))
+    for k in range(count):
+        own = parts[len(parts) * k // count : len(parts) * (k + 1) // count]
+        # With the index: what a part leaves is stored under it.
+        of = (f"{part.index}:{part.fingerprint}" for part in own)
+        key = key_of("ingest", run.family.name, settings, *of)
+        groups.append(_Group(own, storage.join(folder, f"{key}.json"), key))
+    try:
+        found = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
+    finally:
+        storage.decoded.release()
+    return [result for group in found for result in group]
+
+
+def _ingested(
+    group: _Group, family: Family, settings: RunSettings, paths: RunPaths
+) -> list[Ingested]:
+    """Return what a group has become: as an earlier attempt kept it, else made now and kept."""
+    if storage.exists(group.url):
+        try:
+            kept = json_files.read(group.url, _Kept)
+            if kept.key == group.key:
+                return _GROUP.validate_json(to_json(kept.result))
+        except (storage.DamagedError, ValueError) as error:
+            log.warning("a kept result is damaged and made again: %s", error)
+    text = _GROUP.dump_json(_made(group.parts, family, settings, paths))
+    json_files.write(group.url, _Kept(key=group.key, result=from_json(text)))
+    return _GROUP.validate_json(text)  # as it will be read again
+
+
+def _made(
+    parts: Sequence[Part], family: Family, settings: RunSettings, paths: RunPaths
+) -> list[Ingested]:
+    files = {s.url: s.fingerprint for part in parts for s in part.slices}
+    try:
+        with storage.sharing(files):
+            results = [family.ingest(part, settings, paths) for part in parts]
+    except InputError:
+        _refuse_changed(files)  # what changes while it is read looks wrong
+        raise
+    # After reading: what was read is then what was looked at.
+    _refuse_changed(files)
+    return results
+
+
+def _refuse_changed(files: dict[str, str]) -> None:
+    for url, fingerprint in sorted(files.items()):
+        storage.refuse_changed(url, fingerprint)

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from flows.cli import main
-from flows.cli.output import line, out
-from flows.cli.progress import Bar, Lines
+from flows.cli.output import Bar, Lines, line, out
 from flows.data import storage
 from flows.data.runs import RUN, RunPaths, RunRecord, complete, name_latest
 from flows.escape import escaped

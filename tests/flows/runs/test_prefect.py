@@ -39,8 +39,7 @@ from flows.fit.job import ClusterError, ClusterLost
 from flows.keywords.family import Keywords
 from flows.keywords.settings import KeywordSettings
 from flows.prefect import in_flow_run, page
-from flows.prefect.flow import PipelineFlow, drain, flow, recorded
-from flows.prefect.tasks import is_transient
+from flows.prefect.flow import PipelineFlow, drain, flow, is_transient, recorded
 from tests.faults import pipelines as small
 
 ROOT = Path(__file__).parents[3]
