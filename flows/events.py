@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from flows.data.runs import InputRecord, RunRecord
+if TYPE_CHECKING:  # the command line needs no arrays to print an event
+    from flows.data.runs import InputRecord, RunRecord
 
 _log = logging.getLogger("vbflows.pipeline")
 

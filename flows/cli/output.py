@@ -1,4 +1,4 @@
-"""What commands print, and where."""
+"""What commands print, and where: results on stdout, how a run goes and what is wrong on stderr."""
 
 from __future__ import annotations
 
@@ -6,40 +6,32 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flows.escape import escaped
+from flows.events import Event, Line, Pace, PartDone, Stage, Sweep, listening
 from flows.faults import Interrupted, RunError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-from flows.events import Event, Line, Pace, PartDone, Stage, Sweep
-
 MOST_SHOWN = 8  # rows of the result below the headline
 
 
 @cache
-def out() -> Console:
+def out(stderr: bool = False) -> Console:
     """Return where results go."""
     from rich.console import Console
 
     # What is printed may hold names such as a:cat:b and [bold].
-    return Console(emoji=False, markup=False, highlight=False)
+    return Console(stderr=stderr, emoji=False, markup=False, highlight=False)
 
 
-@cache
 def err() -> Console:
     """Return where everything else goes."""
-    from rich.console import Console
-
-    return Console(stderr=True, emoji=False, markup=False, highlight=False)
+    return out(stderr=True)
 
 
 def line(text: str) -> None:
@@ -71,27 +63,25 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
     headline, *more = outcome["lines"]
     line(headline)
     if outcome.get("top"):
-        from flows.cli.tables import show_top
+        from flows.cli.tables import show_rows
 
-        show_top(out(), outcome["top"][:MOST_SHOWN])
+        show_rows(out(), outcome["top"][:MOST_SHOWN])
     for text in more:
         line(text)
 
 
 @contextmanager
 def followed(quiet: bool) -> Iterator[None]:
-    """Show how the runs within a block go, in the way that fits where the output goes."""
-    from flows.cli.output import Bar, Lines
-    from flows.events import listening
-
-    with ExitStack() as stack:
-        if not quiet:
-            bar = stack.enter_context(closing(Bar(err()) if err().is_terminal else Lines(err())))
-            stack.enter_context(listening(bar))
-        try:
+    """Show how the runs within a block go: as a bar on a terminal, else as lines."""
+    show = None if quiet else Bar(err()) if err().is_terminal else Lines(err())
+    try:
+        with listening(*([] if show is None else [show])):
             yield
-        except Interrupted as error:  # of which Typer would forget what it says
-            raise RunError(str(error)) from error
+    except Interrupted as error:  # of which Typer would forget what it says
+        raise RunError(str(error)) from error
+    finally:
+        if isinstance(show, Bar):
+            show.close()
 
 
 class Lines:
@@ -103,17 +93,12 @@ class Lines:
     def on_event(self, event: Event) -> None:
         """Print stages and lines; of sweeps and parts those that are due."""
         match event:
-            case Stage(name):
-                self._print(name)
-            case Line(text):
+            case Stage(text) | Line(text):
                 self._print(text)
             case Sweep() if self._pace.due():
                 self._print(_in_words(event))
             case PartDone(stage, done, total) if done < total and self._pace.due():
                 self._print(f"{stage}: {done} of {total}")
-
-    def close(self) -> None:
-        """Leave the lines."""
 
     def _print(self, text: str) -> None:
         self._console.print(escaped(text), markup=False, highlight=False, soft_wrap=True)
@@ -123,6 +108,8 @@ class Bar:
     """A bar with stage, sweep, bound, change and time."""
 
     def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         self._console = console
         self._progress = Progress(
             SpinnerColumn(),
@@ -143,17 +130,14 @@ class Bar:
                 self._progress.update(self._task, description=name, detail="", total=None)
             case Line(text):
                 self._console.print(escaped(text), markup=False, highlight=False)
-            case Sweep(iteration, _, _, left):
+            case Sweep(iteration, left=left):
                 done = iteration + 1
-                self._progress.update(
-                    self._task,
-                    completed=done,
-                    total=None if left is None else done + left,
-                    detail=_in_words(event),
-                )
+                self._move(done, None if left is None else done + left, _in_words(event))
             case PartDone(_, done, total):
-                detail = f"{done} of {total}"
-                self._progress.update(self._task, completed=done, total=total, detail=detail)
+                self._move(done, total, f"{done} of {total}")
+
+    def _move(self, done: int, total: float | None, detail: str) -> None:
+        self._progress.update(self._task, completed=done, total=total, detail=detail)
 
     def close(self) -> None:
         """Take the bar away."""
