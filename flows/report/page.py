@@ -9,18 +9,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, select_autoescape
-from markupsafe import Markup
-
 from flows.data.runs import RunRecord
 from flows.report.plots import Spec
-
-_PAGES = Environment(
-    loader=PackageLoader("flows.report"),
-    autoescape=select_autoescape(default_for_string=True, default=True),
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
 
 _OWN_PARTS = ("What was read", "What was asked, and what it cost")
 
@@ -81,9 +71,16 @@ def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str
     sections
         The parts that are the pipeline's own, in order.
     """
+    # Workers load this module and write no page.
+    from jinja2 import Environment, PackageLoader
+    from markupsafe import Markup
+
+    pages = Environment(
+        loader=PackageLoader("flows.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     names = ["vega.js"] if any(s.plots for s in sections) else []
     scripts = [_script(name) for name in [*names, "report.js"]]
-    return _PAGES.get_template("report.html").render(
+    return pages.get_template("report.html").render(
         record=record, headline=headline, sections=sections, cell=_cell, exact=_exact,
         titles=[*(s.title for s in sections), *_OWN_PARTS],
         scripts=[Markup(text) for text in scripts], digests=[_digest(text) for text in scripts],

@@ -24,6 +24,7 @@ from flows.family import Family
 from flows.faults import MEMORY_ADVICE, ComputeError, Fault, InputError, Interrupted, RunError
 from flows.fit.job import one_thread
 from flows.prefect import page, reached
+from flows.runs import checking
 from flows.runs import resume as resuming
 from flows.runs.context import Run
 from flows.settings import ComputeSettings, RunSettings
@@ -49,6 +50,8 @@ def begin(
 ) -> Iterator[Run]:
     """Yield a run to carry out the stages on; the parameters are those of `flows.run.run`."""
     require_memory()
+    if not resuming.is_named(resume):
+        checking.refuse_missing(source)  # before the family is loaded, which takes a second
     family = pipeline_named(pipeline)
     settings = settings or family.settings()
     options = compute or ComputeSettings.model_validate({})

@@ -16,7 +16,8 @@ from functools import partial
 from flows.data import storage
 from flows.data.partition import unreadable
 from flows.data.storage import InputFile, Sources, StorageError
-from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family
+from flows.data.storage.listing import GLOB
+from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit
 from flows.faults import Fault, InputError
 from flows.fit.executor import in_threads
 from flows.runs.context import Run
@@ -30,7 +31,7 @@ def look_at_files(run: Run, whole: bool = False) -> None:
 
     Where that has a fault, the files are read whole, and all faults are raised at once.
     """
-    run.files = _chosen(run.family, run.source)
+    run.files = _expand(run.source, run.family.suffixes)
     if whole or not isinstance(run.family, ChecksAsItReads):
         run.checked = _checked(run)
         return
@@ -137,9 +138,16 @@ def _raise(faults: Sequence[Fault]) -> None:
         raise InputError(faults)
 
 
-def _chosen(family: Family, source: Sources) -> list[InputFile]:
+def refuse_missing(source: Sources) -> None:
+    """Raise `InputError` for a local file or folder that is not there."""
+    for one in storage.given(source):
+        if storage.absent(one) and not GLOB.search(one):
+            _expand(one)
+
+
+def _expand(source: Sources, suffixes: Sequence[str] = ()) -> list[InputFile]:
     try:
-        return storage.expand(source, family.suffixes)
+        return storage.expand(source, suffixes)
     except storage.TransientStorageError:
         raise
     except StorageError as error:

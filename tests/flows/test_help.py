@@ -48,6 +48,15 @@ def test_a_family_loads_nothing_that_most_of_its_work_does_without(name):
     loads_none(f"import sys, flows.{name}.family, flows.fit.driver, flows.run", SELDOM)
 
 
+def test_a_missing_file_is_reported_before_the_family_is_loaded(tmp_path):
+    code = (
+        "import sys\nfrom flows.entry import main\n"
+        f"sys.argv = ['vbflows', 'keywords', {str(tmp_path / 'none.csv')!r}, 'out']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 2, end.code\n"
+    )
+    loads_none(code, ("numba", "scipy", "jinja2", "flows.keywords.family"))
+
+
 @pytest.mark.parametrize("name", PIPELINES)
 def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
