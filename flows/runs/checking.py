@@ -56,21 +56,20 @@ def header_warnings(files: Sequence[InputFile]) -> list[str]:
             unnamed = storage.unnamed_columns(file.url)
         if n := len(unnamed.named):
             listed = ", ".join(unnamed.named[:_SHOWN]) + (", ..." if n > _SHOWN else "")
-            said = (
-                f"1 column has no name and is called {listed} here; name it in the first line, or "
-                "remove it"
+            what, them = (
+                ("1 column has no name and is", "it")
                 if n == 1
-                else f"{n:,} columns have no name and are called {listed} here; name them in the "
-                "first line, or remove them"
+                else (f"{n:,} columns have no name and are", "them")
             )
+            said = f"{what} called {listed} here; name {them} in the first line, or remove {them}"
             found.setdefault(said, []).append(file.url)
         if n := unnamed.dropped:
-            said = (
-                "1 column without a name has no values and is not read"
+            what = (
+                "1 column without a name has no values and is"
                 if n == 1
-                else f"{n:,} columns without a name have no values and are not read"
+                else (f"{n:,} columns without a name have no values and are")
             )
-            found.setdefault(said, []).append(file.url)
+            found.setdefault(f"{what} not read", []).append(file.url)
     return [
         f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
     ]
