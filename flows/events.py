@@ -36,7 +36,7 @@ class Requested:
 
 
 @dataclass(frozen=True)
-class Begun:
+class Started:
     """A run has its name."""
 
     run_id: str
@@ -64,7 +64,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class PartDone:
+class Progress:
     """So much of a stage is done."""
 
     stage: str
@@ -84,7 +84,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Line:
+class Message:
     """Something is worth a line."""
 
     text: str
@@ -108,7 +108,16 @@ class Failed:
 
 
 Event = (
-    Requested | Begun | Accepted | Computing | Stage | PartDone | Sweep | Line | Published | Failed
+    Requested
+    | Started
+    | Accepted
+    | Computing
+    | Stage
+    | Progress
+    | Sweep
+    | Message
+    | Published
+    | Failed
 )
 
 
@@ -143,21 +152,21 @@ class Events:
         """Let one more listener follow."""
         self.listeners.append(listener)
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Pass an event to every listener."""
         match event:
             case Stage(name):
                 self.stage = name
-            case Begun(run_id):
+            case Started(run_id):
                 _log.info("run %s", run_id)
-            case Line(text):
+            case Message(text):
                 _log.info("%s", text)
         for listener in self.listeners:
             listener.on_event(event)
 
     def say(self, text: str) -> None:
         """Pass a line."""
-        self.tell(Line(text))
+        self.emit(Message(text))
 
 
 class Pace:

@@ -231,14 +231,14 @@ def check(
     """Validate the input and estimate run time and memory."""
     columns = settings_of.columns(column)
     chosen = settings_of.load(known(pipeline), config, assign or [], columns=columns)
-    from flows.preview import in_lines, look_ahead
+    from flows.preview import estimate, in_lines
 
     with followed(json_output):
-        foreseen = look_ahead(pipeline, _one_or_all(source), chosen, not quick)
+        found = estimate(pipeline, _one_or_all(source), chosen, not quick)
     if json_output:
-        print_json(foreseen.as_json())
+        print_json(found.as_json())
     else:
-        for text in in_lines(foreseen):
+        for text in in_lines(found):
             line(text)
 
 

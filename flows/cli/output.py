@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flows.escape import escaped
-from flows.events import Event, Line, Pace, PartDone, Stage, Sweep, listening
+from flows.events import Event, Message, Pace, Progress, Stage, Sweep, listening
 from flows.faults import Interrupted, RunError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def followed(quiet: bool) -> Iterator[None]:
     try:
         with listening(*([] if show is None else [show])):
             yield
-    except Interrupted as error:  # of which Typer would forget what it says
+    except Interrupted as error:  # Typer would drop its sentence
         raise RunError(str(error)) from error
     finally:
         if isinstance(show, Bar):
@@ -93,11 +93,11 @@ class Lines:
     def on_event(self, event: Event) -> None:
         """Print stages and lines; of sweeps and parts those that are due."""
         match event:
-            case Stage(text) | Line(text):
+            case Stage(text) | Message(text):
                 self._print(text)
             case Sweep() if self._pace.due():
                 self._print(_in_words(event))
-            case PartDone(stage, done, total) if done < total and self._pace.due():
+            case Progress(stage, done, total) if done < total and self._pace.due():
                 self._print(f"{stage}: {done} of {total}")
 
     def _print(self, text: str) -> None:
@@ -108,10 +108,11 @@ class Bar:
     """A bar with stage, sweep, bound, change and time."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Display
 
         self._console = console
-        self._progress = Progress(
+        self._progress = Display(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -128,12 +129,12 @@ class Bar:
         match event:
             case Stage(name):
                 self._progress.update(self._task, description=name, detail="", total=None)
-            case Line(text):
+            case Message(text):
                 self._console.print(escaped(text), markup=False, highlight=False)
             case Sweep(iteration, left=left):
                 done = iteration + 1
                 self._move(done, None if left is None else done + left, _in_words(event))
-            case PartDone(_, done, total):
+            case Progress(_, done, total):
                 self._move(done, total, f"{done} of {total}")
 
     def _move(self, done: int, total: float | None, detail: str) -> None:

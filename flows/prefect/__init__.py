@@ -86,7 +86,7 @@ def _credentials(block: str) -> dict[str, str]:
     from flows.prefect import server
 
     try:
-        load: Any = Secret.load  # its signature does not tell that it can be called directly
+        load: Any = Secret.load  # its signature does not show that it can be called directly
         with server.running():  # else Prefect starts one that needs no password
             found = load(block, _sync=True).get()
     except server.NoServer as error:

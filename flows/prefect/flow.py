@@ -256,8 +256,8 @@ def _line(error: BaseException) -> str:
 OPTIONS: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [10.0, 60.0]}
 """What a stage's task has, unless `flows.stages.Stage.with_options` says otherwise.
 
-No tags: Prefect would ask the server for a slot of each, and a server that has gone would end the
-run.
+No tags: Prefect would request a slot of each from the server, and a server that has gone would end
+the run.
 """
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from flows.data.runs import RunRecord
 from flows.report.plots import Spec
 
-_OWN_PARTS = ("What was read", "What was asked, and what it cost")
+_OWN_PARTS = ("Input files", "Settings and resources")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str
     Parameters
     ----------
     record
-        What was asked and what happened.
+        The record of the run.
     headline
         The main finding in one sentence.
     sections

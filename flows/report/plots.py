@@ -19,7 +19,7 @@ Spec = dict[str, Any]
 
 _POINTS = 200  # points of one line that show their values
 _LOW = 1e-7  # the left end of a logarithmic axis
-# Wong (2011): the colour-blind can tell them apart on light and dark grounds.
+# Wong (2011): distinct for the colour-blind on light and dark grounds.
 _ABOVE, _BELOW = "#56b4e9", "#d55e00"
 _ZOOM = {
     "name": "zoom",
@@ -268,7 +268,7 @@ def _layer(rows: Sequence[Spec], mark: str, style: str = "", **encoding: Any) ->
 
 
 def _line(x: ArrayLike, y: ArrayLike, tips: Sequence[str], number: int = 0) -> list[Spec]:
-    """Return a line, of which the first zooms, and the points that show their text when near."""
+    """Return a line (the first one zooms) and the points that show their text when near."""
     rows = [
         {"x": a, "y": b} for a, b in zip(np.asarray(x, float), np.asarray(y, float), strict=True)
     ]

@@ -31,7 +31,7 @@ from flows.settings import ComputeSettings, RunSettings
 
 
 class DamagedWork(RunError):
-    """A file that a run made for itself is damaged; an attempt that resumes it makes it again."""
+    """A file that a run wrote for its own use is damaged; a resume of the run writes it again."""
 
     def __init__(self, message: str, run_id: str) -> None:
         super().__init__(message)
@@ -95,13 +95,13 @@ def _followed(run: Run) -> Iterator[None]:
         run.events.add(listener)
     made = storage.absent(run.paths.target)
     try:
-        run.events.tell(_requested(run))
+        run.events.emit(_requested(run))
         with memory_errors(run), _ended(run), run.open:
             yield
     except BaseException as error:
         if run.begun and not _is_kept(run, error):
             resuming.forget(run.paths, run.events, made)
-        run.events.tell(Failed(error))
+        run.events.emit(Failed(error))
         raise
 
 
@@ -120,8 +120,8 @@ def _requested(run: Run) -> Requested:
 
 def _is_kept(run: Run, error: BaseException) -> bool:
     """Whether another attempt can go on with a run that failed, or it is published."""
-    kept = run.resumes or (run.resumable and not isinstance(error, InputError))
-    return (kept and not run.hopeless) or _is_published(run)
+    kept = run.is_resume or (run.can_resume and not isinstance(error, InputError))
+    return (kept and not run.is_refused) or _is_published(run)
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def _refuse_damaged(run: Run, error: Exception) -> None:
         remedy = "restore it from a copy, or fit again"
         fault = Fault(run.fitted.root, expected, str(error), remedy=remedy)
         raise InputError([fault]) from error
-    if run.resumable and error.url.startswith(run.paths.work):
+    if run.can_resume and error.url.startswith(run.paths.work):
         try:
             storage.delete(storage.join(run.paths.work, "kept"))
         except StorageError as left:
@@ -159,8 +159,8 @@ def _what_became_of(run: Run) -> str:
     run_id = run.paths.run_id
     if _is_published(run):
         return f"run {run_id} is published"
-    again = f"go on with the same command and --resume {run_id}"
-    return f"latest.json is as it was; {again if run.resumable else 'run it again'}"
+    again = f"repeat the command with --resume {run_id}"
+    return f"nothing was published; {again if run.can_resume else 'run it again'}"
 
 
 def _is_published(run: Run) -> bool:

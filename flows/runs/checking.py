@@ -128,7 +128,7 @@ def _check_again(run: Run) -> None:
         storage.refuse_changed(file.url, file.fingerprint)
     faults = _faults(run, checked)
     # A resumed run is held once its input is known to be what it began with.
-    run.hopeless = bool(faults) and run.held is not None
+    run.is_refused = bool(faults) and run.lock is not None
     _raise(faults)
 
 

@@ -15,10 +15,11 @@ from flows.data.lock import Claim, RunBusy
 from flows.data.partition import Part
 from flows.data.runs import InputRecord, RunPaths, RunRecord
 from flows.data.storage import InputFile
-from flows.events import Events, PartDone, Sweep
+from flows.events import Events, Progress, Sweep
 from flows.family import Checked, Family, Ingested, Prepared
+from flows.fit import driver
 from flows.fit.compute import Compute, Here
-from flows.fit.driver import FitResult, Progress
+from flows.fit.driver import FitResult
 from flows.fit.executor import Executor
 from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
@@ -59,7 +60,7 @@ class Since:
     kept
         The partitions of this run, as far as it has come.
     reused
-        How many of them were taken up.
+        How many of them were reused.
     """
 
     earlier: RunRecord | None = None
@@ -98,8 +99,8 @@ class Run:
         By ``fit``: the global parameters, and how the fit ended (None where none was made).
     summaries
         By ``score``: what each partition says of its results.
-    resumes
-        Whether it goes on with an earlier attempt.
+    is_resume
+        Whether it continues an earlier attempt.
     complete
         Whether an attempt had all but its publication: the stages have nothing to do.
     """
@@ -120,11 +121,11 @@ class Run:
         self.events, self.fitted, self.since, self.resume = events, fitted, since, resume
         self.options = options or ComputeSettings.model_validate({})
         self.started, self.clock = datetime.now(UTC), time.perf_counter()
-        self.resumes = self.complete = False
+        self.is_resume = self.complete = False
         self.begun = False  # whether it has a folder
-        self.resumable = False  # whether another attempt can go on with it
-        self.hopeless = False  # whether none can, as its input was found to be wrong
-        self.held: Claim | None = None
+        self.can_resume = False  # whether another attempt can continue it
+        self.is_refused = False  # whether its input was found to be wrong, so that none can
+        self.lock: Claim | None = None
         self.compute: Compute = Here()
         self.threads = 1  # of this process, where it computes
         self.tried = False  # whether its fit has begun
@@ -166,22 +167,22 @@ class Run:
     def on_progress(self, stage: str) -> Callable[[int, int], None]:
         """Return what passes on how much of a stage is done."""
 
-        def tell(done: int, total: int) -> None:
-            if self.held is not None:
-                self.held.check()
-            self.events.tell(PartDone(stage, done, total))
+        def emit(done: int, total: int) -> None:
+            if self.lock is not None:
+                self.lock.check()
+            self.events.emit(Progress(stage, done, total))
 
-        return tell
+        return emit
 
     def work_by(self, executor: Executor) -> None:
         """Let partitions be worked on by an executor, in place of one from an earlier attempt."""
         self._executor.close()
         self.executor = self._executor.enter_context(closing(executor))
 
-    def confirm(self) -> None:
+    def verify(self) -> None:
         """Raise `RunBusy` where another process has taken this run over, or published it."""
-        if self.held is not None:
-            self.held.confirm()
+        if self.lock is not None:
+            self.lock.verify()
         if storage.exists(self.paths.file("run.json")):
             raise RunBusy(
                 f"run {self.paths.run_id} was published by another process while this one did not "
@@ -189,18 +190,18 @@ class Run:
             )
 
 
-def sweeps(run: Run) -> Callable[[Progress], None]:
+def sweeps(run: Run) -> Callable[[driver.Progress], None]:
     """Return what passes the sweeps of a run's fit to its listeners."""
     seen: list[float] = []
 
-    def tell(progress: Progress) -> None:
+    def emit(progress: driver.Progress) -> None:
         seen.append(progress.elbo)
         left = sweeps_left(seen, run.settings.tol)
-        run.events.tell(
+        run.events.emit(
             Sweep(progress.iteration, progress.elbo, progress.rise, left, progress.max_iter)
         )
 
-    return tell
+    return emit
 
 
 def sweeps_left(trace: Sequence[float], tol: float) -> float | None:

@@ -110,7 +110,7 @@ def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
 def prune(target: str, keep: int) -> list[str]:
     """Remove all but the newest finished runs; return the names of those that went.
 
-    What stays, beside the ``keep`` newest: the latest, every run that is not finished, what
+    What stays, besides the ``keep`` newest: the latest, every run that is not finished, what
     one of these takes from an earlier run by since, and whatever has not the mark of a run.
 
     Raises

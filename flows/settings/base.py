@@ -33,7 +33,7 @@ class S3Access(BaseModel):
     )
     anonymous: bool = Field(False, description="Read public buckets without credentials.")
     requester_pays: bool = Field(
-        False, description="Pay for what is read from buckets that ask for it."
+        False, description="Pay for what is read from buckets that require it."
     )
     block: str | None = Field(
         None,
@@ -71,7 +71,7 @@ GROUPS = {
     "model": "Settings of the model",
     "data": "Settings of the data",
     "output": "Settings of the output",
-    "expert": "Settings for experts",
+    "expert": "Advanced settings",
 }
 """What settings are about, in the order of the help, and the heading of each group."""
 
@@ -123,7 +123,7 @@ class RunSettings(_Form, BaseModel):
     reads
         Where the table that it reads is declared, as ``module:NAME``.
     example
-        Commands that run as they stand, one after the other.
+        Commands that run as they are, one after the other.
     page
         Its page of the documentation.
     flow
@@ -151,7 +151,7 @@ class RunSettings(_Form, BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, defer_build=True
     )
 
-    told_by_parts: ClassVar[frozenset[str]] = frozenset()
+    partitioning: ClassVar[frozenset[str]] = frozenset()
     """Settings that decide which partitions there are, and nothing of what one is made into."""
 
     @classmethod
@@ -167,7 +167,7 @@ class RunSettings(_Form, BaseModel):
         return {name: _share(cls, name, value) for name, value in values.items()}
 
     seed: int = Field(0, ge=0, description="Seed of everything that is random.")
-    max_iter: int = Field(1000, ge=1, description="Most sweeps over the data.")
+    max_iter: int = Field(1000, ge=1, description="Maximum number of sweeps.")
     tol: float = Field(
         1e-8, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the bound to come."
     )
@@ -186,7 +186,7 @@ class RunSettings(_Form, BaseModel):
         "text: Abstract; features: f* makes one list of all columns that begin with f.",
     )
     list_separator: str = Field(
-        ";", min_length=1, description="What stands between the entries of a list in a CSV cell."
+        ";", min_length=1, description="Separator of the entries of a list in a CSV cell."
     )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
 
@@ -281,7 +281,7 @@ class ComputeSettings(_Form, BaseModel):
 
 
 def _share(settings: type[BaseModel], name: str, value: Any) -> Any:
-    """Read 35% as 0.35 where a number is asked for that need not be whole."""
+    """Read 35% as 0.35 where the setting is a number that need not be whole."""
     percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     field = settings.model_fields.get(name)
     if percent is None or field is None:
@@ -291,7 +291,7 @@ def _share(settings: type[BaseModel], name: str, value: Any) -> Any:
 
 
 def _bytes(text: str) -> float | None:
-    """Return the bytes that a size such as 4GiB stands for; None if it is none."""
+    """Return the bytes of a size such as 4GiB; None if it is none."""
     found = _SIZE.fullmatch(text.strip())
     if found is None or (found[4] and not found[3]):
         return None

@@ -79,7 +79,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
             return settings(**values)
         except ValidationError as error:
             # YAML takes 17, no, 1e5 and chr1: for other than text: where a setting is text, they
-            # are text, but for what stands in brackets.
+            # are text, except in brackets.
             meant = {
                 str(problem["loc"][0]) for problem in error.errors()
                 if problem["type"] in _TEXT_ASKED and len(problem["loc"]) == 1
@@ -202,7 +202,7 @@ def _remedy(settings: type[BaseModel], problem: Any) -> str | None:
         named = [one for one in _literals(field.annotation) if isinstance(one, str)]
         return did_you_mean(value[:80], named)
     if value.strip().endswith("%"):
-        return "a percentage is read where a share is asked for; write the number itself here"
+        return "a percentage is read only where a share is expected; write the number here"
     return None
 
 
@@ -261,7 +261,7 @@ class _Loader(yaml.SafeLoader):
     """YAML's plain values without aliases, and each name of a mapping once."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Refuse an alias: a few of them can stand for millions of values."""
+        """Refuse an alias: a few of them can mean millions of values."""
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
             raise yaml.composer.ComposerError(problem="an alias", problem_mark=mark)

@@ -124,7 +124,7 @@ def test_a_percentage_is_read_or_explained(capsys, tmp_path):
     config.write_text("fdr: 12.5%\n")
     assert load(KeywordSettings, str(config), []).fdr == 0.125
     code, _, err = run(capsys, "keywords", "a", "b", "--set", "max_words=35%")
-    assert (code, "a percentage is read where a share is asked for" in err) == (2, True)
+    assert (code, "a percentage is read only where a share is expected" in err) == (2, True)
     code, _, err = run(capsys, "keywords", "a", "b", "--set", "fdr=120%")
     assert (code, "less than 1, found 1.2" in err) == (2, True)
 

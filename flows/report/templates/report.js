@@ -43,13 +43,13 @@ function filterable(rows, tools) {
   input.placeholder = "filter rows";
   input.ariaLabel = "filter the rows of this table";
   input.addEventListener("input", () => {
-    const asked = input.value.toLowerCase();
+    const wanted = input.value.toLowerCase();
     let shown = 0;
     for (const row of rows) {
-      row.hidden = !row.textContent.toLowerCase().includes(asked);
+      row.hidden = !row.textContent.toLowerCase().includes(wanted);
       shown += row.hidden ? 0 : 1;
     }
-    count.textContent = asked ? `${shown} of ${rows.length}` : "";
+    count.textContent = wanted ? `${shown} of ${rows.length}` : "";
   });
   tools.append(input, count);
 }

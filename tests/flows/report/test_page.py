@@ -45,11 +45,11 @@ def page(rows=ROWS):
 
 def test_contents_name_every_part_and_costs_come_last():
     html = page()
-    for number, title in enumerate(("First part", "What was read"), 1):
+    for number, title in enumerate(("First part", "Input files"), 1):
         assert f'<a href="#part-{number}">{title}</a>' in html
         assert f'<section id="part-{number}">' in html
     assert html.index("10 of 12 rows used") < html.index("First part")
-    assert html.index("bound (nats)") > html.index("What was asked, and what it cost</h2>")
+    assert html.index("bound (nats)") > html.index("Settings and resources</h2>")
 
 
 @pytest.fixture(scope="module")

@@ -113,4 +113,4 @@ def test_every_event_arrives_in_order(source, tmp_path, installed, monkeypatch):
     pipelines.run("bags", source, str(tmp_path / "out"), max_iter=2)
     assert isinstance(seen[0], events.Requested)
     assert isinstance(seen[-1], events.Published)
-    assert {events.Begun, events.Accepted, events.Stage, events.Sweep} <= {type(e) for e in seen}
+    assert {events.Started, events.Accepted, events.Stage, events.Sweep} <= {type(e) for e in seen}

@@ -31,7 +31,7 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 from flows import pipelines, stages
 from flows.data.runs import RunRecord
 from flows.data.storage import TransientStorageError
-from flows.events import Line, Published, Sweep, listening
+from flows.events import Message, Published, Sweep, listening
 from flows.faults import Fault, InputError, Interrupted
 from flows.fit.checkpoint import Trace
 from flows.fit.holder import PartitionMemoryError
@@ -176,7 +176,7 @@ def test_what_data_hold_cannot_write_on_the_page(prefect_server):
         (recorder,) = page(None)
         top = [{"term": "a|b [x](javascript:y)", "probability": 0.5}]
         report, trace = "s3://bucket/a b/report.html", Trace(*np.arange(6.0).reshape(3, 2))
-        recorder.on_event(Line("a line <script>"))
+        recorder.on_event(Message("a line <script>"))
         recorder.on_event(Published(RECORD, "Done <script>x</script>", report, top, trace))
         return {"lines": ["Done"]}
 
@@ -309,7 +309,7 @@ def test_a_stopped_run_is_recorded_as_such(number, tmp_path, prefect_home, prefe
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "")
-    assert "interrupted; latest.json is as it was; go on with" in out
+    assert "interrupted; nothing was published; repeat the command with" in out
     if by_hand:
         flows, tasks = states_in(prefect_home)
         assert [state for _, state in flows] == ["Crashed"]
