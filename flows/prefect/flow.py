@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from prefect import Flow, task
@@ -69,6 +69,9 @@ Args:
 """  # in the form that Prefect reads for the form on its page
 
 
+_body: ContextVar[_Watched | None] = ContextVar("vbflows_body", default=None)
+
+
 class PipelineFlow(Flow[..., Any]):
     """A flow that is a plain call where no Prefect server is configured.
 
@@ -98,7 +101,9 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            outcome = _body.get().run(function, *args, **kwargs)
+            body = _body.get()
+            run = function if body is None else partial(body.run, function)
+            outcome = run(*args, **kwargs)
             if not in_flow_run():
                 return outcome
             return Completed(message=escaped(outcome["lines"][0]), data=outcome)
@@ -112,23 +117,15 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
     return PipelineFlow(call, name=function.__name__, description=says, persist_result=False)
 
 
-class _Body:
-    """What a flow runs, and how far that came: tells its failures from those of Prefect."""
+class _Watched:
+    """The body of a flow that the command line records, and how far it came.
+
+    So its failures differ from those of Prefect.
+    """
 
     begun = finished = False
     error: BaseException | None = None
     result: Any = None
-
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a function."""
-        return function(*args, **kwargs)
-
-
-_body: ContextVar[_Body] = ContextVar("vbflows_body", default=_Body())  # noqa: B039
-
-
-class _Watched(_Body):
-    """The body of a flow that the command line records."""
 
     def __init__(self) -> None:
         self.hurried = ExitStack()  # how the end is recorded where the server is gone

@@ -16,7 +16,7 @@ from functools import partial
 from flows.data import storage
 from flows.data.partition import unreadable
 from flows.data.storage import InputFile, Sources, StorageError
-from flows.data.storage.listing import GLOB
+from flows.data.storage.urls import GLOB
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit
 from flows.faults import Fault, InputError
 from flows.fit.executor import in_threads
