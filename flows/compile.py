@@ -20,7 +20,7 @@ _GIVEN: dict[str, dict[str, Any]] = {"variants": {"case": "case", "control": "co
 def compiled(names: Sequence[str]) -> Iterator[tuple[str, float]]:
     """Run pipelines on data drawn from their models; yield (name, seconds) of each.
 
-    Numba keeps what it compiles below NUMBA_CACHE_DIR, or beside the source, for processors like
+    Numba keeps what it compiles below NUMBA_CACHE_DIR, or next to the source, for processors like
     this one.
     """
     for name in names:

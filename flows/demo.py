@@ -75,13 +75,13 @@ def run_demo(target: str) -> Demo:
 
 
 def _rate(results: dict[str, Any]) -> str:
-    """Say which share of the phrases was taken to be keyphrases, and who tells it."""
+    """Say which share of the phrases are keyphrases, and from what that is estimated."""
     rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
-    names = {"given": f"a guess of {KEYPHRASES:g} a package", "labels": "what the known ones show"}
+    names = {"given": f"a guess of {KEYPHRASES:g} a package", "labels": "the known ones"}
     sources = (names.get(name, name) for name in results["keyword_rate_sources"])
     return (
-        f"{rate:.1%} of the candidate phrases were taken to be keyphrases, give or take a factor "
-        f"of {math.exp(sd):.1f}, by {' and '.join(sources)}."
+        f"{rate:.1%} of the candidate phrases are keyphrases ({rate / math.exp(sd):.1%} to "
+        f"{min(rate * math.exp(sd), 1.0):.1%}), estimated from {' and '.join(sources)}."
     )
 
 

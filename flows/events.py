@@ -1,7 +1,7 @@
 """What happens in a run: events for the terminal, Python's log, Prefect and installed packages.
 
 A listener is an object with ``on_event``. What a listener of ours raises stops the run: a Cancel on
-Prefect's page does. Those of other packages cannot stop it (`flows.runs.listeners`).
+Prefect's page does. Those of other packages cannot stop it (`flows.events`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Protocol
 
-from flows.data.runs import InputRecord, RunRecord
-from flows.fit.checkpoint import Trace
+if TYPE_CHECKING:  # the command line needs no arrays to print an event
+    from flows.data.runs import InputRecord, RunRecord
 
 _log = logging.getLogger("vbflows.pipeline")
 
@@ -35,7 +36,7 @@ class Requested:
 
 
 @dataclass(frozen=True)
-class Begun:
+class Started:
     """A run has its name."""
 
     run_id: str
@@ -63,7 +64,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class PartDone:
+class Progress:
     """So much of a stage is done."""
 
     stage: str
@@ -83,7 +84,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Line:
+class Message:
     """Something is worth a line."""
 
     text: str
@@ -91,13 +92,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Published:
-    """A run can be seen: its record, report, most telling rows, and the trace of its fit."""
+    """A run can be seen: its record, report and top rows."""
 
     record: RunRecord
     headline: str
     report: str
     top: Sequence[Mapping[str, Any]] = ()
-    trace: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,16 @@ class Failed:
 
 
 Event = (
-    Requested | Begun | Accepted | Computing | Stage | PartDone | Sweep | Line | Published | Failed
+    Requested
+    | Started
+    | Accepted
+    | Computing
+    | Stage
+    | Progress
+    | Sweep
+    | Message
+    | Published
+    | Failed
 )
 
 
@@ -143,21 +152,21 @@ class Events:
         """Let one more listener follow."""
         self.listeners.append(listener)
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Pass an event to every listener."""
         match event:
             case Stage(name):
                 self.stage = name
-            case Begun(run_id):
+            case Started(run_id):
                 _log.info("run %s", run_id)
-            case Line(text):
+            case Message(text):
                 _log.info("%s", text)
         for listener in self.listeners:
             listener.on_event(event)
 
     def say(self, text: str) -> None:
         """Pass a line."""
-        self.tell(Line(text))
+        self.emit(Message(text))
 
 
 class Pace:
@@ -174,3 +183,46 @@ class Pace:
                 return False
             self._last = now
             return True
+
+
+GROUP = "vbflows.listeners"
+
+
+class Installed:
+    """The listener of a package: one event at a time; after its first exception, none.
+
+    Parameters
+    ----------
+    point
+        Where the package says its class is.
+    warn
+        Shows a sentence to the user.
+    """
+
+    def __init__(self, point: EntryPoint, warn: Callable[[str], None]) -> None:
+        self._point, self._warn = point, warn
+        self._lock = threading.RLock()
+        self._listener: Any = None
+        self._failed = False
+
+    def on_event(self, event: Event) -> None:
+        """Hand an event on."""
+        with self._lock:
+            if self._failed:
+                return
+            try:
+                if self._listener is None:
+                    self._listener = self._point.load()()
+                self._listener.on_event(event)
+            except Exception as error:  # of another package: it must not end the run
+                self._failed = True
+                what = str(error) or type(error).__name__
+                self._warn(
+                    f"warning: the listener {self._point.name} ({self._point.value}) failed and "
+                    f"gets no more events of this run: {what}"
+                )
+
+
+def installed(warn: Callable[[str], None]) -> list[Installed]:
+    """Return the listeners of installed packages."""
+    return [Installed(point, warn) for point in sorted(entry_points(group=GROUP))]

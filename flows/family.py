@@ -27,7 +27,7 @@ class Checked:
 
     rows: int
     faults: tuple[Fault, ...] = ()
-    keys: Sequence[Hashable] | IntArray = ()  # names that may stand in no other file, or digests
+    keys: Sequence[Hashable] | IntArray = ()  # names that may be in no other file, or digests
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Family(Protocol):
         """Write one partition's results; return a small summary of them."""
 
     def keep(self, q: Any, settings: Any, paths: RunPaths, fitted: RunPaths | None) -> None:
-        """Store beside the posterior whatever scoring new data will need."""
+        """Store with the posterior whatever scoring new data will need."""
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every global parameter worth reading."""
@@ -239,7 +239,7 @@ class Threaded(Protocol):
 
 @runtime_checkable
 class Adapts(Protocol):
-    """A family whose model hangs on what the data were found to be, not on settings alone."""
+    """A family whose model depends on what the data were found to be, not on settings alone."""
 
     def adapted(self, model: Any, prepared: Prepared) -> Any:
         """Return the model for these partitions.
@@ -269,5 +269,5 @@ class Concluding(Protocol):
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Write what depends on all summaries; return those for the report, and the posterior.
 
-        The posterior is ``q``, with what only all partitions together could settle.
+        The posterior is ``q``, with what only all partitions together determine.
         """

@@ -24,7 +24,7 @@ MEMORY_ADVICE = "use more partitions (--partitions), fewer workers (--workers) o
 
 
 def shown(value: object) -> str:
-    """Return a value of an input as it stands in a message: its repr, the beginning of a long one.
+    """Return a value of an input as a message has it: its repr, the beginning of a long one.
 
     >>> shown("a"), shown([1] * 100)
     ("'a'", '[1, 1, 1, 1, 1, 1, ...]')
@@ -95,10 +95,10 @@ def sentences(faults: Sequence[Fault]) -> list[str]:
     for fault in faults:
         what = (fault.column, fault.expected, fault.found, fault.remedy)
         alike.setdefault(what, []).append(fault)
-    return [line for group in alike.values() for line in _told(group)]
+    return [line for group in alike.values() for line in _grouped(group)]
 
 
-def _told(group: Sequence[Fault]) -> list[str]:
+def _grouped(group: Sequence[Fault]) -> list[str]:
     if len(group) < _MANY:
         return [str(fault) for fault in group]
     files = list(dict.fromkeys(_cut("file", fault.file) for fault in group))

@@ -35,7 +35,7 @@ _MOST_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class Estimate:
     """What can be said of a run before its fit; what was not looked at is None.
 
     Attributes
@@ -49,7 +49,7 @@ class Foreseen:
     partitions
         That the rows are cut into.
     memory_bytes
-        The partitions' data, and what a fit in one process holds beside them: local states, and
+        The partitions' data, and what else a fit in one process holds: local states, and
         what its model remembers.
     seconds_to_read
         To read and prepare the input, as it took just now.
@@ -75,23 +75,23 @@ class Foreseen:
         return {"error": None, "exit": 0, "faults": [], **plain}
 
 
-def in_lines(foreseen: Foreseen) -> list[str]:
+def in_lines(found: Estimate) -> list[str]:
     """Say it in lines."""
-    files = "1 file" if foreseen.files == 1 else f"{foreseen.files:,} files"
-    lines = [f"{foreseen.rows:,} rows in {files}: nothing is wrong with them"]
-    for one in foreseen.dropped:
+    files = "1 file" if found.files == 1 else f"{found.files:,} files"
+    warnings = "1 warning" if len(found.warnings) == 1 else f"{len(found.warnings)} warnings"
+    lines = [f"{found.rows:,} rows in {files}: no errors, {warnings}"]
+    for one in found.dropped:
         names = ", ".join(one.examples[:3]) + (", ..." if one.count > 3 else "")
         lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
-    lines += [f"warning: {warning}" for warning in foreseen.warnings]
-    if foreseen.partitions is not None:
-        what = "1 partition" if foreseen.partitions == 1 else f"{foreseen.partitions:,} partitions"
-        lines.append(f"{what}, read in {_duration(foreseen.seconds_to_read or 0.0)}")
-    if foreseen.memory_bytes is not None:
+    lines += [f"warning: {warning}" for warning in found.warnings]
+    if found.partitions is not None:
+        what = "1 partition" if found.partitions == 1 else f"{found.partitions:,} partitions"
+        lines.append(f"{what}, read in {_duration(found.seconds_to_read or 0.0)}")
+    if found.memory_bytes is not None:
         lines.append(
-            f"the fit: {_size(foreseen.memory_bytes)} of data and local state beside the program; "
-            f"some {_duration(foreseen.seconds_a_sweep or 0.0)} a sweep in one process, so "
-            f"{_duration(100 * (foreseen.seconds_a_sweep or 0.0))} for 100 sweeps "
-            f"(at most {foreseen.most_sweeps:,})"
+            f"fit: {_size(found.memory_bytes)} of memory for data and local state; about "
+            f"{_duration(100 * (found.seconds_a_sweep or 0.0))} for 100 sweeps in one process "
+            f"(at most {found.most_sweeps:,} sweeps)"
         )
     return lines
 
@@ -114,9 +114,9 @@ def _size(count: int) -> str:
     return f"{count / 2**10:,.1f} KiB"
 
 
-def look_ahead(
+def estimate(
     pipeline: str, source: storage.Sources, settings: RunSettings, prepare: bool = True
-) -> Foreseen:
+) -> Estimate:
     """Check a source and prepare it as a run would, in a folder that is then removed.
 
     Parameters
@@ -140,23 +140,23 @@ def look_ahead(
     with tempfile.TemporaryDirectory(prefix="vbflows-check-") as folder, one_thread():
         family, paths = pipeline_named(pipeline), RunPaths(storage.absolute(folder), new_run_id())
         run = Run(family, source, paths, settings, Events())
-        run.events.tell(Stage("check"))
+        run.events.emit(Stage("check"))
         if isinstance(family, ReadsSettings):
             run.settings = family.settled(source, settings)
         checking.look_at_files(run, whole=not prepare)
         of_headers = tuple(checking.header_warnings(run.files))
         rows = sum(one.rows for one in run.checked)
-        found = Foreseen(len(run.files), rows, warnings=of_headers)
+        found = Estimate(len(run.files), rows, warnings=of_headers)
         if not prepare:
             return found
-        run.events.tell(Stage("ingest"))
+        run.events.emit(Stage("ingest"))
         with checking.every_fault(run):
             run.parts = incremental.cut(run)
             run.ingested = incremental.ingest(run)
         checking.accept(run)
         stages.prepare(run)
         read = time.perf_counter() - began
-        run.events.tell(Stage("time a sweep"))
+        run.events.emit(Stage("time a sweep"))
         q, said, costs = _begin(run.model, run.prepared, run.settings)
         foreseen = family.foresee(q, run.settings) if isinstance(family, Foresees) else ()
     dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
@@ -173,7 +173,7 @@ def look_ahead(
 def _begin(
     model: Any, prepared: Prepared, settings: RunSettings
 ) -> tuple[Any, tuple[str, ...], dict[str, Any]]:
-    """Begin a fit; return its start, what it warns of there, and its costs as `Foreseen` has them.
+    """Begin a fit; return its start, what it warns of there, and its costs as `Estimate` has them.
 
     One partition at a time is in memory; sweeps are timed on the first, and counted for all by
     the size of their data.

@@ -1,7 +1,7 @@
 """The body of every pipeline: check, ingest, prepare, fit, score, publish.
 
 `flows.pipelines` has it as Prefect flows; the command line calls it plainly where no Prefect server
-is configured. Whoever composes the stages otherwise begins a run by `begin`.
+is configured. A script that composes the stages otherwise begins a run by `begin`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ A Prefect user composes them, and changes what a task has::
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial, update_wrapper
@@ -20,19 +21,18 @@ from flows.data import storage
 from flows.data.lock import claim
 from flows.data.runs import RUN
 from flows.data.states import read_state
-from flows.events import Accepted, Begun, Computing
+from flows.events import Accepted, Computing, Started
 from flows.events import Stage as StageBegins
-from flows.family import ReadsSettings, model_for
+from flows.family import ReadsSettings, Threaded, model_for
 from flows.fit.compute import computing
 from flows.fit.driver import run_fit
 from flows.fit.job import Job
 from flows.prefect import in_flow_run
 from flows.runs import checking, incremental, resume
-from flows.runs.context import Run
-from flows.runs.progress import sweeps
+from flows.runs.context import Run, sweeps
+from flows.runs.incremental import new_parts
 from flows.runs.publish import outcome_of_complete
 from flows.runs.publish import publish as publish_run
-from flows.runs.threads import advice, choose_threads
 from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
 
@@ -61,10 +61,10 @@ class Stage:
         name = self.function.__name__
         if run.complete and name not in ("check", "publish"):
             return None  # the attempt that it goes on with had done all this
-        run.events.tell(StageBegins(name))
+        run.events.emit(StageBegins(name))
         if not in_flow_run():
             return self.function(run)
-        from flows.prefect.tasks import task_of
+        from flows.prefect.flow import task_of
 
         return task_of(self.function, name, self.options)(run)
 
@@ -91,7 +91,7 @@ def check(run: Run) -> None:
     storage.check_writable(run.paths.target, *run.paths.below)
     storage.own(run.paths.root, RUN)
     run.earlier = incremental.find(run)
-    run.events.tell(Begun(run.paths.run_id))
+    run.events.emit(Started(run.paths.run_id))
     with checking.every_fault(run):
         run.parts = incremental.cut(run)
 
@@ -99,12 +99,12 @@ def check(run: Run) -> None:
 @Stage
 def ingest(run: Run) -> None:
     """Read, clean and store every partition, wherever the run computes."""
-    if run.held is None:
+    if run.lock is None:
         _start(run)
     with checking.every_fault(run):
         run.ingested = incremental.ingest(run)
     checking.accept(run)
-    run.events.tell(Accepted(run.inputs))
+    run.events.emit(Accepted(run.inputs))
 
 
 @Stage
@@ -113,7 +113,7 @@ def prepare(run: Run) -> None:
     run.prepared = run.family.prepare(
         run.parts, run.settings, run.paths, run.fitted, partial(run.each, "prepare")
     )
-    if run.resumes:
+    if run.is_resume:
         resume.remove_results(run.paths)
     run.model = model_for(run.family, run.settings, run.prepared)
 
@@ -121,7 +121,7 @@ def prepare(run: Run) -> None:
 @Stage
 def fit(run: Run) -> None:
     """Fit the model, from its last checkpoint if there is one; a fitted run's posterior is read."""
-    again, run.tried = run.resumes or run.tried, True
+    again, run.tried = run.is_resume or run.tried, True
     job = _job(run)
     run.work_by(run.compute.executor(job))
     if run.model is None:
@@ -155,20 +155,20 @@ def _start(run: Run) -> None:
     run.threads = choose_threads(run)
     if slower := advice(run):
         run.events.say(slower)
-    run.events.tell(Computing(run.options.workers or 0))
+    run.events.emit(Computing(run.options.workers or 0))
     with ExitStack() as opened:  # all of it or nothing, so that a second attempt can begin again
         compute = opened.enter_context(computing(run.options, run.threads))
-        held = opened.enter_context(claim(run.paths.work, run.paths.run_id))
+        claimed = opened.enter_context(claim(run.paths.work, run.paths.run_id))
         if run.fitted is None:
-            resume.agree(run)
+            resume.check_same_request(run)
         run.open.push(opened.pop_all())
-    run.compute, run.held, run.resumable = compute, held, run.fitted is None
+    run.compute, run.lock, run.can_resume = compute, claimed, run.fitted is None
 
 
 def _job(run: Run) -> Job:
     settings, model = run.settings, run.model
     repeats = isinstance(model, Repeating)  # a fit of several
-    matter = settings.model_dump(exclude=set(resume.FREE))
+    matter = settings.model_dump(exclude=set(resume.NON_SEMANTIC))
     return Job(
         model=model,
         batch=run.prepared.batch,
@@ -182,3 +182,39 @@ def _job(run: Run) -> Job:
         settings=tuple((name, repr(value)) for name, value in sorted(matter.items())),
         start=incremental.start_of(run, model),
     )
+
+
+START = 5.0
+"""CPU seconds that a worker takes until it has imported what it needs, on a machine of 2026."""
+
+MANY = 5000
+"""Rows from which on a run takes threads: chosen so that small runs keep one, not measured."""
+
+
+def choose_threads(run: Run) -> int:
+    """Return the number of threads: one a core and partition where kernels release Python's lock.
+
+    Partitions that are reused from an earlier run are not counted.
+    """
+    if run.options.workers is not None or run.options.scheduler is not None:
+        return 1
+    if not isinstance(run.family, Threaded) or not run.family.threads(run.settings):
+        return 1
+    parts = new_parts(run)
+    return at_most(len(parts)) if sum(part.rows for part in parts) >= MANY else 1
+
+
+def advice(run: Run) -> str | None:
+    """Say of little work on workers that one process would be faster; None of more."""
+    rows, workers = sum(part.rows for part in run.parts), run.options.workers
+    if workers is None or rows >= MANY:
+        return None
+    return (
+        f"{rows:,} rows: one process (without --workers) is faster; starting {workers} workers "
+        f"takes some {START * workers:.0f} CPU seconds"
+    )
+
+
+def at_most(parts: int) -> int:
+    """Return how many partitions the cores of this process can do at once."""
+    return max(1, min(len(os.sched_getaffinity(0)), parts))

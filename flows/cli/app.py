@@ -10,22 +10,6 @@ import typer
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import Commands, PipelineCommand
-from flows.cli.options import (
-    S3,
-    Assign,
-    Columns,
-    Config,
-    Json,
-    MemoryLimit,
-    Pipeline,
-    Record,
-    Run,
-    Scheduler,
-    Source,
-    Target,
-    Workers,
-    as_given,
-)
 from flows.cli.output import followed, line, out, print_json, print_outcome
 from flows.faults import Fault, InputError
 
@@ -40,6 +24,101 @@ app = typer.Typer(
 )
 
 
+def _settings(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a setting of the pipeline that the command is about."""
+    kind = PIPELINES.get(str(context.params.get("pipeline") or context.info_name))
+    known = kind.model_fields if kind else ()
+    return [f"{setting}=" for setting in known if setting.startswith(incomplete)]
+
+
+def _argument(name: str, help: str) -> Any:
+    return typer.Argument(metavar=name, help=help)
+
+
+def _option(name: str, value: str | None, help: str, **more: Any) -> Any:
+    return typer.Option(name, metavar=value, help=help, **more)
+
+
+Pipeline = Annotated[str, _argument("PIPELINE", f"One of {', '.join(PIPELINES)}.")]
+Source = Annotated[list[str], _argument("SOURCE", "Paths, folders, globs or URLs of the input.")]
+Target = Annotated[str, _argument("TARGET", "Folder or URL that the run is published to.")]
+Run = Annotated[str, _argument("RUN", "A finished run: TARGET or TARGET/runs/RUN_ID.")]
+Json = Annotated[bool, _option("--json", None, "Print one JSON object on stdout, no more.")]
+Config = Annotated[
+    str | None,
+    _option("--config", "FILE", "YAML or JSON file of settings; vbflows init writes one."),
+]
+Assign = Annotated[
+    list[str] | None,
+    _option(
+        "--set",
+        "NAME=VALUE",
+        "One setting; may be repeated, and wins over the file.",
+        autocompletion=_settings,
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    _option(
+        "--column",
+        "OURS=YOURS",
+        "What the input calls a column, such as text=Abstract or features='f*'; may be repeated.",
+    ),
+]
+Workers = Annotated[
+    str | None,
+    _option(
+        "--workers", "N", "Local worker processes; by default none: everything in this process."
+    ),
+]
+Scheduler = Annotated[
+    str | None, _option("--scheduler", "ADDRESS", "Address of a running Dask scheduler.")
+]
+MemoryLimit = Annotated[
+    str | None, _option("--memory-limit", "SIZE", "Memory of one local worker, such as 4GiB.")
+]
+Partitions = Annotated[int | None, _option("--partitions", "N", "Number of partitions.")]
+Seed = Annotated[int | None, _option("--seed", "N", "Seed of everything random.")]
+MaxIter = Annotated[int | None, _option("--max-iter", "N", "Maximum number of sweeps.")]
+CheckpointEvery = Annotated[
+    int | None, _option("--checkpoint-every", "N", "Sweeps between two checkpoints.")
+]
+Resume = Annotated[
+    str | None,
+    _option(
+        "--resume",
+        "RUN_ID|latest|auto",
+        "Continue an unfinished run: its id, the latest one, or (auto) one of this very request, "
+        "if there is one.",
+    ),
+]
+Since = Annotated[
+    str | None,
+    _option(
+        "--since",
+        "latest|RUN_ID",
+        "Read only what is new since a run and start from its posterior.",
+    ),
+]
+Record = Annotated[
+    bool,
+    _option(
+        "--record",
+        None,
+        "Record the run in Prefect's database also where no Prefect server is configured.",
+    ),
+]
+S3 = Annotated[
+    list[str] | None,
+    _option(
+        "--s3",
+        "NAME=VALUE",
+        "How s3:// is reached; may be repeated: endpoint_url, ca_file, region, profile, "
+        "anonymous, requester_pays, block.",
+    ),
+]
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"vbflows {metadata.version('vbflows')}")
@@ -51,14 +130,39 @@ def _reach(
     context: typer.Context,
     s3: S3 = None,
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", is_eager=True, callback=_version),
+        bool, _option("--version", None, "Print the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
     if s3:
-        from flows.prefect.credentials import reached
+        from flows.prefect import reached
 
         context.with_resource(reached(settings_of.load(settings_of.S3Access, None, s3)))
+
+
+def _one_or_all(source: list[str]) -> str | list[str]:
+    """Return one source as the text that it is, several as a list."""
+    return source[0] if len(source) == 1 else source
+
+
+def _run_flow(name: str, record: bool, json_output: bool, *request: Any) -> None:
+    """Run a pipeline or ``score``; record it with a configured Prefect server or on request."""
+    from flows.prefect import names_server
+
+    with followed(json_output):
+        if record or names_server():
+            from flows.pipelines import flow_named
+            from flows.prefect.flow import recorded
+
+            outcome = recorded(flow_named(name), *request)
+        elif name == "score":
+            from flows.run import score
+
+            outcome = score(*request)
+        else:
+            from flows.run import run
+
+            outcome = run(name, *request)
+    print_outcome(outcome, json_output)
 
 
 def _add_pipeline(name: str) -> None:
@@ -72,31 +176,12 @@ def _add_pipeline(name: str) -> None:
         workers: Workers = None,
         scheduler: Scheduler = None,
         memory_limit: MemoryLimit = None,
-        partitions: Annotated[
-            int | None, typer.Option(help="Number of partitions.", metavar="N")
-        ] = None,
-        seed: Annotated[
-            int | None, typer.Option(help="Seed of everything random.", metavar="N")
-        ] = None,
-        max_iter: Annotated[int | None, typer.Option(help="Most sweeps.", metavar="N")] = None,
-        checkpoint_every: Annotated[
-            int | None, typer.Option(help="Sweeps between two checkpoints.", metavar="N")
-        ] = None,
-        resume: Annotated[
-            str | None,
-            typer.Option(
-                help="Go on with an unfinished run: its id, the latest one, or (auto) one of this "
-                "very request, if there is one.",
-                metavar="RUN_ID|latest|auto",
-            ),
-        ] = None,
-        since: Annotated[
-            str | None,
-            typer.Option(
-                help="Read only what is new since a run and start from its posterior.",
-                metavar="latest|RUN_ID",
-            ),
-        ] = None,
+        partitions: Partitions = None,
+        seed: Seed = None,
+        max_iter: MaxIter = None,
+        checkpoint_every: CheckpointEvery = None,
+        resume: Resume = None,
+        since: Since = None,
         record: Record = False,
         json_output: Json = False,
     ) -> None:
@@ -111,18 +196,8 @@ def _add_pipeline(name: str) -> None:
             checkpoint_every=checkpoint_every,
         )
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
-        request = (as_given(source), target, chosen, compute, since, resume)
-        with followed(json_output):
-            if _is_recorded(record):
-                from flows.pipelines import flow_named
-                from flows.prefect.flow import recorded
-
-                outcome = recorded(flow_named(name), *request)
-            else:
-                from flows.run import run
-
-                outcome = run(name, *request)
-        print_outcome(outcome, json_output)
+        request = (_one_or_all(source), target, chosen, compute, since, resume)
+        _run_flow(name, record, json_output, *request)
 
 
 @app.command()
@@ -138,25 +213,7 @@ def score(
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
-    request = (run, as_given(source), target, compute)
-    with followed(json_output):
-        if _is_recorded(record):
-            from flows import pipelines
-            from flows.prefect.flow import recorded
-
-            outcome = recorded(pipelines.score, *request)
-        else:
-            from flows.run import score as score_run
-
-            outcome = score_run(*request)
-    print_outcome(outcome, json_output)
-
-
-def _is_recorded(record: bool) -> bool:
-    """Whether a run is recorded: where a Prefect server is configured, or on request."""
-    from flows.prefect.profile import names_server
-
-    return record or names_server()
+    _run_flow("score", record, json_output, run, _one_or_all(source), target, compute)
 
 
 @app.command()
@@ -167,53 +224,52 @@ def check(
     assign: Assign = None,
     column: Columns = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Look for faults in the files alone: do not prepare.")
+        bool, _option("--quick", None, "Look for faults in the files alone: do not prepare.")
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Say all that a run would say before its fit: faults, warnings, what it will take."""
+    """Validate the input and estimate run time and memory."""
     columns = settings_of.columns(column)
     chosen = settings_of.load(known(pipeline), config, assign or [], columns=columns)
-    from flows.preview import in_lines, look_ahead
+    from flows.preview import estimate, in_lines
 
     with followed(json_output):
-        foreseen = look_ahead(pipeline, as_given(source), chosen, not quick)
+        found = estimate(pipeline, _one_or_all(source), chosen, not quick)
     if json_output:
-        print_json(foreseen.as_json())
+        print_json(found.as_json())
     else:
-        for text in in_lines(foreseen):
+        for text in in_lines(found):
             line(text)
 
 
 @app.command()
 def show(
     run: Run,
-    table: Annotated[
-        str, typer.Argument(help="One of its tables, to print rows of.", metavar="[TABLE]")
-    ] = "",
-    rows: Annotated[int, typer.Option(min=1, help="Most rows of the table.", metavar="N")] = 20,
+    table: Annotated[str, _argument("[TABLE]", "One of its tables, to print rows of.")] = "",
+    rows: Annotated[int, _option("--rows", "N", "Most rows of the table.", min=1)] = 20,
     sort: Annotated[
         str,
-        typer.Option(
-            help="Rows with the largest of a column first; with - before it the smallest.",
-            metavar="COLUMN",
+        _option(
+            "--sort",
+            "COLUMN",
+            "Rows with the largest of a column first; with - before it the smallest.",
         ),
     ] = "",
     open_report: Annotated[
-        bool, typer.Option("--open", help="Open the HTML report in a browser.")
+        bool, _option("--open", None, "Open the HTML report in a browser.")
     ] = False,
     json_output: Json = False,
 ) -> None:
     """Say what was fitted, or print rows of a table."""
     from flows.cli.tables import show_rows, show_run
     from flows.data.runs import open_run
-    from flows.runs.tables import rows_of
+    from flows.runs.listing import rows_of
 
     place, record = open_run(run)
     if table:
-        found = rows_of(place, table, sort, rows)
+        found = rows_of(place, table, sort, rows).to_pylist()
         if json_output:
-            print_json({"run_id": record.run_id, "table": table, "rows": found.to_pylist()})
+            print_json({"run_id": record.run_id, "table": table, "rows": found})
         else:
             show_rows(out(), found)
     elif json_output:
@@ -221,29 +277,27 @@ def show(
     else:
         show_run(out(), place, record)
     if open_report:
-        import webbrowser
-
-        webbrowser.open(place.file("report.html"))
+        typer.launch(place.file("report.html"))
 
 
 @app.command()
 def runs(
-    target: Annotated[
-        str, typer.Argument(help="Folder or URL that runs are published to.", metavar="TARGET")
-    ],
+    target: Annotated[str, _argument("TARGET", "Folder or URL that runs are published to.")],
     sort: Annotated[
         str,
-        typer.Option(
-            help="started, pipeline, seconds, rows, sweeps, bound, warnings, or a result.",
-            metavar="NAME",
+        _option(
+            "--sort",
+            "NAME",
+            "started, pipeline, seconds, rows, sweeps, bound, warnings, or a result.",
         ),
     ] = "started",
     prune: Annotated[
         str,
-        typer.Option(
-            help="Remove all but the N newest finished runs; what the latest run or --since needs "
-            "stays.",
-            metavar="keep=N",
+        _option(
+            "--prune",
+            "keep=N",
+            "Remove all but the N newest finished runs; what the latest run "
+            "or --since needs stays.",
         ),
     ] = "",
     json_output: Json = False,
@@ -272,7 +326,7 @@ def _kept(prune: str) -> int:
     name, _, count = prune.partition("=")
     if name.strip() != "keep" or not count.strip().isdigit() or int(count) < 1:
         expected = "keep=N with N at least 1"
-        raise InputError([Fault("--prune", expected, repr(prune), remedy="write --prune keep=10")])
+        raise InputError.of("--prune", expected, repr(prune), remedy="write --prune keep=10")
     return int(count)
 
 
@@ -293,12 +347,10 @@ def compare(first: Run, second: Run, json_output: Json = False) -> None:
 def simulate(
     pipeline: Pipeline,
     target: Target,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.", metavar="N")] = 0,
-    rows: Annotated[
-        int, typer.Option(min=1, help="Rows (documents, bags, locations).", metavar="N")
-    ] = 500,
+    seed: Annotated[int, _option("--seed", "N", "Seed of the draws.", min=0)] = 0,
+    rows: Annotated[int, _option("--rows", "N", "Rows (documents, bags, locations).", min=1)] = 500,
 ) -> None:
-    """Draw data from a model, with the truth in a file of its own."""
+    """Generate synthetic data with ground truth, in a file of its own."""
     from flows.data import storage
 
     family = pipeline_named(pipeline)
@@ -310,9 +362,7 @@ def simulate(
 @app.command()
 def init(
     pipeline: Pipeline,
-    file: Annotated[
-        str, typer.Argument(help="The file; PIPELINE.yaml if none is named.", metavar="[FILE]")
-    ] = "",
+    file: Annotated[str, _argument("[FILE]", "The file; PIPELINE.yaml if none is named.")] = "",
 ) -> None:
     """Write a file of a pipeline's settings, each with its meaning, for --config."""
     from flows.settings.guide import commented
@@ -331,9 +381,7 @@ def init(
 
 @app.command()
 def demo(
-    target: Annotated[
-        str, typer.Argument(help="Where the demo is published.", metavar="TARGET")
-    ] = "vbflows-demo",
+    target: Annotated[str, _argument("TARGET", "Where the demo is published.")] = "vbflows-demo",
 ) -> None:
     """Find keywords of the Python packages installed in this very environment."""
     from flows.demo import BEGINS, run_demo
@@ -349,11 +397,10 @@ def demo(
 @app.command(name="compile")
 def compile_kernels(
     pipelines: Annotated[
-        list[str] | None,
-        typer.Argument(help="Pipelines; all of them by default.", metavar="[PIPELINE]..."),
+        list[str] | None, _argument("[PIPELINE]...", "Pipelines; all of them by default.")
     ] = None,
 ) -> None:
-    """Compile what the first run on a new machine would wait for."""
+    """Precompile the numerical kernels."""
     names = pipelines or list(PIPELINES)
     for name in names:
         known(name)
@@ -365,25 +412,19 @@ def compile_kernels(
 
 @app.command()
 def count(
-    source: Annotated[
-        str, typer.Argument(help="Sample sheet: CSV of sample, replicate, path.", metavar="SHEET")
-    ],
-    target: Annotated[
-        str, typer.Argument(help="Folder or URL for the Parquet counts.", metavar="TARGET")
-    ],
+    source: Annotated[str, _argument("SHEET", "Sample sheet: CSV of sample, replicate, path.")],
+    target: Annotated[str, _argument("TARGET", "Folder or URL for the Parquet counts.")],
     config: Config = None,
     assign: Assign = None,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Local worker processes; 0: this process.", metavar="N")
-    ] = 0,
+    workers: Workers = None,
     scheduler: Scheduler = None,
-    partitions: Annotated[int | None, typer.Option(help="Number of files.", metavar="N")] = None,
+    partitions: Partitions = None,
     json_output: Json = False,
 ) -> None:
     """Count the bases of BAM or CRAM files once, for the variants pipeline (its settings)."""
     chosen: Any = settings_of.load(known("variants"), config, assign or [], partitions=partitions)
     compute = settings_of.compute_settings(workers, scheduler)
-    from flows.runs.count import count as count_reads
+    from flows.count import count as count_reads
 
     with followed(json_output):
         outcome = count_reads(source, target, chosen, compute)
@@ -392,19 +433,17 @@ def count(
 
 @app.command()
 def serve(
-    plan: Annotated[
-        str,
-        typer.Argument(help="YAML file of deployments; see deploy/README.md.", metavar="PLAN"),
-    ],
+    plan: Annotated[str, _argument("PLAN", "YAML file of deployments; see deploy/README.md.")],
     port: Annotated[
-        int, typer.Option(help="Port of Prefect's page, if one is started.", metavar="N")
+        int, _option("--port", "N", "Port of Prefect's page, if one is started.")
     ] = 4200,
     wait: Annotated[
         float,
-        typer.Option(
+        _option(
+            "--wait",
+            "SECONDS",
+            "Seconds to wait until Prefect's page answers, if one is started.",
             min=1.0,
-            help="Seconds to wait until Prefect's page answers, if one is started.",
-            metavar="SECONDS",
         ),
     ] = 120.0,
 ) -> None:

@@ -28,57 +28,78 @@ DONE, FAILED, WRONG_INPUT = 0, 1, 2
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
 
 
-class _Stop:
-    """How a command ends that did not do what it was asked for."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if logging.lastResort is not None:  # what prints warnings where no log is set up
+        logging.lastResort.setFormatter(Escaping())
+    words = sys.argv[1:] if arguments is None else arguments
+    for name, fault in BROKEN:
+        if name in {*PIPELINES, *COMMANDS} or name not in words:  # else the command says it
+            log.warning("%s; it is left out", fault)
+    try:
+        with _no_interrupt_lost():
+            code = app(args=arguments, prog_name="vbflows", standalone_mode=False)
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
+    except BaseException as error:
+        code = _explain(error, "--json" in words)
+    _leave(code or DONE, at_once=arguments is None)
 
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
 
-    def __call__(
-        self, sentence: str, code: int, error: BaseException | None, faults: Sequence[Fault] = ()
-    ) -> NoReturn:
-        """Say why on stderr, and as one JSON object on stdout where that is asked for."""
-        if error is not None and os.environ.get("VBFLOWS_DEBUG") == "1":
+def _explain(error: BaseException, as_json: bool) -> int:
+    """Print what is wrong on stderr, and as one JSON object on stdout on request; return the code.
+
+    Raises
+    ------
+    BaseException
+        The error itself, where it only ends the process.
+    """
+    if isinstance(error, SystemExit | GeneratorExit):
+        raise error
+    sentence, code = _sentence(error)
+    faults = error.faults if isinstance(error, InputError) else ()
+    if isinstance(error, typer.TyperException):
+        wrong: Any = error  # it may hold names of files
+        wrong.message = escaped(without_secrets(wrong.message))
+        wrong.show()
+    else:
+        if os.environ.get("VBFLOWS_DEBUG") == "1" and isinstance(error, Exception):
             traceback.print_exception(error)
-        sentence = without_secrets(sentence)
-        lines = (f"vbflows: {escaped(line)}" for line in sentence.split("\n"))
+        lines = (f"vbflows: {escaped(line)}" for line in without_secrets(sentence).split("\n"))
         err().print("\n".join(lines), soft_wrap=True)
-        self.tell(sentence, code, faults)
-
-    def tell(self, sentence: str, code: int, faults: Sequence[Fault] = ()) -> NoReturn:
-        """Exit, after one JSON object on stdout where that is asked for."""
-        if self._as_json:
-            listed = [_plain(fault) for fault in faults]
-            print_json(
-                {"error": without_secrets(sentence), "exit": code, "faults": listed, "warnings": []}
-            )
-        sys.exit(code)
+    if as_json:
+        said = {"error": without_secrets(sentence), "exit": code}
+        print_json({**said, "faults": [_plain(fault) for fault in faults], "warnings": []})
+    return code
 
 
-def _of_models() -> tuple[type[Exception], ...]:
-    """Return how models say that a fit failed; they are loaded by now, if one has."""
+def _sentence(error: BaseException) -> tuple[str, int]:
+    """Return what an error says, and the exit code of its kind."""
+    if isinstance(error, InputError | typer.TyperException):
+        return str(error), WRONG_INPUT
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return "interrupted before anything was computed", FAILED
+    if isinstance(error, MemoryError):
+        return f"memory ran out; {MEMORY_ADVICE}", FAILED
+    if isinstance(error, RunError) or _is_of_models(error):
+        return str(error), FAILED
+    what = f"{type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
+    return f"this should not have happened: {what}; VBFLOWS_DEBUG=1 shows where", FAILED
+
+
+def _is_of_models(error: BaseException) -> bool:
+    """Whether a model says that its fit failed; models are loaded by now, if one has."""
     from vbmodels.core.memoised import StatisticsTooLarge
     from vbmodels.core.protocol import NonFiniteBound
 
-    return NonFiniteBound, StatisticsTooLarge
-
-
-def _shown(error: Any) -> str:
-    """Print what is wrong with a command line, which may hold names of files; return it."""
-    sentence = str(error)
-    error.message = escaped(without_secrets(error.message))
-    error.show()
-    return sentence
+    return isinstance(error, NonFiniteBound | StatisticsTooLarge)
 
 
 def _plain(fault: Fault) -> dict[str, Any]:
     """Return a fault as plain values, without secrets of URLs."""
     values = asdict(fault).items()
     return {k: without_secrets(v) if isinstance(v, str) else v for k, v in values}
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 @contextmanager
@@ -103,53 +124,11 @@ def _no_interrupt_lost() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-@contextmanager
-def _no_wait_at_exit(own: bool) -> Iterator[None]:
-    """End a process of our own at once where a library's exit handler would wait for a store."""
-    try:
-        yield
-    except SystemExit as end:
-        retry = sys.modules.get("flows.data.storage.retry")
-        if own and retry is not None and retry.calls_left():
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(end.code if isinstance(end.code, int) else FAILED)
-        raise
-
-
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    if logging.lastResort is not None:  # what prints warnings where no log is set up
-        logging.lastResort.setFormatter(Escaping())
-    words = sys.argv[1:] if arguments is None else arguments
-    stop = _Stop("--json" in words)
-    for name, fault in BROKEN:
-        if name in {*PIPELINES, *COMMANDS} or name not in words:  # else the command says it
-            log.warning("%s; it is left out", fault)
-    with _no_wait_at_exit(arguments is None):
-        try:
-            with _no_interrupt_lost():
-                code = app(args=arguments, prog_name="vbflows", standalone_mode=False)
-        except typer.TyperException as error:
-            stop.tell(_shown(error), WRONG_INPUT)
-        except InputError as error:
-            stop(str(error), WRONG_INPUT, error, error.faults)
-        except RunError as error:
-            stop(str(error), FAILED, error)
-        except (KeyboardInterrupt, typer.Abort):
-            code = _INTERRUPTED
-        except MemoryError as error:
-            stop(f"memory ran out; {MEMORY_ADVICE}", FAILED, error)
-        except Exception as error:
-            if isinstance(error, _of_models()):
-                stop(str(error), FAILED, error)
-            stop(
-                f"this should not have happened: {type(error).__name__}: "
-                f"{(str(error) or 'no message').splitlines()[0]}; VBFLOWS_DEBUG=1 shows where",
-                FAILED,
-                error,
-            )
-        if code == _INTERRUPTED:
-            stop("interrupted before anything was computed", FAILED, None)
-        sys.exit(code or DONE)
+def _leave(code: int, at_once: bool) -> NoReturn:
+    """Exit; at once where a library's exit handler would wait for a store."""
+    retry = sys.modules.get("flows.data.storage.retry")
+    if at_once and retry is not None and retry.calls_left():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 
 from flows.catalogue import BROKEN, PIPELINES, known, table_read
-from flows.data.table import Column, Table
+from flows.data.table import Table
 from flows.settings import describe
 from flows.settings.base import FIRST, GROUPS, grouped
 
@@ -22,7 +21,7 @@ SECTIONS = {
 
 
 class Commands(TyperGroup):
-    """The commands: listed in the order of use; options may stand on either side of one."""
+    """The commands, listed in the order of use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the commands in the order of use."""
@@ -44,38 +43,6 @@ class Commands(TyperGroup):
                 formatter.write_dl(rows)
         TyperCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Bring the command to the front; what is its own it takes from either side of it."""
-        at = self._place_of_command(args)
-        if at is None:
-            return super().parse_args(ctx, args)
-        end = args.index("--") if "--" in args else len(args)
-        options, rest = args[:end], args[end:]
-        ctx.ignore_unknown_options = ctx.allow_interspersed_args = True
-        super().parse_args(ctx, [options[at], *options[:at], *options[at + 1 :]])
-        ctx.args = [*ctx.args, *rest]
-        return ctx.args
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """Leave --help to the command, where there is one."""
-        return None if ctx.ignore_unknown_options else super().get_help_option(ctx)
-
-    def _place_of_command(self, args: list[str]) -> int | None:
-        """Return where the first word is that is neither an option nor the value of one."""
-        valued = set(self._valued_options())
-        place = 0
-        while place < len(args) and args[place] != "--":
-            if not args[place].startswith("-"):
-                return place
-            place += 2 if args[place] in valued else 1
-        return None
-
-    def _valued_options(self) -> Iterator[str]:
-        for one in (self, *self.commands.values()):
-            for option in one.params:
-                if isinstance(option, TyperOption) and not option.is_flag:
-                    yield from option.opts
-
 
 class PipelineCommand(TyperCommand):
     """A command whose help teaches the pipeline."""
@@ -89,8 +56,11 @@ class PipelineCommand(TyperCommand):
         if table is not None:
             _write_columns(formatter, table)
         if settings.example:
-            _write_lines(formatter, "Example", settings.example)
-        rows = {name: (name, _in_words(*more)) for name, *more in describe(settings)}
+            _write_lines(formatter, "Example", *settings.example)
+        rows = {
+            name: (name, f"{meaning} [{bounds}; default {_shown(default)}]")
+            for name, bounds, default, meaning in describe(settings)
+        }
         for group, members in grouped(settings).items():
             heading = GROUPS[group]
             if group == FIRST:
@@ -99,7 +69,7 @@ class PipelineCommand(TyperCommand):
                 formatter.write_dl([rows[member] for member in members])
         super().format_options(ctx, formatter)
         if settings.page:
-            _write_lines(formatter, "More", [settings.page])
+            _write_lines(formatter, "More", settings.page)
 
 
 def _write_columns(formatter: Any, table: Table) -> None:
@@ -111,22 +81,20 @@ def _write_columns(formatter: Any, table: Table) -> None:
             f"--column OURS=YOURS.{must}"
         )
         formatter.write_paragraph()
-        rows = [(_name(column), f"{column.type}: {column.meaning}") for column in table.columns]
+        rows = [
+            (f"{column.name}{' *' if column.required else ''}", f"{column.type}: {column.meaning}")
+            for column in table.columns
+        ]
         if other := table.others:
             rows.append(("any other", f"{other.name}: {other.type}: {other.meaning}"))
         formatter.write_dl(rows)
 
 
-def _name(column: Column) -> str:
-    return f"{column.name} *" if column.required else column.name
+def _shown(default: str) -> str:
+    return "empty" if default in ("None", "()", "{}") else default.strip("'")
 
 
-def _in_words(bounds: str, default: str, meaning: str) -> str:
-    shown = "empty" if default in ("None", "()", "{}") else default.strip("'")
-    return f"{meaning} [{bounds}; default {shown}]"
-
-
-def _write_lines(formatter: Any, heading: str, lines: Sequence[str]) -> None:
+def _write_lines(formatter: Any, heading: str, *lines: str) -> None:
     with formatter.section(heading):
         for text in lines:
             formatter.write(f"{'':>{formatter.current_indent}}{text}\n")

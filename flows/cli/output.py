@@ -1,4 +1,4 @@
-"""What commands print, and where."""
+"""What commands print, and where: results on stdout, how a run goes and what is wrong on stderr."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flows.escape import escaped
+from flows.events import Event, Message, Pace, Progress, Stage, Sweep, listening
 from flows.faults import Interrupted, RunError
 
 if TYPE_CHECKING:
@@ -20,20 +21,17 @@ MOST_SHOWN = 8  # rows of the result below the headline
 
 
 @cache
-def out() -> Console:
+def out(stderr: bool = False) -> Console:
     """Return where results go."""
     from rich.console import Console
 
     # What is printed may hold names such as a:cat:b and [bold].
-    return Console(emoji=False, markup=False, highlight=False)
+    return Console(stderr=stderr, emoji=False, markup=False, highlight=False)
 
 
-@cache
 def err() -> Console:
     """Return where everything else goes."""
-    from rich.console import Console
-
-    return Console(stderr=True, emoji=False, markup=False, highlight=False)
+    return out(stderr=True)
 
 
 def line(text: str) -> None:
@@ -65,25 +63,88 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
     headline, *more = outcome["lines"]
     line(headline)
     if outcome.get("top"):
-        from flows.cli.tables import show_top
+        from flows.cli.tables import show_rows
 
-        show_top(out(), outcome["top"][:MOST_SHOWN])
+        show_rows(out(), outcome["top"][:MOST_SHOWN])
     for text in more:
         line(text)
 
 
 @contextmanager
 def followed(quiet: bool) -> Iterator[None]:
-    """Show how the runs within a block go, in the way that fits where the output goes."""
-    from flows.cli.progress import Bar, Lines
-    from flows.events import listening
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it says much of its cache of fonts
-    with ExitStack() as stack:
-        if not quiet:
-            bar = stack.enter_context(closing(Bar(err()) if err().is_terminal else Lines(err())))
-            stack.enter_context(listening(bar))
-        try:
+    """Show how the runs within a block go: as a bar on a terminal, else as lines."""
+    show = None if quiet else Bar(err()) if err().is_terminal else Lines(err())
+    try:
+        with listening(*([] if show is None else [show])):
             yield
-        except Interrupted as error:  # of which Typer would forget what it says
-            raise RunError(str(error)) from error
+    except Interrupted as error:  # Typer would drop its sentence
+        raise RunError(str(error)) from error
+    finally:
+        if isinstance(show, Bar):
+            show.close()
+
+
+class Lines:
+    """Plain lines, at most one sweep in five seconds."""
+
+    def __init__(self, console: Console, every: float = 5.0) -> None:
+        self._console, self._pace = console, Pace(every)
+
+    def on_event(self, event: Event) -> None:
+        """Print stages and lines; of sweeps and parts those that are due."""
+        match event:
+            case Stage(text) | Message(text):
+                self._print(text)
+            case Sweep() if self._pace.due():
+                self._print(_in_words(event))
+            case Progress(stage, done, total) if done < total and self._pace.due():
+                self._print(f"{stage}: {done} of {total}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(escaped(text), markup=False, highlight=False, soft_wrap=True)
+
+
+class Bar:
+    """A bar with stage, sweep, bound, change and time."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Display
+
+        self._console = console
+        self._progress = Display(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[detail]}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._progress.start()
+        self._task = self._progress.add_task("start", total=None, detail="")
+
+    def on_event(self, event: Event) -> None:
+        """Move the bar, which fills as the estimate of the sweeps to come shrinks."""
+        match event:
+            case Stage(name):
+                self._progress.update(self._task, description=name, detail="", total=None)
+            case Message(text):
+                self._console.print(escaped(text), markup=False, highlight=False)
+            case Sweep(iteration, left=left):
+                done = iteration + 1
+                self._move(done, None if left is None else done + left, _in_words(event))
+            case Progress(_, done, total):
+                self._move(done, total, f"{done} of {total}")
+
+    def _move(self, done: int, total: float | None, detail: str) -> None:
+        self._progress.update(self._task, completed=done, total=total, detail=detail)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._progress.stop()
+
+
+def _in_words(sweep: Sweep) -> str:
+    text = f"sweep {sweep.iteration + 1}: bound {sweep.elbo:,.4f}"
+    return text if sweep.change is None else f"{text}, change {sweep.change:+.3g}"

@@ -1,12 +1,11 @@
-"""Runs on a terminal: one, its tables, all of a target, two side by side."""
+"""Runs on a terminal: one, its tables, all of a target, two compared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-from rich.console import Console, JustifyMethod, OverflowMethod
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,8 +15,7 @@ from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.faults import InputError
 from flows.runs.compare import Comparison, shown
-from flows.runs.listing import Listed
-from flows.runs.tables import cell, tables_of
+from flows.runs.listing import Listed, cell, tables_of
 
 _ROWS = 30
 _HEADINGS = {
@@ -27,6 +25,24 @@ _HEADINGS = {
     "fit": "Fit",
     "versions": "Versions that differ",
 }
+
+
+def _table(*headings: str, numbers: Iterable[str] = (), fixed: Iterable[str] = ()) -> Table:
+    """Return a table with these columns; numbers are on the right, and fixed ones do not wrap."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(
+            _text(heading),
+            overflow="fold",
+            justify="right" if heading in numbers else "left",
+            no_wrap=heading in fixed,
+        )
+    return table
+
+
+def _text(value: str, style: str = "") -> Text:
+    """Return text from data for a terminal: escaped, and no markup."""
+    return Text(escaped(value), style=style)
 
 
 def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
@@ -42,7 +58,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         ("report", paths.file("report.html")),
         ("tables", ", ".join(tables_of(paths)) + " (vbflows show RUN TABLE)"),
     ):
-        facts.add_row(name, _text(value, overflow="fold"))
+        facts.add_row(name, Text(escaped(value), overflow="fold"))
     console.print(facts)
     for warning in record.warnings:
         console.print(_text(f"warning: {warning}"))
@@ -50,95 +66,58 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     if not storage.exists(url):
         return
     found = storage.read_table(url)
-    faults = reading.faults(POSTERIOR, found.schema, url)
-    if faults:
+    if faults := reading.faults(POSTERIOR, found.schema, url):
         raise InputError(faults)
-    rows = found.to_pylist()
-    table = Table(title="posterior", title_justify="left", box=None)
-    for heading in ("name", "index", "mean", "sd"):
-        table.add_column(heading)
-    for row in rows[:_ROWS]:
-        sd = "" if row["sd"] is None else f"{row['sd']:.4g}"
-        table.add_row(_text(row["name"]), _text(row["index"] or ""), f"{row['mean']:.4g}", sd)
-    console.print(table)
-    if len(rows) > _ROWS:
-        console.print(_text(f"and {len(rows) - _ROWS} more in {url}"), soft_wrap=True)
+    columns = ["name", "index", "mean", "sd"]
+    console.print("posterior")
+    show_rows(console, found.slice(0, _ROWS).select(columns).to_pylist())
+    if found.num_rows > _ROWS:
+        console.print(_text(f"and {found.num_rows - _ROWS} more in {url}"), soft_wrap=True)
 
 
-def _text(value: str, style: str = "", overflow: OverflowMethod | None = None) -> Text:
-    """Return text from data for a terminal: escaped, and no markup."""
-    return Text(escaped(value), style=style, overflow=overflow)
-
-
-def show_top(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the first rows of the result."""
-    table = Table(box=None, pad_edge=False)
-    for name, value in rows[0].items():
-        number = isinstance(value, int | float)
-        table.add_column(_text(name), overflow="fold", justify="right" if number else "left")
+def show_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows of a table."""
+    if not rows:
+        console.print("no rows")
+        return
+    names = list(rows[0])
+    numbers = [n for n in names if isinstance(rows[0][n], int | float)]
+    table = _table(*names, numbers=numbers)
     for row in rows:
         table.add_row(*(_text(cell(value)) for value in row.values()))
     console.print(table)
 
 
-def show_rows(console: Console, rows: pa.Table) -> None:
-    """Print rows of a table."""
-    table = Table(box=None, pad_edge=False)
-    for name in rows.column_names:
-        side: JustifyMethod = "right" if _number(rows, name) else "left"
-        table.add_column(_text(name), overflow="fold", justify=side)
-    for row in rows.to_pylist():
-        table.add_row(*(_text(cell(value)) for value in row.values()))
-    console.print(table)
-
-
-def _number(rows: pa.Table, name: str) -> bool:
-    kind = rows[name].type
-    return pa.types.is_floating(kind) or pa.types.is_integer(kind)
-
-
 def show_runs(console: Console, runs: Sequence[Listed]) -> None:
     """Print the runs of a target; the settings are those that differ from the defaults."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("run", "state", "pipeline"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("rows", "time", "sweeps"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("settings", overflow="fold")
+    short = ("run", "state", "pipeline", "rows", "time", "sweeps")
+    table = _table(*short, "settings", numbers=short[3:], fixed=short)
     for run in runs:
-        sweeps = "" if run.iterations is None else str(run.iterations)
-        settings = (escaped(f"{name}={cell(value)}") for name, value in run.changed.items())
-        table.add_row(
-            _text(run.run_id),
+        values = (
+            run.run_id,
             run.state,
-            _text(run.pipeline),
+            run.pipeline,
             "" if run.rows is None else f"{run.rows:,}",
             "" if run.seconds is None else f"{run.seconds:.1f} s",
-            f"{sweeps}{'' if run.converged in (None, True) else '!'}",
-            Text("\n".join(settings)),
+            f"{cell(run.iterations)}{'!' if run.converged is False else ''}",
         )
+        settings = (escaped(f"{name}={cell(value)}") for name, value in run.changed.items())
+        table.add_row(*map(_text, values), Text("\n".join(settings)))
     console.print(table)
     if any(run.converged is False for run in runs):
         console.print("! had not converged")
 
 
 def show_comparison(console: Console, found: Comparison) -> None:
-    """Print two runs side by side; what differs stands out."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    table.add_column(_text(found.first), overflow="fold")
-    table.add_column(_text(found.second), overflow="fold")
-    table.add_column("change", justify="right", no_wrap=True)
+    """Print two runs side by side; what differs is bold."""
+    table = _table("", found.first, found.second, "change", numbers=["change"], fixed=["change"])
     for part, lines in found.parts.items():
         table.add_row(Text(_HEADINGS[part], style="bold"))
         for line in lines:
             style = "bold" if line.differs else ""
-            table.add_row(
-                _text(f"  {line.name}"),
-                _text(shown(line.first), style),
-                _text(shown(line.second), style),
-                f"{line.change:+.3g}" if line.change else "",
-            )
+            values = (_text(shown(value), style) for value in (line.first, line.second))
+            change = f"{line.change:+.3g}" if line.change else ""
+            table.add_row(_text(f"  {line.name}"), *values, change)
         if not lines:
             table.add_row("  none")
     console.print(table)

@@ -1,7 +1,7 @@
 """One run, one driver: a lock in the run's folder with a heartbeat.
 
-Whether a holder is alive is told by its process, on the same machine, and elsewhere by
-whether its heartbeat *changes* while the observer watches on its own clock. No two clocks
+A holder is alive if its process is, on the same machine; elsewhere,
+if its heartbeat *changes* while the observer watches on its own clock. No two clocks
 are compared, so clocks that differ do no harm.
 
 A library does not do: filelock locks what one machine's file system sees, and an object store has
@@ -87,8 +87,8 @@ class Claim:
                 "answer; leave it to that one"
             )
 
-    def confirm(self) -> None:
-        """Look at the lock itself and raise `RunBusy` if it is another process's by now.
+    def verify(self) -> None:
+        """Read the lock and raise `RunBusy` if it belongs to another process by now.
 
         For what cannot be undone: a process that was suspended goes on before its next heartbeat.
         """
@@ -107,13 +107,13 @@ class Claim:
                 self._await_end_of_holder(patience)
                 write_bytes(self.url, self._content())
             if not created or not is_local(self.url):
-                self._settle()
+                self._confirm_last_writer()
         except BaseException:
             _live.discard(self.token)
             raise
         self._thread.start()
 
-    def rest(self) -> None:
+    def stop_heartbeat(self) -> None:
         """End the heartbeat and keep the lock, for the moments until the folder is removed.
 
         A beat that is being written is waited for: it would make the folder again. It is written
@@ -124,7 +124,7 @@ class Claim:
 
     def release(self) -> None:
         """Give the lock back."""
-        self.rest()
+        self.stop_heartbeat()
         _live.discard(self.token)
         with suppress(StorageError):
             holder = _read(self.url)
@@ -149,7 +149,7 @@ class Claim:
         holder = _read(self.url)
         return holder is not None and holder.token == self.token
 
-    def _settle(self) -> None:
+    def _confirm_last_writer(self) -> None:
         time.sleep(SETTLE)
         holder = _read(self.url)
         if holder is None or holder.token != self.token:
@@ -232,10 +232,10 @@ def is_part_of(name: str) -> bool:
     return name == LOCK or name.startswith(f".{LOCK}.")
 
 
-def rest(store: str) -> None:
+def stop_heartbeat(store: str) -> None:
     """End the heartbeat of a claim before its folder is removed: a beat would make it again."""
     if store in _held:
-        _held[store].rest()
+        _held[store].stop_heartbeat()
 
 
 def _read(url: str) -> Holder | None:

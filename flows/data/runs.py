@@ -38,7 +38,7 @@ _PACKAGES = ("vbflows", "numpy", "scipy", "numba", "pyarrow", "dask", "distribut
 
 
 class PublishError(InputError):
-    """A run that was asked for cannot be named, found or read."""
+    """A requested run cannot be named, found or read."""
 
     def __init__(self, run: str, expected: str, found: str, remedy: str | None = None) -> None:
         super().__init__([Fault(run, expected, found, remedy=remedy)])
@@ -211,12 +211,12 @@ def complete(paths: RunPaths, record: RunRecord) -> None:
     json_files.write(paths.file("run.json"), record)
 
 
-def name_latest(paths: RunPaths, record: RunRecord) -> None:
+def mark_latest(paths: RunPaths, record: RunRecord) -> None:
     """Remove a complete run's working files and name it the latest.
 
     ``latest.json`` is one write and the last one, so a reader sees the old run or this
     one, never half of one. Its lock goes last: as long as it is there, a run that was stopped
-    here can be told from one that is published.
+    here differs from one that is published.
     """
     for name in storage.names(paths.work):
         if not lock.is_part_of(name):
@@ -229,7 +229,7 @@ def name_latest(paths: RunPaths, record: RunRecord) -> None:
 
 def remove_work(paths: RunPaths) -> None:
     """Remove the working files of a run that is published."""
-    lock.rest(paths.work)
+    lock.stop_heartbeat(paths.work)
     try:
         storage.delete(paths.work)
     except StorageError as error:
@@ -305,7 +305,7 @@ def _paths_of(run: str) -> RunPaths:
                 url,
                 "the name of the latest run in latest.json",
                 str(error),
-                f"name the run itself, as {url}/runs/RUN_ID",
+                f"name the run, as {url}/runs/RUN_ID",
             ) from error
     above, _, run_id = url.rpartition("/")
     target, _, runs = above.rpartition("/")

@@ -191,7 +191,7 @@ def _quality(
     ]
 
 
-def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -> str:
+def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -> plots.Spec:
     some = counts > 0
     at, share = predicted[some] / counts[some], found[some] / counts[some]
     return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), "Calibration")

@@ -138,7 +138,7 @@ def _sentence(k: int, meaning: Meaning, columns: Sequence[Any]) -> str:
     )
 
 
-def _heat_map(found: Sequence[Meaning], columns: Sequence[Any]) -> str:
+def _heat_map(found: Sequence[Meaning], columns: Sequence[Any]) -> plots.Spec:
     """Draw p1 - p0 of every feature in every column, at the category that it changes most."""
     best: dict[int, ColumnContrast] = {}
     for meaning in found:

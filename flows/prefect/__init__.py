@@ -5,8 +5,18 @@ Importing it takes seconds, so nothing here is imported where no run is recorded
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from flows.data import storage
+from flows.faults import RunError
+from flows.settings import S3Access
 
 
 def in_flow_run() -> bool:
@@ -28,3 +38,72 @@ def page(reports: str | None) -> list[Any]:
     from flows.prefect.recorder import Recorder
 
     return [Recorder(reports)]
+
+
+def names_server() -> bool:
+    """Whether ``PREFECT_API_URL`` is set, in the environment or in Prefect's active profile."""
+    return bool(os.environ.get("PREFECT_API_URL") or _active().get("PREFECT_API_URL"))
+
+
+def _active() -> dict[str, object]:
+    """Return the active profile; empty where there is none that can be read."""
+    home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser()
+    path = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml").expanduser()
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # a file that is wrong is an error of Prefect's, where it is used
+        return {}
+    profiles = content.get("profiles")
+    name = os.environ.get("PREFECT_PROFILE") or content.get("active")
+    found = profiles.get(name) if isinstance(profiles, dict) and isinstance(name, str) else None
+    return found if isinstance(found, dict) else {}
+
+
+_CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+
+
+@contextmanager
+def reached(access: S3Access) -> Iterator[None]:
+    """Reach object stores so for the duration of a block.
+
+    Worker processes started meanwhile do as well; those of a running cluster have an
+    environment of their own, and no credentials are sent to them.
+
+    Raises
+    ------
+    RunError
+        If the block cannot be read or holds something else.
+    """
+    credentials = {} if access.block is None else _credentials(access.block)
+    with storage.using({**access.environment(), **credentials}):
+        yield
+
+
+def _credentials(block: str) -> dict[str, str]:
+    from prefect.blocks.system import Secret
+    from prefect.exceptions import PrefectException
+
+    from flows.prefect import server
+
+    try:
+        load: Any = Secret.load  # its signature does not show that it can be called directly
+        with server.running():  # else Prefect starts one that needs no password
+            found = load(block, _sync=True).get()
+    except server.NoServer as error:
+        raise RunError(f"the Prefect Secret block {block!r} cannot be read: {error}") from error
+    except (ValueError, OSError, RuntimeError, PrefectException) as error:
+        raise RunError(
+            f"the Prefect Secret block {block!r} cannot be read ({type(error).__name__}); create "
+            "it on Prefect's page, or name another"
+        ) from None
+    if isinstance(found, str):
+        try:
+            found = json.loads(found)
+        except ValueError:
+            found = None
+    if not isinstance(found, dict) or not {*_CREDENTIALS[:2]} <= set(found):
+        raise RunError(
+            f"the Prefect Secret block {block!r} holds no credentials: expected JSON with "
+            "aws_access_key_id and aws_secret_access_key"
+        )
+    return {name.upper(): str(found[name]) for name in _CREDENTIALS if found.get(name)}

@@ -11,10 +11,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
-from prefect import Flow
+from prefect import Flow, task
+from prefect.cache_policies import NO_CACHE
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogHandler, APILogWorker
 from prefect.settings import (
@@ -23,12 +24,14 @@ from prefect.settings import (
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
-from prefect.states import Cancelled, Completed
+from prefect.states import Cancelled, Completed, State
 from prefect.utilities.callables import get_call_parameters
 
+from flows.data import storage
 from flows.escape import escaped
 from flows.events import Events
 from flows.faults import InputError, Interrupted, RunError
+from flows.fit.job import ClusterLost
 from flows.prefect import in_flow_run, server
 from flows.prefect.recorder import CancelledOnPage
 
@@ -66,6 +69,9 @@ Args:
 """  # in the form that Prefect reads for the form on its page
 
 
+_body: ContextVar[_Watched | None] = ContextVar("vbflows_body", default=None)
+
+
 class PipelineFlow(Flow[..., Any]):
     """A flow that is a plain call where no Prefect server is configured.
 
@@ -95,7 +101,9 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            outcome = _body.get().run(function, *args, **kwargs)
+            body = _body.get()
+            run = function if body is None else partial(body.run, function)
+            outcome = run(*args, **kwargs)
             if not in_flow_run():
                 return outcome
             return Completed(message=escaped(outcome["lines"][0]), data=outcome)
@@ -109,23 +117,15 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
     return PipelineFlow(call, name=function.__name__, description=says, persist_result=False)
 
 
-class _Body:
-    """What a flow runs, and how far that came: tells its failures from those of Prefect."""
+class _Watched:
+    """The body of a flow that the command line records, and how far it came.
+
+    So its failures differ from those of Prefect.
+    """
 
     begun = finished = False
     error: BaseException | None = None
     result: Any = None
-
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a function."""
-        return function(*args, **kwargs)
-
-
-_body: ContextVar[_Body] = ContextVar("vbflows_body", default=_Body())  # noqa: B039
-
-
-class _Watched(_Body):
-    """The body of a flow that the command line records."""
 
     def __init__(self) -> None:
         self.hurried = ExitStack()  # how the end is recorded where the server is gone
@@ -248,3 +248,29 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 
 def _line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+OPTIONS: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [10.0, 60.0]}
+"""What a stage's task has, unless `flows.stages.Stage.with_options` says otherwise.
+
+No tags: Prefect would request a slot of each from the server, and a server that has gone would end
+the run.
+"""
+
+
+def task_of(function: Callable[..., Any], name: str, options: dict[str, Any]) -> Any:
+    """Return a function as a task of that name."""
+    made: Any = task
+    fixed = {"task_run_name": name, "persist_result": False, "cache_policy": NO_CACHE}
+    given = {"name": name, "retry_condition_fn": _transient, **fixed, **OPTIONS, **options}
+    return made(function, **given)
+
+
+def is_transient(error: object) -> bool:
+    """Whether the same stage may succeed a little later."""
+    kinds = storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
+    return isinstance(error, kinds)
+
+
+def _transient(task: Any, task_run: Any, state: State[Any]) -> bool:
+    return is_transient(state.data)

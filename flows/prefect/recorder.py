@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextvars
 import os
 import platform
@@ -16,7 +15,6 @@ from uuid import UUID
 import httpx
 from prefect import get_client, get_run_logger
 from prefect.artifacts import (
-    create_image_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -30,8 +28,7 @@ from prefect.states import State
 from flows.data import storage
 from flows.data.runs import fit_in_words
 from flows.escape import escaped
-from flows.events import Accepted, Begun, Event, Line, Pace, PartDone, Published, Stage, Sweep
-from flows.report import plots
+from flows.events import Accepted, Event, Message, Pace, Progress, Published, Stage, Started, Sweep
 
 _UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
 _SWEEPS = 10.0  # seconds between two sweeps in the log
@@ -64,7 +61,7 @@ class Recorder:
     def on_event(self, event: Event) -> None:
         """Show an event, and stop the run between stages and sweeps if it was cancelled."""
         match event:
-            case Begun(run_id):
+            case Started(run_id):
                 self._log(f"run {run_id}")
             case Stage():
                 self._heed_cancel()
@@ -72,8 +69,8 @@ class Recorder:
                 rows = sum(file.rows for file in inputs)
                 files = "1 file" if len(inputs) == 1 else f"{len(inputs):,} files"
                 self._log(f"read {rows:,} rows in {files}")
-            case PartDone(stage, done, total):
-                # Below 1, which stands for a run that is published.
+            case Progress(stage, done, total):
+                # Below 1, which means a run that is published.
                 self._progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
             case Sweep(iteration, elbo, _, left, most):
                 done = iteration + 1
@@ -82,7 +79,7 @@ class Recorder:
                 self._progress(min(fraction, 0.99), text)
                 if self._sweeps.due():
                     self._log(text)
-            case Line(text):
+            case Message(text):
                 self._log(text)
             case Published():
                 self._move_bar(1.0, "published")
@@ -119,11 +116,6 @@ class Recorder:
         self._show(create_table_artifact, rows, "top-results", "The top of the result")
         where = _where(event, self._reports)
         self._show(create_markdown_artifact, where, "report", "Where the report is")
-        if event.trace is not None:
-            number, elbo = event.trace.iteration.tolist(), event.trace.elbo.tolist()
-            picture = plots.png(plots.trace_figure(number, elbo, event.record.objective))
-            data = "data:image/png;base64," + base64.b64encode(picture).decode()
-            self._show(create_image_artifact, data, "trace", f"The {event.record.objective}")
 
     def _heed_cancel(self) -> None:
         """Stop if the run was cancelled: a run started by hand has no runner that would do it."""
@@ -132,7 +124,7 @@ class Recorder:
             raise CancelledOnPage("cancelled on Prefect's page")
 
     def _show(self, create: Callable[..., Any], *args: Any) -> Any:
-        """Tell the server; a server that does not answer must not end the run."""
+        """Call the server; a server that does not answer must not end the run."""
         if time.monotonic() - self._unanswered < _UNANSWERED:
             return None
         try:

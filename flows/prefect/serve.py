@@ -17,10 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from flows.catalogue import PIPELINES, pipeline_named
 from flows.data import storage
 from flows.faults import Fault, InputError, RunError, nearest, shown
-from flows.prefect import password, server
-from flows.prefect.profile import names_server
+from flows.prefect import names_server, server
 from flows.settings import ComputeSettings
-from flows.settings.yaml import MOST_CHARACTERS, plain_values
+from flows.settings.load import MOST_CHARACTERS, plain_values
 
 
 class Deployment(BaseModel):
@@ -112,7 +111,7 @@ def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> Non
     """Run the deployments on their schedules until interrupted.
 
     The server is the configured one, else one that is started here, needs the password of
-    `password.path`, and ends with this.
+    `server.password_path`, and ends with this.
 
     Parameters
     ----------
@@ -169,11 +168,11 @@ def _server(port: int, wait: float, say: Callable[[str], None]) -> Iterator[None
                 say(f"Prefect's server: {url}")
                 yield
             return
-        auth = password.kept()
+        auth = server.kept_password()
         with server.started(auth, port, wait, page=True) as url:
             say(
                 f"Prefect's page: {url.removesuffix('/api')}; log in with the line in "
-                f"{password.path()}"
+                f"{server.password_path()}"
             )
             # Runs are processes of their own.
             os.environ.update(PREFECT_API_URL=url, PREFECT_API_AUTH_STRING=auth)

@@ -9,17 +9,20 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any
 
-from flows.prefect import password
+from flows.faults import RunError
 
 START_SECONDS = 120.0  # a first start creates the database: tens of seconds on a busy machine
 ANSWER_SECONDS = 5.0
@@ -48,7 +51,7 @@ def running() -> Iterator[str]:
         check(url)
         yield url
         return
-    with started(password.new()) as url:
+    with started(new_password()) as url:
         yield url
 
 
@@ -192,6 +195,83 @@ def _serve(listening: socket.socket, page: bool) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     server.run(sockets=[listening])
+
+
+_PASSWORD = re.compile(r"admin:[\w-]{32,}")
+_MOST_PASSWORD = 1024
+
+
+def password_path() -> Path:
+    """Return the file: one line, user and password as Prefect's page and API take them."""
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(folder) if os.path.isabs(folder) else Path.home() / ".config"
+    return base / "vbflows" / "prefect-password"
+
+
+def new_password() -> str:
+    """Return a user and a new random password, as Prefect takes them."""
+    return f"admin:{secrets.token_urlsafe(32)}"
+
+
+def kept_password() -> str:
+    """Return the line of the file, which the first call makes: mode 0600 in a folder of 0700.
+
+    Raises
+    ------
+    RunError
+        If it cannot be made or read, or is not this user's alone.
+    """
+    file = password_path()
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_folder_of_others(file.parent)
+        if not file.exists():
+            _make_password(file)
+        return _read_password(file)
+    except OSError as error:
+        raise RunError(
+            f"the password of Prefect's page, {file}, cannot be made or read ({error.strerror}); "
+            "make its folder writable, or set XDG_CONFIG_HOME to another"
+        ) from error
+
+
+def _make_password(file: Path) -> None:
+    """Write the file whole, or leave the one that another process has made meanwhile."""
+    draft = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as out:
+            out.write(f"{new_password()}\n")
+        with suppress(FileExistsError):
+            os.link(draft, file)  # unlike a rename, it replaces nothing
+    finally:
+        draft.unlink()
+
+
+def _read_password(file: Path) -> str:
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
+        found = os.fstat(opened.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise RunError(
+                f"{file} must be a file of this user that nobody else can read or write; remove "
+                "it, and the next start makes a new one"
+            )
+        line = opened.read(_MOST_PASSWORD).decode("ascii", "replace").strip()
+    if _PASSWORD.fullmatch(line) is None:
+        raise RunError(
+            f"{file} does not hold a password that vbflows made; remove it, and the next start "
+            "makes a new one"
+        )
+    return line
+
+
+def _refuse_folder_of_others(folder: Path) -> None:
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise RunError(
+            f"the folder {folder} must belong to this user and be writable by nobody else; mend "
+            "that (chmod 700), or set XDG_CONFIG_HOME to another folder"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Simple baselines beside a model, by the log loss of the same rows: what it must beat.
+"""Simple baselines that a model must beat, by the log loss of the same rows.
 
 Differences are of paired rows, with 95 % intervals by the bootstrap over them.
 """
@@ -37,19 +37,19 @@ class Baseline:
 def trees(
     x: np.ndarray, y: IntArray, seed: int, careful: bool = True
 ) -> Callable[[np.ndarray], FloatArray]:
-    """Return what tells P of new rows by boosted trees on rows [n, P].
+    """Return a function of new rows that gives P by boosted trees, fitted to rows [n, P].
 
     ``careful``: slower steps on fewer columns than scikit-learn's own, whose log loss on few rows
     is far worse. They take one thread, as the models do.
     """
-    told = class_trees(x, y, seed, careful)
-    return lambda new: told(new)[:, 1]
+    predict = class_trees(x, y, seed, careful)
+    return lambda new: predict(new)[:, 1]
 
 
 def class_trees(
     x: np.ndarray, y: IntArray, seed: int, careful: bool = True
 ) -> Callable[[np.ndarray], FloatArray]:
-    """Return what tells P [n, K] of new rows by boosted trees on rows of classes 0 to K - 1."""
+    """Return a function of new rows that gives P [n, K] by boosted trees, fitted to K classes."""
     # Workers load this module and grow no trees: scikit-learn takes a second of CPU to load.
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -64,7 +64,7 @@ def class_trees(
 
 
 def multinomial(x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray]:
-    """Return what tells P [n, K] of new rows by ridge multinomial logistic regression.
+    """Return a function of new rows that gives P [n, K] by ridge multinomial regression.
 
     On standardised columns, a missing cell at its column's mean, with scikit-learn's ridge.
     """
@@ -79,13 +79,13 @@ def multinomial(x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray
 
 
 def _with_one_thread(model: Any, x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray]:
-    def told(new: np.ndarray) -> FloatArray:
+    def predict(new: np.ndarray) -> FloatArray:
         with threadpool_limits(1):
             return np.asarray(model.predict_proba(new))
 
     with threadpool_limits(1):
         model.fit(x, y)
-    return told
+    return predict
 
 
 def compared_classes(
@@ -99,16 +99,16 @@ def compared_classes(
         for k in range(p.shape[1])
         if 0 < np.count_nonzero(truth == k) < truth.size
     ]
-    return _beside(name, float(np.mean(areas)) if areas else np.nan, losses[0], losses[1], seed)
+    return _compare(name, float(np.mean(areas)) if areas else np.nan, losses[0], losses[1], seed)
 
 
 def compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:
     """Compare a baseline's probabilities with the model's on rows with both labels."""
     losses = [_loss(q, truth) for q in (p, own)]
-    return _beside(name, auroc(truth, p), losses[0], losses[1], seed)
+    return _compare(name, auroc(truth, p), losses[0], losses[1], seed)
 
 
-def _beside(name: str, auroc: float, loss: FloatArray, own: FloatArray, seed: int) -> Baseline:
+def _compare(name: str, auroc: float, loss: FloatArray, own: FloatArray, seed: int) -> Baseline:
     rng = np.random.default_rng(seed)
     away = loss - own
     n = away.size
@@ -133,7 +133,7 @@ def _loss(p: FloatArray, truth: IntArray) -> FloatArray:
 def shown(
     baselines: Sequence[Baseline], results: dict[str, Any], units: str
 ) -> tuple[list[Section], tuple[str, ...]]:
-    """Show the baselines beside the model, and warn of the best one that is better.
+    """Compare the model with the baselines, and warn of the best one that is better.
 
     ``units`` is what was held out, in the plural.
     """
@@ -154,13 +154,13 @@ def shown(
         "baseline",
         "AUROC",
         "log loss",
-        "more than the model's",
+        "log loss, baseline minus model",
         "95 % interval",
-        "is it better?",
+        "beats the model?",
     )
     text = (
-        f"Fitted to the same {units} and judged on the same {units} held out; the interval of the "
-        f"difference is by the bootstrap over {units}."
+        f"Fitted to the same {units} and compared on the same held-out {units}; the interval of "
+        f"the difference is by the bootstrap over {units}."
     )
     better = [r for r in baselines if r.high < 0.0]
     warnings = tuple(
@@ -168,10 +168,10 @@ def shown(
         f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f}); for labels of {units} use that one."
         for r in sorted(better, key=lambda r: r.log_loss)[:1]
     )
-    return [Section("Beside simple baselines", text, (), (Grid(columns, rows),))], warnings
+    return [Section("Simple baselines", text, (), (Grid(columns, rows),))], warnings
 
 
 def _verdict(baseline: Baseline) -> str:
     if baseline.high < 0.0:
-        return "yes: use that one"
+        return "yes: use it"
     return "no" if baseline.low > 0.0 else "no clear difference"

@@ -9,21 +9,10 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, select_autoescape
-from markupsafe import Markup
-
 from flows.data.runs import RunRecord
+from flows.report.plots import Spec
 
-_PAGES = Environment(
-    loader=PackageLoader("flows.report"),
-    autoescape=select_autoescape(default_for_string=True, default=True),
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-# The one script that the page's policy lets run, named there by its digest.
-_SCRIPT = files("flows.report").joinpath("templates/report.js").read_text(encoding="utf-8")
-_DIGEST = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
-_OWN_PARTS = ("What was read", "What was asked, and what it cost")
+_OWN_PARTS = ("Input files", "Settings and resources")
 
 
 @dataclass(frozen=True)
@@ -37,11 +26,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the report: a heading, lines of text, plots (SVG made by us) and tables."""
+    """One part of the report: a heading, lines of text, charts and tables."""
 
     title: str
     text: str = ""
-    plots: Sequence[str] = ()
+    plots: Sequence[Spec] = ()
     grids: Sequence[Grid] = field(default_factory=tuple)
 
 
@@ -76,21 +65,35 @@ def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str
     Parameters
     ----------
     record
-        What was asked and what happened.
+        The record of the run.
     headline
         The main finding in one sentence.
     sections
         The parts that are the pipeline's own, in order.
     """
-    safe = [
-        {"title": s.title, "text": s.text, "plots": [Markup(p) for p in s.plots], "grids": s.grids}
-        for s in sections
-    ]
-    return _PAGES.get_template("report.html").render(
-        record=record, headline=headline, sections=safe, cell=_cell, exact=_exact,
+    # Workers load this module and write no page.
+    from jinja2 import Environment, PackageLoader
+    from markupsafe import Markup
+
+    pages = Environment(
+        loader=PackageLoader("flows.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    names = ["vega.js"] if any(s.plots for s in sections) else []
+    scripts = [_script(name) for name in [*names, "report.js"]]
+    return pages.get_template("report.html").render(
+        record=record, headline=headline, sections=sections, cell=_cell, exact=_exact,
         titles=[*(s.title for s in sections), *_OWN_PARTS],
-        script=Markup(_SCRIPT), script_digest=f"sha256-{_DIGEST}",
+        scripts=[Markup(text) for text in scripts], digests=[_digest(text) for text in scripts],
     )  # fmt: skip
+
+
+def _script(name: str) -> str:
+    return files("flows.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _digest(script: str) -> str:
+    """Return the digest by which the page's policy lets a script run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _exact(value: object) -> str | None:

@@ -1,153 +1,49 @@
-"""Plots of the report as inline SVG that takes its colours from the page (light or dark).
+"""Charts of the report as Vega-Lite specifications: plain JSON, drawn by the browser.
 
-What a picture says under the pointer: each mark carries its own values as a title.
-
-A mark's words travel through matplotlib as the id of its SVG group and become that group's
-``<title>``, which browsers show and screen readers read; the page's script shows it at once.
+Colours come from the page (`templates/report.js`), so that a chart follows its light or dark theme.
+Each mark carries its own text, which the page shows under the pointer.
 """
 
 from __future__ import annotations
 
-import io
-import itertools
-import re
-import unicodedata
-import warnings
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from flows.escape import escaped
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
+Spec = dict[str, Any]
 
-_PREFIX = "tip: "
-_GROUP = re.compile(rf'<g id="{_PREFIX}([^"]*)">')
-_MOST = 100  # marks of one line: more, no pointer tells apart, and the page stays small
-
-
-def tip(mark: Artist, text: str) -> None:
-    """Let a mark say something under the pointer."""
-    mark.set_gid(_PREFIX + " ".join(text.split()))
-
-
-def tips_along(axes: Axes, x: ArrayLike, y: ArrayLike, texts: Sequence[str]) -> None:
-    """Lay unseen marks along a line, at most 100 of them evenly spread, each with its text."""
-    at, height = np.asarray(x), np.asarray(y)
-    chosen = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), _MOST)).round().astype(int))
-    for k in chosen if len(texts) else ():
-        (mark,) = axes.plot(at[k], height[k], "ko", markersize=9, alpha=0.0)
-        tip(mark, texts[k])
+_POINTS = 200  # points of one line that show their values
+_LOW = 1e-7  # the left end of a logarithmic axis
+# Wong (2011): distinct for the colour-blind on light and dark grounds.
+_ABOVE, _BELOW = "#56b4e9", "#d55e00"
+_ZOOM = {
+    "name": "zoom",
+    "select": {"type": "interval", "zoom": "wheel![event.shiftKey]"},
+    "bind": "scales",
+}
+_NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
-def with_titles(svg: str) -> str:
-    """Turn the words of an SVG's marks into titles of their groups."""
-    return _GROUP.sub(r'<g class="tip"><title>\1</title>', svg)
-
-
-if TYPE_CHECKING:  # a worker draws nothing, and need not wait for what does
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_NO_GLYPH = "Glyph .* missing|Matplotlib currently does not support"
-_LABEL = 28  # columns of a label
-_INK = "#010203"  # replaced by the page's own ink
-_ACCENT = "#040506"  # replaced by the page's accent
-# Wong (2011), told apart by the colour-blind on light and dark grounds alike.
-_SERIES = ("#e69f00", "#56b4e9", "#009e73", "#d55e00", "#cc79a7")
-_STYLE = {_INK: "currentColor", _ACCENT: "var(--accent)"}
-
-
-def _canvas(x_label: str, y_label: str, height: float = 2.6) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_xlabel(x_label, color=_INK)
-    axes.set_ylabel(y_label, color=_INK)
-    axes.tick_params(colors=_INK)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(_INK)
-    axes.patch.set_visible(False)
-    figure.patch.set_visible(False)
-    return figure, axes
-
-
-def _at_whole_numbers(axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _svg(figure: Figure, title: str) -> str:
-    svg = _drawn(figure)
-    svg = svg[svg.index("<svg") :]
-    for ink, colour in _STYLE.items():
-        svg = svg.replace(ink, colour)
-    svg = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 role="img">', svg, count=1)
-    return with_titles(svg.replace(">", f"><title>{_escape(title)}</title>", 1))
-
-
-def _drawn(figure: Figure) -> str:
-    """Return a figure as SVG; text that has no glyphs here stays text, which a browser draws."""
-    from matplotlib import rc_context
-
-    def draw() -> str:
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-        return buffer.getvalue()
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.filterwarnings("always", _NO_GLYPH)
-        svg = draw()
-    others = [one for one in caught if not re.match(_NO_GLYPH, str(one.message))]
-    for one in others:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    if len(others) < len(caught):
-        with warnings.catch_warnings(), rc_context({"svg.fonttype": "none"}):
-            warnings.simplefilter("ignore")
-            svg = draw()
-    return svg
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def png(svg_free_figure: Figure) -> bytes:
-    """Render a figure to PNG on a white ground, for places that show no SVG."""
-    buffer = io.BytesIO()
-    svg_free_figure.savefig(buffer, format="png", dpi=110, facecolor="white")
-    return buffer.getvalue()
-
-
-def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound") -> str:
-    """Plot the bound, or what else the model's objective is, against the sweep."""
-    figure = trace_figure(iterations, elbo, objective)
-    return _svg(figure, f"The {objective} after each sweep")
-
-
-def trace_figure(
-    iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound"
-) -> Figure:
-    """Draw the bound against the sweep; the first, steep part is cut where it hides the rest."""
-    figure, axes = _canvas("sweep", f"{objective} (nats)")
-    axes.plot(iterations, elbo, color=_ACCENT, marker="o", markersize=3, linewidth=1.5)
+def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound") -> Spec:
+    """Plot the bound, or another objective, against the sweep; a steep start is cut off."""
     values = np.asarray(elbo, float)
+    scale: Spec = {"zero": False}
     if len(values) > 10:
         low = values[len(values) // 10 :].min()
         margin = 0.05 * (values.max() - low) or 1.0
-        axes.set_ylim(low - margin, values.max() + margin)
-    axes.ticklabel_format(axis="y", useOffset=False)
-    _at_whole_numbers(axes)
-    told = [f"sweep {n:,}: {v:,.4f} nats" for n, v in zip(iterations, elbo, strict=True)]
-    tips_along(axes, iterations, elbo, told)
-    return figure
+        scale["domain"] = [float(low - margin), float(values.max() + margin)]
+    tips = [f"sweep {n:,}: {v:,.4f} nats" for n, v in zip(iterations, elbo, strict=True)]
+    return _chart(
+        f"The {objective} after each sweep",
+        _line(iterations, values, tips),
+        x=_axis("sweep", axis={"tickMinStep": 1, "format": ",d"}, scale={"zero": False}),
+        y=_axis(f"{objective} (nats)", scale=scale),
+    )
 
 
 def histogram(
@@ -157,197 +53,256 @@ def histogram(
     title: str,
     bins: int = 40,
     counts: ArrayLike | None = None,
-) -> str:
-    """Plot how values in [0, 1] are spread, each as often as ``counts`` says, on a log scale."""
-    figure, axes = _canvas(x_label, y_label)
-    held, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=counts)
-    drawn = axes.bar(edges[:-1], held, np.diff(edges), align="edge", color=_ACCENT)
-    for n, low, high, bar in zip(held, edges[:-1], edges[1:], drawn.patches, strict=True):
-        tip(bar, f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}")
-    if held.any():  # there is no logarithm of nothing
-        axes.set_yscale("log")
-    return _svg(figure, title)
+) -> Spec:
+    """Plot the distribution of values in [0, 1], weighted by ``counts``, on a log scale."""
+    number, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=counts)
+    bars = [
+        {"x": low, "x2": high, "y": n, "tip": f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}"}
+        for n, low, high in zip(number, edges[:-1], edges[1:], strict=True)
+        if n > 0
+    ]
+    floor = 0.5 * min((float(bar["y"]) for bar in bars), default=1.0)
+    layer = _layer(bars, "bar", x2={"field": "x2"}, y2={"datum": floor})
+    y = _axis(
+        y_label,
+        scale={"type": "log", "domainMin": floor, "nice": False},
+        axis={"grid": False, "format": ",~g"},
+    )
+    return _chart(title, [layer], x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y)
 
 
-def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: str) -> str:
-    """Plot one horizontal bar a label, the first on top."""
-    figure, axes = _canvas(x_label, "", height=0.6 + 0.26 * max(len(labels), 1))
-    positions = np.arange(len(labels))
-    drawn = axes.barh(positions, values, color=_ACCENT, height=0.7)
-    for label, value, bar in zip(labels, values, drawn.patches, strict=True):
-        tip(bar, f"{label}: {value:,.6g} {x_label}")
-    axes.set_yticks(positions, [_plain(label) for label in labels])
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    if all(float(v).is_integer() for v in values):
-        _at_whole_numbers(axes)
-    return _svg(figure, title)
+def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: str) -> Spec:
+    """Plot one horizontal bar for each label, the first on top."""
+    rows = [
+        {"x": value, "row": row, "tip": f"{label}: {value:,.6g} {x_label}"}
+        for row, (label, value) in enumerate(zip(labels, values, strict=True))
+    ]
+    step: Spec = {"tickMinStep": 1} if all(float(v).is_integer() for v in values) else {}
+    return _by_label(labels, title, [_layer(rows, "bar")], x=_axis(x_label, axis=step))
 
 
 def intervals(
     labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], x_label: str, title: str
-) -> str:
+) -> Spec:
     """Plot means with their 95 % intervals (1.96 standard deviations), the first on top."""
-    figure, axes = _canvas(x_label, "", height=0.6 + 0.26 * max(len(labels), 1))
-    positions = np.arange(len(labels))
-    axes.errorbar(
-        mean,
-        positions,
-        xerr=1.96 * np.asarray(sd),
-        fmt="o",
-        color=_ACCENT,
-        ecolor=_INK,
-        elinewidth=1,
-        markersize=4,
+    points = [
+        {"row": row, "x": m, "low": m - 1.96 * s, "high": m + 1.96 * s,
+         "tip": f"{label}: {m:.4g} ({m - 1.96 * s:.4g} to {m + 1.96 * s:.4g})"}
+        for row, (label, m, s) in enumerate(zip(labels, mean, sd, strict=True))
+    ]  # fmt: skip
+    return _by_label(
+        labels, title, [_zero("x", "y", "height"), *_points(points, "x")], x=_axis(x_label)
     )
-    told = [
-        f"{label}: {m:.4g} ({m - 1.96 * s:.4g} to {m + 1.96 * s:.4g})"
-        for label, m, s in zip(labels, mean, sd, strict=True)
-    ]
-    tips_along(axes, mean, positions, told)
-    axes.axvline(0.0, color=_INK, linewidth=0.6)
-    axes.set_yticks(positions, [_plain(label) for label in labels])
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    return _svg(figure, title)
-
-
-def calibration(
-    predicted: Sequence[float], observed: Sequence[float], counts: Sequence[int], title: str
-) -> str:
-    """Plot observed shares against predicted probabilities, with 95 % intervals of the shares."""
-    figure, axes = _canvas("predicted probability", "observed share", height=3.2)
-    share, n = np.asarray(observed, float), np.asarray(counts, float)
-    # Agresti and Coull's interval: it is of some width also where all or none are positive.
-    centre = (share * n + 2.0) / (n + 4.0)
-    half = 1.96 * np.sqrt(centre * (1.0 - centre) / (n + 4.0))
-    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-    axes.plot([0.0, 1.0], [0.0, 1.0], color=_INK, linewidth=0.6)
-    axes.vlines(predicted, low, high, color=_INK, linewidth=1)
-    axes.plot(predicted, share, "o", color=_ACCENT, markersize=4)
-    told = [
-        f"predicted {p:.3g}: observed share {s:.3g} ({lo:.3g} to {hi:.3g}; n = {k:,.0f})"
-        for p, s, k, lo, hi in zip(predicted, share, n, low, high, strict=True)
-    ]
-    tips_along(axes, predicted, share, told)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-0.02, 1.02)
-    return _svg(figure, title)
-
-
-def _plain(label: str) -> str:
-    """Keep a label from being read as a formula, and short: 28 columns, wide letters take two."""
-    text = escaped(label)
-    if sum(map(_columns, text)) > _LABEL:
-        ends = itertools.accumulate(map(_columns, text))
-        text = text[: sum(end < _LABEL for end in ends)] + "…"
-    # No font here has wide letters: spaces, which a browser leaves out, keep their room.
-    room = " " * round(1.3 * sum(_columns(letter) - 1 for letter in text))
-    return room + text.replace("$", r"\$")
-
-
-def _columns(letter: str) -> int:
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
 def paired_intervals(
     labels: Sequence[str],
     series: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
     x_label: str,
-) -> str:
+) -> Spec:
     """Plot (value, low, high) of one or two series on a log axis, the first label on top."""
-    figure, axes = _canvas(x_label, "", height=0.7 + 0.3 * max(len(labels), 1))
-    for k, (name, points) in enumerate(series):
-        value, low, high = np.maximum(np.array(points, float).T, 1e-7)
-        positions = np.arange(len(labels)) + 0.18 * (2 * k - len(series) + 1)
-        axes.errorbar(
-            value,
-            positions,
-            xerr=np.maximum([value - low, high - value], 0.0),
-            fmt="o",
-            color=_ACCENT if k == 0 else _INK,
-            markerfacecolor=_ACCENT if k == 0 else "none",
-            elinewidth=1,
-            markersize=4,
-            label=name,
-        )
-        told = [
-            f"{label}, {name}: {v:.3g}" + (f" ({lo:.3g} to {hi:.3g})" if hi > lo else "")
-            for label, (v, lo, hi) in zip(labels, points, strict=True)
-        ]
-        tips_along(axes, value, positions, told)
-    axes.set_xscale("log")
-    axes.set_yticks(np.arange(len(labels)), [_plain(label) for label in labels])
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    return _svg(figure, x_label)
+    points = [
+        {"row": row, "series": name, "x": max(v, _LOW), "low": max(low, _LOW),
+         "high": max(high, _LOW),
+         "tip": f"{label}, {name}: {v:.3g}" + (f" ({low:.3g} to {high:.3g})" if high > low else "")}
+        for name, of_labels in series
+        for row, (label, (v, low, high)) in enumerate(zip(labels, of_labels, strict=True))
+    ]  # fmt: skip
+    names = [name for name, _ in series]
+    layers = _points(points, "x")
+    for layer in layers:
+        layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
+        layer["encoding"]["color"] = _series(names, field="series")
+    x = _axis(x_label, scale={"type": "log"}, axis={"grid": False})
+    return _by_label(labels, x_label, layers, 20 if len(names) == 1 else 12, x=x)
+
+
+def calibration(
+    predicted: Sequence[float], observed: Sequence[float], counts: Sequence[int], title: str
+) -> Spec:
+    """Plot observed shares against predicted probabilities, with 95 % intervals of the shares."""
+    share, n = np.asarray(observed, float), np.asarray(counts, float)
+    # Agresti and Coull's interval has some width also where all or none are positive.
+    centre = (share * n + 2.0) / (n + 4.0)
+    half = 1.96 * np.sqrt(centre * (1.0 - centre) / (n + 4.0))
+    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    points = [
+        {"x": p, "y": s, "low": lo, "high": hi,
+         "tip": f"predicted {p:.3g}: observed share {s:.3g} ({lo:.3g} to {hi:.3g}; n = {k:,.0f})"}
+        for p, s, k, lo, hi in zip(predicted, share, n, low, high, strict=True)
+    ]  # fmt: skip
+    diagonal = _layer([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}], "line", style="ink")
+    unit: Spec = {"domain": [0.0, 1.0]}
+    return _chart(
+        title,
+        [diagonal, *_points(points, "y")],
+        x=_axis("predicted probability", scale=unit),
+        y=_axis("observed share", scale=unit),
+        height=300,
+    )
 
 
 def lines(
     x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str,
     log: bool = False,
-) -> str:  # fmt: skip
-    """Plot one line a series: the first in the accent colour, the second dashed in ink.
-
-    ``log`` asks for a logarithmic axis of ``x``.
-    """
-    figure, axes = _canvas(_plain(x_label), y_label)
-    for k, (name, y) in enumerate(series):
-        colour, dashes = (_ACCENT, "-") if k == 0 else (_INK, "--")
-        at, of = np.asarray(x), np.asarray(y)
-        axes.plot(at, of, linewidth=1.0, label=name, color=colour, linestyle=dashes)
-        digits = 3 if log else 10
-        told = [f"{name} at {a:,.{digits}g}: {b:,.4g}" for a, b in zip(at, of, strict=True)]
-        tips_along(axes, at, of, told)
-    axes.set_ylim(bottom=0.0)
+) -> Spec:  # fmt: skip
+    """Plot one line for each series; ``log`` makes the axis of ``x`` logarithmic."""
+    at = np.asarray(x, float)
+    digits = 3 if log else 10
+    names = [name for name, _ in series]
+    layers: list[Spec] = []
+    for number, (name, y) in enumerate(series):
+        values = np.asarray(y, float)
+        tips = [f"{name} at {a:,.{digits}g}: {b:,.4g}" for a, b in zip(at, values, strict=True)]
+        added = _line(at, values, tips, number)
+        for layer in added:
+            layer["encoding"]["color"] = _series(names, datum=name)
+        layers += added
+    shown: Spec = {"scale": {"zero": False, "nice": False}, "axis": {"format": ",~r"}}
     if log:
-        axes.set_xscale("log")
-    else:
-        axes.ticklabel_format(axis="x", useOffset=False, style="plain")
-    if len(series) > 1:
-        # Above the lines, as searching for a place among them can take seconds.
-        legend = axes.legend(
-            frameon=False, fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0),
-            ncols=len(series), borderaxespad=0.2,
-        )  # fmt: skip
-        for text in legend.get_texts():
-            text.set_color(_INK)
-    return _svg(figure, title)
+        shown = {"scale": {"type": "log"}, "axis": {"grid": False}}
+    return _chart(
+        title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale={"domainMin": 0.0})
+    )
 
 
-def curve(x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str, title: str) -> str:
+def curve(
+    x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str, title: str
+) -> Spec:
     """Plot one curve with its 95 % band."""
-    figure, axes = _canvas(_plain(x_label), y_label)
     at, mean, half = (np.asarray(v, float) for v in (x, y, sd))
-    axes.fill_between(at, mean - 1.96 * half, mean + 1.96 * half, color=_ACCENT, alpha=0.2, lw=0)
-    axes.plot(at, mean, color=_ACCENT, linewidth=1.2)
-    told = [
-        f"{x_label} = {a:.4g}: {m:.3g} ({m - 1.96 * h:.3g} to {m + 1.96 * h:.3g})"
-        for a, m, h in zip(at, mean, half, strict=True)
+    low, high = mean - 1.96 * half, mean + 1.96 * half
+    tips = [
+        f"{x_label} = {a:.4g}: {m:.3g} ({lo:.3g} to {hi:.3g})"
+        for a, m, lo, hi in zip(at, mean, low, high, strict=True)
     ]
-    tips_along(axes, at, mean, told)
-    axes.axhline(0.0, color=_INK, linewidth=0.5, linestyle=":")
-    axes.ticklabel_format(axis="x", useOffset=False)
-    return _svg(figure, title)
+    rows = [{"x": a, "y": lo, "y2": hi} for a, lo, hi in zip(at, low, high, strict=True)]
+    band = _layer(rows, "area", style="band", y2={"field": "y2"})
+    return _chart(
+        title,
+        [band, _zero("y", "x", "width"), *_line(at, mean, tips)],
+        x=_axis(x_label, scale={"zero": False, "nice": False}),
+        y=_axis(y_label),
+    )
 
 
 def heat_map(
     rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str
-) -> str:
-    """Plot values from -1 to 1 as cells: blue above 0, orange below, the stronger the fuller."""
-    from matplotlib.patches import Rectangle
-
+) -> Spec:
+    """Plot values from -1 to 1 as cells: blue above 0, orange below, opaque at the largest."""
     table = np.asarray(values, dtype=np.float64).reshape(len(rows), len(columns))
-    names = [_plain(c) for c in columns]
-    longest = max(map(len, names), default=0)  # they stand upright below the cells
-    figure, axes = _canvas("", "", height=0.6 + 0.22 * len(rows) + 0.075 * longest)
-    top = max(float(np.abs(table).max(initial=0.0)), 1e-9)
-    for r, line in enumerate(table):
-        for c, value in enumerate(line):
-            colour, depth = (_SERIES[1] if value >= 0 else _SERIES[3]), abs(float(value)) / top
-            cell = Rectangle((c - 0.5, r - 0.5), 1.0, 1.0, color=colour, alpha=depth, lw=0)
-            tip(axes.add_patch(cell), f"{rows[r]}, {columns[c]}: {value:.3g}")
-    axes.set_xlim(-0.5, len(columns) - 0.5)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    size = min(7.5, 270.0 / max(len(columns), 1))  # points: labels stand side by side
-    axes.set_xticks(range(len(columns)), names, rotation=90, fontsize=size)
-    axes.set_yticks(range(len(rows)), [_plain(r) for r in rows], fontsize="small")
-    axes.tick_params(length=0)
-    return _svg(figure, title)
+    top = max(float(np.nanmax(np.abs(table), initial=0.0)), 1e-9)
+    cells = [
+        {"column": c, "row": r, "v": value, "strength": abs(value) / top,
+         "tip": f"{rows[r]}, {columns[c]}: {value:.3g}"}
+        for (r, c), value in np.ndenumerate(table)
+        if np.isfinite(value)
+    ]  # fmt: skip
+    layer = _layer(
+        cells,
+        "rect",
+        color={"condition": {"test": "datum.v >= 0", "value": _ABOVE}, "value": _BELOW},
+        opacity={
+            "field": "strength",
+            "type": "quantitative",
+            "scale": {"domain": [0, 1], "range": [0, 1]},
+            "legend": None,
+        },
+    )
+    x = _labels("columns")
+    x["axis"] |= {"labelAngle": -90}
+    spec = _by_label(rows, title, [layer], x=x)
+    spec["params"].append({"name": "columns", "value": [escaped(name) for name in columns]})
+    return spec
+
+
+def _chart(title: str, layers: Sequence[Spec], x: Spec, y: Spec, height: object = 240) -> Spec:
+    return {
+        "description": escaped(title),
+        "width": "container",
+        "height": height,
+        "encoding": {"x": x, "y": y},
+        "layer": list(layers),
+    }
+
+
+def _by_label(
+    labels: Sequence[str], title: str, layers: Sequence[Spec], step: int = 20, *, x: Spec
+) -> Spec:
+    """Return a chart with one row for each label; equal labels keep a row each."""
+    spec = _chart(title, layers, x, _labels("labels"), {"step": step})
+    spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return spec | {"params": [{"name": "labels", "value": [escaped(one) for one in labels]}]}
+
+
+def _labels(names: str) -> Spec:
+    """Return an axis of whole numbers that shows the texts of a parameter, which are no code."""
+    axis = {"labelExpr": f"{names}[datum.value]", "labelOverlap": False, "ticks": False}
+    return {"type": "ordinal", "title": None, "axis": axis}
+
+
+def _axis(title: str, **options: Any) -> Spec:
+    return {"type": "quantitative", "title": escaped(title)} | options
+
+
+def _series(names: Sequence[str], **by: str) -> Spec:
+    legend = {"orient": "top", "title": None} if len(names) > 1 else None
+    return {"type": "nominal", "scale": {"domain": list(names)}, "legend": legend} | by
+
+
+def _layer(rows: Sequence[Spec], mark: str, style: str = "", **encoding: Any) -> Spec:
+    """Return marks of rows; what a row has as x, y and row is its place, tip its text."""
+    keys = rows[0] if rows else {}
+    places: Spec = {axis: {"field": axis} for axis in ("x", "y") if axis in keys}
+    if "row" in keys:
+        places["y"] = {"field": "row"}
+    if "column" in keys:
+        places["x"] = {"field": "column"}
+    if "tip" in keys:
+        places["tooltip"] = {"field": "tip", "type": "nominal"}
+    return {
+        "data": {"values": [{key: _number(value) for key, value in row.items()} for row in rows]},
+        "mark": {"type": mark} | ({"style": style} if style else {}),
+        "encoding": places | encoding,
+    }
+
+
+def _line(x: ArrayLike, y: ArrayLike, tips: Sequence[str], number: int = 0) -> list[Spec]:
+    """Return a line (the first one zooms) and the points that show their text when near."""
+    rows = [
+        {"x": a, "y": b} for a, b in zip(np.asarray(x, float), np.asarray(y, float), strict=True)
+    ]
+    n = len(rows)
+    places = np.unique(np.linspace(0, n - 1, min(n, _POINTS)).round().astype(int)) if n else ()
+    near = _layer([rows[k] | {"tip": tips[k]} for k in places], "point", style="near")
+    hover = f"hover{number}"
+    near["params"] = [{"name": hover, "select": _NEAREST}]
+    near["encoding"]["opacity"] = {
+        "condition": {"param": hover, "empty": False, "value": 1}, "value": 0,
+    }  # fmt: skip
+    line = _layer(rows, "line")
+    if number == 0:
+        line["params"] = [_ZOOM]
+    line["mark"]["clip"] = near["mark"]["clip"] = True
+    return [line, near]
+
+
+def _zero(axis: str, across: str, size: str) -> Spec:
+    """Return a rule at zero of an axis, across the chart."""
+    rule = _layer([{}], "rule", style="ink")
+    rule["encoding"] = {axis: {"datum": 0.0}, across: {"value": 0}, f"{across}2": {"value": size}}
+    return rule
+
+
+def _points(rows: Sequence[Spec], axis: str) -> list[Spec]:
+    """Return the intervals of points, from ``low`` to ``high`` along an axis, and the points."""
+    interval = _layer(rows, "rule")
+    interval["encoding"] |= {axis: {"field": "low"}, f"{axis}2": {"field": "high"}}
+    return [interval, _layer(rows, "point")]
+
+
+def _number(value: Any) -> Any:
+    """Return a value as JSON has it: six digits, and nothing for what is no finite number."""
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.9g}") if math.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value

@@ -6,30 +6,32 @@ target is as it was in either case.
 
 from __future__ import annotations
 
+import errno
+import re
+import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import psutil
 from pydantic import BaseModel, ValidationError
 
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.storage import StorageError
-from flows.events import Events, Failed, Requested
+from flows.events import Events, Failed, Requested, installed
 from flows.family import Family
-from flows.faults import ComputeError, Fault, InputError, Interrupted, RunError
+from flows.faults import MEMORY_ADVICE, ComputeError, Fault, InputError, Interrupted, RunError
 from flows.fit.job import one_thread
-from flows.prefect import page
-from flows.prefect.credentials import reached
+from flows.prefect import page, reached
+from flows.runs import checking
 from flows.runs import resume as resuming
 from flows.runs.context import Run
-from flows.runs.listeners import installed
-from flows.runs.memory import memory_errors, require_memory
 from flows.settings import ComputeSettings, RunSettings
 
 
 class DamagedWork(RunError):
-    """A file that a run made for itself is damaged; an attempt that resumes it makes it again."""
+    """A file that a run wrote for its own use is damaged; a resume of the run writes it again."""
 
     def __init__(self, message: str, run_id: str) -> None:
         super().__init__(message)
@@ -48,6 +50,8 @@ def begin(
 ) -> Iterator[Run]:
     """Yield a run to carry out the stages on; the parameters are those of `flows.run.run`."""
     require_memory()
+    if not resuming.is_named(resume):
+        checking.refuse_missing(source)  # before the family is loaded, which takes a second
     family = pipeline_named(pipeline)
     settings = settings or family.settings()
     options = compute or ComputeSettings.model_validate({})
@@ -91,13 +95,13 @@ def _followed(run: Run) -> Iterator[None]:
         run.events.add(listener)
     made = storage.absent(run.paths.target)
     try:
-        run.events.tell(_requested(run))
+        run.events.emit(_requested(run))
         with memory_errors(run), _ended(run), run.open:
             yield
     except BaseException as error:
         if run.begun and not _is_kept(run, error):
             resuming.forget(run.paths, run.events, made)
-        run.events.tell(Failed(error))
+        run.events.emit(Failed(error))
         raise
 
 
@@ -116,8 +120,8 @@ def _requested(run: Run) -> Requested:
 
 def _is_kept(run: Run, error: BaseException) -> bool:
     """Whether another attempt can go on with a run that failed, or it is published."""
-    kept = run.resumes or (run.resumable and not isinstance(error, InputError))
-    return (kept and not run.hopeless) or _is_published(run)
+    kept = run.is_resume or (run.can_resume and not isinstance(error, InputError))
+    return (kept and not run.is_refused) or _is_published(run)
 
 
 @contextmanager
@@ -142,7 +146,7 @@ def _refuse_damaged(run: Run, error: Exception) -> None:
         remedy = "restore it from a copy, or fit again"
         fault = Fault(run.fitted.root, expected, str(error), remedy=remedy)
         raise InputError([fault]) from error
-    if run.resumable and error.url.startswith(run.paths.work):
+    if run.can_resume and error.url.startswith(run.paths.work):
         try:
             storage.delete(storage.join(run.paths.work, "kept"))
         except StorageError as left:
@@ -155,8 +159,8 @@ def _what_became_of(run: Run) -> str:
     run_id = run.paths.run_id
     if _is_published(run):
         return f"run {run_id} is published"
-    again = f"go on with the same command and --resume {run_id}"
-    return f"latest.json is as it was; {again if run.resumable else 'run it again'}"
+    again = f"repeat the command with --resume {run_id}"
+    return f"nothing was published; {again if run.can_resume else 'run it again'}"
 
 
 def _is_published(run: Run) -> bool:
@@ -204,3 +208,70 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple | set | frozenset):
         for own in value:
             yield from _texts(own)
+
+
+HEADROOM = 512 * 2**20  # bytes of address space that the libraries of a run take, and some data
+_TEXT = re.compile(
+    r"can't start new thread|failed to map segment|[Cc]annot allocate memory|bad_alloc|"
+    r"out of memory"
+)
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out; threads and libraries need some, too."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError | ImportError | OSError) and bool(
+        _TEXT.search(str(error))
+    )
+
+
+@contextmanager
+def memory_errors(run: Run) -> Iterator[None]:
+    """Turn a lack of memory into one sentence that names the stage.
+
+    Raises
+    ------
+    ComputeError
+        If memory ran out.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ComputeError) or not lacks_memory(error):
+            raise
+        what = (str(error) or "no more could be allocated").splitlines()[0]
+        raise ComputeError(
+            f"memory ran out in the stage {run.events.stage} ({what}{_limit_text()}); "
+            f"{MEMORY_ADVICE}"
+        ) from error
+
+
+def require_memory() -> None:
+    """Refuse to begin where the limit of this process leaves too little for its libraries.
+
+    The linear algebra, the compiler and the allocator abort the process where they get no memory,
+    without a word that could be caught.
+
+    Raises
+    ------
+    ComputeError
+        If less than `HEADROOM` is left.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return
+    left = limit - psutil.Process().memory_info().vms
+    if left < HEADROOM:
+        raise ComputeError(
+            f"too little memory to begin: the limit of this process (ulimit -v {limit >> 10}) "
+            f"leaves {max(left, 0) / 2**20:.0f} MiB, and a run needs {HEADROOM / 2**20:.0f} MiB "
+            "and room for the data; raise the limit"
+        )
+
+
+def _limit_text() -> str:
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return "" if limit == resource.RLIM_INFINITY else f"; limit {limit >> 20} MiB by ulimit -v"

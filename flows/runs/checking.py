@@ -16,7 +16,8 @@ from functools import partial
 from flows.data import storage
 from flows.data.partition import unreadable
 from flows.data.storage import InputFile, Sources, StorageError
-from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family
+from flows.data.storage.urls import GLOB
+from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit
 from flows.faults import Fault, InputError
 from flows.fit.executor import in_threads
 from flows.runs.context import Run
@@ -30,7 +31,7 @@ def look_at_files(run: Run, whole: bool = False) -> None:
 
     Where that has a fault, the files are read whole, and all faults are raised at once.
     """
-    run.files = _chosen(run.family, run.source)
+    run.files = _expand(run.source, run.family.suffixes)
     if whole or not isinstance(run.family, ChecksAsItReads):
         run.checked = _checked(run)
         return
@@ -55,21 +56,20 @@ def header_warnings(files: Sequence[InputFile]) -> list[str]:
             unnamed = storage.unnamed_columns(file.url)
         if n := len(unnamed.named):
             listed = ", ".join(unnamed.named[:_SHOWN]) + (", ..." if n > _SHOWN else "")
-            said = (
-                f"1 column has no name and is called {listed} here; name it in the first line, or "
-                "remove it"
+            what, them = (
+                ("1 column has no name and is", "it")
                 if n == 1
-                else f"{n:,} columns have no name and are called {listed} here; name them in the "
-                "first line, or remove them"
+                else (f"{n:,} columns have no name and are", "them")
             )
+            said = f"{what} called {listed} here; name {them} in the first line, or remove {them}"
             found.setdefault(said, []).append(file.url)
         if n := unnamed.dropped:
-            said = (
-                "1 column without a name has no values and is not read"
+            what = (
+                "1 column without a name has no values and is"
                 if n == 1
-                else f"{n:,} columns without a name have no values and are not read"
+                else (f"{n:,} columns without a name have no values and are")
             )
-            found.setdefault(said, []).append(file.url)
+            found.setdefault(f"{what} not read", []).append(file.url)
     return [
         f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
     ]
@@ -128,7 +128,7 @@ def _check_again(run: Run) -> None:
         storage.refuse_changed(file.url, file.fingerprint)
     faults = _faults(run, checked)
     # A resumed run is held once its input is known to be what it began with.
-    run.hopeless = bool(faults) and run.held is not None
+    run.is_refused = bool(faults) and run.lock is not None
     _raise(faults)
 
 
@@ -137,9 +137,16 @@ def _raise(faults: Sequence[Fault]) -> None:
         raise InputError(faults)
 
 
-def _chosen(family: Family, source: Sources) -> list[InputFile]:
+def refuse_missing(source: Sources) -> None:
+    """Raise `InputError` for a local file or folder that is not there."""
+    for one in storage.given(source):
+        if storage.absent(one) and not GLOB.search(one):
+            _expand(one)
+
+
+def _expand(source: Sources, suffixes: Sequence[str] = ()) -> list[InputFile]:
     try:
-        return storage.expand(source, family.suffixes)
+        return storage.expand(source, suffixes)
     except storage.TransientStorageError:
         raise
     except StorageError as error:

@@ -66,19 +66,15 @@ def compare(first: str, second: str) -> Comparison:
     parts = {
         "settings": [line for line in _both(one.settings, two.settings) if line.differs],
         "data": list(_both(_data(one, two), _data(two, one))),
-        "results": compared_results(one.results, two.results),
+        "results": list(_both(_flat(one.results), _flat(two.results))),
         "fit": list(_both(_fit(one), _fit(two))),
         "versions": [line for line in _both(one.versions, two.versions) if line.differs],
     }
     return Comparison(here.run_id, there.run_id, parts)
 
 
-def compared_results(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[Line]:
-    """Put the results of two runs side by side, and those of each of several cases."""
-    return list(_both(_flat(one), _flat(two)))
-
-
 def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the results by name, those of each of several cases too."""
     found: dict[str, Any] = {}
     for name, value in results.items():
         if isinstance(value, Mapping) and all(isinstance(own, Mapping) for own in value.values()):

@@ -2,27 +2,78 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from flows.data import storage
+from flows.data import json_files, storage
 from flows.data.lock import Claim, RunBusy
 from flows.data.partition import Part
-from flows.data.runs import InputRecord, RunPaths
+from flows.data.runs import InputRecord, RunPaths, RunRecord
 from flows.data.storage import InputFile
-from flows.events import Events, PartDone
+from flows.events import Events, Progress, Sweep
 from flows.family import Checked, Family, Ingested, Prepared
+from flows.fit import driver
 from flows.fit.compute import Compute, Here
 from flows.fit.driver import FitResult
 from flows.fit.executor import Executor
-from flows.runs.earlier import Since
 from flows.settings import ComputeSettings, RunSettings
+from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.state import State
 
 R = TypeVar("R")
+
+
+class KeptPart(json_files.Form):
+    """A partition that a run kept: its rows, its files after ingest."""
+
+    fingerprint: str
+    folder: str
+    files: dict[str, str]  # by name, the digest of what it holds
+    ingested: Any
+
+
+class Manifest(json_files.Form):
+    """The contents of ``kept/manifest.json``."""
+
+    parts: list[KeptPart]
+
+
+@dataclass
+class Since:
+    """The earlier run, and what this run keeps.
+
+    Attributes
+    ----------
+    earlier
+        Its record; None where there is none yet.
+    start
+        URL of its global parameters; None where this run starts from the beginning.
+    known
+        Partitions that it kept, by the fingerprint of their rows.
+    notes
+        What the user should know.
+    kept
+        The partitions of this run, as far as it has come.
+    reused
+        How many of them were reused.
+    """
+
+    earlier: RunRecord | None = None
+    start: str | None = None
+    known: dict[str, KeptPart] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    kept: list[KeptPart] = field(default_factory=list)
+    reused: int = 0
+
+    @property
+    def run_id(self) -> str:
+        """The earlier run; empty where there is none yet."""
+        return "" if self.earlier is None else self.earlier.run_id
 
 
 class Run:
@@ -48,8 +99,8 @@ class Run:
         By ``fit``: the global parameters, and how the fit ended (None where none was made).
     summaries
         By ``score``: what each partition says of its results.
-    resumes
-        Whether it goes on with an earlier attempt.
+    is_resume
+        Whether it continues an earlier attempt.
     complete
         Whether an attempt had all but its publication: the stages have nothing to do.
     """
@@ -70,11 +121,11 @@ class Run:
         self.events, self.fitted, self.since, self.resume = events, fitted, since, resume
         self.options = options or ComputeSettings.model_validate({})
         self.started, self.clock = datetime.now(UTC), time.perf_counter()
-        self.resumes = self.complete = False
+        self.is_resume = self.complete = False
         self.begun = False  # whether it has a folder
-        self.resumable = False  # whether another attempt can go on with it
-        self.hopeless = False  # whether none can, as its input was found to be wrong
-        self.held: Claim | None = None
+        self.can_resume = False  # whether another attempt can continue it
+        self.is_refused = False  # whether its input was found to be wrong, so that none can
+        self.lock: Claim | None = None
         self.compute: Compute = Here()
         self.threads = 1  # of this process, where it computes
         self.tried = False  # whether its fit has begun
@@ -116,24 +167,51 @@ class Run:
     def on_progress(self, stage: str) -> Callable[[int, int], None]:
         """Return what passes on how much of a stage is done."""
 
-        def tell(done: int, total: int) -> None:
-            if self.held is not None:
-                self.held.check()
-            self.events.tell(PartDone(stage, done, total))
+        def emit(done: int, total: int) -> None:
+            if self.lock is not None:
+                self.lock.check()
+            self.events.emit(Progress(stage, done, total))
 
-        return tell
+        return emit
 
     def work_by(self, executor: Executor) -> None:
         """Let partitions be worked on by an executor, in place of one from an earlier attempt."""
         self._executor.close()
         self.executor = self._executor.enter_context(closing(executor))
 
-    def confirm(self) -> None:
+    def verify(self) -> None:
         """Raise `RunBusy` where another process has taken this run over, or published it."""
-        if self.held is not None:
-            self.held.confirm()
+        if self.lock is not None:
+            self.lock.verify()
         if storage.exists(self.paths.file("run.json")):
             raise RunBusy(
                 f"run {self.paths.run_id} was published by another process while this one did not "
                 "answer; nothing is left to do"
             )
+
+
+def sweeps(run: Run) -> Callable[[driver.Progress], None]:
+    """Return what passes the sweeps of a run's fit to its listeners."""
+    seen: list[float] = []
+
+    def emit(progress: driver.Progress) -> None:
+        seen.append(progress.elbo)
+        left = sweeps_left(seen, run.settings.tol)
+        run.events.emit(
+            Sweep(progress.iteration, progress.elbo, progress.rise, left, progress.max_iter)
+        )
+
+    return emit
+
+
+def sweeps_left(trace: Sequence[float], tol: float) -> float | None:
+    """Estimate how many sweeps a geometric rise needs to come below the tolerance."""
+    if len(trace) < 3:
+        return None
+    now, before = trace[-1] - trace[-2], trace[-2] - trace[-3]
+    rate = now / before if before > 0 else 0.0
+    goal = tol * max(1.0, abs(trace[-1]))
+    left = remaining_rise(trace)
+    if not 0.0 < rate < 1.0 or left <= goal:
+        return None
+    return math.log(goal / left) / math.log(rate)

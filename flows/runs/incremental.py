@@ -1,19 +1,26 @@
-"""Runs that do only what is new: what a run keeps for the next one, and what that takes up.
+"""Runs that do only what is new: what a run keeps for the next one, and what that reuses.
 
-A run with ``since`` cuts every file by itself, so that an unchanged file gives unchanged
+A run with ``since`` cuts every file on its own, so that an unchanged file gives unchanged
 partitions. What ingest made of them is kept under ``runs/RUN/kept/``; its manifest says which rows
 each partition is of and where its files are, which may be an earlier run's folder. What has been
 removed is made again.
+
+Partitions that share a file are read together, so that each of its bytes is decoded once. What a
+group of partitions has become is kept as JSON in ``work/kept`` under a key of all that it depends
+on, so that an attempt that resumes the run finds it, wherever that runs.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 
 from flows.data import json_files, storage
 from flows.data.partition import Part
@@ -23,18 +30,26 @@ from flows.family import CutsTogether, Family, Ingested
 from flows.faults import Fault, InputError, shown
 from flows.fit.job import digest_of
 from flows.report.page import Section
-from flows.runs.context import Run
-from flows.runs.earlier import KeptPart, Manifest, Since
-from flows.runs.ingest import ingest_parts
-from flows.runs.resume import FREE, LATEST, code, differing, read_request, that_matter
+from flows.runs.context import KeptPart, Manifest, Run, Since
+from flows.runs.resume import (
+    LATEST,
+    NON_SEMANTIC,
+    cache_relevant,
+    changed_keys,
+    code,
+    key_of,
+    read_request,
+)
 from flows.settings import RunSettings
 from vbmodels.core.protocol import Continuable
 
 log = logging.getLogger("vbflows.pipeline")
 
-_FREE = FREE | {"tol"}  # settings that change nothing that is kept
+_FREE = NON_SEMANTIC | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
+_MOST_GROUPS = 64
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
+_GROUP: TypeAdapter[list[Ingested]] = TypeAdapter(list[Ingested])
 
 
 def find(run: Run) -> Since | None:
@@ -46,9 +61,9 @@ def find(run: Run) -> Since | None:
     if run.family.model(run.settings) is None:
         run.events.say("since has no effect: these settings fit no model, all is read")
         return None
-    began = read_request(run.paths) if run.resumes and run.since == LATEST else None
-    whom = run.since if began is None or began.since is None else began.since
-    found = look_up(run.family, run.paths.target, whom, run.settings) if whom else Since()
+    began = read_request(run.paths) if run.is_resume and run.since == LATEST else None
+    base = run.since if began is None or began.since is None else began.since
+    found = look_up(run.family, run.paths.target, base, run.settings) if base else Since()
     if found.earlier is None:
         run.events.say(f"since {run.since}: {run.paths.target} has no earlier run, so all is read")
     return found
@@ -90,7 +105,7 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
         raise
     except StorageError:
         found.notes.append(
-            f"Run {paths.run_id} kept no partitions that this one can take up (it ran without "
+            f"Run {paths.run_id} kept no partitions that this one can reuse (it ran without "
             "since, or with an earlier version), so all were read again."
         )
     if not storage.exists(found.start or ""):
@@ -99,7 +114,7 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
 
 
 def cut(run: Run) -> list[Part]:
-    """Cut the input into partitions; with since, every file by itself or with those of its units.
+    """Cut the input into partitions; with since, every file on its own or with those of its units.
 
     An unchanged file then gives unchanged partitions.
     """
@@ -124,16 +139,16 @@ def new_parts(run: Run) -> list[Part]:
 
 
 def ingest(run: Run) -> list[Ingested]:
-    """Ingest the partitions; with since, take up those that are known and keep all for the next."""
+    """Ingest the partitions; with since, reuse those that are known and keep all for the next."""
     if run.earlier is None:
         return ingest_parts(run, run.parts)
-    return _take_up_and_ingest(run, run.earlier, run.parts)
+    return _reuse_and_ingest(run, run.earlier, run.parts)
 
 
-def _take_up_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[Ingested]:
-    """Take up what is known, ingest the rest, and keep it for the next run."""
+def _reuse_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[Ingested]:
+    """Reuse what is known, ingest the rest, and keep it for the next run."""
     items = [(since.known[p.fingerprint], p.index) for p in parts if p.fingerprint in since.known]
-    copied = run.each("ingest", _take_up, items, run.paths.work)
+    copied = run.each("ingest", _reuse, items, run.paths.work)
     taken = {index: kept for (kept, index), whole in zip(items, copied, strict=True) if whole}
     rest = [part for part in parts if part.index not in taken]
     made = ingest_parts(run, rest) if rest else []
@@ -204,7 +219,7 @@ def section(run: Run) -> Section | None:
     start = "started from its posterior" if since.start else "started from the beginning"
     text = (
         f"Since run {since.earlier.run_id}: {'; '.join(lines)}. Of {len(since.kept)} partitions "
-        f"{since.reused} were taken up as they were and {len(since.kept) - since.reused} were "
+        f"{since.reused} were reused and {len(since.kept) - since.reused} were "
         f"read. The fit {start}."
     )
     return Section("What is new", text, [])
@@ -219,8 +234,8 @@ def _differences(family: Family, record: RunRecord, settings: RunSettings) -> st
         before = family.settings(**record.settings)
     except ValidationError:
         return "settings that this version does not know"
-    free = _FREE | settings.told_by_parts
-    names = differing(that_matter(before, free), that_matter(settings, free))
+    free = _FREE | settings.partitioning
+    names = changed_keys(cache_relevant(before, free), cache_relevant(settings, free))
     return f"other settings ({', '.join(names)})" if names else ""
 
 
@@ -239,20 +254,20 @@ def _manifest(paths: RunPaths) -> str:
 
 
 def runs_needed_by(paths: RunPaths) -> set[str]:
-    """Return the runs of the same target whose folders a run's kept partitions stand in."""
+    """Return the runs of the same target whose folders hold a run's kept partitions."""
     if not storage.exists(_manifest(paths)):
         return set()
     try:
         manifest = json_files.read(_manifest(paths), Manifest)
     except DamagedError:
-        return set()  # nothing can be taken up by it
+        return set()  # nothing can be reused from it
     above = storage.join(paths.target, "runs") + "/"
     urls = [part.folder for part in manifest.parts]
     return {url.removeprefix(above).partition("/")[0] for url in urls if url.startswith(above)}
 
 
 def _outputs(work: str) -> dict[int, list[str]]:
-    """Return what stands in a run's working folders, by partition: ``folder.suffix``."""
+    """Return the files of a run's working folders, by partition: ``folder.suffix``."""
     found: dict[int, list[str]] = {}
     for folder in storage.names(work):
         for name in storage.names(storage.join(work, folder)):
@@ -267,7 +282,7 @@ def _working(work: str, name: str, index: int) -> str:
     return storage.join(work, folder, f"part-{index:05d}.{suffix}")
 
 
-def _take_up(item: tuple[KeptPart, int], work: str) -> bool:
+def _reuse(item: tuple[KeptPart, int], work: str) -> bool:
     """Copy what was kept to where this run works; say whether all of it was there and whole."""
     kept, index = item
     try:
@@ -295,3 +310,73 @@ def _keep(item: tuple[KeptPart, int, list[str]], work: str) -> dict[str, str]:
         storage.write_bytes(storage.join(kept.folder, name), content)
         digests[name] = digest_of(content)
     return digests
+
+
+class _Kept(json_files.Form):
+    """What a group of partitions has become, and the key of what it was made of."""
+
+    key: str
+    result: Any
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Neighbouring partitions, and where what they become is kept."""
+
+    parts: Sequence[Part]
+    url: str
+    key: str
+
+
+def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
+    """Ingest partitions wherever the run computes; return what became of each, in order."""
+    settings = json.dumps(cache_relevant(run.settings))
+    folder = storage.join(run.paths.work, "kept")
+    groups, count = [], min(_MOST_GROUPS, len(parts))
+    for k in range(count):
+        own = parts[len(parts) * k // count : len(parts) * (k + 1) // count]
+        # With the index: what a part leaves is stored under it.
+        of = (f"{part.index}:{part.fingerprint}" for part in own)
+        key = key_of("ingest", run.family.name, settings, *of)
+        groups.append(_Group(own, storage.join(folder, f"{key}.json"), key))
+    try:
+        found = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
+    finally:
+        storage.decoded.release()
+    return [result for group in found for result in group]
+
+
+def _ingested(
+    group: _Group, family: Family, settings: RunSettings, paths: RunPaths
+) -> list[Ingested]:
+    """Return what a group has become: as an earlier attempt kept it, else made now and kept."""
+    if storage.exists(group.url):
+        try:
+            kept = json_files.read(group.url, _Kept)
+            if kept.key == group.key:
+                return _GROUP.validate_json(to_json(kept.result))
+        except (storage.DamagedError, ValueError) as error:
+            log.warning("a kept result is damaged and made again: %s", error)
+    text = _GROUP.dump_json(_made(group.parts, family, settings, paths))
+    json_files.write(group.url, _Kept(key=group.key, result=from_json(text)))
+    return _GROUP.validate_json(text)  # as it will be read again
+
+
+def _made(
+    parts: Sequence[Part], family: Family, settings: RunSettings, paths: RunPaths
+) -> list[Ingested]:
+    files = {s.url: s.fingerprint for part in parts for s in part.slices}
+    try:
+        with storage.sharing(files):
+            results = [family.ingest(part, settings, paths) for part in parts]
+    except InputError:
+        _refuse_changed(files)  # what changes while it is read looks wrong
+        raise
+    # After reading: what was read is then what was looked at.
+    _refuse_changed(files)
+    return results
+
+
+def _refuse_changed(files: dict[str, str]) -> None:
+    for url, fingerprint in sorted(files.items()):
+        storage.refuse_changed(url, fingerprint)

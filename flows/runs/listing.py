@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from flows.catalogue import PIPELINES
 from flows.data import storage
-from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, latest_of, read_record
+from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, is_latest, read_record
 from flows.data.storage import StorageError
-from flows.faults import Fault, InputError, did_you_mean
+from flows.faults import InputError, did_you_mean
 from flows.runs.incremental import runs_needed_by
 from flows.runs.resume import names_of_runs, read_request
 
@@ -45,16 +48,11 @@ class Listed:
     results: dict[str, Any] = field(default_factory=dict)
 
 
-ORDERS: dict[str, Callable[[Listed], Any]] = {
-    "started": lambda run: run.run_id,
-    "pipeline": lambda run: run.pipeline,
-    "seconds": lambda run: run.seconds,
-    "rows": lambda run: run.rows,
-    "sweeps": lambda run: run.iterations,
-    "bound": lambda run: run.elbo,
-    "warnings": lambda run: run.warnings,
+ORDERS = {
+    **{name: name for name in ("pipeline", "seconds", "rows", "warnings")},
+    **{"started": "run_id", "sweeps": "iterations", "bound": "elbo"},
 }
-"""What runs can be sorted by, beside their results."""
+"""What runs can be sorted by besides their results, and what it is called in `Listed`."""
 
 
 def runs_of(target: str, by: str = "started") -> list[Listed]:
@@ -74,41 +72,29 @@ def runs_of(target: str, by: str = "started") -> list[Listed]:
     """
     url = storage.absolute(target)
     try:
-        found = [_listed(RunPaths(url, name)) for name in names_of_runs(url)]
+        found = [_listed(RunPaths(url, name)) for name in sorted(names_of_runs(url), reverse=True)]
     except storage.TransientStorageError:
         raise
     except StorageError as error:
-        fault = Fault(storage.shown(target), "a target that can be listed", str(error))
-        raise InputError([fault]) from error
+        expected = "a target that can be listed"
+        raise InputError.of(storage.shown(target), expected, str(error)) from error
     if not found:
-        fault = Fault(storage.shown(target), "a target with runs", "none below it")
-        raise InputError([fault])
-    try:
-        latest = latest_of(url)
-    except StorageError:
-        latest = ""
-    found = [_named_latest(run) if run.run_id == latest else run for run in found]
-    found.sort(key=ORDERS["started"], reverse=True)
-    figure = ORDERS.get(by) or (lambda run: run.results.get(by))
-    values = {run.run_id: figure(run) for run in found}
-    told = {key: v for key, v in values.items() if _in_order(v)}
-    if not told:
-        results = {name for run in found for name, v in run.results.items() if _in_order(v)}
+        raise InputError.of(storage.shown(target), "a target with runs", "none below it")
+    places = {run.run_id: _place(run, by) for run in found}
+    with_it = [run for run in found if places[run.run_id] is not None]
+    if not with_it:
+        results = {name for run in found for name in run.results if _place(run, name) is not None}
         known = {*ORDERS, *results}
-        remedy = did_you_mean(by, known)
-        raise InputError([Fault("--sort", f"one of {', '.join(sorted(known))}", by, remedy=remedy)])
-
-    def place(run: Listed) -> tuple[bool, Any]:
-        # Pipelines may tell by a word what others tell by a number.
-        return isinstance(told[run.run_id], str), told[run.run_id]
-
-    with_it = sorted((r for r in found if r.run_id in told), key=place, reverse=by != "pipeline")
-    return [*with_it, *(run for run in found if run.run_id not in told)]
+        expected = f"one of {', '.join(sorted(known))}"
+        raise InputError.of("--sort", expected, by, remedy=did_you_mean(by, known))
+    with_it.sort(key=lambda run: places[run.run_id], reverse=by != "pipeline")  # type: ignore[arg-type,return-value]
+    return [*with_it, *(run for run in found if places[run.run_id] is None)]
 
 
-def _in_order(value: Any) -> bool:
-    """Whether a figure is one that runs can be sorted by."""
-    return isinstance(value, int | float | str)
+def _place(run: Listed, by: str) -> tuple[bool, Any] | None:
+    """Return what a run is sorted by; pipelines may give a word where others give a number."""
+    value = getattr(run, ORDERS[by]) if by in ORDERS else run.results.get(by)
+    return (isinstance(value, str), value) if isinstance(value, int | float | str) else None
 
 
 def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
@@ -124,7 +110,7 @@ def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
 def prune(target: str, keep: int) -> list[str]:
     """Remove all but the newest finished runs; return the names of those that went.
 
-    What stays, beside the ``keep`` newest: the latest, every run that is not finished, what
+    What stays, besides the ``keep`` newest: the latest, every run that is not finished, what
     one of these takes from an earlier run by since, and whatever has not the mark of a run.
 
     Raises
@@ -177,10 +163,10 @@ def _listed(paths: RunPaths) -> Listed:
     try:
         record = read_record(paths)
     except PublishError:
-        return Listed(paths.run_id, FINISHED, "unreadable")
+        return Listed(paths.run_id, LATEST if is_latest(paths) else FINISHED, "unreadable")
     return Listed(
         run_id=paths.run_id,
-        state=FINISHED,
+        state=LATEST if is_latest(paths) else FINISHED,
         pipeline=record.pipeline,
         started=record.started.isoformat(timespec="seconds"),
         seconds=record.seconds,
@@ -213,5 +199,73 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _named_latest(run: Listed) -> Listed:
-    return Listed(**{**vars(run), "state": LATEST})
+def tables_of(paths: RunPaths) -> list[str]:
+    """Return the names of a run's tables."""
+    return [
+        name
+        for name in storage.names(paths.root)
+        if name not in ("posterior", "work", "kept") and "." not in name and parts_of(paths, name)
+    ]
+
+
+def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
+    """Return rows of a table: the first, or those with the largest (``-``: smallest) of a column.
+
+    Parameters
+    ----------
+    paths
+        The run.
+    name
+        The table.
+    by
+        A column, with a ``-`` before it for the smallest first; empty for the order of the table.
+    most
+        Most rows.
+
+    Raises
+    ------
+    InputError
+        If there is no such table or column.
+    """
+    known = tables_of(paths)
+    if name not in known:
+        expected = f"one of its tables {', '.join(known) or '(it has none)'}"
+        raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
+    column = by.removeprefix("-")
+    first, *parts = (storage.join(paths.table(name), part) for part in parts_of(paths, name))
+    kept = storage.read_table(first)
+    sortable = [f.name for f in kept.schema if not pa.types.is_nested(f.type)]
+    if by and column not in sortable:
+        columns = f"one of the columns of single values {', '.join(sortable)}"
+        raise InputError.of(f"table {name}", columns, column, remedy=did_you_mean(column, sortable))
+    for part in ["", *parts]:
+        if part:
+            kept = pa.concat_tables([kept, storage.read_table(part)])
+        if by:
+            order = "ascending" if by.startswith("-") else "descending"
+            kept = kept.take(pc.sort_indices(kept, [(column, order)])[:most])
+        elif len(kept) >= most:
+            break
+    return kept.slice(0, most)
+
+
+def parts_of(paths: RunPaths, name: str) -> list[str]:
+    """Return the names of the files of a table."""
+    return [part for part in storage.names(paths.table(name)) if part.endswith(".parquet")]
+
+
+def cell(value: Any) -> str:
+    """Return a cell in few characters.
+
+    >>> cell(0.123456), cell(None), cell(["a", "b"]), cell(True)
+    ('0.1235', '', 'a, b', 'yes')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(cell(one) for one in value)
+    return str(value)

@@ -17,7 +17,7 @@ from flows.data.runs import (
     RunRecord,
     complete,
     fit_in_words,
-    name_latest,
+    mark_latest,
     peak_memory,
     read_record,
     versions,
@@ -60,13 +60,11 @@ def publish(run: Run) -> dict[str, Any]:
     url = run.paths.file("report.html")
     html = report.render(record, findings.headline, sections)
     storage.write_bytes(url, html.encode())
-    run.confirm()
+    run.verify()
     complete(run.paths, record)
     run.complete = True  # another attempt has only to name it the latest
-    name_latest(run.paths, record)
-    run.events.tell(
-        Published(record, findings.headline, url, findings.top, None if fit is None else fit.trace)
-    )
+    mark_latest(run.paths, record)
+    run.events.emit(Published(record, findings.headline, url, findings.top))
     return outcome(run.paths, record, findings.headline, findings.top)
 
 

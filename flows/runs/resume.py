@@ -22,7 +22,7 @@ from flows.data.runs import (
     PublishError,
     RunPaths,
     later_than,
-    name_latest,
+    mark_latest,
     read_record,
     remove_work,
     versions,
@@ -34,7 +34,7 @@ from flows.runs.context import Run
 from flows.settings import RunSettings
 
 AUTO, LATEST = "auto", "latest"
-FREE = frozenset({"max_iter", "checkpoint_every"})  # settings that change no step
+NON_SEMANTIC = frozenset({"max_iter", "checkpoint_every"})  # settings that change no step
 _MOST = 20  # files that are named
 
 log = logging.getLogger("vbflows.pipeline")
@@ -49,12 +49,12 @@ class Request(json_files.Form):
     inputs: dict[str, str]  # URL and fingerprint
 
 
-def that_matter(settings: RunSettings, free: frozenset[str] = FREE) -> dict[str, Any]:
+def cache_relevant(settings: RunSettings, free: frozenset[str] = NON_SEMANTIC) -> dict[str, Any]:
     """Return the settings that results depend on, as they will be read again."""
     return dict(from_json(settings.model_dump_json(exclude=set(free))))
 
 
-def differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def changed_keys(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Name the settings that are not the same."""
     missing = object()
     names = {**before, **now}
@@ -76,7 +76,7 @@ def request_of(run: Run) -> Request:
     """Describe all that a run's results depend on, as it will be read again."""
     return Request(
         pipeline=run.family.name,
-        settings=that_matter(run.settings),
+        settings=cache_relevant(run.settings),
         since=None if run.earlier is None else run.earlier.run_id,
         inputs={file.url: file.fingerprint for file in run.files},
     )
@@ -99,7 +99,7 @@ def read_request(paths: RunPaths) -> Request | None:
         return None
 
 
-def agree(run: Run) -> None:
+def check_same_request(run: Run) -> None:
     """Write what a run is requested to do; a resumed one must be requested what it began with.
 
     Raises
@@ -108,7 +108,7 @@ def agree(run: Run) -> None:
         If it is not: every difference.
     """
     ours = request_of(run)
-    theirs = read_request(run.paths) if run.resumes else None
+    theirs = read_request(run.paths) if run.is_resume else None
     if theirs is None:
         json_files.write(_url(run.paths), ours)
     elif faults := _differences(run.paths.run_id, theirs, ours):
@@ -164,7 +164,7 @@ def is_named(resume: str | None) -> bool:
 
 
 def _take(run: Run, paths: RunPaths) -> None:
-    run.paths, run.resumes, run.resumable = paths, True, True
+    run.paths, run.is_resume, run.can_resume = paths, True, True
     run.complete = is_complete(paths)
 
 
@@ -232,7 +232,7 @@ def publish_complete(run: Run) -> str:
         storage.remove_debris(paths.root, "work")  # where the heartbeat is written
         later = later_than(paths)
         if later is None:
-            name_latest(paths, record)
+            mark_latest(paths, record)
         else:
             remove_work(paths)
     became = (
@@ -278,7 +278,7 @@ def _differences(run_id: str, theirs: Request, ours: Request) -> list[Fault]:
             _value(ours.settings, name),
             name,
         )
-        for name in differing(theirs.settings, ours.settings)
+        for name in changed_keys(theirs.settings, ours.settings)
     ]
     if theirs.since != ours.since:
         faults.append(fault(f"a run {_since(theirs)}, as it began", _since(ours), "since"))

@@ -4,8 +4,7 @@ A settings object is frozen and refuses names that it does not know. Each field 
 meaning, default and range once, in the folder of its family.
 """
 
-from flows.settings.access import S3Access
-from flows.settings.base import ComputeSettings, RunSettings, in_order
+from flows.settings.base import ComputeSettings, RunSettings, S3Access, in_order
 from flows.settings.load import columns, compute_settings, describe, load
 
 __all__ = [

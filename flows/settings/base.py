@@ -15,7 +15,46 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from flows.settings.access import S3Access
+
+class S3Access(BaseModel):
+    """How object stores are reached; what is empty is taken from the environment (AWS_*)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    endpoint_url: str | None = Field(
+        None, description="Address of a store other than Amazon's, such as https://host:9000."
+    )
+    ca_file: str | None = Field(
+        None, description="Certificates (PEM) that the store's own is checked against."
+    )
+    region: str | None = Field(None, description="Region of the buckets.")
+    profile: str | None = Field(
+        None, description="Profile of the AWS configuration files whose credentials are used."
+    )
+    anonymous: bool = Field(False, description="Read public buckets without credentials.")
+    requester_pays: bool = Field(
+        False, description="Pay for what is read from buckets that require it."
+    )
+    block: str | None = Field(
+        None,
+        description="Name of a Prefect Secret block with the credentials as JSON: "
+        "aws_access_key_id, aws_secret_access_key and, where needed, aws_session_token.",
+    )
+
+    def environment(self) -> dict[str, str]:
+        """Return these settings as environment variables."""
+        found = {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_ENDPOINT_URL_S3": self.endpoint_url,
+            "AWS_CA_BUNDLE": self.ca_file,
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_PROFILE": self.profile,
+            "AWS_NO_SIGN_REQUEST": "YES" if self.anonymous else None,
+            "AWS_REQUEST_PAYER": "requester" if self.requester_pays else None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
 
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
 
@@ -32,7 +71,7 @@ GROUPS = {
     "model": "Settings of the model",
     "data": "Settings of the data",
     "output": "Settings of the output",
-    "expert": "Settings for experts",
+    "expert": "Advanced settings",
 }
 """What settings are about, in the order of the help, and the heading of each group."""
 
@@ -84,7 +123,7 @@ class RunSettings(_Form, BaseModel):
     reads
         Where the table that it reads is declared, as ``module:NAME``.
     example
-        Commands that run as they stand, one after the other.
+        Commands that run as they are, one after the other.
     page
         Its page of the documentation.
     flow
@@ -112,7 +151,7 @@ class RunSettings(_Form, BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, defer_build=True
     )
 
-    told_by_parts: ClassVar[frozenset[str]] = frozenset()
+    partitioning: ClassVar[frozenset[str]] = frozenset()
     """Settings that decide which partitions there are, and nothing of what one is made into."""
 
     @classmethod
@@ -128,7 +167,7 @@ class RunSettings(_Form, BaseModel):
         return {name: _share(cls, name, value) for name, value in values.items()}
 
     seed: int = Field(0, ge=0, description="Seed of everything that is random.")
-    max_iter: int = Field(1000, ge=1, description="Most sweeps over the data.")
+    max_iter: int = Field(1000, ge=1, description="Maximum number of sweeps.")
     tol: float = Field(
         1e-8, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the bound to come."
     )
@@ -147,7 +186,7 @@ class RunSettings(_Form, BaseModel):
         "text: Abstract; features: f* makes one list of all columns that begin with f.",
     )
     list_separator: str = Field(
-        ";", min_length=1, description="What stands between the entries of a list in a CSV cell."
+        ";", min_length=1, description="Separator of the entries of a list in a CSV cell."
     )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
 
@@ -242,7 +281,7 @@ class ComputeSettings(_Form, BaseModel):
 
 
 def _share(settings: type[BaseModel], name: str, value: Any) -> Any:
-    """Read 35% as 0.35 where a number is asked for that need not be whole."""
+    """Read 35% as 0.35 where the setting is a number that need not be whole."""
     percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     field = settings.model_fields.get(name)
     if percent is None or field is None:
@@ -252,7 +291,7 @@ def _share(settings: type[BaseModel], name: str, value: Any) -> Any:
 
 
 def _bytes(text: str) -> float | None:
-    """Return the bytes that a size such as 4GiB stands for; None if it is none."""
+    """Return the bytes of a size such as 4GiB; None if it is none."""
     found = _SIZE.fullmatch(text.strip())
     if found is None or (found[4] and not found[3]):
         return None

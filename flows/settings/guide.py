@@ -43,11 +43,11 @@ def commented(name: str, settings: type[RunSettings]) -> str:
         f"# vbflows {name} SOURCE TARGET --config THIS-FILE",
         "# A line that begins with #: is a setting at its default; take the #: away to change it.",
     ]
-    told = {row[0]: row for row in describe(settings)}
+    rows = {row[0]: row for row in describe(settings)}
     for group, members in grouped(settings).items():
         lines += ["", f"# {GROUPS[group]}", f"# {'-' * (_WIDTH - 2)}"]
         for member in members:
-            _, bounds, _, meaning = told[member]
+            _, bounds, _, meaning = rows[member]
             lines += ["", *_wrapped(f"{meaning} ({bounds})")]
             default = as_yaml(settings.model_fields[member].default)
             lines.append(f"{'' if group == FIRST else '#: '}{as_yaml(member)}: {default}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from flows.faults import Fault, InputError, did_you_mean, shown
@@ -78,7 +79,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
             return settings(**values)
         except ValidationError as error:
             # YAML takes 17, no, 1e5 and chr1: for other than text: where a setting is text, they
-            # are text, but for what stands in brackets.
+            # are text, except in brackets.
             meant = {
                 str(problem["loc"][0]) for problem in error.errors()
                 if problem["type"] in _TEXT_ASKED and len(problem["loc"]) == 1
@@ -124,7 +125,7 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
 
 
 def _value(assignment: str, text: str) -> Any:
-    from flows.settings.yaml import plain_values  # not for help
+    from flows.settings.load import plain_values  # not for help
 
     try:
         return plain_values(text)
@@ -135,7 +136,7 @@ def _value(assignment: str, text: str) -> Any:
 
 
 def _read_config(path: str) -> dict[str, Any]:
-    from flows.settings.yaml import MOST_CHARACTERS, plain_values  # not for help
+    from flows.settings.load import MOST_CHARACTERS, plain_values  # not for help
 
     try:
         with open(path, encoding="utf-8") as file:
@@ -201,7 +202,7 @@ def _remedy(settings: type[BaseModel], problem: Any) -> str | None:
         named = [one for one in _literals(field.annotation) if isinstance(one, str)]
         return did_you_mean(value[:80], named)
     if value.strip().endswith("%"):
-        return "a percentage is read where a share is asked for; write the number itself here"
+        return "a percentage is read only where a share is expected; write the number here"
     return None
 
 
@@ -251,3 +252,56 @@ def _range(schema: dict[str, Any]) -> str:
     ]
     kind = _TYPES.get(schema.get("type", "any"), schema.get("type", "any"))
     return " ".join([kind, ", ".join(bounds)]).strip()
+
+
+MOST_CHARACTERS = 2**20
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's plain values without aliases, and each name of a mapping once."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Refuse an alias: a few of them can mean millions of values."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(problem="an alias", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a name that comes twice, where the usual loader takes the last one."""
+        seen = set()
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        for key in (key for key, _ in pairs if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the name {key.value[:80]} twice", problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return dict(super().construct_mapping(node, deep))
+
+
+def plain_values(text: str) -> Any:
+    """Read YAML.
+
+    Raises
+    ------
+    ValueError
+        In one line, if it is no YAML, or too large.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"more than {MOST_CHARACTERS:,} characters")
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except RecursionError as error:
+        raise ValueError("values nested too deep") from error
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError("text that looks like a number or a date and is none") from error
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        mark = getattr(error, "problem_mark", None)
+        problem = problem.removeprefix("found ")
+        raise ValueError(f"{problem} (line {mark.line + 1})" if mark else problem) from error

@@ -98,8 +98,8 @@ def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
         "error rate",
     )  # fmt: skip
     text = (
-        f"Error rates of {case} (filled, with the 95 % interval of the factor) against those of "
-        f"{control} (open), by substitution. What differs alike at all sites of a substitution "
+        f"Error rates of {case} (with the 95 % interval of the factor) against those of "
+        f"{control} (grey), by substitution. What differs alike at all sites of a substitution "
         "is the null: the factor exp(b) is no evidence for variants. Sites differ by a standard "
         f"deviation of {q.tau:.3f} around it in logit; {q.v:.2%} of them differ far more."
     )

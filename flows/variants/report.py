@@ -336,8 +336,8 @@ def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Sectio
     plot = plots.paired_intervals([name_of(c) for c in shown], series, "rate of the allele")
     return Section(
         "Rates of the called alleles",
-        f"Posterior means and 95 % intervals in {settings.case} (filled) and "
-        f"{settings.compared_with or 'control'} (open), on a log scale.",
+        f"Posterior means and 95 % intervals in {settings.case} and "
+        f"{settings.compared_with or 'control'} (grey), on a log scale.",
         (plot,),
     )
 

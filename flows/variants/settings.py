@@ -38,7 +38,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
         "expert": ("tau",),
     }  # fmt: skip
-    told_by_parts: ClassVar[frozenset[str]] = frozenset({"cases"})
+    partitioning: ClassVar[frozenset[str]] = frozenset({"cases"})
 
     case: str = Field(
         "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."

@@ -17,7 +17,6 @@ LOADED = [
     "flows.cli",
     "flows.fit.connect",
     "flows.run",
-    "flows.report.plots",
     "tests.faults.pipelines",
 ]
 

@@ -17,7 +17,6 @@ from flows.data import lock, storage
 from flows.data.runs import RunPaths, open_run
 from flows.data.storage.access import filesystem
 from flows.faults import InputError
-from flows.report import plots
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.runs import checking
@@ -34,8 +33,6 @@ _ROWS = {"keywords": 24, "bags": 40, "variants": 60, "features": 40, "experts": 
 
 def quicken(patch: pytest.MonkeyPatch) -> None:
     """Leave out what takes time and what makes the order of calls vary; no storage is in it."""
-    patch.setattr(plots, "_svg", lambda *_: "<svg></svg>")
-    patch.setattr(plots, "png", lambda *_: b"")
     patch.setattr(lock, "SETTLE", 0.0)
     patch.setattr(lock, "BEAT", 1e6)
     patch.setattr(checking, "in_threads", lambda calls, threads: [call() for call in calls])

@@ -13,7 +13,7 @@ from tests.faults import pipelines
 COMMAND = """
 import resource, sys
 from flows.cli import main
-import flows.run, flows.runs.memory
+import flows.run, flows.runs.begin
 import numpy, pandas, pyarrow.parquet, scipy.linalg, psutil
 from flows.catalogue import pipeline_named
 
@@ -22,7 +22,7 @@ if not least:
     pipeline_named("features")
 
 used = psutil.Process().memory_info().vms
-flows.runs.memory.HEADROOM = least
+flows.runs.begin.HEADROOM = least
 resource.setrlimit(resource.RLIMIT_AS, (used + extra, used + extra))
 main(sys.argv[3:])
 """

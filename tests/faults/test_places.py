@@ -22,7 +22,7 @@ import yaml
 from deploy.certs import SIDES, make_certificates
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
-from flows.data.runs import RunPaths, RunRecord, complete, name_latest, open_run
+from flows.data.runs import RunPaths, RunRecord, complete, mark_latest, open_run
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
@@ -87,7 +87,7 @@ def test_a_lock_whose_answer_is_lost_is_held(bucket, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
     try:
         with claim(f"{bucket}/lost", "run") as held:
-            held.confirm()
+            held.verify()
             assert lost
             with pytest.raises(RunBusy):
                 lock.Claim(f"{bucket}/lost", "run").acquire(1.0)
@@ -150,7 +150,7 @@ def test_two_publishers_at_once_leave_no_mix(bucket):
                 storage.write_table(paths.table("keywords", part), table)
             storage.write_bytes(storage.join(paths.work, "globals"), b"1")
             complete(paths, run_record(paths.run_id, value))
-            name_latest(paths, run_record(paths.run_id, value))
+            mark_latest(paths, run_record(paths.run_id, value))
 
     def read():
         while not stop.is_set():

@@ -16,7 +16,7 @@ import pytest
 
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
-from flows.data.runs import RunPaths, RunRecord, name_latest
+from flows.data.runs import RunPaths, RunRecord, mark_latest
 from flows.fit.checkpoint import CheckpointError, discard
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
@@ -183,7 +183,7 @@ def test_the_last_heartbeats_neither_fail_nor_come_back(tmp_path, monkeypatch, c
             for name in "abcdefgh":
                 storage.write_bytes(storage.join(paths.work, name, "file"), b"x", durable=False)
             storage.remove_debris(paths.root, "work")
-            name_latest(paths, record)
+            mark_latest(paths, record)
             assert not storage.exists(paths.work)
         assert not storage.exists(paths.work)
     assert "heartbeat" not in caplog.text

@@ -12,12 +12,11 @@ import pytest
 from rich.console import Console
 
 from flows.cli import main
-from flows.cli.output import line, out
-from flows.cli.progress import Bar, Lines
+from flows.cli.output import Bar, Lines, line, out
 from flows.data import storage
-from flows.data.runs import RUN, RunPaths, RunRecord, complete, name_latest
+from flows.data.runs import RUN, RunPaths, RunRecord, complete, mark_latest
 from flows.escape import escaped
-from flows.events import Line
+from flows.events import Message
 
 HOSTILE = (
     "\x1b]0;title\x07\x1b[2J\x9b31m\x9d0;x\x9c\r\x08 \u202etxt.exe\u202c \u2066i\u2069 "
@@ -94,7 +93,7 @@ def hostile_run(tmp_path):
     posterior = pa.table({"name": [HOSTILE], "index": [HOSTILE], "mean": [1.0], "sd": [0.5]})
     storage.write_table(storage.join(paths.root, "posterior", "parameters.parquet"), posterior)
     complete(paths, record)
-    name_latest(paths, record)
+    mark_latest(paths, record)
     storage.own(paths.root, RUN)
     return tmp_path / "target"
 
@@ -128,7 +127,7 @@ def test_errors_and_progress_are_escaped(tmp_path, capsys):
     for make in (Lines, Bar):
         shown = io.StringIO()
         listener = make(Console(file=shown, width=2000))
-        listener.on_event(Line(HOSTILE))
+        listener.on_event(Message(HOSTILE))
         if isinstance(listener, Bar):
             listener.close()
         assert escaped(HOSTILE) in shown.getvalue()

@@ -24,20 +24,24 @@ from flows.data.storage.inputs import (
     source_in_words,
 )
 from flows.data.storage.objects import (
+    MARK,
     absent,
     check_writable,
     copy,
     create_bytes,
     delete,
     exists,
+    is_link,
+    is_own,
     names,
     open_input,
+    own,
     read_bytes,
     remove_debris,
     remove_empty,
+    remove_own,
     write_bytes,
 )
-from flows.data.storage.owned import MARK, is_link, is_own, own, remove_own
 from flows.data.storage.retry import impatient
 from flows.data.storage.row_groups import decoded, sharing
 from flows.data.storage.seal import seal, unsealed

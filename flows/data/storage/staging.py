@@ -25,7 +25,7 @@ from pathlib import Path
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.inputs import fingerprint_of, size_of
-from flows.data.storage.owned import is_own, own
+from flows.data.storage.objects import is_own, own
 from flows.data.storage.retry import expect, persistent
 from flows.data.storage.urls import absolute, is_local
 

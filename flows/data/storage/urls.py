@@ -10,6 +10,8 @@ from flows.escape import holds_secret, shown_url
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
 
+GLOB = re.compile(r"[*?\[]")
+
 
 def join(url: str, *parts: str) -> str:
     """Append names to a URL, refusing names that could leave it.

@@ -1,6 +1,6 @@
 "use strict";
-// Tables that sort, filter and download; pictures that say what is under the pointer. Without
-// scripts the page reads the same.
+// Tables that sort, filter and download; charts that show values, zoom and download. Without
+// scripts the page has the same text and tables.
 const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
 
 // The number that a text begins with, as in "1,204" or "-0.67 ± 0.03"; NaN where it begins with none.
@@ -43,13 +43,13 @@ function filterable(rows, tools) {
   input.placeholder = "filter rows";
   input.ariaLabel = "filter the rows of this table";
   input.addEventListener("input", () => {
-    const asked = input.value.toLowerCase();
+    const wanted = input.value.toLowerCase();
     let shown = 0;
     for (const row of rows) {
-      row.hidden = !row.textContent.toLowerCase().includes(asked);
+      row.hidden = !row.textContent.toLowerCase().includes(wanted);
       shown += row.hidden ? 0 : 1;
     }
-    count.textContent = asked ? `${shown} of ${rows.length}` : "";
+    count.textContent = wanted ? `${shown} of ${rows.length}` : "";
   });
   tools.append(input, count);
 }
@@ -84,24 +84,6 @@ function asCsv(table) {
   return lines.join("\r\n") + "\r\n";
 }
 
-// A picture by itself: the page's colours, which it takes by name, and its marks' words go with it.
-function asSvg(picture) {
-  const copy = picture.cloneNode(true);
-  const page = getComputedStyle(document.documentElement);
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("xmlns:xlink", "http://www.w3.org/1999/xlink");
-  copy.style.color = getComputedStyle(picture).color;
-  copy.style.background = page.getPropertyValue("--paper");
-  copy.style.setProperty("--accent", page.getPropertyValue("--accent"));
-  const marks = picture.querySelectorAll(".tip");
-  copy.querySelectorAll(".tip").forEach((mark, k) => {
-    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-    title.textContent = words.get(marks[k]);
-    mark.prepend(title);
-  });
-  return new XMLSerializer().serializeToString(copy);
-}
-
 for (const table of document.querySelectorAll("table[data-name]")) {
   const rows = [...table.tBodies[0].rows];
   if (rows.length < 2) continue;
@@ -114,31 +96,45 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   table.parentElement.before(tools);
 }
 
-for (const figure of ALONE ? document.querySelectorAll("figure[data-name]") : []) {
-  const tools = document.createElement("div");
-  tools.className = "tools";
-  tools.append(toolButton("download SVG", () =>
-    download(asSvg(figure.querySelector("svg")), "image/svg+xml", figure.dataset.name)));
-  figure.append(tools);
+// A chart takes the page's colours, and is drawn again when they change.
+const theme = () => {
+  const page = getComputedStyle(document.documentElement);
+  const [ink, soft, line, accent] =
+    ["--ink", "--soft", "--line", "--accent"].map((name) => page.getPropertyValue(name));
+  return {
+    background: "transparent",
+    font: getComputedStyle(document.body).fontFamily,
+    view: { stroke: null },
+    axis: {
+      labelColor: ink, titleColor: soft, gridColor: line, domainColor: soft, tickColor: soft,
+      labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: Math.min(220, document.body.clientWidth / 3.5),
+    },
+    axisXQuantitative: { tickCount: 8 },
+    legend: { labelColor: ink, labelFontSize: 12 },
+    range: { category: [accent, soft] },
+    bar: { color: accent }, rect: { stroke: line, strokeWidth: 0.5 },
+    line: { color: accent, strokeWidth: 1.6 }, rule: { color: accent },
+    point: { color: accent, filled: true, size: 40, opacity: 1 },
+    style: { ink: { color: soft, strokeWidth: 0.8 }, band: { color: accent, opacity: 0.2 },
+             near: { color: accent, size: 60 } },
+  };
+};
+
+const drawn = new Map();
+
+async function draw(figure) {
+  const place = drawn.get(figure)?.place ?? figure.appendChild(document.createElement("div"));
+  drawn.get(figure)?.view.finalize();
+  const spec = JSON.parse(figure.querySelector("script").textContent);
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const { view } = await vegaEmbed(place, spec, {
+    ast: true, renderer: "svg", config: theme(), downloadFileName: figure.dataset.name,
+    tooltip: { theme: dark ? "dark" : "light" },
+    actions: ALONE && { export: true, source: false, compiled: false, editor: false },
+  });
+  drawn.set(figure, { place, view });
 }
 
-// The words of a mark stand at the pointer at once; a browser by itself waits for a second.
-const bubble = document.createElement("div");
-bubble.className = "bubble";
-bubble.hidden = true;
-document.body.append(bubble);
-const words = new Map();
-for (const mark of document.querySelectorAll("svg .tip")) {
-  const title = mark.querySelector("title");
-  words.set(mark, title.textContent);
-  title.remove();
-}
-document.addEventListener("pointermove", (event) => {
-  const mark = event.target.closest?.(".tip");
-  bubble.hidden = !mark;
-  if (!mark) return;
-  bubble.textContent = words.get(mark);
-  const room = document.documentElement.clientWidth - bubble.offsetWidth - 8;
-  bubble.style.left = `${Math.max(4, Math.min(event.clientX + 12, room))}px`;
-  bubble.style.top = `${Math.max(4, event.clientY - bubble.offsetHeight - 10)}px`;
-});
+const figures = document.querySelectorAll("figure[data-name]");
+figures.forEach(draw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach(draw));

@@ -51,7 +51,7 @@ def test_it_tells_bags_reasons_and_baselines(tmp_path, capsys, model):
     assert found["contribution"].null_count == 0
     assert found["probability"].null_count == (len(found) if model == "embedding" else 0)
     page = report(target)
-    for heading in ("Beside simple baselines", "Which blocks separate bags", "why (the embedding"):
+    for heading in ("Simple baselines", "Which blocks separate bags", "why (the embedding"):
         assert heading in page
     assert ("The members" in page) == (model == "auto")
     if model == "auto":
@@ -90,7 +90,7 @@ def test_a_run_since_another_goes_on_from_it(tmp_path, capsys):
     names = pa.array([f"c{name}" for name in more["bag_id"].to_pylist()])
     written(source, more.set_column(0, "bag_id", names), "b.parquet")
     fitted(capsys, source, place, "--since", "latest")
-    assert "1 were taken up as they were and 1 were read." in report(place)
+    assert "1 were reused and 1 were read." in report(place)
     whole = tmp_path / "whole"
     fitted(capsys, source, whole)
     one, two = (table_of(t, "bags").sort_by("bag_id") for t in (place, whole))

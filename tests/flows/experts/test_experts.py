@@ -85,7 +85,7 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
         assert one["interval"][0] < one["more"] < one["interval"][1]
     page = (folder / "report.html").read_text()
     places = [page.index(text) for text in (
-        "How good it is", "Beside simple baselines", "What each column says", "Who is responsible",
+        "How good it is", "Simple baselines", "What each column says", "Who is responsible",
     )]  # fmt: skip
     assert places == sorted(places)
     experts = rows_of(folder, "experts").to_pylist()

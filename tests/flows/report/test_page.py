@@ -1,4 +1,4 @@
-"""The report's tables sort, filter and download in a browser, and read the same without scripts."""
+"""The report's tables sort, filter and download in a browser, and its charts show values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -25,9 +24,9 @@ ROWS = [
 ]  # fmt: skip
 
 
-def page(rows=ROWS):
+def record():
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    record = RunRecord.model_validate(
+    return RunRecord.model_validate(
         {
             "run_id": "r1", "pipeline": "bags", "source": "s", "settings": {"tol": 1e-6},
             "versions": versions(), "started": now, "finished": now, "seconds": 1.0,
@@ -36,18 +35,21 @@ def page(rows=ROWS):
             "warnings": [], "results": {},
         }
     )  # fmt: skip
+
+
+def page(rows=ROWS):
     grid = Grid(("name", "value", "note"), rows, "a table")
     picture = plots.bars(["<one> & 'two'", "three"], [3.0, 4.5], "words", "Frequent words")
-    return render(record, "What was found", [Section("First part", "", (picture,), [grid])])
+    return render(record(), "What was found", [Section("First part", "", (picture,), [grid])])
 
 
 def test_contents_name_every_part_and_costs_come_last():
     html = page()
-    for number, title in enumerate(("First part", "What was read"), 1):
+    for number, title in enumerate(("First part", "Input files"), 1):
         assert f'<a href="#part-{number}">{title}</a>' in html
         assert f'<section id="part-{number}">' in html
     assert html.index("10 of 12 rows used") < html.index("First part")
-    assert html.index("bound (nats)") > html.index("What was asked, and what it cost</h2>")
+    assert html.index("bound (nats)") > html.index("Settings and resources</h2>")
 
 
 @pytest.fixture(scope="module")
@@ -136,33 +138,42 @@ def test_no_cell_of_a_download_is_a_formula(browsed):
     assert found == [*(f"'{cell.strip()}" for cell in FORMULAS), *NUMBERS]
 
 
-def test_a_mark_of_a_picture_says_what_it_is_under_the_pointer(browsed):
-    assert "<title>&lt;one&gt; &amp; 'two': 3 words</title>" in page()
+DRAWN = (
+    "while (document.querySelectorAll('figure svg .mark-rect path').length < 2)"
+    " await new Promise((go) => setTimeout(go, 50));"
+    " const bars = [...document.querySelectorAll('figure svg .mark-rect path')];"
+)
+
+
+def test_a_mark_of_a_chart_shows_its_value_under_the_pointer(browsed):
     ask = browsed()
-    under = (
-        "const bar = [...document.querySelectorAll('svg .tip')][{}].querySelector('path');"
-        " const at = bar.getBoundingClientRect();"
-        " const event = {{ bubbles: true, clientX: at.right - 1, clientY: at.top + 1 }};"
+    under = DRAWN + (
+        " const at = bars[NUMBER].getBoundingClientRect();"
+        " const event = { bubbles: true, clientX: at.right - 3, clientY: at.top + 3 };"
         " document.elementFromPoint(event.clientX, event.clientY)"
         ".dispatchEvent(new PointerEvent('pointermove', event));"
-        " const bubble = document.querySelector('.bubble');"
-        " return bubble.hidden ? null : bubble.textContent;"
+        " const tip = document.querySelector('#vg-tooltip-element.visible');"
+        " return tip && tip.textContent;"
     )
-    assert ask(under.format(0)) == "<one> & 'two': 3 words"
-    assert ask(under.format(1)) == "three: 4.5 words"
-    away = "document.body.dispatchEvent(new PointerEvent('pointermove', { bubbles: true }));"
-    assert ask(away + " return document.querySelector('.bubble').hidden;") is True
+    assert ask(under.replace("NUMBER", "0")) == "<one> & 'two': 3 words"
+    assert ask(under.replace("NUMBER", "1")) == "three: 4.5 words"
 
 
-def test_a_picture_is_downloaded_with_its_colours(browsed):
+def test_charts_take_the_colours_of_the_page_and_can_be_downloaded(browsed):
     ask = browsed()
-    text = ask(
-        "let held; const make = URL.createObjectURL;"
-        " URL.createObjectURL = (blob) => { held = blob; return make.call(URL, blob); };"
-        " document.querySelector('figure .tools button').click(); return await held.text();"
+    assert ask(DRAWN + " return bars[0].getAttribute('fill');") == "#0b6e69"
+    links = ask(
+        "return [...document.querySelectorAll('figure .vega-actions a')]"
+        ".map((link) => [link.textContent, link.download]);"
     )
-    drawn = ElementTree.fromstring(text)
-    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
-    assert "--accent: #0b6e69" in drawn.get("style")
-    titles = [title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
-    assert titles == ["Frequent words", "<one> & 'two': 3 words", "three: 4.5 words"]
+    assert links == [["Save as SVG", "bags-r1-1-1.svg"], ["Save as PNG", "bags-r1-1-1.png"]]
+
+
+def test_names_in_a_chart_end_no_script():
+    html = page()
+    assert "<one>" not in html
+    assert html.count("<script") == html.count("</script>") == 3
+
+
+def test_a_page_without_charts_has_no_library():
+    assert len(render(record(), "Found", [Section("Part")])) < 50_000

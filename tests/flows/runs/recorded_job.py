@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from flows import pipelines
-from flows.events import Line, Stage, Sweep, listening
+from flows.events import Message, Stage, Sweep, listening
 from flows.faults import Interrupted
 from flows.keywords.settings import KeywordSettings
 from flows.prefect import server
@@ -24,7 +24,7 @@ class Listener:
         self.what, self.folder, self.sweeps = what, Path(folder), 0
 
     def on_event(self, event):
-        if isinstance(event, Line):
+        if isinstance(event, Message):
             print(event.text, flush=True)
         self.sweeps += isinstance(event, Sweep)
         if isinstance(event, Sweep) and self.sweeps == 4:

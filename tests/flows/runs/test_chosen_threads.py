@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from flows import stages
 from flows.catalogue import pipeline_named
 from flows.data.partition import Part, Slice
 from flows.data.runs import RunPaths, open_run
 from flows.events import Events
-from flows.runs import threads
 from flows.runs.context import Run
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
@@ -27,17 +27,17 @@ from tests.faults import pipelines
     ],
 )
 def test_threads_where_kernels_release_the_lock(name, given, compute, rows, expected, monkeypatch):
-    monkeypatch.setattr(threads, "at_most", lambda parts: parts)
+    monkeypatch.setattr(stages, "at_most", lambda parts: parts)
     family = pipeline_named(name)
     settings, options = family.settings(**given), ComputeSettings(**compute)
     run = Run(family, "a", RunPaths("target", "run"), settings, Events(), options)
     sizes = (500, rows - 500)
     run.parts = [Part(i, (Slice("a", 0, n, "f"),)) for i, n in enumerate(sizes)]
-    assert threads.choose_threads(run) == expected
+    assert stages.choose_threads(run) == expected
 
 
 def test_no_more_threads_than_partitions():
-    assert threads.at_most(1) == 1
+    assert stages.at_most(1) == 1
 
 
 @pytest.mark.parametrize("name", ["variants", "bags"])
@@ -46,8 +46,8 @@ def test_kernels_take_threads_and_leave_the_same_bits(name, tmp_path, monkeypatc
     one = pipelines.run(name, source, str(tmp_path / "one"), ComputeSettings())
     _, record = open_run(one["target"])
     assert (record.workers, record.threads) == (0, 1)
-    monkeypatch.setattr(threads, "MANY", 0)
-    monkeypatch.setattr(threads, "at_most", lambda parts: 3)
+    monkeypatch.setattr(stages, "MANY", 0)
+    monkeypatch.setattr(stages, "at_most", lambda parts: 3)
     some = pipelines.run(name, source, str(tmp_path / "some"), ComputeSettings())
     _, record = open_run(some["target"])
     assert (record.workers, record.threads) == (0, 3)
@@ -60,9 +60,9 @@ def test_workers_on_little_work_are_advised_against(rows, said):
     options = ComputeSettings(workers=2)
     run = Run(family, "a", RunPaths("target", "run"), family.settings(), Events(), options)
     run.parts = [Part(0, (Slice("a", 0, rows, "f"),))]
-    found = threads.advice(run)
+    found = stages.advice(run)
     assert (found is not None) == said
     if said:
         assert found.startswith("250 rows: one process (without --workers) is faster; ")
     run.options = ComputeSettings()
-    assert threads.advice(run) is None
+    assert stages.advice(run) is None

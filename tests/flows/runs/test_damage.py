@@ -147,7 +147,7 @@ def test_a_damaged_lock_does_not_keep_a_run_from_being_resumed(tmp_path, damage,
     store = str(tmp_path / "run")
     storage.write_bytes(storage.join(store, lock.LOCK), DAMAGES[damage])
     with lock.claim(store, "run") as held:
-        held.confirm()
+        held.verify()
     assert not (Path(store) / lock.LOCK).exists()
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from flows import events
 from flows.faults import InputError
-from flows.runs import listeners
 from tests.faults import pipelines
 
-OPENLINEAGE = EntryPoint("openlineage", "vbflows_openlineage:OpenLineage", listeners.GROUP)
+OPENLINEAGE = EntryPoint("openlineage", "vbflows_openlineage:OpenLineage", events.GROUP)
 
 
 class Failing:
@@ -29,10 +28,10 @@ def installed(monkeypatch):
     """Return what registers an entry point as an installed package does."""
 
     def install(point):
-        found = listeners.entry_points
+        found = events.entry_points
         monkeypatch.setattr(
-            listeners, "entry_points",
-            lambda *, group: [point] if group == listeners.GROUP else found(group=group),
+            events, "entry_points",
+            lambda *, group: [point] if group == events.GROUP else found(group=group),
         )  # fmt: skip
 
     return install
@@ -93,7 +92,7 @@ def test_a_listener_that_fails_is_named_once_and_ends_no_run(
     value, source, tmp_path, installed, caplog
 ):
     caplog.set_level("INFO", logger="vbflows.pipeline")
-    installed(EntryPoint("mine", value, listeners.GROUP))
+    installed(EntryPoint("mine", value, events.GROUP))
     outcome = pipelines.run("bags", source, str(tmp_path / "out"), max_iter=2)
     assert outcome["run_id"]
     said = [text for text in caplog.messages if "the listener mine" in text]
@@ -108,10 +107,10 @@ def test_every_event_arrives_in_order(source, tmp_path, installed, monkeypatch):
         def on_event(self, event):
             seen.append(event)
 
-    point = EntryPoint("mine", "nothing:Recorder", listeners.GROUP)
+    point = EntryPoint("mine", "nothing:Recorder", events.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda self: Recorder)
     installed(point)
     pipelines.run("bags", source, str(tmp_path / "out"), max_iter=2)
     assert isinstance(seen[0], events.Requested)
     assert isinstance(seen[-1], events.Published)
-    assert {events.Begun, events.Accepted, events.Stage, events.Sweep} <= {type(e) for e in seen}
+    assert {events.Started, events.Accepted, events.Stage, events.Sweep} <= {type(e) for e in seen}

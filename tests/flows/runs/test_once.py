@@ -19,7 +19,7 @@ from flows.events import Events, Stage, listening
 from flows.faults import InputError, RunError
 from flows.run import run as launch
 from flows.run import score as launch_score
-from flows.runs import checking, incremental, ingest
+from flows.runs import checking, incremental
 from flows.runs.context import Run
 from flows.settings import ComputeSettings
 from tests.faults import pipelines, stores
@@ -183,7 +183,7 @@ class _Killed(BaseException):
 def test_a_run_that_was_killed_while_it_checked_is_refused_when_resumed(tmp_path, monkeypatch):
     """The fault is in its last partition: the others are done, and nothing is left of them."""
     name, url = written("an infinite number", tmp_path)
-    apply, calls = ingest._made, []
+    apply, calls = incremental._made, []
 
     def stops(group, *args):
         calls.append(group)
@@ -191,7 +191,7 @@ def test_a_run_that_was_killed_while_it_checked_is_refused_when_resumed(tmp_path
             raise _Killed
         return apply(group, *args)
 
-    monkeypatch.setattr(ingest, "_made", stops)
+    monkeypatch.setattr(incremental, "_made", stops)
     monkeypatch.setattr("flows.runs.resume.forget", lambda *_: None)  # as kill -9 does
     with pytest.raises(_Killed):
         pipelines.run(name, url, str(tmp_path / "out"))
@@ -205,13 +205,13 @@ def test_a_run_that_was_killed_while_it_checked_is_refused_when_resumed(tmp_path
 
 def test_a_file_that_changes_while_it_is_read_is_not_called_wrong(tmp_path, monkeypatch):
     url = pipelines.simulate("experts", str(tmp_path / "in"))
-    apply = ingest._made
+    apply = incremental._made
 
     def changes(group, *args):
         pq.write_table(infinite(pq.read_table(url)), url)
         return apply(group, *args)
 
-    monkeypatch.setattr(ingest, "_made", changes)
+    monkeypatch.setattr(incremental, "_made", changes)
     with pytest.raises(RunError, match="has changed"):
         pipelines.run("experts", url, str(tmp_path / "out"))
 

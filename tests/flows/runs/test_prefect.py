@@ -14,7 +14,6 @@ import urllib.request
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import (
@@ -31,16 +30,14 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 from flows import pipelines, stages
 from flows.data.runs import RunRecord
 from flows.data.storage import TransientStorageError
-from flows.events import Line, Published, Sweep, listening
+from flows.events import Message, Published, Sweep, listening
 from flows.faults import Fault, InputError, Interrupted
-from flows.fit.checkpoint import Trace
 from flows.fit.holder import PartitionMemoryError
 from flows.fit.job import ClusterError, ClusterLost
 from flows.keywords.family import Keywords
 from flows.keywords.settings import KeywordSettings
 from flows.prefect import in_flow_run, page
-from flows.prefect.flow import PipelineFlow, drain, flow, recorded
-from flows.prefect.tasks import is_transient
+from flows.prefect.flow import PipelineFlow, drain, flow, is_transient, recorded
 from tests.faults import pipelines as small
 
 ROOT = Path(__file__).parents[3]
@@ -164,11 +161,9 @@ def test_a_run_is_on_its_page(prefect_server, source, tmp_path):
         "summary": "markdown",
         "top-results": "table",
         "report": "markdown",
-        "trace": "image",
     }
     assert all(artifact.description for artifact in artifacts.values())
     assert artifacts["progress"].data == 100
-    assert artifacts["trace"].data.startswith("data:image/png;base64,iVBORw0KGgo")
     assert outcome["report"] in artifacts["report"].data
 
 
@@ -178,9 +173,10 @@ def test_what_data_hold_cannot_write_on_the_page(prefect_server):
     def shows():
         (recorder,) = page(None)
         top = [{"term": "a|b [x](javascript:y)", "probability": 0.5}]
-        report, trace = "s3://bucket/a b/report.html", Trace(*np.arange(6.0).reshape(3, 2))
-        recorder.on_event(Line("a line <script>"))
-        recorder.on_event(Published(RECORD, "Done <script>x</script>", report, top, trace))
+        recorder.on_event(Message("a line <script>"))
+        recorder.on_event(
+            Published(RECORD, "Done <script>x</script>", "s3://bucket/a b/report.html", top)
+        )
         return {"lines": ["Done"]}
 
     named(shows, "page")()
@@ -312,7 +308,7 @@ def test_a_stopped_run_is_recorded_as_such(number, tmp_path, prefect_home, prefe
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "")
-    assert "interrupted; latest.json is as it was; go on with" in out
+    assert "interrupted; nothing was published; repeat the command with" in out
     if by_hand:
         flows, tasks = states_in(prefect_home)
         assert [state for _, state in flows] == ["Crashed"]

@@ -24,8 +24,7 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.cli import main
 from flows.faults import RunError
-from flows.prefect import password, server
-from flows.prefect.profile import names_server
+from flows.prefect import names_server, server
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65534
@@ -53,14 +52,14 @@ def served(prefect_server):
     try:
         with (
             temporary_settings({PREFECT_HOME: own}, restore_defaults={PREFECT_API_URL}),
-            server.started(password.kept(), page=True) as url,
+            server.started(server.kept_password(), page=True) as url,
         ):
             (process,) = (p for p in psutil.Process().children() if p.cmdline()[-1:] == ["page"])
             Secret(value={"aws_secret_access_key": KEY}).save("s3")
             with get_client(sync_client=True) as client:
                 flow = client.create_flow_from_name("of-the-user")
                 deployment = client.create_deployment(flow, "nightly", entrypoint="mine.py:mine")
-            yield url, process, deployment, password.path()
+            yield url, process, deployment, server.password_path()
     finally:
         patch.undo()
         shutil.rmtree(home)
@@ -125,7 +124,7 @@ def check_refused(answers):
 def test_without_the_password_nothing_is_answered(served):
     url, _, deployment, _ = served
     check_refused(try_everything(url, deployment))
-    line = password.kept()
+    line = server.kept_password()
     found = [answer(url, *one, line) for one in attacks(deployment)]
     assert [status for status, _ in found] == [204, 201, 200, 200, 200]
     assert KEY in found[2][1]  # which is what the password protects
@@ -183,24 +182,24 @@ def test_the_password_is_made_once_and_for_its_user_alone(config):
 
         def make(_):
             start.wait()
-            return password.kept()
+            return server.kept_password()
 
         with ThreadPoolExecutor(16) as pool:
             (line,) = set(pool.map(make, range(16)))
     finally:
         os.umask(before)
     assert [one.name for one in config.iterdir()] == ["prefect-password"]
-    assert password.path().read_text() == f"{line}\n"
-    assert stat.S_IMODE(password.path().stat().st_mode) == 0o600
+    assert server.password_path().read_text() == f"{line}\n"
+    assert stat.S_IMODE(server.password_path().stat().st_mode) == 0o600
     assert stat.S_IMODE(config.stat().st_mode) == 0o700
     assert len(line) >= len("admin:") + 43
-    assert password.new() != line
+    assert server.new_password() != line
 
 
 def test_a_relative_folder_of_configuration_is_none(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", "config")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert password.path() == tmp_path / ".config" / "vbflows" / "prefect-password"
+    assert server.password_path() == tmp_path / ".config" / "vbflows" / "prefect-password"
 
 
 def others_may_read(file):
@@ -235,10 +234,10 @@ def is_a_pipe(file):
     "harm", [others_may_read, is_a_link, is_empty, is_of_another, others_may_replace, is_a_pipe]
 )
 def test_a_password_that_others_know_or_made_is_refused(harm, config):
-    password.kept()
-    harm(password.path())
+    server.kept_password()
+    harm(server.password_path())
     with pytest.raises(RunError, match=str(config)):
-        password.kept()
+        server.kept_password()
 
 
 def test_a_server_of_others_is_not_used(config, tmp_path, capsys):
@@ -270,7 +269,7 @@ def test_a_server_of_others_is_not_used(config, tmp_path, capsys):
         f"vbflows: a Prefect server cannot be started on port {port} of 127.0.0.1: "
         "Address already in use; choose another (--port)\n"
     )
-    line = password.path().read_text().strip()
+    line = server.password_path().read_text().strip()
     assert f"http://127.0.0.1:{port}" not in said.out
     assert line not in said.out
     assert heard == []
@@ -365,7 +364,7 @@ from prefect.blocks.system import Secret
 from prefect.server.api.server import SubprocessASGIServer
 from prefect.settings import PREFECT_API_URL
 from flows.prefect import server
-from flows.prefect.credentials import reached
+from flows.prefect import reached
 from flows.prefect.flow import flow
 from flows.settings import S3Access
 

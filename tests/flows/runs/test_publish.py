@@ -10,7 +10,7 @@ from flows.data.runs import (
     RunPaths,
     RunRecord,
     complete,
-    name_latest,
+    mark_latest,
     open_run,
     versions,
 )
@@ -39,7 +39,7 @@ def test_latest_is_named_last_and_working_files_go(tmp_path, monkeypatch):
     for module in (storage, json_files):
         monkeypatch.setattr(module, "write_bytes", write)
     complete(paths, record())
-    name_latest(paths, record())
+    mark_latest(paths, record())
     assert [url.rsplit("/", 1)[-1] for url in written] == ["run.json", "latest.json"]
     assert not storage.exists(paths.work)
     assert json.loads((tmp_path / "latest.json").read_text())["run_id"] == "r1"
@@ -51,7 +51,7 @@ def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
     for name in (".part-00000.parquet.0123abcd.part", "part-00000.parquet", ".mine"):
         storage.write_bytes(storage.join(paths.root, "keywords", name), b"1")
     complete(paths, record())
-    name_latest(paths, record())
+    mark_latest(paths, record())
     assert sorted(os.listdir(tmp_path / "runs" / "r1" / "keywords")) == [
         ".mine", "part-00000.parquet",
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
 def test_a_run_is_found_by_its_target_or_its_folder(tmp_path):
     for run_id in ("r1", "r2"):
         complete(RunPaths(str(tmp_path), run_id), record(run_id))
-        name_latest(RunPaths(str(tmp_path), run_id), record(run_id))
+        mark_latest(RunPaths(str(tmp_path), run_id), record(run_id))
     assert open_run(str(tmp_path))[1].run_id == "r2"
     assert open_run(str(tmp_path / "runs" / "r1"))[1].run_id == "r1"
 

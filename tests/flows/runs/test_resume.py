@@ -18,7 +18,7 @@ from flows.catalogue import pipeline_named
 from flows.data import lock, storage
 from flows.data.lock import RunBusy
 from flows.data.storage import StorageError
-from flows.events import Line, listening
+from flows.events import Message, listening
 from flows.experts import design
 from flows.faults import Fault, InputError, Interrupted, RunError
 from flows.keywords.family import Keywords
@@ -339,7 +339,7 @@ class Said:
         self.lines = []
 
     def on_event(self, event):
-        if isinstance(event, Line):
+        if isinstance(event, Message):
             self.lines.append(event.text)
 
 
@@ -388,7 +388,7 @@ def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, m
     """As a Prefect task is: one cluster is started, and what is complete is only published."""
     settings = pipeline_named("keywords").settings(unit="word", keyword_rate=0.2, max_iter=20)
     starts, ends, names = [], [], []
-    computing, name_latest = stages.computing, publishing.name_latest
+    computing, mark_latest = stages.computing, publishing.mark_latest
 
     @contextmanager
     def sometimes(*args):
@@ -408,16 +408,16 @@ def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, m
         names.append(args)
         if len(names) == 1:
             raise ConnectionError("no answer")
-        name_latest(*args)
+        mark_latest(*args)
 
     monkeypatch.setattr(stages, "computing", sometimes)
     monkeypatch.setattr(stages, "claim", claims)
-    monkeypatch.setattr(publishing, "name_latest", names_at_last)
+    monkeypatch.setattr(publishing, "mark_latest", names_at_last)
     with begin("keywords", str(source), str(tmp_path / "out"), settings) as run:
         stages.check(run)
         with pytest.raises(ConnectionError):
             stages.ingest(run)
-        assert (run.held, len(ends)) == (None, 1)  # nothing of the first is left open
+        assert (run.lock, len(ends)) == (None, 1)  # nothing of the first is left open
         for stage in (stages.ingest, stages.prepare, stages.fit, stages.score):
             stage(run)
         with pytest.raises(ConnectionError):

@@ -117,7 +117,7 @@ def test_two_files_more_cost_few_local_steps(family, tmp_path, counted):
     assert record["since"] == first["run_id"]
     report = Path(again["report"]).read_text()
     assert "2 files are new (f50.parquet, f51.parquet); 0 files are changed" in report
-    assert "Of 52 partitions 50 were taken up as they were and 2 were read." in report
+    assert "Of 52 partitions 50 were reused and 2 were read." in report
     tolerance = {"bags": 0.1, "variants": 2e-3}[family]
     np.testing.assert_allclose(
         probabilities(family, again), probabilities(family, full), atol=tolerance
@@ -151,7 +151,7 @@ def test_what_is_new_changed_and_gone(documents, tmp_path, counted):
     for said in (
         f"Since run {first['run_id']}: 1 file is new (f7.parquet); 1 file is changed (f3.parquet); "
         "1 file is gone (f0.parquet).",
-        "Of 7 partitions 5 were taken up as they were and 2 were read.",
+        "Of 7 partitions 5 were reused and 2 were read.",
         "The fit started from its posterior.",
     ):
         assert said in report
@@ -214,9 +214,9 @@ def test_damaged_kept_files_are_made_again(documents, tmp_path, counted):
     vocabulary = kept / "part-00005" / "vocabulary.parquet"
     shutil.copy(kept / "part-00006" / "vocabulary.parquet", vocabulary)  # sound, but another's
     again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
-    assert "6 were taken up as they were and 2 were read" in Path(again["report"]).read_text()
+    assert "6 were reused and 2 were read" in Path(again["report"]).read_text()
     third, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
-    assert "8 were taken up as they were and 0 were read" in Path(third["report"]).read_text()
+    assert "8 were reused and 0 were read" in Path(third["report"]).read_text()
     assert again["rows_kept"] == third["rows_kept"] == first["rows_kept"]
 
 

@@ -10,9 +10,9 @@ import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
+from flows import count as count_pipeline
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.runs import count as count_pipeline
 from flows.variants import fitted_on
 from flows.variants.counts import Loci
 from flows.variants.family import FAMILY

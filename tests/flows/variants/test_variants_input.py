@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from flows import count as count_pipeline
 from flows import stages
 from flows.data import storage
 from flows.faults import InputError
-from flows.runs import count as count_pipeline
 from flows.variants.regions import Region, fasta_contigs, regions
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed

@@ -48,7 +48,7 @@ def count(
     """
     target = storage.absolute(target)
     run = Run(Counted(), source, RunPaths(target, new_run_id()), settings, Events())
-    run.events.tell(Stage("check"))
+    run.events.emit(Stage("check"))
     look_at_files(run, whole=True)
     storage.check_writable(target)
     _refuse_counts(target)
@@ -58,7 +58,7 @@ def count(
     parts = run.family.plan(run.files, run.checked, wider)
     mark = _mark(parts, settings)
     names = [file_name(mark, part.index, len(parts)) for part in parts]
-    run.events.tell(Stage("count"))
+    run.events.emit(Stage("count"))
     try:
         with computing(compute) as run.compute:
             written = run.each("count", write_part_counts, parts, settings, target, names)
