@@ -2,9 +2,9 @@
 
 Each worker has one holder. A request goes to all of them, and the sweeps since the last checkpoint
 are logged. A worker that dies, stops, hangs or cannot be reached ends in `Rolling._with_recovery`:
-new holders are made on the workers that are there, they take the checkpoint's local states, run the
-local steps of the log, and the request is repeated. A sweep is a function of its request, so the
-bits are the same.
+its holder is dropped, the holders of the workers that are there take the partitions and the
+checkpoint's local states and run the local steps of the log, and the request is repeated. A sweep
+is a function of its request, so the bits are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ class Rolling(Executor):
 
     @abstractmethod
     def open(self, workers: Mapping[str, Worker]) -> None:
-        """Make a holder on each of these workers; raise `Lost` where one takes none."""
+        """Make a holder on each of these workers that has none; raise `Lost` where one fails."""
 
     @abstractmethod
     def call(self, method: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Future[Answer]]:
@@ -101,8 +101,8 @@ class Rolling(Executor):
         """End a worker that hangs: what hangs is in the way of all that comes after it."""
 
     @abstractmethod
-    def forget(self) -> None:
-        """Drop the holders before those that were made last."""
+    def drop(self, workers: Iterable[str]) -> None:
+        """Forget the holders of these workers, as far as they have one."""
 
     @property
     def heavy(self) -> bool:  # type: ignore[override]
@@ -194,6 +194,7 @@ class Rolling(Executor):
             except Lost as lost:
                 failures = self._failures = self._failures + 1
                 self.rolled, self._ready = self.rolled + 1, False
+                self.drop(lost.workers)
                 log.warning(f"{lost}; going back to sweep {self._number or 0}")
                 if failures == FAILURES or (lost.error and failures == BLAME):
                     raise lost.error or ClusterLost(
@@ -222,6 +223,7 @@ class Rolling(Executor):
                     self._make_calls(method, {address: [own]}, lambda value: None)
                     break
                 except Lost as lost:
+                    self.drop(lost.workers)
                     deaths += lost.died
                     limit = f"{worker.memory / 2**20:.0f} MB" if worker.memory else "none"
                     if deaths == BLAME:
@@ -258,7 +260,6 @@ class Rolling(Executor):
             own = {i: kept[i] for i in ids if i in kept}
             turns[address] = [(digests, self._number, own, self._log)]
         self._make_calls("take", turns, lambda value: None)
-        self.forget()
 
     def _make_calls(
         self, method: str, turns: Mapping[str, Sequence[tuple[Any, ...]]],

@@ -69,7 +69,8 @@ class World(Rolling):
             ):
                 self.met["took no holder"] += 1
                 raise Lost(f"{address} took no holder", {address}, died=False)
-        self.holders = {address: Holder(self.job, w.threads) for address, w in workers.items()}
+            if address not in self.holders:
+                self.holders[address] = Holder(self.job, workers[address].threads)
 
     def call(self, method, args):
         return {address: self.one(address, method, of) for address, of in args.items()}
@@ -96,10 +97,12 @@ class World(Rolling):
         self.met["ended"] += 1
         self.die(address)
 
-    def forget(self):
-        pass
+    def drop(self, workers):
+        for address in workers:
+            self.holders.pop(address, None)
 
-    close = forget
+    def close(self):
+        pass
 
 
 def holds(holder, method, args):
