@@ -22,16 +22,23 @@ from distributed import Client, Future, KilledWorker, get_worker
 
 from flows.data import storage
 from flows.faults import InputError
-from flows.fit.actors import OnDask
 from flows.fit.executor import OnProgress
 from flows.fit.job import ClusterError, ClusterLost, Job
-from flows.fit.rolling import NO_WORKERS, POLL, SILENCE, Worker, error_of, no_workers
-from flows.fit.versions import environment, in_thread, refuse_other
+from flows.fit.rolling import (
+    NO_WORKERS,
+    POLL,
+    SILENCE,
+    START,
+    Rolling,
+    Worker,
+    error_of,
+    no_workers,
+)
+from flows.fit.versions import environment, refuse_other
 
 R = TypeVar("R")
 
 AWAY = 6.0  # seconds until a scheduler that is away counts as gone
-START = 120.0  # seconds in which a worker loads this package
 FETCH = 5.0  # seconds that fetching a result is tried, before its worker is looked for again
 RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill three workers
 
@@ -39,20 +46,24 @@ RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill th
 class Cluster:
     """A connection to a cluster; made by `flows.fit.connect.connect`.
 
-    ``name`` is what people call it, ``local`` what keeps up workers that were started here.
+    ``name`` is what people call it, ``local`` what keeps up workers that were started here,
+    ``reopen`` connects once more to a scheduler that the client had given up.
     """
 
-    def __init__(self, client: Client, name: str, local: Any = None) -> None:
-        self.client, self.name, self.local = client, name, local
+    def __init__(
+        self, client: Client, name: str, local: Any = None,
+        reopen: Callable[[], Client] | None = None,
+    ) -> None:  # fmt: skip
+        self.client, self.name, self.local, self.reopen = client, name, local, reopen
         self._beats: dict[str, tuple[float, float]] = {}  # a worker's heartbeat; when it moved
         self._present: dict[str, dict[str, Any]] = {}
         self._looked = self._restarted = float("-inf")
         self._lock = threading.Lock()
         self._checked: set[str] = set()  # workers that have what this process has
 
-    def executor(self, job: Job) -> OnDask:
+    def executor(self, job: Job) -> Rolling:
         """Return an executor of a job on this cluster."""
-        return OnDask(job, self)
+        return Rolling(job, self)
 
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Run one function on some worker."""
@@ -69,6 +80,7 @@ class Cluster:
         Raises `ClusterError` if the scheduler is gone, there are no workers for a time, or the
         function kills one worker after the other.
         """
+        self.connect_again()
         tasks = _Tasks(self, function, items)
         try:
             return tasks.results(on_progress)
@@ -78,6 +90,15 @@ class Cluster:
         finally:
             for future in tasks.open.values():
                 future.release()
+
+    def connect_again(self) -> None:
+        """Connect to a scheduler that came back: a stage that lost it may be tried again."""
+        if self.client.status == "closed" and self.reopen is not None:
+            try:
+                self.client = self.reopen()
+            except ClusterLost as error:
+                raise self._gone() from error
+            self.check()
 
     def sync(self, function: Callable[..., Any], seconds: float = SILENCE, **options: Any) -> Any:
         """Call the scheduler, which may have been stopped: Dask's own calls have no limit."""
@@ -141,6 +162,8 @@ class Cluster:
 
     def check(self) -> None:
         """Compare the scheduler, which unpickles what tasks name, and all workers with this."""
+        if self.local is not None:
+            return
         try:
             found = self.sync(partial(self.client._run_on_scheduler, environment), START)
         except ClusterError:
@@ -154,24 +177,26 @@ class Cluster:
             )
 
     def check_workers(self, addresses: Sequence[str]) -> set[str]:
-        """Compare workers with this process; return those that answer."""
-
+        """Compare workers with this process; return those that answer, or were started here."""
+        if self.local is not None:
+            return set(addresses)
         loop: Any = self.client.loop
-        new = [address for address in addresses if address not in self._checked]
-        calls = {}
-        for address in new:
-            found = self.client._run(in_thread, workers=[address], on_error="return")
-            calls[address] = asyncio.run_coroutine_threadsafe(found, loop.asyncio_loop)
-        deadline, open_ = time.monotonic() + START, set(new)
+        run = partial(self.client._run, environment, on_error="return")
+        calls = {
+            address: asyncio.run_coroutine_threadsafe(run(workers=[address]), loop.asyncio_loop)
+            for address in addresses
+            if address not in self._checked
+        }
+        deadline, open_ = time.monotonic() + START, set(calls)
         while open_ and time.monotonic() < deadline:
             wait([calls[address] for address in open_], timeout=POLL)
             open_ = {a for a in open_ if not calls[a].done()} & self.workers().keys()
-        for address, future in calls.items():
-            if future.cancel() or future.exception() is not None:
+        for address, call in calls.items():
+            if call.cancel() or call.exception() is not None:
                 continue  # it is gone, silent or late
-            answer = future.result().get(address, OSError())
-            if not isinstance(answer, OSError):
-                refuse_other(self.name, f"worker {address}", answer)
+            found = call.result().get(address, OSError())
+            if not isinstance(found, OSError):
+                refuse_other(self.name, f"worker {address}", found)
                 self._checked.add(address)
         return self._checked.intersection(addresses)
 
@@ -200,16 +225,17 @@ class _Tasks:
         self.lost: Counter[tuple[int, int]] = Counter()
 
     def results(self, on_progress: OnProgress | None) -> list[Any]:
+        """Return what the tasks return; send those again that are lost on the way."""
         looked = able = time.monotonic()
         for i in range(len(self.items)):
-            self.send(i)
+            self._send(i)
         while self.open:
             ended = list(self.open)  # some end without a word where a connection breaks
             with suppress(Empty):
                 ended = [self.ended.get(timeout=POLL)]
             for i in ended:
                 if i in self.open and self.open[i].status != "pending":
-                    self.take(i)
+                    self._take(i)
                     if i in self.found and on_progress is not None:
                         on_progress(len(self.found), len(self.items))
             if (now := time.monotonic()) - looked > POLL:
@@ -231,14 +257,14 @@ class _Tasks:
             if not self.cluster.workers():
                 return
 
-    def send(self, i: int) -> None:
+    def _send(self, i: int) -> None:
         name = getattr(self.function, "__name__", "call").strip("_<>")
         self.open[i] = self.cluster.submit(
             name, on_worker, self.function, *self.items[i], retries=RETRIES
         )
         self.open[i].add_done_callback(lambda _: self.ended.put(i))
 
-    def take(self, i: int) -> None:
+    def _take(self, i: int) -> None:
         """Take what a task returned or raised; send it again where it was lost on the way."""
         future = self.open[i]
         try:
@@ -253,17 +279,18 @@ class _Tasks:
             self.cluster.workers()  # raises where the scheduler is gone
             most = KILLS if killed else LOST
             self.lost[i, most] += 1
-            if self.lost[i, most] > most:
-                what, name = _described(self.items[i]), self.cluster.name
-                if killed:
-                    raise ClusterError(
-                        f"{what}: workers die of it, most likely for lack of memory; use more "
-                        "partitions or give workers more memory"
-                    ) from error
-                raise ClusterLost(
-                    f"{what}: {name} lost it {LOST} times; look at the workers' logs"
-                ) from error
-            self.send(i)
+            if self.lost[i, most] <= most:
+                self._send(i)
+                return
+            what, name = _described(self.items[i]), self.cluster.name
+            raise (
+                ClusterError(
+                    f"{what}: workers die of it, most likely for lack of memory; use more "
+                    "partitions or give workers more memory"
+                )
+                if killed
+                else ClusterLost(f"{what}: {name} lost it {LOST} times; look at the workers' logs")
+            ) from error
 
 
 def _described(item: tuple[Any, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import platform
@@ -33,11 +32,6 @@ def environment() -> dict[str, str]:
     python = platform.python_version()
     cpu = simd or platform.machine()
     return {"python": python, **packages, "vbflows": source.hexdigest()[:12], "cpu": cpu}
-
-
-async def in_thread() -> dict[str, str]:
-    """Return `environment`, while this process goes on with its messages."""
-    return await asyncio.to_thread(environment)
 
 
 def refuse_other(cluster: str, place: str, theirs: Any) -> None:

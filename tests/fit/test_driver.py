@@ -17,7 +17,7 @@ from flows.fit.job import Job
 from flows.fit.rolling import Rolling, Worker
 from tests.contract import vmmic
 from tests.contract.toy import Groups, Toy
-from tests.fit.jobs import Killed, Overshooting, kill_at, rates, toy_job
+from tests.fit.jobs import Killed, Overshooting, cluster_named, kill_at, rates, toy_job
 from vbmodels.bags.bags import Bags, split
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.core.fit import NotConverged, fit
@@ -137,10 +137,8 @@ def test_little_memory_changes_no_bit(tmp_path, memory, loop):
 class Forgetful(Rolling):
     """An executor whose only worker is replaced before some sweeps."""
 
-    name = "a cluster of one"
-
     def __init__(self, job, before=()):
-        super().__init__(job)
+        super().__init__(job, cluster_named("a cluster of one"))
         self.before = before
 
     def visit(self, q, *, number, warm, group, groups):
@@ -160,16 +158,13 @@ class Forgetful(Rolling):
             future.set_result(self.holder.call(method, *of_one))
         return dict.fromkeys(args, future)
 
-    def drop(self, workers):
-        pass
-
     def done(self, address):
         return self.holder.done
 
     def restart(self, address):
         raise AssertionError(address)
 
-    def close(self):
+    def drop(self, workers):
         pass
 
 

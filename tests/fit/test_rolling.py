@@ -26,7 +26,7 @@ from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.holder import Answer, Holder
 from flows.fit.rolling import Lost, Rolling, Worker
-from tests.fit.jobs import rates, toy_job
+from tests.fit.jobs import cluster_named, rates, toy_job
 from vbmodels.core.state import same_bits
 
 LOOPS = ("cavi", "squarem", "memoised")
@@ -36,10 +36,8 @@ QUICK = {"POLL": 0.0005, "NO_WORKERS": 0.05, "UNKNOWN": 0.1, "LEAST": 0.1}
 class World(Rolling):
     """Some workers; each call of a holder may meet a mishap, and workers come."""
 
-    name = "the made-up cluster"
-
     def __init__(self, job, seed, count, rate, kinds=None):
-        super().__init__(job)
+        super().__init__(job, cluster_named("the made-up cluster"))
         self.random, self.rate = random.Random(seed), rate
         self.kinds = kinds or sorted(MISHAPS)
         self.met = Counter()
@@ -100,9 +98,6 @@ class World(Rolling):
     def drop(self, workers):
         for address in workers:
             self.holders.pop(address, None)
-
-    def close(self):
-        pass
 
 
 def holds(holder, method, args):
