@@ -11,11 +11,10 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from distributed import Client, Future, KilledWorker, get_worker
@@ -65,10 +64,6 @@ class Cluster:
         """Return an executor of a job on this cluster."""
         return Rolling(job, self)
 
-    def call(self, function: Callable[..., R], *args: Any) -> R:
-        """Run one function on some worker."""
-        return self.each(function, [args])[0]
-
     def each(
         self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],
         on_progress: OnProgress | None = None,
@@ -81,15 +76,77 @@ class Cluster:
         function kills one worker after the other.
         """
         self.connect_again()
-        tasks = _Tasks(self, function, items)
+        open_ = {i: self._send(function, item) for i, item in enumerate(items)}
+        found: dict[int, R] = {}
+        losses = [Counter[bool]() for _ in items]
+        looked = able = time.monotonic()
         try:
-            return tasks.results(on_progress)
+            while open_:
+                ended = [i for i, future in open_.items() if future.status != "pending"]
+                for i in ended:
+                    try:
+                        found[i] = open_[i].result(timeout=FETCH)
+                    except Exception as error:
+                        if self._is_lost(open_[i], error, items[i], losses[i]):
+                            open_[i] = self._send(function, items[i])
+                        continue
+                    del open_[i]
+                    if on_progress is not None:
+                        on_progress(len(found), len(items))
+                if not ended:
+                    time.sleep(POLL / 50)
+                if (now := time.monotonic()) - looked > POLL:
+                    looked, able = now, now if self.workers() else able
+                    self.restart_silent()
+                    if now - able > NO_WORKERS:
+                        raise no_workers(self.name)
+            return [found[i] for i in range(len(items))]
         except InputError:
-            tasks.end()
+            self._end(open_.values())
             raise
         finally:
-            for future in tasks.open.values():
+            for future in open_.values():
                 future.release()
+
+    def _send(self, function: Callable[..., R], item: tuple[Any, ...]) -> Future[R]:
+        name = getattr(function, "__name__", "call").strip("_<>")
+        sent: Future[R] = self.submit(name, on_worker, function, *item, retries=RETRIES)
+        return sent
+
+    def _is_lost(
+        self, future: Future[Any], error: Exception, item: tuple[Any, ...], losses: Counter[bool]
+    ) -> bool:
+        """Whether a task is to be sent again; raise what it raised itself."""
+        killed = isinstance(error, KilledWorker)
+        if future.status == "error" and not killed:
+            raise error_of(getattr(error, "worker", ""), error) from error
+        if future.status == "pending":
+            return False  # its result was lost with a worker, and Dask computes it again
+        self.workers()  # raises where the scheduler is gone
+        losses[killed] += 1
+        if losses[killed] <= (KILLS if killed else LOST):
+            return True
+        what = _described(item)
+        if killed:
+            raise ClusterError(
+                f"{what}: workers die of it, most likely for lack of memory; use more partitions "
+                "or give workers more memory"
+            ) from error
+        raise ClusterLost(
+            f"{what}: {self.name} lost it {LOST} times; look at the workers' logs"
+        ) from error
+
+    def _end(self, futures: Collection[Future[Any]]) -> None:
+        """Drop the tasks that have not begun, and wait for the others."""
+        scheduler: Any = self.client.scheduler
+        begun = {key for keys in self.sync(scheduler.processing).values() for key in keys}
+        for future in futures:
+            if future.key not in begun:
+                future.release()
+        while any(f.key in begun and f.status == "pending" for f in futures):
+            time.sleep(POLL)
+            if not self.workers():
+                return
 
     def connect_again(self) -> None:
         """Connect to a scheduler that came back: a stage that lost it may be tried again."""
@@ -98,7 +155,6 @@ class Cluster:
                 self.client = self.reopen()
             except ClusterLost as error:
                 raise self._gone() from error
-            self.check()
 
     def sync(self, function: Callable[..., Any], seconds: float = SILENCE, **options: Any) -> Any:
         """Call the scheduler, which may have been stopped: Dask's own calls have no limit."""
@@ -210,87 +266,6 @@ def on_worker(function: Callable[..., Any], *args: Any) -> Any:
         raise
     finally:
         storage.decoded.release()
-
-
-class _Tasks:
-    """The tasks of one function on many arguments."""
-
-    def __init__(
-        self, cluster: Cluster, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]
-    ) -> None:
-        self.cluster, self.function, self.items = cluster, function, items
-        self.open: dict[int, Future[Any]] = {}
-        self.found: dict[int, Any] = {}
-        self.ended: SimpleQueue[int] = SimpleQueue()
-        self.lost: Counter[tuple[int, int]] = Counter()
-
-    def results(self, on_progress: OnProgress | None) -> list[Any]:
-        """Return what the tasks return; send those again that are lost on the way."""
-        looked = able = time.monotonic()
-        for i in range(len(self.items)):
-            self._send(i)
-        while self.open:
-            ended = list(self.open)  # some end without a word where a connection breaks
-            with suppress(Empty):
-                ended = [self.ended.get(timeout=POLL)]
-            for i in ended:
-                if i in self.open and self.open[i].status != "pending":
-                    self._take(i)
-                    if i in self.found and on_progress is not None:
-                        on_progress(len(self.found), len(self.items))
-            if (now := time.monotonic()) - looked > POLL:
-                looked, able = now, now if self.cluster.workers() else able
-                self.cluster.restart_silent()
-                if now - able > NO_WORKERS:
-                    raise no_workers(self.cluster.name)
-        return [self.found[i] for i in range(len(self.items))]
-
-    def end(self) -> None:
-        """Drop the tasks that have not begun, and wait for the others."""
-        scheduler: Any = self.cluster.client.scheduler
-        begun = {key for keys in self.cluster.sync(scheduler.processing).values() for key in keys}
-        for future in self.open.values():
-            if future.key not in begun:
-                future.release()
-        while any(f.key in begun and f.status == "pending" for f in self.open.values()):
-            time.sleep(POLL)
-            if not self.cluster.workers():
-                return
-
-    def _send(self, i: int) -> None:
-        name = getattr(self.function, "__name__", "call").strip("_<>")
-        self.open[i] = self.cluster.submit(
-            name, on_worker, self.function, *self.items[i], retries=RETRIES
-        )
-        self.open[i].add_done_callback(lambda _: self.ended.put(i))
-
-    def _take(self, i: int) -> None:
-        """Take what a task returned or raised; send it again where it was lost on the way."""
-        future = self.open[i]
-        try:
-            self.found[i] = future.result(timeout=FETCH)
-            del self.open[i]
-        except Exception as error:
-            killed = isinstance(error, KilledWorker)
-            if future.status == "error" and not killed:
-                raise error_of(getattr(error, "worker", ""), error) from error
-            if future.status == "pending":
-                return  # its result was lost with a worker, and Dask computes it again
-            self.cluster.workers()  # raises where the scheduler is gone
-            most = KILLS if killed else LOST
-            self.lost[i, most] += 1
-            if self.lost[i, most] <= most:
-                self._send(i)
-                return
-            what, name = _described(self.items[i]), self.cluster.name
-            raise (
-                ClusterError(
-                    f"{what}: workers die of it, most likely for lack of memory; use more "
-                    "partitions or give workers more memory"
-                )
-                if killed
-                else ClusterLost(f"{what}: {name} lost it {LOST} times; look at the workers' logs")
-            ) from error
 
 
 def _described(item: tuple[Any, ...]) -> str:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -183,10 +183,17 @@ def _running(address: str | None) -> Iterator[Cluster]:
 
 def _reached(address: str) -> Client:
     """Connect to a scheduler, which may not be there."""
-    try:
-        return _within(
-            CONNECT + 2.0, lambda: _Client(address, timeout=CONNECT, set_as_default=False)
-        )
+    outcome: Future[Client] = Future()
+
+    def attempt() -> None:
+        try:
+            outcome.set_result(_Client(address, timeout=CONNECT, set_as_default=False))
+        except BaseException as error:  # carried over to the waiting thread
+            outcome.set_exception(error)
+
+    try:  # Dask's own limit does not hold for a port that says nothing
+        threading.Thread(target=attempt, name="vbflows-connect", daemon=True).start()
+        return outcome.result(timeout=CONNECT + 2.0)
     except (OSError, TimeoutError) as error:
         raise ClusterLost(
             f"no scheduler answers at {address}; check the address and that the cluster runs"
@@ -215,20 +222,6 @@ class _Client(Client):
             raise
         comm: Any = self.scheduler_comm
         comm.interval = SEND_INTERVAL
-
-
-def _within(seconds: float, call: Callable[[], Client]) -> Client:
-    """Call within a time: Dask's own limit does not hold for a port that says nothing."""
-    outcome: Future[Client] = Future()
-
-    def attempt() -> None:
-        try:
-            outcome.set_result(call())
-        except BaseException as error:  # carried over to the waiting thread
-            outcome.set_exception(error)
-
-    threading.Thread(target=attempt, name="vbflows-connect", daemon=True).start()
-    return outcome.result(timeout=seconds)
 
 
 def _close(client: Client) -> None:

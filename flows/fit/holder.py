@@ -144,8 +144,8 @@ class Holder:
         one, sums = partial(self._step, aligned(q), number, warm), {}
         for tree, ids in self._subtrees(group, groups):
             sums[tree] = tree_sum(self._each(ids, one))
-        ids = [i for i in self._locals if i % groups == group]
-        return sums, any(self._locals[i][number] is not None for i in ids)
+        of_group = [states for i, states in self._locals.items() if i % groups == group]
+        return sums, any(states[number] is not None for states in of_group)
 
     def keep(self, number: int) -> dict[int, str]:
         """Write the local states of a sweep into its checkpoint; return their digests."""
