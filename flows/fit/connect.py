@@ -42,10 +42,6 @@ LOCAL = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
     "distributed.nanny.http.routes": [],
-    # Dask sets the first, which ends glibc's own adjustment of the second: the memory of each
-    # array would then be mapped and given back, page by page.
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 NOISY = ("distributed", "tornado", "asyncio")  # loggers; the last shows what Dask left to it

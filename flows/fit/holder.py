@@ -8,9 +8,7 @@ answers with the same bits.
 from __future__ import annotations
 
 import copy
-import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -33,8 +31,6 @@ from vbmodels.core.state import State, aligned, nbytes, to_bytes
 Sweep = tuple[Any, int, int | None, int, int]
 
 DATA_SHARE = 0.3  # of the memory that a process may use; local states need the rest
-THREADS = "vbflows-holder"
-_lines: deque[tuple[int, str]] = deque(maxlen=100)  # log lines to go with the next answer
 
 
 class PartitionMemoryError(ComputeError):
@@ -50,7 +46,6 @@ class Answer(NamedTuple):
 
     value: Any
     error: Exception | None
-    lines: tuple[tuple[int, str], ...]  # of the log: level, text
     done: int  # see `Holder`
 
 
@@ -73,11 +68,11 @@ class Holder:
         self._parts: dict[int, tuple[Any, str]] = {}  # those in memory: data, digest
         self._locals: dict[int, dict[int, Any]] = {}  # by partition and sweep
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(threads, THREADS) if threads > 1 else None
+        self._pool = ThreadPoolExecutor(threads, "vbflows") if threads > 1 else None
         self._q: Any = None  # of the last `map`
 
     def call(self, method: str, *args: Any) -> Answer:
-        """Call a method; what it raises and logs comes with the answer."""
+        """Call a method; what it raises comes with the answer."""
         value, error = None, None
         try:
             with one_thread():
@@ -88,11 +83,7 @@ class Holder:
                 copy.deepcopy(raised)
             except Exception:  # it cannot be sent
                 error = RuntimeError(f"{type(raised).__name__}: {raised}")
-        lines = []
-        with suppress(IndexError):
-            while True:
-                lines.append(_lines.popleft())
-        return Answer(value, error, tuple(lines), self.done)
+        return Answer(value, error, self.done)
 
     def take(
         self, digests: Mapping[int, str | None], number: int | None, kept: Mapping[int, str],
@@ -255,24 +246,6 @@ class Holder:
         except np.linalg.LinAlgError as error:
             error.add_note(f"in {where}")
             raise
-
-
-class _Collector(logging.Handler):
-    """Keeps what holders log for their next answer."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if any(name in str(record.threadName) for name in ("Dask-Actor", THREADS)):
-            _lines.append((record.levelno, record.getMessage()))
-
-
-def collect_lines() -> None:
-    """Let log records and warnings of this process come with the answers of its holders."""
-    logging.captureWarnings(True)
-    for logger in map(logging.getLogger, ("flows", "vbmodels", "py.warnings")):
-        if not any(isinstance(handler, _Collector) for handler in logger.handlers):
-            logger.addHandler(_Collector(logging.INFO))
-        if logger.level == logging.NOTSET:
-            logger.setLevel(logging.INFO)
 
 
 def available_memory() -> int:

@@ -10,19 +10,22 @@ repeated. A sweep is a function of its request, so the bits are the same.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
+import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from distributed import get_worker
 
 from flows.data import storage
 from flows.fit.executor import Executor, OnProgress
-from flows.fit.holder import Answer, Holder, PartitionMemoryError, Sweep, collect_lines
+from flows.fit.holder import Answer, Holder, PartitionMemoryError, Sweep
 from flows.fit.job import ClusterError, ClusterLost, Job
 from flows.fit.tree import place
 from vbmodels.core.protocol import Rebuilding
@@ -35,10 +38,8 @@ NO_WORKERS = 120.0  # seconds without any worker until a run gives up
 START = 120.0  # seconds in which a worker makes a holder
 REACH = 5.0  # seconds in which a worker answers a message
 AWAKE = 5.0  # seconds after which a scheduler is shown that a fit goes on: actors do not count
-SILENCE = 30.0  # seconds without a heartbeat until a worker counts as lost,
-SHORTEST = (
-    10.0  # or so few, where calls are so short that no kernel holds Python's lock for longer;
-)
+SILENCE = 30.0  # seconds without a heartbeat until a worker counts as lost, or so few
+SHORTEST = 10.0  # where calls are so short that no kernel holds Python's lock for longer;
 # doubled with each failure of a request, for a kernel that does
 UNKNOWN, LEAST, TIMES = 600.0, 60.0, 10.0  # seconds in which a holder finishes a partition or its
 # answer: at first; then max(LEAST, TIMES x the longest answer); doubled with each that is late
@@ -66,8 +67,21 @@ class Lost(Exception):
 
 def make_holder(job: Job, threads: int) -> Holder:
     """Return a holder, in a worker of Dask."""
-    collect_lines()
+    _keep_freed_memory()
     return Holder(job, threads, limit=get_worker().memory_manager.memory_limit)
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let the memory of one temporary array serve the next: sweeps of 1 MB take half the CPU.
+
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_, which ends glibc's own adjustment of the size
+    from which arrays are mapped one by one (mallopt(3)): each then costs its page faults.
+    """
+    if platform.libc_ver()[0] == "glibc" and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 2**25)  # M_MMAP_THRESHOLD, the largest that there is
+        libc.mallopt(-1, 2**26)  # M_TRIM_THRESHOLD
 
 
 class Rolling(Executor):
@@ -303,8 +317,6 @@ class Rolling(Executor):
             raise Lost(f"{address} did not answer: {error!r}", {address}, died=True) from error
         answer = future.result()
         self._done[address] = answer.done
-        for level, line in answer.lines:
-            log.log(level, f"{address}: {line}")
         if answer.error is None:
             return answer.value
         error = error_of(address, answer.error)

@@ -1,15 +1,13 @@
-"""A job on local worker processes: the same bits, log lines brought home, faults in a sentence."""
+"""A job on local worker processes: the same bits, and faults in a sentence."""
 
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import socket
 import subprocess
 import sys
 import time
-import warnings
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,22 +112,6 @@ def await_holders(cluster, number):
     while (found := sum(cluster.client.run(holders).values())) != number:
         assert time.monotonic() < deadline, found
         time.sleep(0.1)
-
-
-@dataclass(frozen=True)
-class Talkative(Toy):
-    def observe(self, batch):
-        logging.getLogger("vbmodels.talk").info("a line from afar")
-        warnings.warn("a warning from afar", RuntimeWarning, stacklevel=1)
-        return super().observe(batch)
-
-
-def test_log_lines_and_warnings_are_brought_home(cluster, tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    job = toy_job(tmp_path, model=Talkative(), max_iter=2)
-    run_fit(job, cluster.executor(job))
-    assert "a line from afar" in caplog.text
-    assert "a warning from afar" in caplog.text
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def answer_lost(world, address, future):
 
 
 def storage_fails(world, address, future):
-    future.set_result(Answer(None, TransientStorageError("no answer"), (), 0))
+    future.set_result(Answer(None, TransientStorageError("no answer"), 0))
 
 
 MISHAPS = {f.__name__.replace("_", " "): f for f in
