@@ -193,6 +193,21 @@ def test_the_same_bits_or_a_sentence(scene):
     assert sum(world.rolled for _, world in ended) > 40
 
 
+def test_a_roll_back_reads_only_what_its_workers_do_not_hold(scene):
+    world = World(scene.jobs["cavi"], 1, 3, 0.0)
+    world.restore(None, ())
+    world.digests()
+    before, holders = dict(world.placed), dict(world.holders)
+    world.present.pop(gone := min(before))
+    world.holders.pop(gone)
+    world.observe()
+    assert world.rolled == 1
+    for address, ids in world.placed.items():
+        holder = holders[address]
+        assert world.holders[address] is holder
+        assert holder.reads == len({*before[address], *ids})
+
+
 def test_32_workers(scene):
     for seed in range(3):
         sentence, world = scene.run(seed, 32, 0.005)
