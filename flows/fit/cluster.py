@@ -11,27 +11,33 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from distributed import Client, Future, KilledWorker, get_worker
 
 from flows.data import storage
 from flows.faults import InputError
-from flows.fit.actors import OnDask
 from flows.fit.executor import OnProgress
 from flows.fit.job import ClusterError, ClusterLost, Job
-from flows.fit.rolling import NO_WORKERS, POLL, SILENCE, Worker, error_of, no_workers
-from flows.fit.versions import environment, in_thread, refuse_other
+from flows.fit.rolling import (
+    NO_WORKERS,
+    POLL,
+    SILENCE,
+    START,
+    Rolling,
+    Worker,
+    error_of,
+    no_workers,
+)
+from flows.fit.versions import environment, refuse_other
 
 R = TypeVar("R")
 
 AWAY = 6.0  # seconds until a scheduler that is away counts as gone
-START = 120.0  # seconds in which a worker loads this package
 FETCH = 5.0  # seconds that fetching a result is tried, before its worker is looked for again
 RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill three workers
 
@@ -39,24 +45,24 @@ RETRIES, LOST, KILLS = 2, 10, 2  # times that a task may raise, be lost, kill th
 class Cluster:
     """A connection to a cluster; made by `flows.fit.connect.connect`.
 
-    ``name`` is what people call it, ``local`` what keeps up workers that were started here.
+    ``name`` is what people call it, ``local`` what keeps up workers that were started here,
+    ``reopen`` connects once more to a scheduler that the client had given up.
     """
 
-    def __init__(self, client: Client, name: str, local: Any = None) -> None:
-        self.client, self.name, self.local = client, name, local
+    def __init__(
+        self, client: Client, name: str, local: Any = None,
+        reopen: Callable[[], Client] | None = None,
+    ) -> None:  # fmt: skip
+        self.client, self.name, self.local, self.reopen = client, name, local, reopen
         self._beats: dict[str, tuple[float, float]] = {}  # a worker's heartbeat; when it moved
         self._present: dict[str, dict[str, Any]] = {}
         self._looked = self._restarted = float("-inf")
         self._lock = threading.Lock()
         self._checked: set[str] = set()  # workers that have what this process has
 
-    def executor(self, job: Job) -> OnDask:
+    def executor(self, job: Job) -> Rolling:
         """Return an executor of a job on this cluster."""
-        return OnDask(job, self)
-
-    def call(self, function: Callable[..., R], *args: Any) -> R:
-        """Run one function on some worker."""
-        return self.each(function, [args])[0]
+        return Rolling(job, self)
 
     def each(
         self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],
@@ -69,15 +75,86 @@ class Cluster:
         Raises `ClusterError` if the scheduler is gone, there are no workers for a time, or the
         function kills one worker after the other.
         """
-        tasks = _Tasks(self, function, items)
+        self.connect_again()
+        open_ = {i: self._send(function, item) for i, item in enumerate(items)}
+        found: dict[int, R] = {}
+        losses = [Counter[bool]() for _ in items]
+        looked = able = time.monotonic()
         try:
-            return tasks.results(on_progress)
+            while open_:
+                ended = [i for i, future in open_.items() if future.status != "pending"]
+                for i in ended:
+                    try:
+                        found[i] = open_[i].result(timeout=FETCH)
+                    except Exception as error:
+                        if self._is_lost(open_[i], error, items[i], losses[i]):
+                            open_[i] = self._send(function, items[i])
+                        continue
+                    del open_[i]
+                    if on_progress is not None:
+                        on_progress(len(found), len(items))
+                if not ended:
+                    time.sleep(POLL / 50)
+                if (now := time.monotonic()) - looked > POLL:
+                    looked, able = now, now if self.workers() else able
+                    self.restart_silent()
+                    if now - able > NO_WORKERS:
+                        raise no_workers(self.name)
+            return [found[i] for i in range(len(items))]
         except InputError:
-            tasks.end()
+            self._end(open_.values())
             raise
         finally:
-            for future in tasks.open.values():
+            for future in open_.values():
                 future.release()
+
+    def _send(self, function: Callable[..., R], item: tuple[Any, ...]) -> Future[R]:
+        name = getattr(function, "__name__", "call").strip("_<>")
+        sent: Future[R] = self.submit(name, on_worker, function, *item, retries=RETRIES)
+        return sent
+
+    def _is_lost(
+        self, future: Future[Any], error: Exception, item: tuple[Any, ...], losses: Counter[bool]
+    ) -> bool:
+        """Whether a task is to be sent again; raise what it raised itself."""
+        killed = isinstance(error, KilledWorker)
+        if future.status == "error" and not killed:
+            raise error_of(getattr(error, "worker", ""), error) from error
+        if future.status == "pending":
+            return False  # its result was lost with a worker, and Dask computes it again
+        self.workers()  # raises where the scheduler is gone
+        losses[killed] += 1
+        if losses[killed] <= (KILLS if killed else LOST):
+            return True
+        what = _described(item)
+        if killed:
+            raise ClusterError(
+                f"{what}: workers die of it, most likely for lack of memory; use more partitions "
+                "or give workers more memory"
+            ) from error
+        raise ClusterLost(
+            f"{what}: {self.name} lost it {LOST} times; look at the workers' logs"
+        ) from error
+
+    def _end(self, futures: Collection[Future[Any]]) -> None:
+        """Drop the tasks that have not begun, and wait for the others."""
+        scheduler: Any = self.client.scheduler
+        begun = {key for keys in self.sync(scheduler.processing).values() for key in keys}
+        for future in futures:
+            if future.key not in begun:
+                future.release()
+        while any(f.key in begun and f.status == "pending" for f in futures):
+            time.sleep(POLL)
+            if not self.workers():
+                return
+
+    def connect_again(self) -> None:
+        """Connect to a scheduler that came back: a stage that lost it may be tried again."""
+        if self.client.status == "closed" and self.reopen is not None:
+            try:
+                self.client = self.reopen()
+            except ClusterLost as error:
+                raise self._gone() from error
 
     def sync(self, function: Callable[..., Any], seconds: float = SILENCE, **options: Any) -> Any:
         """Call the scheduler, which may have been stopped: Dask's own calls have no limit."""
@@ -141,6 +218,8 @@ class Cluster:
 
     def check(self) -> None:
         """Compare the scheduler, which unpickles what tasks name, and all workers with this."""
+        if self.local is not None:
+            return
         try:
             found = self.sync(partial(self.client._run_on_scheduler, environment), START)
         except ClusterError:
@@ -154,24 +233,26 @@ class Cluster:
             )
 
     def check_workers(self, addresses: Sequence[str]) -> set[str]:
-        """Compare workers with this process; return those that answer."""
-
+        """Compare workers with this process; return those that answer, or were started here."""
+        if self.local is not None:
+            return set(addresses)
         loop: Any = self.client.loop
-        new = [address for address in addresses if address not in self._checked]
-        calls = {}
-        for address in new:
-            found = self.client._run(in_thread, workers=[address], on_error="return")
-            calls[address] = asyncio.run_coroutine_threadsafe(found, loop.asyncio_loop)
-        deadline, open_ = time.monotonic() + START, set(new)
+        run = partial(self.client._run, environment, on_error="return")
+        calls = {
+            address: asyncio.run_coroutine_threadsafe(run(workers=[address]), loop.asyncio_loop)
+            for address in addresses
+            if address not in self._checked
+        }
+        deadline, open_ = time.monotonic() + START, set(calls)
         while open_ and time.monotonic() < deadline:
             wait([calls[address] for address in open_], timeout=POLL)
             open_ = {a for a in open_ if not calls[a].done()} & self.workers().keys()
-        for address, future in calls.items():
-            if future.cancel() or future.exception() is not None:
+        for address, call in calls.items():
+            if call.cancel() or call.exception() is not None:
                 continue  # it is gone, silent or late
-            answer = future.result().get(address, OSError())
-            if not isinstance(answer, OSError):
-                refuse_other(self.name, f"worker {address}", answer)
+            found = call.result().get(address, OSError())
+            if not isinstance(found, OSError):
+                refuse_other(self.name, f"worker {address}", found)
                 self._checked.add(address)
         return self._checked.intersection(addresses)
 
@@ -185,85 +266,6 @@ def on_worker(function: Callable[..., Any], *args: Any) -> Any:
         raise
     finally:
         storage.decoded.release()
-
-
-class _Tasks:
-    """The tasks of one function on many arguments."""
-
-    def __init__(
-        self, cluster: Cluster, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]
-    ) -> None:
-        self.cluster, self.function, self.items = cluster, function, items
-        self.open: dict[int, Future[Any]] = {}
-        self.found: dict[int, Any] = {}
-        self.ended: SimpleQueue[int] = SimpleQueue()
-        self.lost: Counter[tuple[int, int]] = Counter()
-
-    def results(self, on_progress: OnProgress | None) -> list[Any]:
-        looked = able = time.monotonic()
-        for i in range(len(self.items)):
-            self.send(i)
-        while self.open:
-            ended = list(self.open)  # some end without a word where a connection breaks
-            with suppress(Empty):
-                ended = [self.ended.get(timeout=POLL)]
-            for i in ended:
-                if i in self.open and self.open[i].status != "pending":
-                    self.take(i)
-                    if i in self.found and on_progress is not None:
-                        on_progress(len(self.found), len(self.items))
-            if (now := time.monotonic()) - looked > POLL:
-                looked, able = now, now if self.cluster.workers() else able
-                self.cluster.restart_silent()
-                if now - able > NO_WORKERS:
-                    raise no_workers(self.cluster.name)
-        return [self.found[i] for i in range(len(self.items))]
-
-    def end(self) -> None:
-        """Drop the tasks that have not begun, and wait for the others."""
-        scheduler: Any = self.cluster.client.scheduler
-        begun = {key for keys in self.cluster.sync(scheduler.processing).values() for key in keys}
-        for future in self.open.values():
-            if future.key not in begun:
-                future.release()
-        while any(f.key in begun and f.status == "pending" for f in self.open.values()):
-            time.sleep(POLL)
-            if not self.cluster.workers():
-                return
-
-    def send(self, i: int) -> None:
-        name = getattr(self.function, "__name__", "call").strip("_<>")
-        self.open[i] = self.cluster.submit(
-            name, on_worker, self.function, *self.items[i], retries=RETRIES
-        )
-        self.open[i].add_done_callback(lambda _: self.ended.put(i))
-
-    def take(self, i: int) -> None:
-        """Take what a task returned or raised; send it again where it was lost on the way."""
-        future = self.open[i]
-        try:
-            self.found[i] = future.result(timeout=FETCH)
-            del self.open[i]
-        except Exception as error:
-            killed = isinstance(error, KilledWorker)
-            if future.status == "error" and not killed:
-                raise error_of(getattr(error, "worker", ""), error) from error
-            if future.status == "pending":
-                return  # its result was lost with a worker, and Dask computes it again
-            self.cluster.workers()  # raises where the scheduler is gone
-            most = KILLS if killed else LOST
-            self.lost[i, most] += 1
-            if self.lost[i, most] > most:
-                what, name = _described(self.items[i]), self.cluster.name
-                if killed:
-                    raise ClusterError(
-                        f"{what}: workers die of it, most likely for lack of memory; use more "
-                        "partitions or give workers more memory"
-                    ) from error
-                raise ClusterLost(
-                    f"{what}: {name} lost it {LOST} times; look at the workers' logs"
-                ) from error
-            self.send(i)
 
 
 def _described(item: tuple[Any, ...]) -> str:

@@ -5,29 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from flows.fit.executor import Executor, InProcess, OnProgress, in_threads
 from flows.fit.job import Job
 from flows.settings import ComputeSettings
 
+if TYPE_CHECKING:
+    from flows.fit.cluster import Cluster
+
 R = TypeVar("R")
-
-
-class Compute(Protocol):
-    """Runs functions on partitions, and fits."""
-
-    def each(
-        self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],
-        on_progress: OnProgress | None = None,
-    ) -> list[R]:  # fmt: skip
-        """Run a function on every tuple of arguments; what it or `on_progress` raises ends all.
-
-        Where it finds that the input is wrong, what has begun ends first: the run is removed next.
-        """
-
-    def executor(self, job: Job) -> Executor:
-        """Return what carries out a fit."""
+Compute: TypeAlias = "Here | Cluster"
 
 
 class Here:

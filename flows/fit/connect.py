@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import signal
 import ssl
-import stat
 import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import dask
-from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Status
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
@@ -45,6 +44,7 @@ LOCAL = {
     "distributed.nanny.http.routes": [],
 }
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
+NOISY = ("distributed", "tornado", "asyncio")  # loggers; the last shows what Dask left to it
 SEND_INTERVAL = 0.001  # seconds between two messages of the client; Dask's 10 ms delay tasks
 
 
@@ -66,12 +66,8 @@ def connect(
     share of the machine's. Raises `ClusterError` if the address is wrong, there are no workers, or
     their versions or packages differ.
     """
-    if (workers is None) == (scheduler is None):
-        raise ClusterError("expected either a number of workers or a scheduler's address")
     started = _started(workers, memory_limit) if workers is not None else _running(scheduler)
     with _quiet(), started as cluster:
-        comm: Any = cluster.client.scheduler_comm
-        comm.interval = SEND_INTERVAL
         if not cluster.workers():
             raise ClusterLost(
                 f"{cluster.name} has no workers; start some with: dask worker {scheduler}"
@@ -82,21 +78,14 @@ def connect(
 
 @contextmanager
 def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
-    if workers < 1:
-        raise ClusterError(f"expected at least one worker, got {workers}")
-    limit = int(MEMORY_LIMIT * MEMORY_SHARE / workers)
-    if memory_limit is not None:
-        try:
-            limit = parse_bytes(memory_limit)
-        except ValueError as error:
-            raise ClusterError(
-                f"the memory limit {memory_limit!r} is no size; write one such as 4 GiB"
-            ) from error
+    limit = memory_limit or int(MEMORY_LIMIT * MEMORY_SHARE / workers)
     with dask.config.set(LOCAL), ExitStack() as ends:  # all the time: Dask reads some at losses
         try:
-            local = _Local(limit)
+            folder = dask.config.get("temporary-directory")
+            scratch = tempfile.TemporaryDirectory(None, "vbflows-", folder, True)
+            local = _Local(limit, ends.enter_context(scratch))
             ends.callback(local.end)
-            client = _opened(local, START)
+            client = _Client(local, timeout=START, set_as_default=False)
         except (RuntimeError, OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
                 f"cannot start a Dask scheduler in this process: {first_line(error)}; look at "
@@ -115,7 +104,7 @@ class _Local(LocalCluster):
     its processes alone. What would come from the configuration of another cluster is named.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int | str, folder: str) -> None:
         self.coming: dict[int, float] = {}  # processes that come up, since when
         security = Security.temporary(
             tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
@@ -126,7 +115,7 @@ class _Local(LocalCluster):
             protocol="tls://" if security.require_encryption else "tcp://",
             scheduler_kwargs={"dashboard": False}, death_timeout=5 * START,
             silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-            local_directory=dask.config.get("temporary-directory") or _scratch(),
+            local_directory=folder,
         )  # fmt: skip
 
     def mend(self, present: int) -> None:
@@ -158,30 +147,19 @@ def _kill(pids: Iterable[int]) -> None:
 
 def _await_local(cluster: Cluster, workers: int) -> Cluster:
     """Wait until local workers are there: all, or those that are not much later than the first."""
-    began, first = time.monotonic(), None
-    while len(found := cluster.workers()) < workers:
-        now = time.monotonic()
-        first = first or (now if found else None)
-        if first is not None and now - first > OTHERS:
-            break  # the others take part from the next checkpoint after they come
-        if now - began > NO_WORKERS:
-            raise ClusterLost(
-                f"none of {cluster.name} came up in {NO_WORKERS:.0f} s: the machine is short of "
-                "memory or too busy; use fewer workers, or fit without --workers"
-            )
+    last = time.monotonic() + NO_WORKERS
+    first = None
+    while len(found := cluster.workers()) < workers and time.monotonic() < last:
+        if found and first is None:
+            first = time.monotonic()
+            last = min(last, first + OTHERS)  # others take part from a checkpoint after they come
         time.sleep(POLL / 5)
+    if not found:
+        raise ClusterLost(
+            f"none of {cluster.name} came up in {NO_WORKERS:.0f} s: the machine is short of "
+            "memory or too busy; use fewer workers, or fit without --workers"
+        )
     return cluster
-
-
-def _scratch() -> str:
-    """Return a folder for temporary files that no other user can reach, nor has made ready."""
-    folder = os.path.join(tempfile.gettempdir(), f"vbflows-{os.getuid()}")
-    with suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    info = os.lstat(folder)
-    if stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077:
-        return folder
-    return tempfile.mkdtemp(prefix="vbflows-")
 
 
 @contextmanager
@@ -191,8 +169,27 @@ def _running(address: str | None) -> Iterator[Cluster]:
             f"expected a scheduler's address such as tcp://host:8786 or tls://host:8786, "
             f"found {address!r}"
         )
+    client = _reached(address)
+    cluster = Cluster(client, f"the cluster at {address}", reopen=partial(_reached, address))
     try:
-        client = _within(CONNECT + 2.0, lambda: _opened(address, CONNECT))
+        yield cluster
+    finally:
+        _close(cluster.client)
+
+
+def _reached(address: str) -> Client:
+    """Connect to a scheduler, which may not be there."""
+    outcome: Future[Client] = Future()
+
+    def attempt() -> None:
+        try:
+            outcome.set_result(_Client(address, timeout=CONNECT, set_as_default=False))
+        except BaseException as error:  # carried over to the waiting thread
+            outcome.set_exception(error)
+
+    try:  # Dask's own limit does not hold for a port that says nothing
+        threading.Thread(target=attempt, name="vbflows-connect", daemon=True).start()
+        return outcome.result(timeout=CONNECT + 2.0)
     except (OSError, TimeoutError) as error:
         raise ClusterLost(
             f"no scheduler answers at {address}; check the address and that the cluster runs"
@@ -204,10 +201,6 @@ def _running(address: str | None) -> Iterator[Cluster]:
                 "(distributed.comm.tls.ca-file, .client.cert and .client.key)"
             ) from error
         raise ClusterError(f"cannot connect to {address}: {first_line(error)}") from error
-    try:
-        yield Cluster(client, f"the cluster at {address}")
-    finally:
-        _close(client)
 
 
 class _Client(Client):
@@ -223,30 +216,8 @@ class _Client(Client):
         except BaseException:
             _close(self)
             raise
-
-
-def _opened(where: Any, seconds: float) -> Client:
-    return _Client(where, timeout=seconds, set_as_default=False)
-
-
-def _within(seconds: float, call: Callable[[], Client]) -> Client:
-    """Call within a time: Dask's own limit does not hold for a port that says nothing."""
-    outcome: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def attempt() -> None:
-        try:
-            outcome.put(call())
-        except BaseException as error:  # carried over to the waiting thread
-            outcome.put(error)
-
-    threading.Thread(target=attempt, name="vbflows-connect", daemon=True).start()
-    try:
-        found = outcome.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError from None
-    if isinstance(found, BaseException):
-        raise found
-    return found
+        comm: Any = self.scheduler_comm
+        comm.interval = SEND_INTERVAL
 
 
 def _close(client: Client) -> None:
@@ -260,26 +231,18 @@ def _quiet() -> Iterator[None]:
     if _debugging():
         yield
         return
-    names = ["distributed", "tornado", *logging.root.manager.loggerDict]
-    loggers = [logging.getLogger(n) for n in names if n.split(".")[0] in ("distributed", "tornado")]
+    dask_s = [name for name in logging.root.manager.loggerDict if name.startswith(NOISY)]
+    loggers = [logging.getLogger(name) for name in dask_s]
     before = [(logger, logger.level) for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
-    # asyncio prints tracebacks of what Dask left to it: one that fetched from a worker that died.
-    shared = logging.getLogger("asyncio")
-    shared.addFilter(_not_of_dask)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="distributed")
             yield
     finally:
-        shared.removeFilter(_not_of_dask)
         for logger, level in before:
             logger.setLevel(level)
-
-
-def _not_of_dask(record: logging.LogRecord) -> bool:
-    return "distributed" not in record.getMessage()
 
 
 def _debugging() -> bool:

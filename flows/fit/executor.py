@@ -60,7 +60,7 @@ class Executor(ABC):
 
     def observe(self) -> Any:
         """Return the sum of the statistics that are needed before the first sweep."""
-        return aligned(finish(merged(self._call_all("observe")), 0, self.partitions))
+        return self._sum(self._call_all("observe"))
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
@@ -68,8 +68,10 @@ class Executor(ABC):
 
     def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
         """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
-        sums = merged(self._sweep((q, number, warm, group, groups)))
-        return aligned(finish(sums, 0, len(range(group, self.partitions, groups))))
+        return self._sum(self._sweep((q, number, warm, group, groups)), group, groups)
+
+    def _sum(self, sums: Sequence[Mapping[Any, Any]], group: int = 0, groups: int = 1) -> Any:
+        return aligned(finish(merged(sums), 0, len(range(group, self.partitions, groups))))
 
     def _sweep(self, sweep: Sweep) -> list[Any]:
         return [sums for sums, _ in self._call_all("sweep", *sweep)]
@@ -85,13 +87,12 @@ class Executor(ABC):
 class InProcess(Executor):
     """The executor in this process: one holder, which is called.
 
-    It holds at most ``memory`` bytes (see `Holder`), and works on so many partitions at once.
+    Its data take at most ``memory`` bytes, and it works on so many partitions at once.
     """
 
     def __init__(self, job: Job, memory: int | None = None, threads: int = 1) -> None:
         super().__init__(job)
         self.memory, self.threads = memory, threads
-        self.holder: Holder
         self.restore(None, ())
 
     def restore(self, number: int | None, kept: Sequence[str]) -> None:
@@ -115,15 +116,15 @@ class InProcess(Executor):
         self.holder.close()
         self.restore(None, ())
 
-    def __call__(
+    def visit(
         self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
     ) -> Any:
-        """Run one sweep, or a part of it; see `vbmodels.core.protocol.Reduce`."""
+        """Run a sweep, or a part of it."""
         with one_thread():
             sums, _ = self.holder.sweep(q, number, warm, group, groups)
-        return aligned(finish(sums, 0, len(range(group, self.partitions, groups))))
+        return self._sum([sums], group, groups)
 
-    visit = __call__
+    __call__ = visit  # four frames from the fit to a local step
 
     def _call_all(self, method: str, *args: Any) -> list[Any]:
         with one_thread():

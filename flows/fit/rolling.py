@@ -1,25 +1,31 @@
-"""The executor over workers that may be lost: whatever goes wrong, it rolls back and goes on.
+"""The executor on a Dask cluster, whose workers may be lost: it rolls back and goes on.
 
-Each worker has one holder. A request goes to all of them, and the sweeps since the last checkpoint
-are logged. A worker that dies, stops, hangs or cannot be reached ends in `Rolling._with_recovery`:
-new holders are made on the workers that are there, they take the checkpoint's local states, run the
-local steps of the log, and the request is repeated. A sweep is a function of its request, so the
-bits are the same.
+Each worker has one holder, one of Dask's actors. A request goes to all of them, and the sweeps
+since the last checkpoint are logged. A worker that dies, stops, hangs or cannot be reached ends in
+`Rolling._with_recovery`: its holder is dropped, the holders of the workers that are there take the
+partitions and the checkpoint's local states and run the local steps of the log, and the request is
+repeated. A sweep is a function of its request, so the bits are the same.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import logging
+import os
+import platform
 import time
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
+from functools import cache, partial
 from typing import Any, NamedTuple
+
+from distributed import get_worker
 
 from flows.data import storage
 from flows.fit.executor import Executor, OnProgress
-from flows.fit.holder import Answer, PartitionMemoryError, Sweep
+from flows.fit.holder import Answer, Holder, PartitionMemoryError, Sweep
 from flows.fit.job import ClusterError, ClusterLost, Job
 from flows.fit.tree import place
 from vbmodels.core.protocol import Rebuilding
@@ -29,10 +35,11 @@ log = logging.getLogger(__name__)
 
 POLL = 0.5  # seconds between two looks at who is there
 NO_WORKERS = 120.0  # seconds without any worker until a run gives up
-SILENCE = 30.0  # seconds without a heartbeat until a worker counts as lost,
-SHORTEST = (
-    10.0  # or so few, where calls are so short that no kernel holds Python's lock for longer;
-)
+START = 120.0  # seconds in which a worker makes a holder
+REACH = 5.0  # seconds in which a worker answers a message
+AWAKE = 5.0  # seconds after which a scheduler is shown that a fit goes on: actors do not count
+SILENCE = 30.0  # seconds without a heartbeat until a worker counts as lost, or so few
+SHORTEST = 10.0  # where calls are so short that no kernel holds Python's lock for longer;
 # doubled with each failure of a request, for a kernel that does
 UNKNOWN, LEAST, TIMES = 600.0, 60.0, 10.0  # seconds in which a holder finishes a partition or its
 # answer: at first; then max(LEAST, TIMES x the longest answer); doubled with each that is late
@@ -58,17 +65,38 @@ class Lost(Exception):
         self.workers, self.died, self.error = workers, died, error
 
 
+def make_holder(job: Job, threads: int) -> Holder:
+    """Return a holder, in a worker of Dask."""
+    _keep_freed_memory()
+    return Holder(job, threads, limit=get_worker().memory_manager.memory_limit)
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let the memory of one temporary array serve the next: sweeps of 1 MB take half the CPU.
+
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_, which ends glibc's own adjustment of the size
+    from which arrays are mapped one by one (mallopt(3)): each then costs its page faults.
+    """
+    if platform.libc_ver()[0] == "glibc" and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 2**25)  # M_MMAP_THRESHOLD, the largest that there is
+        libc.mallopt(-1, 2**26)  # M_TRIM_THRESHOLD
+
+
 class Rolling(Executor):
-    """See the module; a subclass has the workers, `flows.fit.actors.OnDask` those of Dask."""
+    """See the module; tests replace what speaks to Dask, from `workers` to `drop`."""
 
-    name: str  # what people call the cluster
-
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, cluster: Any) -> None:
         super().__init__(job)
+        self.cluster, self.name = cluster, cluster.name
         self.placed: dict[str, list[int]] = {}  # partitions by worker
         self.rolled = 0  # times that it went back
         self._ready = False
         self._workers: dict[str, Worker] = {}
+        self._made: dict[str, Any] = {}  # Dask's futures of holders, by worker
+        self._actors: dict[str, Any] = {}  # the holders that are ready
+        self._awake = 0.0
         self._number: int | None = None  # sweep of the checkpoint where a roll back begins,
         self._kept: Sequence[str] = ()  # digests of its local states,
         self._log: list[Sweep] = []  # and the sweeps since
@@ -79,30 +107,6 @@ class Rolling(Executor):
         self._failures = self._doubled = 0  # of a request; and of those, late answers
         self._avoided: dict[str, float] = {}  # workers, until some time
         self._done: dict[str, int] = {}  # partitions that each holder has finished
-
-    @abstractmethod
-    def workers(self, silence: float) -> dict[str, Worker]:
-        """Return the workers whose heart beat within so many seconds, by address."""
-
-    @abstractmethod
-    def open(self, workers: Mapping[str, Worker]) -> None:
-        """Make a holder on each of these workers; raise `Lost` where one takes none."""
-
-    @abstractmethod
-    def call(self, method: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Future[Answer]]:
-        """Call a method of holders, by address."""
-
-    @abstractmethod
-    def done(self, address: str) -> int:
-        """Return `Holder.done` while the holder works; raise `OSError` or `TimeoutError`."""
-
-    @abstractmethod
-    def restart(self, address: str) -> None:
-        """End a worker that hangs: what hangs is in the way of all that comes after it."""
-
-    @abstractmethod
-    def forget(self) -> None:
-        """Drop the holders before those that were made last."""
 
     @property
     def heavy(self) -> bool:  # type: ignore[override]
@@ -137,16 +141,14 @@ class Rolling(Executor):
         self._request = "map", (function, q, number)
 
         def take(value: dict[int, Any]) -> None:
-            for i, result in value.items():
-                found[i] = result
-                if on_progress is not None:
-                    on_progress(len(found), self.partitions)
+            found.update(value)
+            if on_progress is not None:
+                on_progress(len(found), self.partitions)
 
         def rest() -> None:
             turns = {}
             for address, ids in self.placed.items():
-                threads = self._workers[address].threads
-                size = max(-(-len(ids) // PIECES), 4 * threads if threads > 1 else 1)
+                size = max(self._workers[address].threads, -(-len(ids) // PIECES))
                 left = [i for i in ids if i not in found]
                 turns[address] = [  # the global parameters go with the first piece
                     (function, None if a else q, number, left[a : a + size])
@@ -183,17 +185,21 @@ class Rolling(Executor):
     def _with_recovery(self, request: Callable[[], Any]) -> Any:
         """Answer a request, whatever happens to workers meanwhile."""
         self._failures, self._doubled, self._suspects = 0, 0, set()
+        self.cluster.connect_again()
         while True:
             try:
                 if not self._ready:
                     self._workers = self._await_workers()
-                    self.placed = self._spread(self._workers)
+                    homes = {i: address for address, ids in self.placed.items() for i in ids}
+                    threads = {address: w.threads for address, w in self._workers.items()}
+                    self.placed = place(self.partitions, threads, homes)
                     self._make(self.placed)
                     self._ready = True
                 return request()
             except Lost as lost:
                 failures = self._failures = self._failures + 1
                 self.rolled, self._ready = self.rolled + 1, False
+                self.drop(lost.workers)
                 log.warning(f"{lost}; going back to sweep {self._number or 0}")
                 if failures == FAILURES or (lost.error and failures == BLAME):
                     raise lost.error or ClusterLost(
@@ -222,6 +228,7 @@ class Rolling(Executor):
                     self._make_calls(method, {address: [own]}, lambda value: None)
                     break
                 except Lost as lost:
+                    self.drop(lost.workers)
                     deaths += lost.died
                     limit = f"{worker.memory / 2**20:.0f} MB" if worker.memory else "none"
                     if deaths == BLAME:
@@ -244,10 +251,6 @@ class Rolling(Executor):
             time.sleep(POLL)
         return workers
 
-    def _spread(self, workers: Mapping[str, Worker]) -> dict[str, list[int]]:
-        homes = {i: address for address, ids in self.placed.items() for i in ids}
-        return place(self.partitions, {a: w.threads for a, w in workers.items()}, homes)
-
     def _make(self, placed: Mapping[str, list[int]]) -> None:
         """Make holders, and bring them to now."""
         self.open({address: self._workers[address] for address in placed})
@@ -258,7 +261,6 @@ class Rolling(Executor):
             own = {i: kept[i] for i in ids if i in kept}
             turns[address] = [(digests, self._number, own, self._log)]
         self._make_calls("take", turns, lambda value: None)
-        self.forget()
 
     def _make_calls(
         self, method: str, turns: Mapping[str, Sequence[tuple[Any, ...]]],
@@ -315,14 +317,97 @@ class Rolling(Executor):
             raise Lost(f"{address} did not answer: {error!r}", {address}, died=True) from error
         answer = future.result()
         self._done[address] = answer.done
-        for level, line in answer.lines:
-            log.log(level, f"{address}: {line}")
         if answer.error is None:
             return answer.value
         error = error_of(address, answer.error)
         if isinstance(error, storage.TransientStorageError):
             raise Lost(str(error), set(), False, error)
         raise error
+
+    def close(self) -> None:
+        """Drop all holders; the cluster stays."""
+        self._ready = False
+        self.drop(list(self._made))
+
+    def workers(self, silence: float) -> dict[str, Worker]:
+        """Return the workers whose heart beat within so many seconds, by address."""
+        found: dict[str, Worker] = self.cluster.workers(silence)
+        self._show_life()
+        return found
+
+    def open(self, workers: Mapping[str, Worker]) -> None:
+        """Make a holder on each of these workers that has none."""
+        if absent := workers.keys() - self.cluster.check_workers(list(workers)):
+            raise Lost(f"{', '.join(sorted(absent))} does not answer", absent, died=False)
+        alive = ("pending", "finished")
+        self.drop([a for a, made in self._made.items() if made.status not in alive])
+        for address in workers.keys() - self._made.keys():
+            self._made[address] = self.cluster.submit(
+                "holder", make_holder, self.job, workers[address].threads, actor=True,
+                workers=[address],
+            )  # fmt: skip
+        deadline = time.monotonic() + START
+        while open_ := {a for a in workers if self._made[a].status == "pending"}:
+            gone = open_ - self.cluster.workers().keys()
+            if gone or time.monotonic() > deadline:
+                lost = gone or open_
+                raise Lost(f"{', '.join(sorted(lost))} took no holder", lost, died=False)
+            time.sleep(POLL / 20)
+        for address in workers.keys() - self._actors.keys():
+            self._actors[address] = self._actor(address)
+        self.cluster.client.direct_to_workers = self.cluster.sync(partial(self._reachable, workers))
+
+    def _actor(self, address: str) -> Any:
+        try:
+            with self.cluster.client.as_current():
+                return self._made[address].result(timeout=REACH)
+        except Exception as error:
+            on_the_way = isinstance(error, OSError | TimeoutError | RuntimeError)
+            own = None if on_the_way else ClusterError(f"worker {address} cannot fit: {error!r}")
+            raise Lost(f"{address} took no holder: {error!r}", {address}, False, own) from error
+
+    async def _reachable(self, workers: Iterable[str]) -> bool:
+        """Whether this process can speak to the workers itself; else the scheduler passes on."""
+        calls = [asyncio.wait_for(self.cluster.client.rpc(a).identity(), REACH) for a in workers]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        return not any(isinstance(one, BaseException) for one in found)
+
+    def call(self, method: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Future[Answer]]:
+        """Call a method of holders, by address."""
+        self._show_life()
+        loop: Any = self.cluster.client.loop
+
+        async def one(address: str) -> Any:
+            return await self._actors[address].call(method, *args[address])
+
+        return {a: asyncio.run_coroutine_threadsafe(one(a), loop.asyncio_loop) for a in args}
+
+    def done(self, address: str) -> int:
+        """Return how many partitions a holder has finished: Dask reads it while that works."""
+        actor = self._actors[address]
+
+        async def read() -> int:
+            found = await actor._worker_rpc.actor_attribute(attribute="done", actor=actor.key)
+            return int(found["result"])
+
+        return int(self.cluster.client.sync(read, callback_timeout=REACH))
+
+    def restart(self, address: str) -> None:
+        """End a worker that hangs: it has one thread for all its actors."""
+        self.cluster.restart([address])
+
+    def drop(self, workers: Iterable[str]) -> None:
+        """Forget holders now: actors are in cycles, which wait for Python's collector."""
+        dropped = [self._made.pop(address) for address in list(workers) if address in self._made]
+        self._actors = {a: actor for a, actor in self._actors.items() if a in self._made}
+        with suppress(Exception):  # of a client that has lost its scheduler
+            self.cluster.client.cancel(dropped, force=True)
+
+    def _show_life(self) -> None:
+        """Submit a task of nothing, so that a scheduler with an idle timeout does not end."""
+        if time.monotonic() - self._awake > AWAKE:
+            self._awake = time.monotonic()
+            self.cluster.submit("awake", int)
 
 
 def error_of(address: str, error: Exception) -> Exception:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import platform
@@ -35,41 +34,34 @@ def environment() -> dict[str, str]:
     return {"python": python, **packages, "vbflows": source.hexdigest()[:12], "cpu": cpu}
 
 
-async def in_thread() -> dict[str, str]:
-    """Return `environment`, while this process goes on with its messages."""
-    return await asyncio.to_thread(environment)
-
-
 def refuse_other(cluster: str, place: str, theirs: Any) -> None:
     """Raise `ClusterError` naming what a place lacks, or the first package in which it differs.
 
     ``theirs`` is its `environment`, or what it raised when it was to return that.
     """
     if isinstance(theirs, BaseException):
-        said = first_line(theirs)
-        missing = re.search(r"No module named \W*([\w.]+)", said)
-        if missing is None:
-            raise ClusterError(f"{place} of {cluster} refuses work: {said}")
+        missing = re.search(r"No module named \W*([\w.]+)", first_line(theirs))
         raise ClusterError(
             f"{place} of {cluster} does not have the package {missing[1]!r}; install vbflows on "
             "the scheduler and on every worker"
+            if missing
+            else f"{place} of {cluster} refuses work: {first_line(theirs)}"
         )
     for name, ours in environment().items():
-        there = theirs.get(name)
         # Python's minor release matters, a package's whole version.
         parts = 2 if name == "python" else None
-        if str(ours).split(".")[:parts] == str(there).split(".")[:parts]:
+        there = str(theirs.get(name))
+        if ours.split(".")[:parts] == there.split(".")[:parts]:
             continue
-        if name == "cpu":
-            log.warning(
-                f"{place} has another type of processor than this process: the last bits of a "
-                "result may depend on which worker made it"
+        if name != "cpu":
+            what = "vbflows of another source" if name == "vbflows" else f"{name} {there}"
+            raise ClusterError(
+                f"{place} of {cluster} has {what}, expected {name} {ours} as in this process; "
+                "install the same versions everywhere"
             )
-            continue
-        what = "vbflows of another source" if name == "vbflows" else f"{name} {there}"
-        raise ClusterError(
-            f"{place} of {cluster} has {what}, expected {name} {ours} as in this process; install "
-            "the same versions everywhere"
+        log.warning(
+            f"{place} has another type of processor than this process: the last bits of a result "
+            "may depend on which worker made it"
         )
 
 

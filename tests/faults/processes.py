@@ -118,16 +118,21 @@ class Deployment:
     """A scheduler and workers, each a process."""
 
     def __init__(self, folder: Path, protocol: str = "tcp", **more: str) -> None:
-        self.folder = folder
+        self.folder, self.protocol, self.more = folder, protocol, more
         folder.mkdir(parents=True, exist_ok=True)
         self.workers: list[Process] = []
-        file = folder / "scheduler.json"
+        self.start_scheduler()
+
+    def start_scheduler(self, port: str = "0") -> None:
+        """Start the scheduler; also at the port of one that is gone."""
+        file = self.folder / "scheduler.json"
+        file.unlink(missing_ok=True)
         self.scheduler = Process(
-            *("-m", "dask", "scheduler", "--port", "0", "--host", "127.0.0.1"),
+            *("-m", "dask", "scheduler", "--port", port, "--host", "127.0.0.1"),
             *("--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file)),
-            *("--protocol", protocol),
-            folder=folder,
-            **more,
+            *("--protocol", self.protocol),
+            folder=self.folder,
+            **self.more,
         )
         self.scheduler.await_line(r"Scheduler at: +t[cl][ps]://")
         deadline = time.monotonic() + 20

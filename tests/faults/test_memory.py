@@ -136,7 +136,7 @@ class Averaging:
 def test_data_larger_than_a_workers_memory(tmp_path):
     """192 MB of data in 24 partitions, on one worker that may have 400 MB in all.
 
-    The process itself needs some 150 MB; the cache may hold 160 MB, and the rest is read
+    The process itself needs some 150 MB; its data may take 120 MB, and the rest is read
     in each sweep.
     """
     rng = np.random.default_rng(0)

@@ -194,8 +194,8 @@ def test_a_worker_that_does_not_see_a_file_is_named(tmp_path):
             with pytest.raises(ClusterError, match=pattern):
                 run_fit(task, cluster.executor(task))
             with pytest.raises(ClusterError, match=pattern):
-                cluster.call(storage.read_bytes, urls[0])
-            assert cluster.call(os.path.exists, str(tmp_path))
+                cluster.each(storage.read_bytes, [(urls[0],)])
+            assert cluster.each(os.path.exists, [(str(tmp_path),)]) == [True]
     finally:
         worker.end()
         made.end()

@@ -38,7 +38,7 @@ def deployment(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("stage", ["call", "each", "fit"])
+@pytest.mark.parametrize("stage", ["each", "fit"])
 def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path, urls, monkeypatch):
     for module in (cluster, rolling):
         monkeypatch.setattr(module, "NO_WORKERS", 2.0)
@@ -47,7 +47,6 @@ def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path,
         task = job(urls, tmp_path, "run")
         executor = found.executor(task)
         stages = {
-            "call": lambda: found.call(len, [1]),
             "each": lambda: found.each(len, [([1],), ([2],)]),
             "fit": lambda: run_fit(task, executor),
         }
@@ -57,14 +56,14 @@ def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path,
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("stage", ["call", "fit"])
+@pytest.mark.parametrize("stage", ["each", "fit"])
 def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path, urls, monkeypatch):
     monkeypatch.setattr(cluster.Cluster.sync, "__defaults__", (2.0,))
     with connect(scheduler=deployment.address) as found:
         deployment.scheduler.send(signal.SIGSTOP)
         task = job(urls, tmp_path, "run")
         executor = found.executor(task)
-        stages = {"call": lambda: found.call(len, [1]), "fit": lambda: run_fit(task, executor)}
+        stages = {"each": lambda: found.each(len, [([1],)]), "fit": lambda: run_fit(task, executor)}
         try:
             with pytest.raises(ClusterError, match=r"the scheduler of .* went away"):
                 stages[stage]()
@@ -78,10 +77,10 @@ def test_a_local_worker_that_takes_long_to_come_back_is_replaced(monkeypatch):
     setting = "distributed.deploy.lost-worker-timeout"
     monkeypatch.setitem(connecting.LOCAL, setting, "10ms")
     with dask.config.set({setting: "10ms"}), connect(workers=1) as found:
-        first = found.call(os.getpid)
+        (first,) = found.each(os.getpid, [()])
         for _ in range(2):
-            os.kill(found.call(os.getpid), signal.SIGKILL)
-            last = found.call(os.getpid)
+            os.kill(*found.each(os.getpid, [()]), signal.SIGKILL)
+            (last,) = found.each(os.getpid, [()])
         assert last != first
 
 

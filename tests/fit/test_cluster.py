@@ -1,15 +1,14 @@
-"""A job on local worker processes: the same bits, log lines brought home, faults in a sentence."""
+"""A job on local worker processes: the same bits, and faults in a sentence."""
 
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import socket
 import subprocess
 import sys
 import time
-import warnings
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,7 +67,8 @@ def test_resume_on_a_cluster_of_a_run_in_process(cluster, tmp_path):
     expected, _ = in_process(job)
     short = replace(job, max_iter=7)
     run_fit(short, InProcess(short))
-    assert same_bits(run_fit(job, cluster.executor(job), resume=True).q, expected.q)
+    with closing(cluster.executor(job)) as executor:
+        assert same_bits(run_fit(job, executor, resume=True).q, expected.q)
 
 
 @pytest.mark.thorough
@@ -79,7 +79,7 @@ def test_local_workers_start_where_a_cluster_s_certificates_are_configured(tmp_p
         "from flows.fit.connect import connect\n"
         "if __name__ == '__main__':\n"
         "    with connect(workers=1) as cluster:\n"
-        "        print(cluster.call(len, [1, 2, 3]))\n"
+        "        print(cluster.each(len, [([1, 2, 3],)]))\n"
     )
     script = tmp_path / "calls.py"
     script.write_text(code)
@@ -89,7 +89,7 @@ def test_local_workers_start_where_a_cluster_s_certificates_are_configured(tmp_p
     done = subprocess.run(
         [sys.executable, script], env=environment, capture_output=True, text=True, check=False
     )
-    assert done.stdout == "3\n", done.stderr
+    assert done.stdout == "[3]\n", done.stderr
 
 
 def holders():
@@ -112,22 +112,6 @@ def await_holders(cluster, number):
     while (found := sum(cluster.client.run(holders).values())) != number:
         assert time.monotonic() < deadline, found
         time.sleep(0.1)
-
-
-@dataclass(frozen=True)
-class Talkative(Toy):
-    def observe(self, batch):
-        logging.getLogger("vbmodels.talk").info("a line from afar")
-        warnings.warn("a warning from afar", RuntimeWarning, stacklevel=1)
-        return super().observe(batch)
-
-
-def test_log_lines_and_warnings_are_brought_home(cluster, tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    job = toy_job(tmp_path, model=Talkative(), max_iter=2)
-    run_fit(job, cluster.executor(job))
-    assert "a line from afar" in caplog.text
-    assert "a warning from afar" in caplog.text
 
 
 @dataclass(frozen=True)
@@ -212,7 +196,7 @@ def fails_at_first(folder):
 
 
 def test_storage_that_does_not_answer_is_tried_again(cluster, tmp_path):
-    assert cluster.call(fails_at_first, str(tmp_path)) == "answered"
+    assert cluster.each(fails_at_first, [(str(tmp_path),)]) == ["answered"]
 
 
 @pytest.mark.thorough

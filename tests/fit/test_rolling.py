@@ -26,7 +26,7 @@ from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.holder import Answer, Holder
 from flows.fit.rolling import Lost, Rolling, Worker
-from tests.fit.jobs import rates, toy_job
+from tests.fit.jobs import cluster_named, rates, toy_job
 from vbmodels.core.state import same_bits
 
 LOOPS = ("cavi", "squarem", "memoised")
@@ -36,10 +36,8 @@ QUICK = {"POLL": 0.0005, "NO_WORKERS": 0.05, "UNKNOWN": 0.1, "LEAST": 0.1}
 class World(Rolling):
     """Some workers; each call of a holder may meet a mishap, and workers come."""
 
-    name = "the made-up cluster"
-
     def __init__(self, job, seed, count, rate, kinds=None):
-        super().__init__(job)
+        super().__init__(job, cluster_named("the made-up cluster"))
         self.random, self.rate = random.Random(seed), rate
         self.kinds = kinds or sorted(MISHAPS)
         self.met = Counter()
@@ -69,7 +67,8 @@ class World(Rolling):
             ):
                 self.met["took no holder"] += 1
                 raise Lost(f"{address} took no holder", {address}, died=False)
-        self.holders = {address: Holder(self.job, w.threads) for address, w in workers.items()}
+            if address not in self.holders:
+                self.holders[address] = Holder(self.job, workers[address].threads)
 
     def call(self, method, args):
         return {address: self.one(address, method, of) for address, of in args.items()}
@@ -96,10 +95,9 @@ class World(Rolling):
         self.met["ended"] += 1
         self.die(address)
 
-    def forget(self):
-        pass
-
-    close = forget
+    def drop(self, workers):
+        for address in workers:
+            self.holders.pop(address, None)
 
 
 def holds(holder, method, args):
@@ -131,7 +129,7 @@ def answer_lost(world, address, future):
 
 
 def storage_fails(world, address, future):
-    future.set_result(Answer(None, TransientStorageError("no answer"), (), 0))
+    future.set_result(Answer(None, TransientStorageError("no answer"), 0))
 
 
 MISHAPS = {f.__name__.replace("_", " "): f for f in
@@ -193,6 +191,21 @@ def test_the_same_bits_or_a_sentence(scene):
     assert set(MISHAPS) < set(met)
     assert sum(sentence is None for sentence, _ in ended) > 20
     assert sum(world.rolled for _, world in ended) > 40
+
+
+def test_a_roll_back_reads_only_what_its_workers_do_not_hold(scene):
+    world = World(scene.jobs["cavi"], 1, 3, 0.0)
+    world.restore(None, ())
+    world.digests()
+    before, holders = dict(world.placed), dict(world.holders)
+    world.present.pop(gone := min(before))
+    world.holders.pop(gone)
+    world.observe()
+    assert world.rolled == 1
+    for address, ids in world.placed.items():
+        holder = holders[address]
+        assert world.holders[address] is holder
+        assert holder.reads == len({*before[address], *ids})
 
 
 def test_32_workers(scene):
