@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -55,18 +54,6 @@ class Staged(Protocol):
 
     def unfinished(self, q: Any) -> str | None:
         """Say what is still being done at ``q``; None where it is a posterior."""
-
-
-@runtime_checkable
-class Judging(Protocol):
-    """A model with phases or with draws: it says what its loop shows of a point."""
-
-    def shown(self, at: Cursor) -> Step | None:
-        """Return the step at ``at``, with ``converged`` where the trace of bounds decides nothing.
-
-        None where the point is only on the way to another phase, or to the next judgement:
-        it is passed in silence.
-        """
 
 
 @runtime_checkable
@@ -166,14 +153,6 @@ class Looped(Protocol):
     loop: str | None
 
 
-@runtime_checkable
-class Driven(Protocol):
-    """A model with a loop of its own: one with phases, or with draws."""
-
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Go on from ``cursor``, whose step comes first, without end."""
-
-
 class Reduce(Protocol):
     """The executor: local steps on every partition, then the sum of their statistics."""
 
@@ -215,12 +194,7 @@ class Visiting(Reduce, Protocol):
 
 
 class Observing(Reduce, Protocol):
-    """A `Reduce` that can also sum what is needed before the first sweep.
-
-    ``most_sweeps`` is the number of sweeps that the fit may take; None where nothing limits it.
-    """
-
-    most_sweeps: int | None
+    """A `Reduce` that can also sum what is needed before the first sweep."""
 
     def observe(self) -> Any:
         """Return the sum of `Model.observe` over the partitions."""
@@ -285,17 +259,6 @@ def _first_not_finite(cursor: Cursor) -> str:
         if name != "elbo" and array.dtype.kind == "f" and not np.isfinite(array).all():
             return f" (the first number that is not finite is in {name})"
     return ""
-
-
-Loop = Callable[[Any, Any, Cursor], Iterator[Step]]
-
-
-@runtime_checkable
-class Starting(Protocol):
-    """A loop that evaluates the first parameters in its own way."""
-
-    def start(self, model: Any, q: Any, reduce: Any) -> Cursor:
-        """Return the cursor at ``q``, from a cold start."""
 
 
 CLIMBED = ("bound", "log posterior")

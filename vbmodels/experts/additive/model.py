@@ -211,7 +211,7 @@ class AdditiveExperts:
         """Return the logistic regression on lines, with the tau that leaving rows out chose."""
         return AdditivePosterior(q.parts[1], ())
 
-    steps = search
+    algorithm = search
 
     def begin(self, cursor: Cursor) -> Cursor:
         """Take in the answers at the start."""

@@ -147,7 +147,7 @@ class OneVersusRest:
         """Return the logistic regressions of all classes."""
         return SeveralPosterior(tuple(self.model.baseline(p) for p in q.parts))
 
-    steps = search
+    algorithm = search
 
     def begin(self, cursor: Cursor) -> Cursor:
         """Begin every search at its own cursor."""

@@ -292,7 +292,7 @@ class SampledExperts:
             total = total + self.prior.log_density(q.vectors[:, role], q.alpha[role])
         return total
 
-    steps = search
+    algorithm = search
 
     def begin(self, cursor: Cursor) -> Cursor:
         """Begin with no draws."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm, Save, Show
+from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import State, Stats
 from vbmodels.features.imputation.members import Members
 from vbmodels.features.imputation.states import Completion, CompletionLocal, CompletionStats
@@ -123,12 +124,16 @@ class CompletedIBP:
             return q
         return replace(q, completion=self.members.without_draws(q.completion))
 
-    def shown(self, at: Cursor) -> Step:
-        """Let the search decide once the members have learned."""
-        own = self.search.shown(replace(at, q=at.q.search))
-        if self.filling(at.q):
-            return Step.at(at, False)
-        return Step.at(at, own.converged)
+    def algorithm(self, q: CompletedGlobal) -> Algorithm:
+        """Search; what ends the search ends the fit once the members have learned."""
+        while True:
+            q = yield Save(q)
+            q, stats, elbo = yield from evaluate(self, q)
+            last = self.search.in_last_sweeps(q.search) and not self.filling(q)
+            yield Show(q, elbo, by_trace=last)
+            if last and self.search.rises_slowly(q.search, elbo):
+                return q
+            q = self.global_step(q, stats)
 
     def filling(self, q: CompletedGlobal) -> bool:
         """Whether the members are still learning."""

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm, Save, Show
+from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import FloatArray
 from vbmodels.features.draw_kernels import draw_features, draw_uniform, row_keys
 from vbmodels.features.ibp.chain import ChainStats, chain_sums, draw_chain, first_chain
@@ -385,16 +386,27 @@ class SearchIBP:
         ]
         return max(bounds) if q.stage == START else bounds[0]
 
-    def shown(self, at: Cursor) -> Step:
-        """Let the trace decide in the last sweeps; the search comes to them by itself.
+    def algorithm(self, q: SearchGlobal) -> Algorithm:
+        """Search; the trace decides in the last sweeps alone.
 
         A table that was searched by a sample is done sooner: see `LEAST_RISE`.
         """
-        q: SearchGlobal = at.q
-        if q.stage != SETTLE or q.step < QUIET:
-            return Step.at(at, False)
-        slow = at.elbo - q.lanes[0].bound < LEAST_RISE * q.n_rows
-        return Step.at(at, True if q.widened and slow else None)
+        while True:
+            q = yield Save(q)
+            q, stats, elbo = yield from evaluate(self, q)
+            last = self.in_last_sweeps(q)
+            yield Show(q, elbo, by_trace=last)
+            if last and self.rises_slowly(q, elbo):
+                return q
+            q = self.global_step(q, stats)
+
+    def in_last_sweeps(self, q: SearchGlobal) -> bool:
+        """Whether the trace may decide."""
+        return q.stage == SETTLE and q.step >= QUIET
+
+    def rises_slowly(self, q: SearchGlobal, elbo: float) -> bool:
+        """Whether a table that was searched by a sample is done."""
+        return q.widened and elbo - q.lanes[0].bound < LEAST_RISE * q.n_rows
 
     def unfinished(self, q: SearchGlobal) -> str | None:
         """Say so while there is no fit yet."""

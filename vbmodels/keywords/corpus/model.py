@@ -387,7 +387,7 @@ class CorpusProbit:
 
     # The search; see `vbmodels.core.ascent`.
 
-    steps = search
+    algorithm = search
 
     def begin(self, cursor: Cursor) -> Cursor:
         """Begin a search at every point."""

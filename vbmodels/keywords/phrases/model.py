@@ -290,7 +290,7 @@ class Keyphrases:
 
     # The search; see `vbmodels.core.ascent`.
 
-    steps = search
+    algorithm = search
 
     def begin(self, cursor: Cursor) -> Cursor:
         """Begin the search of the words' regression."""
