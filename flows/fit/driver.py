@@ -108,7 +108,7 @@ class _Fit:
             loop_of(job.model), job.model, q if log is None else log.start, executor, tol=job.tol,
             max_iter=job.max_iter, log=log, trace=[elbo for _, elbo, _ in self.trace],
         )  # fmt: skip
-        saved = fit.number
+        saved = max(fit.number, 0)
         for step in fit:
             seconds = time.perf_counter() - self.started
             rise = step.elbo - self.trace[-1][1] if self.trace else None

@@ -123,14 +123,14 @@ class Driven(Protocol):
 
 
 def within(algorithm: Algorithm, whole: Callable[[Any], Any]) -> Algorithm:
-    """Driver an algorithm on parameters that are a part of those that partitions need."""
+    """Run an algorithm on parameters that are a part of those that it sends and shows."""
     answer = None
     while True:
         try:
             request = algorithm.send(answer)
         except StopIteration as end:
             return end.value
-        if isinstance(request, Sweep | Evaluate | Visit):
+        if isinstance(request, Sweep | Evaluate | Visit | Show):
             request = replace(request, q=whole(request.q))
         elif isinstance(request, Phase):
             request = replace(request, algorithm=within(request.algorithm, whole))

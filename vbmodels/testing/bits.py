@@ -106,7 +106,7 @@ class Shipped(InProcess):
         self.case = case
 
     def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
-        """Driver a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
+        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
         # A new model each time: what a model keeps on itself does not reach other workers.
         self.model = self.case.model()
         stats = super().visit(thaw(freeze(q)), number=number, warm=warm, group=group, groups=groups)

@@ -41,7 +41,7 @@ def plain_loop(case: Case) -> Loop:
 def steps(
     case: Case, loop: Loop, batches: Sequence[Any], seed: int, threads: int = 1
 ) -> Iterator[tuple[Step, Driver]]:
-    """Driver a fresh model from its own start, without end."""
+    """Run a fresh model from its own start, without end."""
     model = case.model()
     started = begin(model, loop, InProcess(model, batches, threads), seed)
     for step in started:
