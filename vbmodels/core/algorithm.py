@@ -62,7 +62,8 @@ class Save:
 
     A resume answers it with the value of the last one, and answers before that are forgotten. So
     an algorithm saves before it asks for anything else, or never. The value is a state, or a
-    tuple of states, arrays and scalars.
+    tuple of states, arrays and scalars; or a function that returns one, called where a checkpoint
+    is made before the next sweep.
     """
 
     value: Any
@@ -77,11 +78,12 @@ class Phase:
     algorithm
         A generator.
     doing
-        What it does, where no posterior is known before it ends: "the kernel was being chosen".
+        What it does, where no posterior is known before it ends: "the kernel was being chosen". Or
+        a function that returns that.
     """
 
     algorithm: Algorithm
-    doing: str = ""
+    doing: str | Callable[[], str] = ""
 
 
 @dataclass(frozen=True)

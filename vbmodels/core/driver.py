@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from vbmodels.core.algorithm import (
     Visit,
 )
 from vbmodels.core.convergence import has_converged
-from vbmodels.core.protocol import NonFiniteBound, Staged
+from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.core.state import IntArray, State, aligned, leaves
 
 
@@ -112,7 +112,9 @@ class Step:
 class _Frame:
     """A generator, with what it was answered."""
 
-    def __init__(self, algorithm: Algorithm, mark: int, doing: str, known: Frame | None) -> None:
+    def __init__(
+        self, algorithm: Algorithm, mark: int, doing: str | Callable[[], str], known: Frame | None
+    ) -> None:
         self.algorithm, self.mark, self.doing = algorithm, mark, doing
         self.saved: tuple[Any, ...] = () if known is None else known.saved
         self.answers: list[Any] = [] if known is None else list(known.answers)
@@ -151,8 +153,8 @@ class _Frame:
         if self.place and not self.saved:
             raise RuntimeError("an algorithm saves before it asks for anything else, or never")
         self.drop(0)
-        self.saved = (value,)
-        return value
+        self.saved = (value if callable(value) else aligned(value),)
+        return self.saved[0]
 
     def drop(self, place: int) -> None:
         """Forget the answers from a place on."""
@@ -162,8 +164,91 @@ class _Frame:
     def record(self) -> Frame:
         """Return what a resume needs."""
         self.asked = [one if isinstance(one, int) else checksum(one) for one in self.asked]
+        saved = tuple(value() if callable(value) else value for value in self.saved)
         questions = np.array(self.asked, dtype=np.int64)
-        return Frame(self.saved, tuple(self.answers), questions)
+        return Frame(saved, tuple(self.answers), questions)
+
+
+class Frames:
+    """An algorithm with the phases that it is in, and what they were answered.
+
+    Parameters
+    ----------
+    algorithm
+        The algorithm.
+    known
+        What `record` returned, to go on from; none for a beginning.
+
+    Attributes
+    ----------
+    result
+        What the algorithm has returned; None before.
+    stats
+        The newest statistics; None where a `Save` came after them.
+    diverged
+        Whether it asked for something else than what is known.
+    """
+
+    def __init__(self, algorithm: Algorithm, known: Sequence[Frame] = ()) -> None:
+        self.result: Any = None
+        self.stats: Any = None
+        self.diverged = False
+        self._known = list(known)  # of what is not begun again yet
+        self._frames: list[_Frame] = []
+        self._begin(algorithm, 0, "")
+
+    @property
+    def doing(self) -> str:
+        """What is done where no posterior is known yet; else empty."""
+        for frame in reversed(self._frames):
+            if found := frame.doing if isinstance(frame.doing, str) else frame.doing():
+                return found
+        return ""
+
+    def record(self) -> tuple[Frame, ...]:
+        """Return what a resume needs."""
+        return tuple(frame.record() for frame in self._frames)
+
+    def note(self, request: Request, answer: Any) -> Any:
+        """Keep the answer to the last request; return it."""
+        self.stats = answer
+        return self._frames[-1].note(request, answer)
+
+    def next(self, answer: Any) -> Request | None:
+        """Go on with an answer; return the next `Show` or request to compute; None at the end."""
+        while True:
+            frame = self._frames[-1]
+            try:
+                request = frame.algorithm.send(answer)
+            except StopIteration as end:
+                answer = aligned(end.value)
+                if len(self._frames) == 1:
+                    self.result = answer
+                    return None
+                self._frames.pop()
+                self._frames[-1].note(frame.mark, answer)
+                continue
+            answer = None
+            if isinstance(request, Show | Stop):
+                return request
+            if isinstance(request, Save):
+                answer = frame.save(request.value)
+            elif frame.knows(request):
+                answer = frame.replay()
+                if not isinstance(request, Phase):
+                    self.stats = answer
+            else:
+                if frame.replaying or (self._known and not isinstance(request, Phase)):
+                    self.diverged = True
+                    self._known.clear()
+                    frame.drop(frame.place)
+                if not isinstance(request, Phase):
+                    return request
+                self._begin(request.algorithm, checksum(request), request.doing)
+
+    def _begin(self, algorithm: Algorithm, mark: int, doing: str | Callable[[], str]) -> None:
+        known = self._known.pop(0) if self._known else None
+        self._frames.append(_Frame(algorithm, mark, doing, known))
 
 
 class Driver:
@@ -208,15 +293,10 @@ class Driver:
         self.number = -1 if log is None else log.number
         self.step: Step | None = None
         self.converged = False
-        self._start, self._model = aligned(q), model
-        self._q: Any = None  # of the newest sweep
-        self._stats: Any = None
+        self._start = aligned(q)
         self._warm: int | None = None  # sweep whose local states the newest one started at
         self._shown = True  # whether the newest sweep was
-        self._known = [] if log is None else list(log.frames)  # of what is not begun again yet
-        self._diverged = False
-        self._frames: list[_Frame] = []
-        self._begin(loop(model, self._start), 0, "")
+        self._frames = Frames(loop(model, self._start), () if log is None else log.frames)
         self._request = self._next(None)
         if log is not None:
             self._replay()
@@ -224,14 +304,11 @@ class Driver:
     @property
     def doing(self) -> str:
         """What the algorithm does where no posterior is known yet; else empty."""
-        found = next((frame.doing for frame in reversed(self._frames) if frame.doing), "")
-        if not found and isinstance(self._model, Staged) and self._q is not None:
-            return self._model.unfinished(self._q) or ""
-        return found
+        return self._frames.doing
 
     def log(self) -> Log:
         """Return what a resume needs, but for the local states of the newest sweep."""
-        return Log(self._start, tuple(frame.record() for frame in self._frames), self.number)
+        return Log(self._start, self._frames.record(), self.number)
 
     def __iter__(self) -> Iterator[Step]:
         while self._request is not None and not self.converged:
@@ -255,7 +332,7 @@ class Driver:
             shown = self._request
             self._taken(shown)
             self._request = self._next(None)
-        if shown is None or self._diverged or not self.trace:
+        if shown is None or self._frames.diverged or not self.trace:
             return
         if shown.elbo != self.trace[-1]:
             raise ValueError(
@@ -263,6 +340,13 @@ class Driver:
                 f"{shown.elbo!r}: they are not of the same fit"
             )
         self.converged = self._has_converged(shown)
+
+    def _next(self, answer: Any) -> Request | None:
+        """Return the next request; at the end the last step has what the algorithm returned."""
+        request = self._frames.next(answer)
+        if request is None and self.step is not None:
+            self.step = replace(self.step, q=self._frames.result)
+        return request
 
     def _has_converged(self, shown: Show) -> bool:
         return self.tol is not None and shown.by_trace and has_converged(self.trace, self.tol)
@@ -274,50 +358,13 @@ class Driver:
 
     def _taken(self, shown: Show) -> Step:
         self._shown = True
-        self.step = Step(self.number, shown.q, shown.elbo, self._stats)
+        self.step = Step(self.number, shown.q, shown.elbo, self._frames.stats)
         return self.step
-
-    def _begin(self, algorithm: Algorithm, mark: int, doing: str) -> None:
-        known = self._known.pop(0) if self._known else None
-        self._frames.append(_Frame(algorithm, mark, doing, known))
-
-    def _next(self, answer: Any) -> Request | None:
-        """Go on with an answer; return the next `Show` or request to compute; None at the end."""
-        while True:
-            frame = self._frames[-1]
-            try:
-                request = frame.algorithm.send(answer)
-            except StopIteration as end:
-                answer = aligned(end.value)
-                if len(self._frames) == 1:
-                    self.step = self.step and replace(self.step, q=answer)
-                    return None
-                self._frames.pop()
-                self._frames[-1].note(frame.mark, answer)
-                continue
-            answer = None
-            if isinstance(request, Show | Stop):
-                return request
-            if isinstance(request, Save):
-                answer = frame.save(aligned(request.value))
-            elif frame.knows(request):
-                answer = frame.replay()
-                if not isinstance(request, Phase):
-                    self._stats = answer
-            else:
-                if frame.replaying or (self._known and not isinstance(request, Phase)):
-                    self._diverged = True
-                    self._known.clear()
-                    frame.drop(frame.place)
-                if not isinstance(request, Phase):
-                    return request
-                self._begin(request.algorithm, checksum(request), request.doing)
 
     def _computed(self, request: Request) -> Any:
         """Return the executor's answer."""
-        frame = self._frames[-1]
         if isinstance(request, Partitions):
-            return frame.note(request, self.reduce.partitions)
+            return self._frames.note(request, self.reduce.partitions)
         last = self.number if self.number >= 0 else None
         if isinstance(request, Visit):
             if request.group == 0:
@@ -330,15 +377,15 @@ class Driver:
             visit = self.reduce
         else:
             raise TypeError(f"an algorithm yields requests, got {request!r}")
-        self._shown, self._q = False, request.q
-        self._stats = aligned(visit(aligned(request.q), number=self.number, warm=self._warm))
-        return frame.note(request, self._stats)
+        self._shown = False
+        stats = visit(aligned(request.q), number=self.number, warm=self._warm)
+        return self._frames.note(request, aligned(stats))
 
 
 def checksum(request: Request) -> int:
     """Return a checksum of what a request asks for."""
     if isinstance(request, Phase):
-        return zlib.crc32(request.doing.encode())
+        return zlib.crc32(request.doing.encode()) if isinstance(request.doing, str) else 0
     total = zlib.crc32(type(request).__name__.encode())
     for field in fields(request):
         value = getattr(request, field.name)

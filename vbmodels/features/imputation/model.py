@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Save, Show
-from vbmodels.core.cavi import evaluate
+from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.state import State, Stats
 from vbmodels.features.imputation.members import Members
 from vbmodels.features.imputation.states import Completion, CompletionLocal, CompletionStats
-from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.search.model import SearchIBP, search
 from vbmodels.features.search.states import SearchGlobal, SearchLocal, SearchStats
 from vbmodels.features.table import MISSING, FeatureBatch, UnitCounts
 
@@ -126,19 +125,20 @@ class CompletedIBP:
 
     def algorithm(self, q: CompletedGlobal) -> Algorithm:
         """Search; what ends the search ends the fit once the members have learned."""
-        while True:
-            q = yield Save(q)
-            q, stats, elbo = yield from evaluate(self, q)
-            last = self.search.in_last_sweeps(q.search) and not self.filling(q)
-            yield Show(q, elbo, by_trace=last)
-            if last and self.search.rises_slowly(q.search, elbo):
-                return q
-            q = self.global_step(q, stats)
+        return search(self, q)
+
+    def has_fit(self, q: CompletedGlobal) -> bool:
+        """Whether the search has a fit."""
+        return self.search.has_fit(q.search)
+
+    def in_last_sweeps(self, q: CompletedGlobal) -> bool:
+        """Whether the trace may decide that the fit has converged."""
+        return self.search.in_last_sweeps(q.search) and not self.filling(q)
+
+    def is_done(self, q: CompletedGlobal, elbo: float) -> bool:
+        """Whether both are done."""
+        return self.search.is_done(q.search, elbo) and not self.filling(q)
 
     def filling(self, q: CompletedGlobal) -> bool:
         """Whether the members are still learning."""
         return q.completion is not None and not self.members.done(q.completion)
-
-    def unfinished(self, q: CompletedGlobal) -> str | None:
-        """Say so while there is no fit yet."""
-        return self.search.unfinished(q.search)
