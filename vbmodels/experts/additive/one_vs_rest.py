@@ -149,14 +149,14 @@ class OneVersusRest:
         """Run the fits, which are put into ``fits``; show a point that all of them show."""
 
         def records() -> tuple[Any, ...]:
-            return tuple(fit.frames.record() for fit in fits)
+            return tuple(fit.record() for fit in fits)
 
         fits[:] = [_Fit(self.model.algorithm(part)) for part in q.parts]
         while True:
             known = yield Save(records)
             if known is not records:
                 pairs = zip(q.parts, known, strict=True)
-                fits[:] = [_Fit(self.model.algorithm(part), record) for part, record in pairs]
+                fits[:] = [_Fit(self.model.algorithm(part), *record) for part, record in pairs]
             shown = [fit.shown for fit in fits if fit.shown is not None]
             if len(shown) == len(fits):
                 elbo = float(sum(one.elbo for one in shown))
@@ -173,9 +173,18 @@ class OneVersusRest:
 class _Fit:
     """One class's fit, as far as it was answered: its next request, and what it shows before it."""
 
-    def __init__(self, algorithm: Algorithm, known: Sequence[Frame] = ()) -> None:
+    def __init__(
+        self, algorithm: Algorithm, known: Sequence[Frame] = (), shown: tuple[Any, ...] = ()
+    ) -> None:
         self.frames = Frames(algorithm, known)
         self.go_on(None)
+        if shown:
+            self.shown = Show(*shown)
+
+    def record(self) -> tuple[tuple[Frame, ...], tuple[Any, ...]]:
+        """Return what a resume needs."""
+        shown = () if self.shown is None else (self.shown.q, self.shown.elbo)
+        return self.frames.record(), shown
 
     def go_on(self, answer: Any) -> None:
         """Take an answer; at the end there is no request."""
