@@ -61,7 +61,7 @@ class Save:
     """Answered with ``value``: all that is needed from here on, at the head of a loop.
 
     A resume answers it with the value of the last one, and answers before that are forgotten. So
-    an algorithm saves before it asks for anything else, or never. The value is a state, or a
+    an algorithm saves before it requests anything else, or never. The value is a state, or a
     tuple of states, arrays and scalars; or a function that returns one, called where a checkpoint
     is made before the next sweep.
     """

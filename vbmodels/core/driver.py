@@ -151,7 +151,7 @@ class _Frame:
             self.restoring = False
             return self.saved[0]
         if self.place and not self.saved:
-            raise RuntimeError("an algorithm saves before it asks for anything else, or never")
+            raise RuntimeError("an algorithm saves before it requests anything else, or never")
         self.drop(0)
         self.saved = (value if callable(value) else aligned(value),)
         return self.saved[0]
