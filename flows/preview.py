@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
+from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from flows.runs import checking, incremental
 from flows.runs.context import Run
 from flows.runs.publish import total_dropped
 from flows.settings import RunSettings
-from vbmodels.core.cavi import start
+from vbmodels.core.driver import Driver
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess, TreeSum
 from vbmodels.core.protocol import NonFiniteBound, Remembering, Uneven
@@ -191,8 +192,7 @@ def _begin(
         q = model.init(total.value(), np.random.default_rng(settings.seed))
     first = _Stopwatch(InProcess(model, [read_state(prepared.partitions[0], prepared.batch)]))
     with suppress(_Enough, NonFiniteBound):  # of one partition's data, which says nothing
-        for _ in loop_of(model)(model, first, start(model, q, first)):
-            pass
+        deque(Driver(loop_of(model), model, q, first), maxlen=0)
     share = sum(sizes) / max(sizes[0], 1)
     held = sum(sizes) + _KEPT * first.local_bytes * share
     if isinstance(model, Remembering):

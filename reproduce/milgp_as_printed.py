@@ -20,8 +20,8 @@ from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE, Sums, known_rows
 from vbmodels.bags.mil_gp.model import PRINTED, CollapsedGP, Search
 from vbmodels.bags.multilabel import Batch
+from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import cavi
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
 
 
@@ -45,8 +45,6 @@ class PrintedGP(CollapsedGP):
     options: KernelOptions = PRINTED
     sweeps: int | None = 25
 
-    steps = cavi  # the paper's plain sweeps
-
     def suff_stats(self, q: Search, batch: Batch, local: None) -> PrintedSums:
         """Evaluate a partition with s = 1, and sum r."""
         residual = np.zeros(q.features.n_kernels)
@@ -62,9 +60,9 @@ class PrintedGP(CollapsedGP):
         assert isinstance(stats, PrintedSums)
         return super().bounds(q, stats) - 0.5 * stats.residual[:, None]
 
-    def shown(self, at: Cursor) -> Step:
-        """Call the last sweep converged, as the paper has it."""
-        return Step.at(at, None if self.sweeps is None else at.number >= self.sweeps)
+    def algorithm(self, q: Search) -> Algorithm:
+        """Sweep until the bound has converged, or as often as the paper has it."""
+        return cavi(self, q, self.sweeps)
 
 
 def printed_probability(mean: FloatArray, variance: FloatArray) -> FloatArray:

@@ -25,8 +25,8 @@ from vbmodels.bags.vmmic.layout import Layout, Observed
 from vbmodels.bags.vmmic.local import Local, SweepSums, Tails, start, swept
 from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC, globals_of, inverse
 from vbmodels.bags.vmmic.mode import Sums
-from vbmodels.core.cavi import cavi
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
+from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import FloatArray
 
 
@@ -132,14 +132,19 @@ class PrintedVMMIC(MeanFieldVMMIC):
             gates.append(g)
         return replace(q, mean=mean, covariance=covariance, gate_means=tuple(gates))
 
-    steps = cavi  # the paper has no acceleration
+    def algorithm(self, q: MeanField) -> Algorithm:
+        """Find the start, then sweep until the paper's rule is met; the paper has no leaps."""
+        q = yield Phase(self._start(q))
+        return (yield Phase(self._sweeps(q)))
 
-    def shown(self, at: Cursor) -> Step | None:
-        """Show every iteration after the start; it has converged where the paper's rule is met."""
-        if at.q.search is not None:
-            return None
-        settled = at.number > 0 and at.stats.moved <= self.tolerance * at.stats.outer[0, 0]
-        return Step.at(at, bool(settled))
+    def _sweeps(self, q: MeanField) -> Algorithm:
+        while True:
+            q = yield Save(q)
+            q, stats, elbo = yield from evaluate(self, q)
+            yield Show(q, elbo, by_trace=False)
+            if stats.moved <= self.tolerance * stats.outer[0, 0]:
+                return q
+            q = self.global_step(q, stats)
 
 
 def printed_mean(e: FloatArray, p: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """Checkpoints: all that a fit needs to go on with the same bits.
 
 A checkpoint is a folder: a file for each partition's local state, written by the workers, and one
-that is written last with the loop's cursor, the trace, the digests of all local states and of the
+that is written last with the algorithm's log, the trace, the digests of all local states and of the
 data, and what the job was. A folder without that file is no checkpoint; a checkpoint of another job
 is refused, naming the difference.
 """
@@ -24,7 +24,7 @@ from flows.faults import RunError
 from flows.fit.holder import DamagedCheckpoint
 from flows.fit.job import Job, checkpoint_url
 from flows.fit.versions import environment
-from vbmodels.core.protocol import Cursor
+from vbmodels.core.driver import Log
 from vbmodels.core.state import FloatArray, IntArray, State, aligned, to_bytes
 
 KEPT = 2
@@ -48,20 +48,20 @@ class Trace(State):
 class Checkpoint(State):
     """Where a fit can go on from."""
 
-    cursor: Cursor
+    log: Log
     trace: Trace
     about: str  # JSON of what the job was, and of the versions that it ran with
     data: NDArray[np.str_]  # digest of each partition's data
     local: NDArray[np.str_]  # and of its local state, empty for none; no digests for no states
 
 
-def save(job: Job, cursor: Cursor, trace: Trace, data: Sequence[str], local: Sequence[str]) -> None:
+def save(job: Job, log: Log, trace: Trace, data: Sequence[str], local: Sequence[str]) -> None:
     """Complete a checkpoint whose local states are written; drop all but the last two."""
     about = json.dumps({"identity": identity(job), "versions": versions()})
     digests = np.array(data, dtype="U32"), np.array(local, dtype="U32")
-    content = to_bytes(Checkpoint(cursor, trace, about, *digests))
-    write_bytes(join(checkpoint_url(job.store, cursor.number), _FILE), content)
-    for old in [n for n in candidates(job) if n != cursor.number][KEPT - 1 :]:
+    content = to_bytes(Checkpoint(log, trace, about, *digests))
+    write_bytes(join(checkpoint_url(job.store, log.number), _FILE), content)
+    for old in [n for n in candidates(job) if n != log.number][KEPT - 1 :]:
         delete(checkpoint_url(job.store, old))
 
 

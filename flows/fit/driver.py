@@ -1,4 +1,4 @@
-"""Drive one fit: the loop, convergence, checkpoints, progress and resume."""
+"""Drive one fit: the algorithm, checkpoints, progress and resume."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from flows.fit.checkpoint import KEPT, Trace
 from flows.fit.executor import Executor
 from flows.fit.holder import DamagedCheckpoint
 from flows.fit.job import Job
-from vbmodels.core.cavi import begin
-from vbmodels.core.convergence import UntilConverged
+from vbmodels.core.driver import Driver, Log
 from vbmodels.core.fit import loop_of
-from vbmodels.core.protocol import Continuable, Cursor, Staged
+from vbmodels.core.protocol import Continuable
 from vbmodels.core.state import State
 
 log = logging.getLogger(__name__)
@@ -54,7 +53,6 @@ class FitResult:
     seconds: float  # over all attempts
     converged: bool  # whether the bound converged before ``max_iter``
     number: int  # of the final sweep: its local states are what scoring takes
-    cursor: Cursor  # where the loop ended
 
 
 OnStep = Callable[[Progress], None]
@@ -99,17 +97,19 @@ class _Fit:
 
     def run(self, resume: bool, held: Claim, on_step: OnStep | None) -> FitResult:
         """Begin or go on, and take steps until the bound has converged."""
-        job, executor, loop = self.job, self.executor, loop_of(self.job.model)
-        cursor = self._resumed() if resume else None
-        if cursor is None:
+        job, executor = self.job, self.executor
+        log = self._resumed() if resume else None
+        if log is None:
             checkpoint.discard(job)
             executor.restore(None, ())
             q = self._start(executor.observe())
             self.data = executor.digests()
-            cursor = begin(loop, job.model, q, executor)
-        saved, bounds = cursor.number, [elbo for _, elbo, _ in self.trace]
-        steps = UntilConverged(loop(job.model, executor, cursor), job.tol, job.max_iter, bounds)
-        for step in steps:
+        fit = Driver(
+            loop_of(job.model), job.model, q if log is None else log.start, executor, tol=job.tol,
+            max_iter=job.max_iter, log=log, trace=[elbo for _, elbo, _ in self.trace],
+        )  # fmt: skip
+        saved = max(fit.number, 0)
+        for step in fit:
             seconds = time.perf_counter() - self.started
             rise = step.elbo - self.trace[-1][1] if self.trace else None
             self.trace.append((step.iteration, step.elbo, seconds))
@@ -117,10 +117,10 @@ class _Fit:
             if on_step is not None:
                 on_step(Progress(step.iteration, job.max_iter, step.elbo, rise, seconds))
             due = step.iteration - saved >= job.checkpoint_every or executor.heavy
-            if due and not steps.converged:
-                saved = step.cursor.number
-                checkpoint.save(job, step.cursor, self._trace(), self.data, executor.keep(saved))
-        return self._result(steps)
+            if due and not fit.converged:
+                saved = step.iteration
+                checkpoint.save(job, fit.log(), self._trace(), self.data, executor.keep(saved))
+        return self._result(fit)
 
     def _start(self, observed: Any) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""
@@ -140,7 +140,7 @@ class _Fit:
             log.warning(str(warning.message))
         return q
 
-    def _resumed(self) -> Cursor | None:
+    def _resumed(self) -> Log | None:
         """Go back to the last checkpoint that is whole; None if there is none."""
         for number in checkpoint.candidates(self.job):
             try:
@@ -158,7 +158,7 @@ class _Fit:
             self.trace = list(zip(*columns, strict=True))
             self.started = time.perf_counter() - self.trace[-1][2]
             log.info(f"resuming run {self.job.run_id} after sweep {number}")
-            return saved.cursor
+            return saved.log
         log.warning(f"run {self.job.run_id} has no usable checkpoint: starting from the beginning")
         return None
 
@@ -166,22 +166,21 @@ class _Fit:
         iteration, elbo, seconds = zip(*self.trace, strict=True)
         return Trace(np.array(iteration, np.int64), np.array(elbo), np.array(seconds))
 
-    def _result(self, steps: UntilConverged) -> FitResult:
+    def _result(self, fit: Driver) -> FitResult:
         """Return the outcome, with a warning if the bound had not converged."""
-        if steps.last is None:
+        if fit.doing and not fit.converged:
+            raise FitError(
+                f"the fit stopped after {fit.number + 1} sweeps while {fit.doing}, so "
+                "there is no posterior; raise max_iter"
+            )
+        if fit.step is None:
             raise RuntimeError("a fit made no step")
-        q, number, model = steps.last.q, steps.last.iteration, self.job.model
-        if not steps.converged:
-            doing = model.unfinished(q) if isinstance(model, Staged) else None
-            if doing:
-                raise FitError(
-                    f"the fit stopped after {number + 1} sweeps while {doing}, so "
-                    "there is no posterior; raise max_iter"
-                )
+        number = fit.step.iteration
+        if not fit.converged:
             log.warning(
                 f"the bound had not converged after {number + 1} sweeps; raise max_iter or tol"
             )
-        trace, cursor = self._trace(), steps.last.cursor
+        trace = self._trace()
         return FitResult(
-            q, trace, number + 1, float(trace.seconds[-1]), steps.converged, number, cursor
+            fit.step.q, trace, number + 1, float(trace.seconds[-1]), fit.converged, number
         )

@@ -27,7 +27,6 @@ class Executor(ABC):
         if not job.partitions:
             raise ValueError("there is nothing to fit: expected at least one partition")
         self.job, self.partitions = job, len(job.partitions)
-        self.most_sweeps: int | None = job.max_iter
 
     @abstractmethod
     def _call_all(self, method: str, *args: Any) -> list[Any]:

@@ -33,7 +33,7 @@ class Job:
     store: str  # URL of the run's folder, with the checkpoints
     run_id: str  # for messages
     seed: int = 0  # of the start
-    tol: float = 1e-8  # relative, on the bound; see `vbmodels.core.convergence.UntilConverged`
+    tol: float = 1e-8  # relative, on the bound; see `vbmodels.core.driver.Driver`
     max_iter: int = 1000  # most sweeps
     checkpoint_every: int = 10  # sweeps
     settings: tuple[tuple[str, str], ...] = ()  # names and values that a resumed run must share

@@ -44,7 +44,7 @@ CASE = Case(
     evidence=OF_MEMBERS,
     sampler=OF_MEMBERS,
     recovery=OF_MEMBERS,
-    best=Best(phase=lambda q: q.phase, max_iter=2000),
+    best=Best(phase=type, max_iter=2000),
     # Phases have objectives of their own: rise is asked of the first.
     sweeps=3,
     seeds=(0,),

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from tests.vbmodels.features.gibbs import GibbsIBP
-from vbmodels.core.cavi import start
+from vbmodels.core.driver import Driver
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray, IntArray
@@ -45,12 +45,10 @@ def gibbs_draws(sampler: GibbsIBP, batches: Sequence[FeatureBatch], seed: int) -
     reduce = InProcess(sampler, [batch])
     q = sampler.init(reduce.observe(), np.random.default_rng(seed))
     found = []
-    for step in loop_of(sampler)(sampler, reduce, start(sampler, q, reduce)):
+    for step in Driver(loop_of(sampler), sampler, q, reduce):
         if sampler.warmup <= step.iteration < sampler.last:
-            (local,) = reduce.local_states(step.cursor.number)
+            (local,) = reduce.local_states(step.iteration)
             z = np.stack([c.z for c in local.chains]).astype(float)
             weights = np.stack([c.weights for c in step.q.chains])
             found.append(quantities(z, weights, batch.levels))
-        if step.converged:
-            return np.stack(found, 1)
-    raise AssertionError("the sampler did not end")
+    return np.stack(found, 1)

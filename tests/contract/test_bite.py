@@ -158,8 +158,8 @@ def test_resume_around_refused_trials():
 class OwnHidden(toy.HiddenState):
     """Its own loop does not save it from what it hides."""
 
-    def steps(self, reduce, cursor):
-        return cavi(self, reduce, cursor)
+    def algorithm(self, q):
+        return cavi(self, q)
 
 
 def test_a_loop_of_ones_own_excuses_nothing():

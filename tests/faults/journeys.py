@@ -184,9 +184,9 @@ def stop(made: Journey, seam: Seam) -> None:
 def _stop_in_fit(made: Journey) -> str:
     """Leave a run that was stopped in its second checkpoint, or where it has none at its end."""
     changes = changes_of(made)
-    cursors = [i for i, (_, path) in enumerate(changes, 1) if path.endswith("fit.npz")]
+    written = [i for i, (_, path) in enumerate(changes, 1) if path.endswith("fit.npz")]
     made.begin()
-    stop(made, Seam(stop_at=cursors[-1] if cursors else len(changes) - 30))
+    stop(made, Seam(stop_at=written[-1] if written else len(changes) - 30))
     (run_id,) = made.runs()
     return run_id
 

@@ -9,7 +9,7 @@ from scipy import stats
 from reproduce.vmmic_as_printed import PrintedVMMIC, printed_mean
 from vbmodels.bags.simulate import simulate
 from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
-from vbmodels.core.cavi import start
+from vbmodels.core.driver import Driver
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 
@@ -21,8 +21,8 @@ def test_the_log_odds_add_up_and_freeze_the_indicators():
     for model in (PrintedVMMIC(start="mode", tolerance=0.0), MeanFieldVMMIC()):
         reduce = InProcess(model, [data])
         q = model.init(reduce.observe(), np.random.default_rng(0))
-        *_, last = itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), 100)
-        p = np.concatenate(reduce.local_states(last.cursor.number)[0].primary)
+        *_, last = itertools.islice(Driver(loop_of(model), model, q, reduce), 100)
+        p = np.concatenate(reduce.local_states(last.iteration)[0].primary)
         frozen[type(model)] = np.mean(np.minimum(p, 1.0 - p) < 1e-6)
     assert frozen[PrintedVMMIC] > 0.97
     assert frozen[MeanFieldVMMIC] < 0.6

@@ -1,60 +1,49 @@
-"""The loop: coordinate ascent, the same for every model, which knows no cluster."""
+"""Coordinate ascent, the same for every model, which knows no cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
-from vbmodels.core.protocol import (
-    Cursor,
-    Drawing,
-    Judging,
-    Loop,
-    Model,
-    Reduce,
-    Starting,
-    Step,
-)
+from vbmodels.core.algorithm import Algorithm, Request, Save, Show, Sweep
+from vbmodels.core.protocol import Drawing, Model
 from vbmodels.core.state import aligned
 
 
-def start(model: Model, q: Any, reduce: Reduce) -> Cursor:
-    """Evaluate the first parameters, from a cold start."""
-    return evaluated(model, reduce, q, 0, None)
+def evaluate(
+    model: Model, q: Any, again: bool = False
+) -> Generator[Request, Any, tuple[Any, Any, float]]:
+    """Evaluate parameters by a `Sweep`; return them, the statistics, and the bound.
 
-
-def evaluated(model: Model, reduce: Reduce, q: Any, number: int, warm: int | None) -> Cursor:
-    """Evaluate parameters from the local states of sweep ``warm``; None for a cold start.
-
-    All is aligned, so that a cursor gives the same bits before and after it has been stored.
+    All is aligned, so that a fit has the same bits before and after it was stored.
     """
     q = aligned(q)
-    sent = model.without_draws(q) if isinstance(model, Drawing) else q
-    stats = aligned(reduce(sent, number=number, warm=warm))
-    return Cursor(q, stats, number, float(model.elbo(q, stats)))
+    stats = yield Sweep(model.without_draws(q) if isinstance(model, Drawing) else q, again)
+    return q, stats, float(model.elbo(q, stats))
 
 
-def shown(model: Model, cursor: Cursor) -> Step | None:
-    """Return the step at a cursor as the model judges it; see `Judging`."""
-    return model.shown(cursor) if isinstance(model, Judging) else Step.at(cursor)
-
-
-def begin(loop: Loop, model: Any, q: Any, reduce: Any) -> Cursor:
-    """Return where a loop begins at the first parameters: `start`, or the loop's own."""
-    found: Cursor = (
-        loop.start(model, q, reduce) if isinstance(loop, Starting) else start(model, q, reduce)
-    )
-    return found
-
-
-def cavi(model: Model, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-    """Coordinate ascent from ``cursor``, without end; the first step is the cursor's own.
+def cavi(model: Model, q: Any, moves: int | None = None) -> Algorithm:
+    """Coordinate ascent, without end or, with ``moves``, of so many global steps.
 
     The bound is read at the parameters that the statistics were made with, before they
     move, so it costs no pass of its own.
     """
+    done = 0
     while True:
-        if step := shown(model, cursor):
-            yield step
-        q = model.global_step(cursor.q, cursor.stats)
-        cursor = evaluated(model, reduce, q, cursor.number + 1, cursor.number)
+        q, done = yield Save((q, done))
+        q, stats, elbo = yield from evaluate(model, q)
+        yield Show(q, elbo, by_trace=moves is None)
+        if done == moves:
+            return q
+        q, done = model.global_step(q, stats), done + 1
+
+
+def draw(model: Model, q: Any, is_last: Callable[[Any], bool]) -> Algorithm:
+    """Sweeps whose objective wanders, as that of draws does, until ``is_last(q)``."""
+    while True:
+        q = yield Save(q)
+        q, stats, elbo = yield from evaluate(model, q)
+        yield Show(q, elbo, by_trace=False)
+        if is_last(q):
+            return q
+        q = model.global_step(q, stats)

@@ -1,79 +1,17 @@
-"""When a fit has converged: an estimate of the rise that is still to come."""
+"""When a fit has converged: an estimate of the rise that is still to come.
+
+It comes from the last rises (`remaining_rise`), so a slow creep does not pass for convergence.
+Where rises shrink ever more slowly, more than that is left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from vbmodels.core.protocol import Step
+from collections.abc import Sequence
 
 WINDOW = 12
 SLOWEST = 0.98  # what a window's rise is taken to shrink by where it does not shrink
 ROUNDING = 1e-14
 SHORTEST = 6  # values: then both looks at them have windows
-
-
-class UntilConverged:
-    """Pass steps on until the bound has converged or ``max_iter`` sweeps are done.
-
-    The rise that is still to come is estimated from the last rises (`remaining_rise`), so a
-    slow creep does not pass for convergence. The steps end when that is at most
-    ``tol * max(1, |bound|)`` twice in a row. It is an estimate: where rises shrink ever more
-    slowly, more than that is left.
-
-    Parameters
-    ----------
-    steps
-        The loop.
-    tol
-        Relative tolerance on the bound.
-    max_iter
-        Most sweeps.
-    trace
-        Bounds of earlier steps, when the loop goes on from a checkpoint.
-
-    Attributes
-    ----------
-    converged
-        Whether the steps ended by convergence.
-    trace
-        The bound at every step so far.
-    last
-        The last step, also that which a resumed loop had ended at.
-    """
-
-    last: Step | None = None
-
-    def __init__(
-        self, steps: Iterator[Step], tol: float, max_iter: int, trace: Sequence[float] = ()
-    ) -> None:
-        self.steps = steps
-        self.tol = tol
-        self.max_iter = max_iter
-        self.trace = list(trace)
-        self.converged = False
-
-    def __iter__(self) -> Iterator[Step]:
-        if self.trace:
-            # The first step of a resumed loop is the one that the checkpoint was made at.
-            self.last = at = next(self.steps)
-            if at.elbo != self.trace[-1]:
-                raise ValueError(
-                    f"the trace ends at the bound {self.trace[-1]!r}, the step to go on from has "
-                    f"{at.elbo!r}: they are not of the same fit"
-                )
-            self.converged = self._converged(at)
-            if self.converged or at.iteration + 1 >= self.max_iter:
-                return
-        for step in self.steps:
-            self.trace.append(step.elbo)
-            self.last = step
-            self.converged = self._converged(step)
-            yield step
-            if self.converged or step.iteration + 1 >= self.max_iter:
-                return
-
-    def _converged(self, step: Step) -> bool:
-        return has_converged(self.trace, self.tol) if step.converged is None else step.converged
 
 
 def has_converged(trace: Sequence[float], tol: float) -> bool:

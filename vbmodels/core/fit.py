@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import begin, cavi
-from vbmodels.core.convergence import UntilConverged
+from vbmodels.core.algorithm import Driven, Loop
+from vbmodels.core.cavi import cavi
+from vbmodels.core.driver import Driver
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.memoised import Memoised
-from vbmodels.core.protocol import Accelerable, Cursor, Driven, Loop, Looped, Observing
+from vbmodels.core.protocol import Accelerable, Looped, Observing
 from vbmodels.core.squarem import squarem
 
 
@@ -24,14 +24,17 @@ class NotConverged(UserWarning):
 
 @dataclass(frozen=True)
 class Fit:
-    """What a fit leaves: the posterior, the bound's trace, and whether it converged."""
+    """What a fit leaves: the posterior, the bound's trace, and whether it converged.
+
+    ``doing`` is what it did when its sweeps were over, if there was no posterior yet.
+    """
 
     q: Any
     trace: list[float]
     iterations: int
     converged: bool
+    doing: str
     reduce: Any
-    cursor: Cursor
 
 
 LOOPS: dict[str, Loop] = {"cavi": cavi, "squarem": squarem, "memoised": Memoised()}
@@ -43,7 +46,7 @@ def loop_of(model: Any) -> Loop:
     That is `squarem` where the model is `Accelerable`, else `cavi`.
     """
     if isinstance(model, Driven):
-        return lambda model, reduce, cursor: model.steps(reduce, cursor)
+        return lambda model, q: model.algorithm(q)
     if isinstance(model, Looped) and model.loop is not None:
         if model.loop not in LOOPS:
             raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {model.loop!r}")
@@ -72,7 +75,7 @@ def fit(
     seed
         Seed of the start.
     tol
-        Relative tolerance on the bound; see `UntilConverged`.
+        Relative tolerance on the bound; see `Driver`.
     max_iter
         Most sweeps; `NotConverged` is warned of when they do not suffice.
     threads
@@ -106,7 +109,9 @@ def drive(
 
 def go_on(model: Any, reduce: Observing, q: Any, *, tol: float, max_iter: int, loop: Loop) -> Fit:
     """Fit a model from given first parameters; other parameters are those of `drive`."""
-    reduce.most_sweeps = max_iter
-    steps = UntilConverged(loop(model, reduce, begin(loop, model, q, reduce)), tol, max_iter)
-    step = deque(steps, maxlen=1).pop()
-    return Fit(step.q, steps.trace, step.iteration + 1, steps.converged, reduce, step.cursor)
+    run = Driver(loop, model, q, reduce, tol=tol, max_iter=max_iter)
+    for _ in run:
+        pass
+    q, number = (None, run.number) if run.step is None else (run.step.q, run.step.iteration)
+    doing = "" if run.converged else run.doing
+    return Fit(q, run.trace, number + 1, run.converged, doing, reduce)

@@ -62,8 +62,6 @@ class InProcess:
         Partitions that are worked on at once. It changes no bit of the result.
     """
 
-    most_sweeps: int | None = None
-
     def __init__(self, model: Model, batches: Sequence[Any], threads: int = 1) -> None:
         self.model = model
         self.batches = list(batches)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from vbmodels.core.algorithm import Algorithm, Partitions, Save, Show, Visit
 from vbmodels.core.in_process import tree_sum
-from vbmodels.core.protocol import Cursor, Step, Visiting
-from vbmodels.core.state import FloatArray, aligned, nbytes
+from vbmodels.core.state import aligned, nbytes
 
 ROUNDS = 8
 MOST_KEPT = 2 * 2**30
@@ -20,22 +20,6 @@ MOST_KEPT = 2 * 2**30
 
 class StatisticsTooLarge(ValueError):
     """The statistics of all rounds take too much memory; one sentence."""
-
-
-@dataclass(frozen=True)
-class MemoisedCursor(Cursor, kind="core.MemoisedCursor"):
-    """The end of a sweep, with what each round left.
-
-    Attributes
-    ----------
-    kept
-        The statistics of every round's last visit, as they were made: [R].
-    coupled
-        `Memoisable.coupling` of each at the parameters that it was made at, [R].
-    """
-
-    kept: tuple[Any, ...]
-    coupled: FloatArray
 
 
 @dataclass(frozen=True)
@@ -71,51 +55,43 @@ class Memoised:
 
     rounds: int = ROUNDS
 
-    def start(self, model: Any, q: Any, reduce: Visiting) -> MemoisedCursor:
-        """Evaluate the first parameters, from a cold start.
+    def __call__(self, model: Any, q: Any) -> Algorithm:
+        """Fit from the first parameters, without end; a step is a sweep.
 
         Raises
         ------
         StatisticsTooLarge
             If the statistics of all rounds take too much memory.
         """
-        rounds = min(self.rounds, reduce.partitions)
+        # Of each round, the statistics of its last visit, and their `Memoisable.coupling` at the
+        # parameters that they were made at.
+        total: Any = None
         kept: list[Any] = []
-        coupled = []
-        q = aligned(q)
-        for group in range(rounds):
-            kept.append(_visited(reduce, q, 0, None, group, rounds))
-            coupled.append(model.coupling(q, kept[-1]))
-            _refuse_large(nbytes(kept[0]), rounds)
-        return self._at(model, q, 0, tuple(kept), np.array(coupled))
-
-    def __call__(self, model: Any, reduce: Visiting, cursor: Cursor) -> Iterator[Step]:
-        """Go on from a cursor of `start` or of a step, without end; a step is a sweep."""
-        if not isinstance(cursor, MemoisedCursor):
-            raise TypeError(
-                f"expected a cursor of the memoised loop to go on from, got {type(cursor).__name__}"
-            )
+        coupled: list[float] = []
         while True:
-            yield Step.at(cursor)
-            cursor = self._sweep(model, reduce, cursor)
+            saved = yield Save((q, total, tuple(kept), np.array(coupled)))
+            q, total = saved[:2]
+            kept, coupled = list(saved[2]), saved[3].tolist()
+            if total is not None:
+                yield Show(q, float(model.elbo(q, total)))
+            rounds = min(self.rounds, (yield Partitions()))
+            held = total is None
+            for group in range(rounds):
+                q = aligned(q if held else model.global_step(q, total))
+                stats = yield Visit(q, group, rounds)
+                if held:
+                    _refuse_large(nbytes(stats), rounds)
+                kept[group : group + 1] = [stats]
+                coupled[group : group + 1] = [model.coupling(q, stats)]
+                total = None if held else tree_sum(kept)
+            total = _total(model, q, kept, coupled)
 
-    def _sweep(self, model: Any, reduce: Visiting, at: MemoisedCursor) -> MemoisedCursor:
-        q, total, kept, coupled = at.q, at.stats, list(at.kept), at.coupled.copy()
-        for group in range(len(kept)):
-            q = aligned(model.global_step(q, total))
-            kept[group] = _visited(reduce, q, at.number + 1, at.number, group, len(kept))
-            coupled[group] = model.coupling(q, kept[group])
-            total = tree_sum(kept)
-        return self._at(model, q, at.number + 1, tuple(kept), coupled)
 
-    def _at(
-        self, model: Any, q: Any, number: int, kept: tuple[Any, ...], coupled: FloatArray
-    ) -> MemoisedCursor:
-        """Return the cursor at ``q``: its statistics have the bound of all rounds there."""
-        total = tree_sum(kept)
-        moved = model.coupling(q, total) - math.fsum(coupled)
-        stats = replace(total, bound=total.bound + moved) if moved else total
-        return MemoisedCursor(q, stats, number, float(model.elbo(q, stats)), kept, coupled)
+def _total(model: Any, q: Any, kept: Sequence[Any], coupled: Sequence[float]) -> Any:
+    """Return the statistics of all rounds, with their bound at ``q``."""
+    total = tree_sum(kept)
+    moved = model.coupling(q, total) - math.fsum(coupled)
+    return replace(total, bound=total.bound + moved) if moved else total
 
 
 def _refuse_large(size: int, rounds: int) -> None:
@@ -125,9 +101,3 @@ def _refuse_large(size: int, rounds: int) -> None:
             f"{MOST_KEPT / 2**30:.0f} GiB, found {rounds} rounds of {size / 2**30:.2f} GiB; fit a "
             "smaller model, or give it another loop"
         )
-
-
-def _visited(
-    reduce: Visiting, q: Any, number: int, warm: int | None, group: int, groups: int
-) -> Any:
-    return aligned(reduce.visit(q, number=number, warm=warm, group=group, groups=groups))

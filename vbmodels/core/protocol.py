@@ -1,15 +1,12 @@
-"""What a model supplies, and what its loop passes on: protocols, cursors, steps."""
+"""What a model supplies, and what executes it: protocols."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from vbmodels.core.state import FloatArray, State, leaves
+from vbmodels.core.state import FloatArray
 
 
 class Model(Protocol):
@@ -47,26 +44,6 @@ class Accelerable(Protocol):
 
     def from_vector(self, q: Any, vector: FloatArray) -> Any:
         """Return ``q`` moved to these coordinates."""
-
-
-@runtime_checkable
-class Staged(Protocol):
-    """A model whose parameters are a posterior only from some stage of the fit on."""
-
-    def unfinished(self, q: Any) -> str | None:
-        """Say what is still being done at ``q``; None where it is a posterior."""
-
-
-@runtime_checkable
-class Judging(Protocol):
-    """A model with phases or with draws: it says what its loop shows of a point."""
-
-    def shown(self, at: Cursor) -> Step | None:
-        """Return the step at ``at``, with ``converged`` where the trace of bounds decides nothing.
-
-        None where the point is only on the way to another phase, or to the next judgement:
-        it is passed in silence.
-        """
 
 
 @runtime_checkable
@@ -166,14 +143,6 @@ class Looped(Protocol):
     loop: str | None
 
 
-@runtime_checkable
-class Driven(Protocol):
-    """A model with a loop of its own: one with phases, or with draws."""
-
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Go on from ``cursor``, whose step comes first, without end."""
-
-
 class Reduce(Protocol):
     """The executor: local steps on every partition, then the sum of their statistics."""
 
@@ -215,87 +184,14 @@ class Visiting(Reduce, Protocol):
 
 
 class Observing(Reduce, Protocol):
-    """A `Reduce` that can also sum what is needed before the first sweep.
-
-    ``most_sweeps`` is the number of sweeps that the fit may take; None where nothing limits it.
-    """
-
-    most_sweeps: int | None
+    """A `Reduce` that can also sum what is needed before the first sweep."""
 
     def observe(self) -> Any:
         """Return the sum of `Model.observe` over the partitions."""
 
 
-@dataclass(frozen=True)
-class Cursor(State, kind="core.Cursor"):
-    """All that a loop needs to go on after one of its steps with the same bits.
-
-    ``q`` and ``stats`` are states of the model's own classes.
-    """
-
-    q: Any
-    stats: Any
-    number: int
-    elbo: float
-
-
 class NonFiniteBound(ArithmeticError):
     """The bound became NaN or infinite: the fit cannot go on."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One accepted sweep: its parameters, the bound at them, and how to go on from here.
-
-    ``q`` is what a fit that ends here leaves. It is the cursor's own but in a loop that may go
-    downhill: there it is the best point so far, which the cursor then holds too.
-
-    ``converged`` is None where the trace of bounds decides; a loop that judges by itself
-    (one with draws, say) states it.
-
-    Raises
-    ------
-    NonFiniteBound
-        If the bound is not finite: such a sweep is never accepted.
-    """
-
-    iteration: int
-    q: Any
-    elbo: float
-    cursor: Cursor
-    converged: bool | None = None
-
-    @classmethod
-    def at(cls, cursor: Cursor, converged: bool | None = None) -> Self:
-        """Return the step of a cursor at its own parameters."""
-        return cls(cursor.number, cursor.q, cursor.elbo, cursor, converged)
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.elbo):
-            raise NonFiniteBound(
-                f"the bound became {self.elbo} at sweep {self.iteration}"
-                f"{_first_not_finite(self.cursor)}; look for extreme values in the data, "
-                "standardise numeric columns, or narrow the prior"
-            )
-
-
-def _first_not_finite(cursor: Cursor) -> str:
-    for name, leaf in leaves(cursor):
-        array = np.asarray(leaf)
-        if name != "elbo" and array.dtype.kind == "f" and not np.isfinite(array).all():
-            return f" (the first number that is not finite is in {name})"
-    return ""
-
-
-Loop = Callable[[Any, Any, Cursor], Iterator[Step]]
-
-
-@runtime_checkable
-class Starting(Protocol):
-    """A loop that evaluates the first parameters in its own way."""
-
-    def start(self, model: Any, q: Any, reduce: Any) -> Cursor:
-        """Return the cursor at ``q``, from a cold start."""
 
 
 CLIMBED = ("bound", "log posterior")

@@ -3,71 +3,56 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import evaluated, shown
-from vbmodels.core.protocol import Accelerable, Cursor, Reduce, Step
-from vbmodels.core.state import State
+from vbmodels.core.algorithm import Algorithm, Save, Show
+from vbmodels.core.cavi import evaluate
+from vbmodels.core.protocol import Accelerable
+
+LONGEST = 4.0
+"""Longest stride of the first leap."""
 
 
-@dataclass(frozen=True)
-class SquaremCursor(Cursor, kind="core.SquaremCursor"):
-    """Position in a cycle of `squarem`: the point before this one, and the longest stride.
-
-    ``before`` is None at the beginning of a cycle.
-    """
-
-    before: State | None = None
-    stride: float = 4.0
-
-
-def squarem(model: Any, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+def squarem(model: Any, q: Any) -> Algorithm:
     """SQUAREM (Varadhan and Roland 2008, scheme S3) guarded by the bound.
 
     From theta0 take two plain steps to theta1 and theta2; with r = theta1 - theta0 and
     v = (theta2 - theta1) - r, try theta0 - 2 a r + a^2 v at a = -|r|/|v|, no longer than
-    the present stride. The trial stands if its bound is finite and not below the bound at
-    theta1, else theta2 does: the bound never falls. Only accepted points are yielded, so
+    the present stride. The trial holds if its bound is finite and not below the bound at
+    theta1, else theta2 does: the bound never falls. Only accepted points are shown, so
     iteration numbers (sweeps) may skip.
 
     The model must be `Accelerable`.
     """
-    at = cursor if isinstance(cursor, SquaremCursor) else SquaremCursor(**vars(cursor))
+    stats, elbo, stride = None, 0.0, LONGEST
     while True:
-        if step := shown(model, at):
-            yield step
-        ahead = model.global_step(at.q, at.stats)
-        if at.before is None:
-            swept = evaluated(model, reduce, ahead, at.number + 1, at.number)
-            # No stride begins at a point that is passed in silence: it is of another phase.
-            at = SquaremCursor(**vars(swept), before=at.q if step else None, stride=at.stride)
-        else:
-            at = _second_half(model, reduce, at, ahead)
+        q, stats, elbo, stride = yield Save((q, stats, elbo, stride))
+        if stats is None:
+            q, stats, elbo = yield from evaluate(model, q)
+        yield Show(q, elbo)
+        before = q
+        q, stats, elbo = yield from evaluate(model, model.global_step(q, stats))
+        yield Show(q, elbo)
+        ahead = model.global_step(q, stats)
+        trial, length = extrapolate(model, before, q, ahead, stride)
+        if trial is not None:
+            leapt = yield from evaluate(model, trial)
+            if math.isfinite(leapt[2]) and leapt[2] >= elbo:
+                (q, stats, elbo), stride = leapt, grown(stride, length)
+                continue
+        # At stride 1 the trial is theta2 itself: there is nothing to guard, and room to grow.
+        stride = grown(stride, length) if length == 1.0 else max(1.0, stride / 4.0)
+        q, stats, elbo = yield from evaluate(model, ahead, again=trial is not None)
 
 
-def _second_half(model: Any, reduce: Reduce, at: SquaremCursor, ahead: Any) -> SquaremCursor:
-    trial, length = _extrapolate(model, at.before, at.q, ahead, at.stride)
-    number = at.number + 1
-    if trial is not None:
-        swept = evaluated(model, reduce, trial, number, at.number)
-        if math.isfinite(swept.elbo) and swept.elbo >= at.elbo:
-            return SquaremCursor(**vars(swept), stride=_grown(at.stride, length))
-        number += 1
-    swept = evaluated(model, reduce, ahead, number, at.number)
-    # At stride 1 the trial is theta2 itself: there is nothing to guard, and room to grow.
-    stride = _grown(at.stride, length) if length == 1.0 else max(1.0, at.stride / 4.0)
-    return SquaremCursor(**vars(swept), stride=stride)
-
-
-def _grown(stride: float, length: float) -> float:
+def grown(stride: float, length: float) -> float:
+    """Return the longest stride after one that held."""
     return 4.0 * stride if length >= stride else stride
 
 
-def _extrapolate(
+def extrapolate(
     model: Accelerable, before: Any, q: Any, ahead: Any, stride: float
 ) -> tuple[Any, float]:
     """Return the trial and its stride; None where that is theta2 or runs out of numbers."""

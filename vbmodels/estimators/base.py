@@ -42,7 +42,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from vbmodels.core.fit import drive
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.options import Range, option, share
-from vbmodels.core.protocol import Observing, Staged
+from vbmodels.core.protocol import Observing
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame, native
 
@@ -200,11 +200,10 @@ class LoopEstimator(BaseEstimator):
         """Fit a model to partitions and keep what is common to all fits."""
         with reduce_over(self.client, model, batches) as reduce:
             done = drive(model, reduce, seed=self._seed(), tol=self.tol, max_iter=self.max_iter)
-        doing = model.unfinished(done.q) if isinstance(model, Staged) else None
-        if doing:
+        if done.doing:
             raise ValueError(
-                f"the fit stopped after {done.iterations} evaluations while {doing}: there is no "
-                "posterior; raise max_iter"
+                f"the fit stopped after {done.iterations} evaluations while {done.doing}: "
+                "there is no posterior; raise max_iter"
             )
         if not done.converged:
             warnings.warn(

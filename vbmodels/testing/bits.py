@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import begin, cavi
+from vbmodels.core.algorithm import Loop
+from vbmodels.core.cavi import cavi
+from vbmodels.core.driver import Driver, Log, Step
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.memoised import Memoised
-from vbmodels.core.protocol import Cursor, Loop
-from vbmodels.core.state import from_bytes, leaves, same_bits, to_bytes
+from vbmodels.core.state import aligned, from_bytes, leaves, same_bits, to_bytes
 from vbmodels.testing.case import Case
 from vbmodels.testing.identity import Figures, Identity
-from vbmodels.testing.running import freeze, run, steps, thaw
+from vbmodels.testing.running import begin, freeze, run, steps, thaw
 
 PARTS = (1, 2, 7, 16)
 PARTITIONS = Identity(2, "partitions change only rounding")
@@ -115,16 +116,13 @@ class Shipped(InProcess):
 
 def check_executors(case: Case, loop: Loop) -> Figures:
     """Threads, and states that travel as bytes, give the same bits."""
-    batches = case.batches(0, 7)
+    batches, model = case.batches(0, 7), case.model()
     where = f"batches(0, 7), {case.resume_sweeps} steps"
-    plain = run(case, loop, batches, 0, case.resume_sweeps)[-1].cursor
-    threaded = run(case, loop, batches, 0, case.resume_sweeps, threads=3)[-1].cursor
+    plain = _log_of(begin(model, loop, InProcess(model, batches), 0), case)
+    threaded = _log_of(begin(model, loop, InProcess(model, batches, threads=3), 0), case)
     if not same_bits(plain, threaded):
         EXECUTORS.breaks(f"{where}, on three threads", apart(plain, threaded))
-    model, reduce = case.model(), Shipped(case, batches)
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    loop_steps = loop(model, reduce, begin(loop, model, q, reduce))
-    shipped = list(itertools.islice(loop_steps, case.resume_sweeps))[-1].cursor
+    shipped = _log_of(begin(model, loop, Shipped(case, batches), 0), case)
     if not same_bits(plain, shipped):
         EXECUTORS.breaks(
             f"{where}, states that travel as bytes and a new model for each sweep",
@@ -133,29 +131,39 @@ def check_executors(case: Case, loop: Loop) -> Figures:
     return {}
 
 
+def _log_of(started: Driver, case: Case) -> Log:
+    """Return what a run knows after some steps."""
+    list(itertools.islice(started, case.resume_sweeps))
+    return started.log()
+
+
 def check_resume(case: Case, loop: Loop) -> Figures:
     """A run that goes on from the bytes of any of its steps gives the same bits."""
     batches = case.batches(0, 3)
     saved: list[tuple[bytes, list[bytes | None]]] = []
     left: list[tuple[bytes, float]] = []
-    for step, reduce in itertools.islice(steps(case, loop, batches, 0), case.resume_sweeps):
-        states = [freeze(x) for x in reduce.local_states(step.cursor.number)]
-        saved.append((to_bytes(step.cursor), states))
+    for step, run_ in itertools.islice(steps(case, loop, batches, 0), case.resume_sweeps):
+        states = [freeze(x) for x in run_.reduce.local_states(run_.number)]
+        saved.append((to_bytes(run_.log()), states))
         left.append((to_bytes(step.q), step.elbo))
-    for i, (cursor_bytes, local_bytes) in enumerate(saved):
+    for i, (log_bytes, local_bytes) in enumerate(saved):
         model = case.model()
         again = InProcess(model, [thaw(freeze(b)) for b in batches])
-        cursor = from_bytes(cursor_bytes, Cursor)
-        again.restore(cursor.number, [thaw(x) for x in local_bytes])
-        rest = itertools.islice(loop(model, again, cursor), len(saved) - i)
-        for j, step in enumerate(rest, start=i):
+        log = aligned(from_bytes(log_bytes, Log))
+        again.restore(log.number, [thaw(x) for x in local_bytes])
+        resumed = Driver(loop, model, log.start, again, log=log, trace=[left[i][1]])
+        rest = itertools.islice(resumed, len(saved) - 1 - i)
+        resumed_steps: Iterator[Step | None] = itertools.chain([resumed.step], rest)
+        for j, at in enumerate(resumed_steps, start=i):
             where = f"batches(0, 3), resumed at step {i}, other bits at step {j}"
+            if at is None:
+                RESUME.breaks(where, "its requests are not those of the run that it goes on from")
+            elif (to_bytes(at.q), at.elbo) != left[j]:
+                RESUME.breaks(f"{where} (what it leaves)", apart(thaw(left[j][0]), at.q))
             expected = thaw(saved[j][0])
-            if not same_bits(step.cursor, expected):
-                RESUME.breaks(where, apart(expected, step.cursor))
-            if (to_bytes(step.q), step.elbo) != left[j]:
-                RESUME.breaks(f"{where} (what it leaves)", apart(thaw(left[j][0]), step.q))
-            for k, state in enumerate(again.local_states(step.cursor.number)):
+            if j > i and not same_bits(resumed.log(), expected):
+                RESUME.breaks(where, apart(expected, resumed.log()))
+            for k, state in enumerate(again.local_states(resumed.number)):
                 if freeze(state) != saved[j][1][k]:
                     place = f"{where} (the local state of partition {k})"
                     RESUME.breaks(place, apart(thaw(saved[j][1][k]), state))

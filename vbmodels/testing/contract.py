@@ -12,7 +12,7 @@ except ImportError as error:
         "the contract's tests need pytest: install vbflows[testing]", name="pytest"
     ) from error
 
-from vbmodels.core.protocol import Loop
+from vbmodels.core.algorithm import Loop
 from vbmodels.core.squarem import squarem
 from vbmodels.testing import (
     agreement,

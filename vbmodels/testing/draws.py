@@ -10,10 +10,9 @@ from unittest import mock
 
 import numpy as np
 
-from vbmodels.core.cavi import begin
+from vbmodels.core.driver import Driver, Step
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.protocol import Step
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.identity import Figures, Identity
 
@@ -65,17 +64,14 @@ class Draws:
 
 
 def course(model: Any, batches: Sequence[Any]) -> list[tuple[Step, list[Any]]]:
-    """Return all steps of a run with its partitions' states; its last one converged, no other."""
-    reduce, steps = InProcess(model, batches), []
+    """Return all steps of a run, with its partitions' states."""
+    reduce = InProcess(model, batches)
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    loop = loop_of(model)
-    for step in loop(model, reduce, begin(loop, model, q, reduce)):
-        steps.append((step, reduce.local_states(step.cursor.number)))
-        if step.converged:
-            return steps
-        if len(steps) == MOST_STEPS:
-            raise RuntimeError(f"the chains did not end within {MOST_STEPS} steps")
-    raise RuntimeError("the loop ended before its chains")
+    run = Driver(loop_of(model), model, q, reduce, max_iter=MOST_STEPS)
+    steps = [(step, reduce.local_states(step.iteration)) for step in run]
+    if not run.converged:
+        raise RuntimeError(f"the chains did not end within {MOST_STEPS} steps")
+    return steps
 
 
 def visits(steps: Sequence[tuple[Step, Any]], of: Callable[[Any], FloatArray]) -> FloatArray:

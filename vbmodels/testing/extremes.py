@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vbmodels.core.cavi import begin
+from vbmodels.core.algorithm import Loop
+from vbmodels.core.driver import Driver, Step
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.memoised import Memoised
-from vbmodels.core.protocol import Loop, Step
 from vbmodels.core.state import leaves, same_bits
 from vbmodels.testing.identity import Figures, Identity
 
@@ -72,10 +72,8 @@ def _steps(
     """Return the first steps, and the partitions' states after the last of them."""
     reduce = InProcess(model, batches)
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    loop = loop or loop_of(model)
-    steps = loop(model, reduce, begin(loop, model, q, reduce))
-    done = list(itertools.islice(steps, count))
-    return done, reduce.local_states(done[-1].cursor.number)
+    done = list(itertools.islice(Driver(loop or loop_of(model), model, q, reduce), count))
+    return done, reduce.local_states(done[-1].iteration)
 
 
 def _refuse_what_is_not_finite(state: Any, may_be_infinite: frozenset[str], where: str) -> None:
@@ -102,7 +100,8 @@ def check_finite(case: Case, item: Extremes) -> Figures:
         steps, states = _steps(case.model(), batches, item.sweeps)
         for step in steps:
             where = f"{name}, step {step.iteration}"
-            _refuse_what_is_not_finite(step.cursor, item.infinite, where)
+            for state in (step.q, step.stats):
+                _refuse_what_is_not_finite(state, item.infinite, where)
         for state in states:
             if state is not None:
                 _refuse_what_is_not_finite(state, item.infinite, f"{name}, a partition's state")

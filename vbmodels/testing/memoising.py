@@ -29,10 +29,10 @@ def check_coupling(case: Case, item: GlobalStep, seed: int) -> Figures:
     """
     batches, model, move = case.tiny(seed), case.model(), item.coordinates
     largest = 0.0
-    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
-        states = reduce.local_states(step.cursor.number)
+    for step, run in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
+        states = run.reduce.local_states(step.iteration)
         where = f"tiny({seed}), after sweep {step.iteration}"
-        q, stats, held = step.q, step.cursor.stats, model.coupling(step.q, step.cursor.stats)
+        q, stats, held = step.q, step.stats, model.coupling(step.q, step.stats)
         pairs = zip(batches, states, strict=True)
         parts = [model.coupling(q, model.suff_stats(q, b, x)) for b, x in pairs]
         scale = max(1.0, abs(held), abs(step.elbo))

@@ -27,15 +27,15 @@ def check_near(case: Case, item: GlobalStep, seed: int) -> Figures:
     """
     batches, model = case.tiny(seed), case.model()
     path = list(itertools.islice(steps(case, plain_loop(case), batches, seed), 3))
-    (step, _), *_, (last, reduce) = path
-    states, largest = reduce.local_states(last.cursor.number), 0.0
+    (step, _), *_, (last, run) = path
+    states, largest = run.reduce.local_states(last.iteration), 0.0
     rtol = max(case.rise_rtol, 1e-9)
     for named, vector in _vectors([model.to_vector(one.q) for one, _ in path]):
         where = f"tiny({seed}), {named} sweep {step.iteration}"
         there = model.from_vector(step.q, vector)
         _finite(there, where)
         if named == "at":
-            same = model.elbo(step.q, step.cursor.stats), model.elbo(there, step.cursor.stats)
+            same = model.elbo(step.q, step.stats), model.elbo(there, step.stats)
             NEAR.holds(
                 bool(np.isclose(*same, rtol=1e-9, atol=1e-9)),
                 where,

@@ -6,10 +6,9 @@ import itertools
 
 import numpy as np
 
-from vbmodels.core.cavi import begin
-from vbmodels.core.convergence import UntilConverged
+from vbmodels.core.algorithm import Loop
+from vbmodels.core.driver import Driver
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.protocol import Loop
 from vbmodels.testing.case import Best, Case
 from vbmodels.testing.identity import Figures, Identity
 from vbmodels.testing.running import bound, run
@@ -46,8 +45,8 @@ def check_best(case: Case, loop: Loop, item: Best) -> Figures:
     batches = case.batches(0, 2)
     model, reduce = case.model(), InProcess(case.model(), batches)
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    steps = UntilConverged(loop(model, reduce, begin(loop, model, q, reduce)), 1e-7, item.max_iter)
-    seen = [(item.phase(step.q), step) for step in steps]
+    run_ = Driver(loop, model, q, reduce, tol=1e-7, max_iter=item.max_iter)
+    seen = [(item.phase(step.q), step) for step in run_]
     where = f"batches(0, 2), {len(seen)} steps"
     LEAVES.holds(len(seen) > 1, where, "the fit took one step: the test would prove nothing")
     phase, left = seen[-1]
@@ -58,7 +57,7 @@ def check_best(case: Case, loop: Loop, item: Best) -> Figures:
         where,
         f"the fit leaves the bound {left.elbo!r}; it visited {highest!r}",
     )
-    states = reduce.local_states(left.cursor.number)
+    states = reduce.local_states(left.iteration)
     again = bound(model, left.q, batches, states)
     LEAVES.holds(
         bool(abs(again - left.elbo) <= case.rise_rtol * abs(left.elbo)),

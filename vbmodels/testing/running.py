@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import begin, cavi
+from vbmodels.core.algorithm import Driven, Loop
+from vbmodels.core.cavi import cavi
+from vbmodels.core.driver import Driver, Step
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.memoised import Memoised
-from vbmodels.core.protocol import Accelerable, Driven, Loop, Memoisable, Step
+from vbmodels.core.protocol import Accelerable, Memoisable
 from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, from_bytes, to_bytes
 from vbmodels.testing.case import Case
@@ -38,13 +40,17 @@ def plain_loop(case: Case) -> Loop:
 
 def steps(
     case: Case, loop: Loop, batches: Sequence[Any], seed: int, threads: int = 1
-) -> Iterator[tuple[Step, InProcess]]:
+) -> Iterator[tuple[Step, Driver]]:
     """Run a fresh model from its own start, without end."""
     model = case.model()
-    reduce = InProcess(model, batches, threads)
-    q = model.init(reduce.observe(), np.random.default_rng(seed))
-    for step in loop(model, reduce, begin(loop, model, q, reduce)):
-        yield step, reduce
+    started = begin(model, loop, InProcess(model, batches, threads), seed)
+    for step in started:
+        yield step, started
+
+
+def begin(model: Any, loop: Loop, reduce: InProcess, seed: int) -> Driver:
+    """Return a run from a model's own start, without end."""
+    return Driver(loop, model, model.init(reduce.observe(), np.random.default_rng(seed)), reduce)
 
 
 def run(

@@ -122,9 +122,9 @@ def check_global_step(case: Case, item: GlobalStep, seed: int) -> Figures:
         states = done.reduce.local_states(done.iterations - 1)
         return {"distance": left(done.q, states, "the end of a fit")}
     worst = moved = 0.0
-    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
-        states = reduce.local_states(step.cursor.number)
-        q = model.global_step(step.q, step.cursor.stats)
+    for step, run in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
+        states = run.reduce.local_states(step.iteration)
+        q = model.global_step(step.q, step.stats)
         worst = max(worst, left(q, states, f"after sweep {step.iteration}"))
         before = move.to_vector(step.q) - move.to_vector(q)
         moved = max(moved, float(np.max(np.abs(before))))
@@ -142,9 +142,9 @@ def check_local_step(case: Case, item: LocalStep, seed: int) -> Figures:
     batches = case.tiny(seed)
     worst = 0.0
     # Warm states from earlier parameters: what a step keeps of them by mistake shows here.
-    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
-        batch, local = batches[0], reduce.local_states(step.cursor.number)[0]
-        q = model.global_step(step.q, step.cursor.stats)
+    for step, run in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
+        batch, local = batches[0], run.reduce.local_states(step.iteration)[0]
+        q = model.global_step(step.q, step.stats)
         for _ in range(item.repeats):
             local = model.local_step(q, batch, local)
 

@@ -25,12 +25,12 @@ def check_definition(case: Case, item: MonteCarlo, seed: int) -> Figures:
     model, rng = case.model(), np.random.default_rng(seed)
     figures: Figures = {}
     points: list[tuple[str, Any, Sequence[Any]]] = []
-    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 4):
-        states = reduce.local_states(step.cursor.number)
+    for step, run in itertools.islice(steps(case, plain_loop(case), batches, seed), 4):
+        states = run.reduce.local_states(step.iteration)
         if step.iteration in (0, 3):
             points.append((f"sweep {step.iteration}", step.q, states))
         if item.mixed and step.iteration == 0:
-            moved = model.global_step(step.q, step.cursor.stats)
+            moved = model.global_step(step.q, step.stats)
             points.append(("after the global step", moved, states))
     for name, q, held in points:
         where = f"tiny({seed}), {name}"

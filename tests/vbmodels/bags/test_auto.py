@@ -19,13 +19,11 @@ from vbmodels.bags.mil_gp.model import at_values, near
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.stack.instance_view import CACHE, fold_of
 from vbmodels.bags.stack.modalities import parted
-from vbmodels.bags.stack.model import FOLDS, POINTS, AutoModel, log_densities
+from vbmodels.bags.stack.model import FOLDS, POINTS, AutoModel, Witness, log_densities
 from vbmodels.bags.stack.predict import predict_auto
-from vbmodels.core.cavi import start
-from vbmodels.core.convergence import UntilConverged
+from vbmodels.core.driver import Driver
 from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.protocol import Cursor
 from vbmodels.core.stacking import objective, stacked
 
 OPTIONS = KernelOptions(length_scales=(0.7, 1.4), amplitudes=(1.0, 10.0), n_inducing=10)
@@ -91,8 +89,7 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
             view = CACHE.view(done.q.embedding.map.modalities, of, "folds")
             return WITNESS.suff_stats(q, view, None)
 
-        stats = reduce(start)
-        *_, last = WITNESS.steps(reduce, Cursor(start, stats, 0, WITNESS.elbo(start, stats)))
+        *_, last = Driver(loop_of(WITNESS), WITNESS, start, reduce)
         return WITNESS.posterior(last.q)
 
     before, after = found(data), found(turned)
@@ -106,8 +103,7 @@ def test_what_is_weighed_is_told_without_the_bag(data, done):
     """The witness's part against a fit without a fold's bags, features held; the base by hand."""
     batches = split(data, 3)
     states = done.reduce.local_states(done.iterations - 1)
-    q = replace(done.q, phase="stack")
-    told = [MODEL.suff_stats(q, b, s) for b, s in zip(batches, states, strict=True)]
+    told = [MODEL.suff_stats(done.q, b, s) for b, s in zip(batches, states, strict=True)]
     log_p = log_densities(told[0] + told[1] + told[2])
     n, positive = data.n_bags, int(data.label.sum())
     expected = np.where(data.label == 1, (positive - 0.5) / n, 1 - (positive + 0.5) / n)
@@ -177,9 +173,9 @@ def restarted(model, before, batches):
     """Go on from an earlier fit; where it began, where it ended, and its last step."""
     q = model.restart(seen(batches), before, np.random.default_rng(1))
     reduce = InProcess(model, batches)
-    steps = UntilConverged(loop_of(model)(model, reduce, start(model, q, reduce)), 1e-6, 3000)
-    *_, last = steps
-    assert last.q.phase == "done"
+    run = Driver(loop_of(model), model, q, reduce, tol=1e-6, max_iter=3000)
+    *_, last = run
+    assert run.converged
     return q, last.q, last.iteration
 
 
@@ -240,16 +236,17 @@ def test_what_it_remembers_is_what_it_keeps(data, few):
 
     def reduce(q, *, number, warm):
         found = inner(q, number=number, warm=warm)
-        if q.phase in ("kernel", "witness", "folds"):
+        if isinstance(q, Witness):
             _, batch = CACHE.kept[id(fresh)]
             arrays = [x for b in BLOCKS.kept[id(batch)][1] for x in (*b.columns, *b.residual)]
-            kept[q.phase] = sum(x.nbytes for x in arrays)
+            kept[q.view] = sum(x.nbytes for x in arrays)
         return found
 
     inner = InProcess(model, [fresh])
-    *_, last = UntilConverged(model.steps(reduce, start(model, begun, reduce)), 1e-6, 3000)
-    assert last.q.phase == "done"
-    assert ("kernel" in kept) == (few == 12)
+    run = Driver(loop_of(model), model, begun, reduce, tol=1e-6, max_iter=3000)
+    assert list(run)
+    assert run.converged
+    assert ("some" in kept) == (few == 12)
     most = max(kept.values())
     assert most <= begun.needed <= model.remembered(begun, fresh) <= 4 * most
 
@@ -259,7 +256,7 @@ def test_of_many_bags_some_choose_the_kernel_value(data):
     model = replace(MODEL, few=12)
     one, three = (fit(model, split(data, k), seed=1, max_iter=3000).q for k in (1, 3))
     assert one.shares == (12 / np.sum(data.label == 0), 12 / np.sum(data.label == 1))
-    drawn = CACHE.view(one.embedding.map.modalities, replace(data), "kernel", one.shares)
+    drawn = CACHE.view(one.embedding.map.modalities, replace(data), "some", one.shares)
     assert 12 <= drawn.n_bags <= 40
     assert set(drawn.label.tolist()) == {0, 1}
     assert one.witness.features.n_kernels == 1

@@ -23,10 +23,9 @@ from vbmodels.bags.vmmic.mode import ModeSearch
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.cavi import start
+from vbmodels.core.driver import Driver, Log
 from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.protocol import Cursor
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 
@@ -138,16 +137,19 @@ def test_the_sampler_resumes_to_the_bit():
     reduce = InProcess(model, data)
     q = model.init(reduce.observe(), np.random.default_rng(3))
     saved = []
-    for step in itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), 5):
-        locals_ = reduce.local_states(step.cursor.number)
-        saved.append((step, [None if x is None else to_bytes(x) for x in locals_]))
-    first, states = saved[1]
+    run = Driver(loop_of(model), model, q, reduce)
+    for step in itertools.islice(run, 5):
+        locals_ = reduce.local_states(step.iteration)
+        saved.append((step, run.log(), [None if x is None else to_bytes(x) for x in locals_]))
+    _, first, states = saved[1]
     again = InProcess(model, data)
-    cursor = from_bytes(to_bytes(first.cursor), Cursor)
-    again.restore(cursor.number, [None if x is None else from_bytes(x, object) for x in states])
-    for expected, step in zip(saved[1:], loop_of(model)(model, again, cursor), strict=False):
-        assert same_bits(expected[0].cursor, step.cursor)
-        assert expected[0].converged == step.converged
+    log = from_bytes(to_bytes(first), Log)
+    again.restore(log.number, [None if x is None else from_bytes(x, object) for x in states])
+    resumed = Driver(loop_of(model), model, log.start, again, log=log)
+    for (expected, at, _), step in zip(saved[2:], resumed, strict=False):
+        assert same_bits(expected.q, step.q)
+        assert expected.elbo == step.elbo
+        assert same_bits(at, resumed.log())
 
 
 def test_mode_is_a_stationary_point(monkeypatch):

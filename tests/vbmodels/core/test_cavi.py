@@ -10,11 +10,13 @@ import pytest
 
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
-from vbmodels.core.cavi import cavi, start
-from vbmodels.core.convergence import UntilConverged, remaining_rise
+from vbmodels.core.algorithm import Show, Stop, Sweep
+from vbmodels.core.cavi import cavi
+from vbmodels.core.convergence import remaining_rise
+from vbmodels.core.driver import Driver
 from vbmodels.core.fit import Fit, NotConverged, fit, loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.protocol import Cursor, NonFiniteBound, Step
+from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, Stats
 
@@ -56,7 +58,7 @@ def test_tree_of_complete_subtrees_is_the_same_tree(size):
 def test_local_states_of_other_evaluations_are_gone():
     reduce = InProcess(Toy(), batches(0, 2))
     q = Toy().init(reduce.observe(), np.random.default_rng(0))
-    list(itertools.islice(cavi(Toy(), reduce, start(Toy(), q, reduce)), 4))
+    list(itertools.islice(Driver(cavi, Toy(), q, reduce), 4))
     assert len(reduce.local_states(3)) == 2
     with pytest.raises(LookupError, match=r"sweep 0 are gone; kept: \[2, 3\]"):
         reduce.local_states(0)
@@ -74,15 +76,24 @@ def test_a_fit_that_does_not_converge_says_so():
 # Convergence.
 
 
-def at(elbo, number=0, converged=None):
-    cursor = Cursor(q=State(), stats=Stats(), number=number, elbo=elbo)
-    return Step(number, State(), elbo, cursor, converged)
+def showing(values, by_trace=True):
+    """An algorithm that shows these bounds."""
+
+    def algorithm(model, q):
+        for value in values:
+            yield Sweep(q)
+            yield Show(q, float(value), by_trace)
+        yield Stop()
+
+    return algorithm
 
 
-def follow(values, tol=1e-6, max_iter=1000, trace=(), first=0):
-    steps = UntilConverged(
-        iter([at(v, first + i) for i, v in enumerate(values)]), tol, max_iter, trace
-    )
+def nothing(q, *, number, warm):
+    return Stats()
+
+
+def follow(values, tol=1e-6, max_iter=1000, **more):
+    steps = Driver(showing(values), None, State(), nothing, tol=tol, max_iter=max_iter, **more)
     return list(steps), steps
 
 
@@ -128,10 +139,19 @@ def test_the_tolerance_is_relative_to_the_bound_but_never_below_that_of_one():
     assert least(-1000.0) == pytest.approx(least(0.0) / 1000.0, rel=0.05)
 
 
-def test_a_loop_that_judges_by_itself_decides():
-    steps = UntilConverged(iter([at(0.0, 0, False), at(1.0, 1, True), at(2.0, 2)]), 1e-6, 100)
-    assert [step.elbo for step in steps] == [0.0, 1.0]
+def test_an_algorithm_that_ends_has_converged():
+    def ending(model, q):
+        yield Sweep(q)
+        yield Show(q, 1.0, by_trace=False)
+        return Toy().init(InProcess(Toy(), batches(0, 1)).observe(), np.random.default_rng(0))
+
+    steps = Driver(ending, None, State(), nothing, tol=1e-6, max_iter=1)
+    assert [step.elbo for step in steps] == [1.0]
     assert steps.converged
+    assert steps.step.q.weight == Toy().k0
+    flat = Driver(showing([1.0] * 50, by_trace=False), None, State(), nothing, tol=1e-6)
+    assert len(list(flat)) == 50
+    assert not flat.converged
 
 
 def test_resumed_convergence_is_decided_alike():
@@ -141,10 +161,13 @@ def test_resumed_convergence_is_decided_alike():
     assert steps.converged
     assert 4 < len(whole) < 60
     for cut in range(1, len(whole) + 1):
-        rest, again = follow(values[cut - 1 :], trace=values[:cut], first=cut - 1)
+        _, first = follow(values, max_iter=cut, tol=None)
+        rest, again = follow(values, trace=values[:cut], log=first.log())
         assert again.converged, cut
         assert again.trace == steps.trace, cut
         assert len(rest) == len(whole) - cut, cut
+    with pytest.raises(ValueError, match="not of the same fit"):
+        follow(values, trace=[0.0], log=first.log())
 
 
 # What is not finite.
@@ -174,7 +197,7 @@ class Picky(Toy):
 def steps_of(model, loop, count, parts=2):
     reduce = InProcess(model, batches(0, parts))
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    return list(itertools.islice(loop(model, reduce, start(model, q, reduce)), count))
+    return list(itertools.islice(Driver(loop, model, q, reduce), count))
 
 
 def test_refused_trials_leave_plain_coordinate_ascent():
@@ -183,7 +206,6 @@ def test_refused_trials_leave_plain_coordinate_ascent():
     assert numbers != list(range(12)), "no trial was made: the test would prove nothing"
     for a, b in zip(plain, guarded, strict=True):
         assert b.elbo == pytest.approx(a.elbo, rel=1e-9)
-    assert {step.cursor.stride for step in guarded} >= {1.0, 4.0}
 
 
 def test_a_trial_that_is_not_finite_is_refused():
@@ -211,7 +233,7 @@ class Fortran(Toy):
 def test_local_states_are_laid_out_as_they_will_be_restored():
     reduce = InProcess(Fortran(), batches(0, 2))
     q = Toy().init(reduce.observe(), np.random.default_rng(0))
-    start(Fortran(), q, reduce)
+    next(iter(Driver(cavi, Fortran(), q, reduce)))
     for local in reduce.local_states(0):
         assert local.z.mean.flags.c_contiguous
 
@@ -221,8 +243,8 @@ def test_loop_of_a_model():
         pass
 
     class Own(Toy):
-        def steps(self, reduce, cursor):
-            yield from cavi(self, reduce, cursor)
+        def algorithm(self, q):
+            return cavi(self, q)
 
     assert loop_of(Toy()) is squarem
     assert loop_of(Plain()) is cavi

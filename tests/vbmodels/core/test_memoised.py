@@ -9,7 +9,8 @@ import pytest
 
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
-from vbmodels.core.cavi import begin, cavi
+from vbmodels.core.cavi import cavi
+from vbmodels.core.driver import Driver
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.memoised import Memoised
@@ -39,7 +40,7 @@ class Watching(InProcess):
 
 def steps(loop, model, reduce, count, seed=0):
     q = model.init(reduce.observe(), np.random.default_rng(seed))
-    return list(itertools.islice(loop(model, reduce, begin(loop, model, q, reduce)), count))
+    return list(itertools.islice(Driver(loop, model, q, reduce), count))
 
 
 @pytest.mark.parametrize("seed", range(2))

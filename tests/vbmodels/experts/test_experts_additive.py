@@ -149,7 +149,7 @@ def crossed(n, seed):
 def test_experts_stand_where_no_additive_form_does():
     x, t = crossed(600, 0)
     done = fit(QUICK, cut_coded(x, t, 2))
-    assert done.q.phase == "gaussian"
+    assert done.q.points[0].log_sd is not None
     assert done.q.chosen.gain > 0.2
     new, labels = crossed(600, 1)
     (batch,) = cut_coded(x, t, new=new)

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, ive
 
-from vbmodels.core.cavi import start
-from vbmodels.core.fit import fit
+from vbmodels.core.driver import Driver
+from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.experts.bmem.metropolis import SampledExperts, in_one_order
 from vbmodels.experts.bmem.walk import WalkPrior
@@ -24,7 +24,7 @@ def prior_draws(model, columns=2):
     reduce = InProcess(model, [nothing])
     observed = Observed(2.0, 1.0, np.ones(columns))
     q = model.init(observed, np.random.default_rng(0))
-    q = deque(model.steps(reduce, start(model, q, reduce)), maxlen=1).pop().q
+    q = deque(Driver(loop_of(model), model, q, reduce), maxlen=1).pop().q
     assert model.diagnose(q).r_hat.max() < 1.05
     return q.draws.reshape(-1, *q.draws.shape[2:])
 

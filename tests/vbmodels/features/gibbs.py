@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.cavi import draw
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.draw_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.ibp.chain import Chain, ChainStats, chain_sums, draw_chain, first_chain
@@ -166,9 +167,9 @@ class GibbsIBP:
         """Return the mean log likelihood of the chains' draws: a sampler has no bound."""
         return float(np.mean([s.log_likelihood for s in stats.chains]))
 
-    def shown(self, at: Cursor) -> Step:
-        """Call the run complete after all its planned draws."""
-        return Step.at(at, at.q.iteration >= self.last)
+    def algorithm(self, q: GibbsGlobal) -> Algorithm:
+        """Sweep until all planned draws have been made."""
+        return draw(self, q, lambda q: q.iteration >= self.last)
 
 
 def _empty(batch: FeatureBatch, chains: int, k: int) -> GibbsLocal:

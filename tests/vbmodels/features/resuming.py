@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import begin
+from vbmodels.core.driver import Driver, Log
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.protocol import Cursor
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 
 
@@ -30,19 +29,22 @@ def stages_resumed(
         Whether the fit may end at a q.
     """
     loop, reduce, kept = loop_of(model), InProcess(model, batches), {}
-    q = model.init(reduce.observe(), np.random.default_rng(seed))
-    for step in loop(model, reduce, begin(loop, model, q, reduce)):
-        end, here = step.cursor, stage(step.cursor.q)
+    run = Driver(loop, model, model.init(reduce.observe(), np.random.default_rng(seed)), reduce)
+    for end in run:
+        here = stage(end.q)
         if here is not None and here not in kept:
-            kept[here] = to_bytes(end), [to_bytes(x) for x in reduce.local_states(end.number)]
+            states = [to_bytes(x) for x in reduce.local_states(end.iteration)]
+            kept[here] = to_bytes(run.log()), states
         if last(end.q):
             break
-        assert end.number < 800
-    for cursor, states in kept.values():
-        again, begun = InProcess(model, batches), from_bytes(cursor, Cursor)
+        assert end.iteration < 800
+    for log, states in kept.values():
+        again, begun = InProcess(model, batches), from_bytes(log, Log)
         again.restore(begun.number, [from_bytes(x, State) for x in states])
-        for step in loop(model, again, begun):
-            if step.cursor.number >= end.number:
-                break
-        assert same_bits(step.cursor, end)
+        resumed = Driver(loop, model, begun.start, again, log=begun)
+        step = resumed.step
+        while step.iteration < end.iteration:
+            step = next(iter(resumed))
+        assert same_bits(step.q, end.q)
+        assert step.elbo == end.elbo
     return set(kept)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from vbmodels.core.cavi import evaluated, start
+from vbmodels.core.driver import Driver
+from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.search.model import SearchIBP
@@ -27,9 +28,8 @@ def searched():
     batch = feature_batch(codes, LEVELS, grouped=False)
     model = SearchIBP(PolyaGammaIBP(8))
     reduce = InProcess(model, [batch])
-    at = start(model, model.init(reduce.observe(), np.random.default_rng(0)), reduce)
-    while at.q.stage != TIDY:
-        at = evaluated(model, reduce, model.global_step(at.q, at.stats), at.number + 1, at.number)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    at = next(step for step in Driver(loop_of(model), model, q, reduce) if step.q.stage == TIDY)
     return model, batch, reduce, at, z
 
 
@@ -47,15 +47,15 @@ def fitted(batch, nu, sweeps):
 
 
 def proposed(searched, lane, nu, extra):
-    """Return the last cursor of a chain from a fit and of the fit that starts from it, its nu."""
+    """Return the last q of a chain from a fit and of the fit that starts from it, its nu."""
     model, _, reduce, at, _ = searched
-    q, number = redraw(at.q, lane, extra), at.number
+    q, number = redraw(at.q, lane, extra), at.iteration
     reduce.restore(number, [SearchLocal((), (nu,), ())])
     while q.stage in (REDRAW, REFIT):
-        at = evaluated(model, reduce, q, number + 1, number)
-        number, q = number + 1, model.global_step(at.q, at.stats)
+        last, stats = q, reduce(q, number=number + 1, warm=number)
+        number, q = number + 1, model.global_step(q, stats)
     (local,) = reduce.local_states(number)
-    return at, q, local.lanes
+    return last, q, local.lanes
 
 
 def test_redrawn_rows_leave_a_worse_optimum(searched):
@@ -66,8 +66,8 @@ def test_redrawn_rows_leave_a_worse_optimum(searched):
     noise = rng.random(features.shape) < 0.5
     lane, nu = fitted(batch, np.clip(noise, 0.02, 0.98), 60)
     model, at = searched[0], searched[3]
-    at, after, _ = proposed((model, batch, InProcess(model, [batch]), at, None), lane, nu, 0)
-    assert at.q.stage == REFIT
+    before, after, _ = proposed((model, batch, InProcess(model, [batch]), at, None), lane, nu, 0)
+    assert before.stage == REFIT
     assert np.all(after.history.stages == REFIT)
     assert after.history.gains.sum() > 10.0
     assert after.redrawn
@@ -76,10 +76,10 @@ def test_redrawn_rows_leave_a_worse_optimum(searched):
 def test_free_features_find_one_that_is_missing(searched):
     _, batch, _, _, z = searched
     lane, nu = fitted(batch, np.clip(z[:, :2], 0.02, 0.98), 10)
-    at, after, lanes = proposed(searched, lane, nu, EXTRA)
+    before, after, lanes = proposed(searched, lane, nu, EXTRA)
     assert after.history.stages[-1] == REFIT
     assert_array_equal(after.history.sizes[-1], [2, 3])
     # The features that were there keep their labels, so that random numbers are theirs.
-    assert_array_equal(at.q.lanes[1].labels[:2], [0, 1])
+    assert_array_equal(before.lanes[1].labels[:2], [0, 1])
     right = ((lanes[1] > 0.5) == z[:, [2]]).mean(0)
     assert max(right.max(), 1.0 - right.min()) > 0.9

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.vbmodels.features.resuming import stages_resumed
-from vbmodels.core.cavi import evaluated, start
-from vbmodels.core.fit import fit
+from vbmodels.core.driver import Driver
+from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP, second_moments
 from vbmodels.features.ibp.monte_carlo_bound import measured
@@ -140,28 +140,27 @@ def test_a_complement_leaves_the_likelihood_alone(fitted):
 
 
 def walk(model, batches, seed=0, most=500):
-    """Yield the cursors of a search until its last stage."""
+    """Yield the steps of a search until its last stage."""
     reduce = InProcess(model, batches)
-    at = start(model, model.init(reduce.observe(), np.random.default_rng(seed)), reduce)
-    while at.q.stage != SETTLE and at.number < most:
+    q = model.init(reduce.observe(), np.random.default_rng(seed))
+    for at in Driver(loop_of(model), model, q, reduce, max_iter=most):
         yield at, reduce
-        q = model.global_step(at.q, at.stats)
-        at = evaluated(model, reduce, q, at.number + 1, at.number)
-    yield at, reduce
+        if at.q.stage == SETTLE:
+            return
 
 
 @pytest.mark.thorough
 def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     codes, z = table(0, rows=120)
     model = SearchIBP(PolyaGammaIBP(8))
-    cursors = [at for at, _ in walk(model, [feature_batch(codes, LEVELS)])]
-    last = cursors[-1].q
+    steps = [at for at, _ in walk(model, [feature_batch(codes, LEVELS)])]
+    last = steps[-1].q
     assert last.stage == SETTLE
-    assert {at.q.stage for at in cursors} >= {CHAINS, RELABEL}
+    assert {at.q.stage for at in steps} >= {CHAINS, RELABEL}
     assert len(last.history.gains) > 0
     least = [LEAST_GAIN[str(stage)] for stage in last.history.stages]
     assert np.all(last.history.gains > least)
-    judged = [(a, b) for a, b in pairwise(cursors) if a.q.judged[1:].any()]
+    judged = [(a, b) for a, b in pairwise(steps) if a.q.judged[1:].any()]
     accepted = 0
     for before, after in judged:
         values = [

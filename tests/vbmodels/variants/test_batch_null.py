@@ -12,7 +12,8 @@ from scipy.special import expit, logit
 
 from tests.contract.case_batch_null import brute_force
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
-from vbmodels.core.cavi import start
+from vbmodels.core.driver import Driver
+from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.variants.counts import units
 from vbmodels.variants.two_groups import posterior
@@ -84,7 +85,7 @@ def test_oxidation_is_found_and_taken_as_the_null():
     model = MODEL
     reduce = InProcess(model, [batch])
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    steps = list(islice(model.steps(reduce, start(model, q, reduce)), 16))
+    steps = list(islice(Driver(loop_of(model), model, q, reduce), 16))
     rises = np.diff([s.elbo for s in steps])
     assert (rises >= 0.0).all()
     q = steps[-1].q

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
-from vbmodels.core.cavi import start
-from vbmodels.core.fit import fit
+from vbmodels.core.driver import Driver
+from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.state import same_bits
 from vbmodels.variants.two_groups.batch_null import BatchNull
@@ -110,7 +110,8 @@ def test_a_case_without_a_partition_stays_where_it_is(data, alone):
     every = mixed(data)
     q = model.init(tree_sum([model.observe(one) for one in every]), np.random.default_rng(0))
     reduce = InProcess(model, [one for one in every if one.which == 1])
-    *_, last = model.steps(reduce, start(model, q, reduce))
-    assert last.converged
+    run = Driver(loop_of(model), model, q, reduce)
+    *_, last = run
+    assert run.converged
     assert same_bits(last.q.of[1], alone[1].q)
     assert same_bits(last.q.of[0], q.of[0])

@@ -37,10 +37,11 @@ from vbmodels.bags.embedding.ep import update
 from vbmodels.bags.embedding.ep_gaussian import Gathered, Weights, damping
 from vbmodels.bags.embedding.pools import Pools, pooled, sampled_bags, sizes_of
 from vbmodels.bags.multilabel import Sample
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.core.cavi import evaluate
 from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import pack, unpack
-from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.core.state import FloatArray, State, Stats, aligned
 
 GATHERED = 2000
 """Bags that variances are searched by: all, or of more half as many of either label."""
@@ -287,19 +288,38 @@ class EmbeddingModel:
         half = columns * np.sqrt(local.tau)[:, None]  # a product with itself costs half as much
         return Sums(pack(half.T @ half), columns.T @ local.nu, local.evidence, local.moved)
 
-    def global_step(self, q: Embedding, stats: Any) -> Embedding:
-        """Take in what was asked for and say what comes next."""
-        if q.stage == "landmarks":
-            rng = np.random.default_rng(q.seed)
-            return replace(q, map=with_landmark_bags(q.map, stats, rng), stage="moments")
-        if q.stage == "moments":
-            return self._placed(q, stats)
-        if q.stage == "rows":
-            rows = stats if isinstance(stats, Rows) else Rows.drawn(*stats.samples)
-            at, sites = self._search(q, rows)
-            all_there = q.map.n_bags == rows.sign.size
-            q = _spanned(replace(q, at=at, stage="sweep", final=all_there), rows)
-            return _begun(q, rows, *sites)
+    def algorithm(self, q: Embedding) -> Algorithm:
+        """Make the blocks and search their variances, then sweep to where the sites rest."""
+        q = yield Phase(self._blocks(q), "the blocks were being made")
+        return (yield Phase(self._sweeps(q)))
+
+    def _blocks(self, q: Embedding) -> Algorithm:
+        """Choose landmark bags, cut the blocks, and search the variances by some of the bags."""
+        chosen = yield Evaluate(q)
+        landmarks = with_landmark_bags(q.map, chosen, np.random.default_rng(q.seed))
+        q = aligned(replace(q, map=landmarks, stage="moments"))
+        q = aligned(self._placed(q, (yield Evaluate(q))))
+        found = yield Evaluate(q)
+        rows = found if isinstance(found, Rows) else Rows.drawn(*found.samples)
+        at, sites = self._search(q, rows)
+        all_there = q.map.n_bags == rows.sign.size
+        q = _spanned(replace(q, at=at, stage="sweep", final=all_there), rows)
+        return _begun(q, rows, *sites)
+
+    def _sweeps(self, q: Embedding) -> Algorithm:
+        """Show where sites rest; at variances that move no more that is the end."""
+        while True:
+            q = yield Save(q)
+            q, stats, elbo = yield from evaluate(self, q)
+            limit = FINE if q.final else COARSE
+            if stats.moved <= limit * q.map.n_bags or q.sweep >= MOST_SWEEPS:
+                yield Show(q, elbo, by_trace=False)
+                if q.final:
+                    return q
+            q = self.global_step(q, stats)
+
+    def global_step(self, q: Embedding, stats: Sums) -> Embedding:
+        """Return the weights given the sites; where variances still move, a step of these too."""
         gram = unpack(stats.gram)
         weights = Weights.of(q.variance, gram, stats.pull)
         if not q.final and q.sweep > 0:
@@ -311,27 +331,10 @@ class EmbeddingModel:
             weights = Weights.of(q.variance, gram, stats.pull)
         return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)
 
-    def elbo(self, q: Embedding, stats: Any) -> float:
-        """Return log Z_EP + log p(log v) at the sites that ``q`` was made with; 0 before sweeps."""
-        if not isinstance(stats, Sums):
-            return 0.0
+    def elbo(self, q: Embedding, stats: Sums) -> float:
+        """Return log Z_EP + log p(log v) at the sites that ``q`` was made with."""
         constant = q.weights.constant(q.variance)
         return float(stats.evidence) + constant + prior.log_prior(q.at)
-
-    def shown(self, at: Cursor) -> Step | None:
-        """Show where sweeps have settled; at variances that stand it is the fit's last step."""
-        q, stats = at.q, at.stats
-        if not isinstance(stats, Sums):
-            return None
-        limit = FINE if q.final else COARSE
-        settled = stats.moved <= limit * q.map.n_bags or q.sweep >= MOST_SWEEPS
-        return Step.at(at, q.final) if settled else None
-
-    def unfinished(self, q: Embedding) -> str | None:
-        """Say what is still being done at ``q``; None where it is a posterior."""
-        if q.mean.size and q.sweep > 0:
-            return None
-        return "the blocks were being made"
 
     def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
         return CACHE.columns(q.map, q.turn, q.key, batch)

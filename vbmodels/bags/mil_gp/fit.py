@@ -21,25 +21,10 @@ import numpy as np
 from vbmodels.bags.mil_gp.gaussian import Gaussian, GaussianSums, averages, objective
 from vbmodels.bags.mil_gp.model import CollapsedGP, Search, lower
 from vbmodels.bags.multilabel import Batch
-from vbmodels.core.ascent import search
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
 from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import cholesky, log_det, unpack
-from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import BoolArray, FloatArray
-
-
-@dataclass(frozen=True)
-class DirectCursor(Cursor, kind="bags/mil_gp.DirectCursor"):
-    """Position of the direct fit: the searches, in the coordinates L'mu."""
-
-    ascent: Ascent
-
-
-@dataclass(frozen=True)
-class GaussianCursor(Cursor, kind="bags/mil_gp.GaussianCursor"):
-    """Position of the search for the nearest Gaussian."""
-
-    gaussian: Gaussian
+from vbmodels.core.state import BoolArray, FloatArray, aligned
 
 
 @dataclass(frozen=True)
@@ -73,104 +58,75 @@ class DirectGP(CollapsedGP):
             return float(objective(_mean(q), q.precision, stats).sum())
         return super().elbo(q, stats)
 
-    steps = search
+    def algorithm(self, q: Search) -> Algorithm:
+        """Find the modes and the kernel value, then the nearest Gaussian, or that alone."""
+        if q.wanted != "averages":
+            q = yield Phase(self._chosen(q))
+        if self.posterior_form == "gaussian":
+            q = yield Phase(self._nearest(q))
+        return q
 
-    def begin(self, cursor: Cursor) -> Cursor:
-        """Begin the searches."""
-        if isinstance(cursor, DirectCursor | GaussianCursor):
-            return cursor
-        if isinstance(cursor.stats, GaussianSums):
-            return _nearest(cursor.q, cursor.stats, cursor.number)
-        return self._searching(cursor.q, cursor.stats, cursor.number)
-
-    def shown(self, at: Any) -> Step | None:
-        """Show the best points so far at every evaluation."""
-        return Step.at(at, self._ended(at))
-
-    def ask(self, at: Any) -> Search:
-        """Ask for what the present stage wants."""
-        q: Search = at.q
-        if isinstance(at, GaussianCursor):
-            ahead, mean, factor = at.gaussian.trial()
-            return replace(_placed(q, mean, factor), active=~ahead.done)
-        if q.precision.size:
-            return replace(q, wanted="averages", active=np.full(q.kernel.size, True))
-        if at.ascent.done.all():
-            return replace(q, wanted="curvature", active=np.full(q.active.shape, True))
-        active = ~at.ascent.done.reshape(q.points.shape[:2])
-        moved = _lower(q.factor, at.ascent.trial.reshape(q.points.shape), active, transposed=True)
-        points = np.where(active[..., None], moved, q.points)
-        return replace(q, points=points, active=active)
-
-    def take(self, at: Any, asked: Search, stats: Any) -> Cursor:
-        """Take in what was found, by what was wanted."""
-        if asked.wanted == "curvature":
-            return self._chosen(at, asked, stats)
-        if asked.wanted == "gradient":
-            return self._advanced(at, asked, stats)
-        if isinstance(at, GaussianCursor):
-            return self._nearer(at, stats)
-        return _nearest(asked, stats, at.number + 1)
-
-    def _ended(self, at: DirectCursor | GaussianCursor) -> bool:
-        if isinstance(at, GaussianCursor):
-            return bool(at.gaussian.done.all())
-        return at.q.precision.size > 0 and self.posterior_form == "laplace"
-
-    def _searching(self, q: Search, stats: Any, number: int) -> DirectCursor:
-        """Begin the searches where they were evaluated, with I + G."""
-        elbo = self.elbo(q, stats)
-        factor = self.factor(q, stats)
-        bounds = self.bounds(q, stats)
-        q = replace(q, factor=factor, wanted="gradient")
-        stats = replace(stats, matrix=np.empty(0))
-        gradient = lower(factor, self.slope(q, stats))
+    def _chosen(self, q: Search) -> Algorithm:
+        """Climb to the modes, and choose the kernel value of each class by its evidence."""
+        sums = yield Evaluate(q)
+        yield Show(q, self.elbo(q, sums), by_trace=False)
+        bounds, factor = self.bounds(q, sums), self.factor(q, sums)
+        q, shape = replace(q, factor=factor, wanted="gradient"), q.points.shape
         at = np.einsum(
             "kcqp,kcq->kcp",
-            np.broadcast_to(factor[:, None], (*bounds.shape, *factor.shape[1:])),
+            np.broadcast_to(factor[:, None], (*shape[:2], *factor.shape[1:])),
             q.points,
         )
-        size = q.points.shape[-1]
-        ascent = Ascent.start(
-            at.reshape(-1, size), bounds.ravel(), gradient.reshape(-1, size), self.tolerance
-        )
-        return DirectCursor(q, stats, number, elbo, ascent)
-
-    def _advanced(self, at: DirectCursor, asked: Search, found: Any) -> DirectCursor:
-        """Let every unfinished search judge its trial."""
-        q, shape, size = at.q, asked.points.shape, asked.points.shape[-1]
-        value = self.bounds(asked, found).ravel()
-        gradient = _lower(q.factor, self.slope(asked, found), asked.active)
-        ascent = at.ascent.updated(value, gradient.reshape(-1, size), self.tolerance)
-        taken = (ascent.at != at.ascent.at).any(axis=1).reshape(shape[:2])
-        q = replace(q, points=np.where(taken[..., None], asked.points, q.points))
-        stats = replace(
-            at.stats,
-            value=np.where(taken, found.value, at.stats.value),
-            gradient=np.where(taken[..., None], found.gradient, at.stats.gradient),
-        )
-        return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent)
-
-    def _chosen(self, at: DirectCursor, q: Search, stats: Any) -> DirectCursor:
-        """Take the curvature at the end, and choose kernel values by evidence."""
-        matrix = unpack(stats.matrix)
+        gradient = lower(factor, self.slope(q, sums))
+        search = Ascent.start(
+            at.reshape(-1, shape[-1]), bounds.ravel(), gradient.reshape(-1, shape[-1]),
+            self.tolerance,
+        )  # fmt: skip
+        best = replace(sums, matrix=np.empty(0))
+        while not search.done.all():
+            active = ~search.done.reshape(shape[:2])
+            moved = _lower(factor, search.trial.reshape(shape), active, transposed=True)
+            trial = replace(q, points=np.where(active[..., None], moved, q.points), active=active)
+            sums = yield Evaluate(trial)
+            value = self.bounds(trial, sums).ravel()
+            gradient = _lower(factor, self.slope(trial, sums), active)
+            after = search.updated(value, gradient.reshape(-1, shape[-1]), self.tolerance)
+            taken = (after.at != search.at).any(axis=1).reshape(shape[:2])
+            search = aligned(after)
+            q = replace(q, points=np.where(taken[..., None], trial.points, q.points))
+            best = replace(best, value=np.where(taken, sums.value, best.value))
+            yield Show(q, self.elbo(q, best), by_trace=False)
+        q = replace(q, wanted="curvature", active=np.full(shape[:2], True))
+        sums = yield Evaluate(q)
+        matrix = unpack(sums.matrix)
         factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
-        square = 0.5 * (q.points**2).sum(axis=-1)
-        evidence = stats.value - square - 0.5 * log_det(factor)
+        evidence = sums.value - 0.5 * (q.points**2).sum(axis=-1) - 0.5 * log_det(factor)
         kernel = evidence.argmax(axis=0)
-        chosen = factor[kernel, np.arange(kernel.size)]
-        q = replace(q, kernel=kernel, precision=chosen, evidence=evidence)
-        stats = replace(stats, matrix=np.empty(0))
-        return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), at.ascent)
+        precision = factor[kernel, np.arange(kernel.size)]
+        q = replace(q, kernel=kernel, precision=precision, evidence=evidence)
+        yield Show(q, self.elbo(q, sums), by_trace=False)
+        return q
 
-    def _nearer(self, at: GaussianCursor, stats: GaussianSums) -> GaussianCursor:
-        """Judge one step towards the nearest Gaussian."""
-        gaussian, mean, factor = at.gaussian.trial()
-        gaussian = gaussian.updated(mean, factor, stats, self.rise)
-        taken = (gaussian.mean != at.gaussian.mean).any(axis=1)[:, None, None]
-        q = _placed(at.q, gaussian.mean, np.where(taken, factor, at.q.precision))
-        elbo = float(gaussian.value.sum())
-        return GaussianCursor(q, stats, at.number + 1, elbo, gaussian)
+    def _nearest(self, q: Search) -> Algorithm:
+        """Go on to the Gaussian that is nearest to the posterior at the kernel values."""
+        q = replace(q, wanted="averages", active=np.full(q.kernel.size, True))
+        gaussian = None
+        while True:
+            q, gaussian = yield Save((q, gaussian))
+            if gaussian is None:
+                sums = yield Evaluate(q)
+                gaussian = Gaussian.start(_mean(q), q.precision, sums)
+            else:
+                ahead, mean, factor = gaussian.trial()
+                trial = replace(_placed(q, mean, factor), active=~ahead.done)
+                sums = yield Evaluate(trial)
+                after = ahead.updated(mean, factor, sums, self.rise)
+                taken = (after.mean != gaussian.mean).any(axis=1)[:, None, None]
+                q = _placed(q, after.mean, np.where(taken, factor, q.precision))
+                gaussian = after
+            yield Show(q, float(gaussian.value.sum()), by_trace=False)
+            if gaussian.done.all():
+                return q
 
 
 def _lower(
@@ -180,12 +136,6 @@ def _lower(
     result, some = np.zeros_like(vectors), active.any(axis=1)
     result[some] = lower(factor[some], vectors[some], transposed)
     return result
-
-
-def _nearest(q: Search, stats: GaussianSums, number: int) -> GaussianCursor:
-    """Begin the search for the nearest Gaussian where q(w) was evaluated."""
-    gaussian = Gaussian.start(_mean(q), q.precision, stats)
-    return GaussianCursor(q, stats, number, float(gaussian.value.sum()), gaussian)
 
 
 def _mean(q: Search) -> FloatArray:

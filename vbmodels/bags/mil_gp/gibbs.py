@@ -28,10 +28,11 @@ from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, Block
 from vbmodels.bags.mil_gp.model import warn_of_one_side
 from vbmodels.bags.mil_gp.predict import Predictions, bag_predictions, blocks, entropy
 from vbmodels.bags.multilabel import Batch, Observed, bags_of
+from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.cavi import draw
 from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.linalg import cholesky, pack, solve_lower, unpack
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
@@ -193,9 +194,9 @@ class GibbsGP:
         prior = -0.5 * (q.w**2 + np.log(2.0 * np.pi)).sum(axis=(1, 2))
         return float((stats.log_likelihood.sum(axis=1) + prior).mean())
 
-    def shown(self, at: Cursor) -> Step:
-        """Call the run complete when all draws have been made."""
-        return Step.at(at, at.number >= self.schedule.sweeps)
+    def algorithm(self, q: Chains) -> Algorithm:
+        """Sweep until all draws have been made."""
+        return draw(self, q, lambda q: q.sweep >= self.schedule.sweeps)
 
     def without_draws(self, q: Chains) -> Chains:
         """Return what a sweep needs."""

@@ -28,9 +28,10 @@ from vbmodels.bags.mil_gp.likelihood import CACHE, Block
 from vbmodels.bags.mil_gp.model import PRINTED, warn_of_one_side
 from vbmodels.bags.mil_gp.predict import blocks
 from vbmodels.bags.multilabel import Batch, Observed
+from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.cavi import cavi
 from vbmodels.core.expfam import Gaussian
 from vbmodels.core.linalg import cholesky, pack, solve, solve_lower, unpack
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.special import jaakkola_lambda
 from vbmodels.core.state import FloatArray, State, Stats
 
@@ -134,9 +135,9 @@ class LogisticGP:
         """Return the bound, summed over classes."""
         return float((stats.value - Gaussian(q.mean, q.factor).kl_to_standard()).sum())
 
-    def shown(self, at: Cursor) -> Step:
-        """Call the last sweep converged, as the text has it."""
-        return Step.at(at, None if self.sweeps is None else at.number >= self.sweeps)
+    def algorithm(self, q: LogisticPosterior) -> Algorithm:
+        """Sweep until the bound has converged, or as often as the text has it."""
+        return cavi(self, q, self.sweeps)
 
 
 def latent(q: LogisticPosterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:

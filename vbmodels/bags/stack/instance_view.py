@@ -1,4 +1,4 @@
-"""What the witness of the stack sees of a partition, by the phase of the fit."""
+"""What the witness of the stack sees of a partition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 
 class ViewCache(Memory[Batch]):
-    """What the witness sees of partitions, until another phase or map comes.
+    """What the witness sees of partitions, until another view or map comes.
 
     What is kept of a view (`mil_gp.likelihood.BlockCache`) goes with it.
     """
@@ -36,30 +36,30 @@ class ViewCache(Memory[Batch]):
         self,
         maps: tuple[ModalityMap, ...],
         data: Bags,
-        phase: str,
+        view: str,
         shares: tuple[float, float] = (1.0, 1.0),
     ) -> Batch:
-        """Return a partition of one modality as a phase sees it.
+        """Return a partition of one modality as the witness sees it.
 
-        "kernel": a share of the bags of either label. "folds": labelled in every class but that of
+        "some": a share of the bags of either label. "folds": labelled in every class but that of
         its own fold. Else all bags.
         """
         key = b"".join(of.mean.tobytes() + of.scale.tobytes() for of in maps)
-        key += repr((phase, shares)).encode()
-        return self.of(data, key, lambda: _seen(maps, data, phase, shares))
+        key += repr((view, shares)).encode()
+        return self.of(data, key, lambda: _seen(maps, data, view, shares))
 
 
 CACHE = ViewCache()
 
 
 def _seen(
-    maps: tuple[ModalityMap, ...], data: Bags, phase: str, shares: tuple[float, float]
+    maps: tuple[ModalityMap, ...], data: Bags, view: str, shares: tuple[float, float]
 ) -> Batch:
     # Other bags than ``data``, which would never be given up otherwise.
     bags = replace(data) if len(maps) == 1 else united(maps, data)
-    if phase == "kernel":
+    if view == "some":
         return bags.take(np.flatnonzero(_drawn(bags, shares)))
-    if phase == "folds":
+    if view == "folds":
         own = np.arange(FOLDS) == fold_of(bags)[:, None]
         return MultiLabelBags(bags, np.where(own, np.int8(UNLABELLED), data.label[:, None]))
     return bags

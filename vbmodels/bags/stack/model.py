@@ -18,21 +18,21 @@ Instances of several modalities are united in one table for the witness (`modali
 The witness keeps columns of every instance in memory. Where they would take more than is allowed,
 it is left out, and the stack is of the other two; instances then have no probability.
 
-The phases of a fit follow one another in one loop: the witness, its folds, the embedding, weights.
+The members are fitted one after another: the witness, its folds, the embedding, weights.
 Of many bags the witness's kernel value is chosen first, by some of either label (`FEW`): then only
 one value's columns of all instances are kept, and sweeps take a fraction of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vbmodels.bags.bags import Bags
+from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel, Sites
 from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.mil_gp.fit import DirectGP
@@ -41,16 +41,12 @@ from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import FOLDS, Observed
 from vbmodels.bags.stack.instance_view import CACHE, as_witnessed, fold_of
 from vbmodels.bags.stack.modalities import observed as united_observed
-from vbmodels.core.cavi import cavi, evaluated
-from vbmodels.core.protocol import Cursor, Reduce, Step
+from vbmodels.core.algorithm import Algorithm, Phase, Show, within
+from vbmodels.core.cavi import evaluate
 from vbmodels.core.stacking import objective, stacked
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 MEMBERS = ("embedding", "witness", "base rate")
-WITNESS = ("kernel", "witness", "folds")
-"""Phases of the witness."""
-MEMBER = {name: name for name in (*WITNESS, "embedding")} | {"kernel": "witness"}
-"""Where a phase's member stands in `Auto`."""
 SURE = 1e-12
 """Probabilities of labels are held this far from 0."""
 WITNESS_MEMORY = 2**31
@@ -100,12 +96,10 @@ class Told(Stats, kind="bags/stack.Told"):
 
 @dataclass(frozen=True)
 class Auto(State, kind="bags/stack.Auto"):
-    """Where the fit stands.
+    """The members and their weights, or where they start.
 
     Attributes
     ----------
-    phase
-        "kernel" (of many bags), "witness", "folds", "embedding", "stack" or "done".
     witness
         The Gaussian process of instances; None where it is left out.
     folds
@@ -126,7 +120,6 @@ class Auto(State, kind="bags/stack.Auto"):
         The start over all kernel values, where some are tried first; else None.
     """
 
-    phase: str
     witness: Search | None
     folds: Search | None
     embedding: Embedding
@@ -139,10 +132,25 @@ class Auto(State, kind="bags/stack.Auto"):
 
 
 @dataclass(frozen=True)
-class AutoCursor(Cursor, kind="bags/stack.AutoCursor"):
-    """Position of the fit: that of the loop of its phase."""
+class Witness(State, kind="bags/stack.Witness"):
+    """Points of the witness to evaluate, and the bags that it sees.
 
-    inner: Cursor
+    Attributes
+    ----------
+    search
+        The points.
+    view
+        "some", "all" or "folds": see `vbmodels.bags.stack.instance_view.ViewCache.view`.
+    maps
+        By which several modalities are united.
+    shares
+        Of the bags with labels 0 and 1, where it sees some.
+    """
+
+    search: Search
+    view: str
+    maps: tuple[ModalityMap, ...]
+    shares: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -184,17 +192,17 @@ class AutoModel:
                 seen = united_observed(embedding.map.modalities, observed.pools, limit)
                 witness = self.witness.init(seen, rng)
         counts, n = observed.pools.counts, observed.pools.n_bags
-        shares, phase = (1.0, 1.0), "witness"
-        if n > 2 * self.few and self._chooses(witness):
+        shares = (1.0, 1.0)
+        if n > 2 * self.few and witness is not None and witness.features.n_kernels > 1:
             none, one = (min(1.0, self.few / max(int(count), 1)) for count in counts)
-            shares, phase = (none, one), "kernel"
+            shares = (none, one)
         share = float(counts @ shares) / n
         needed = self._needed(witness, observed.instances, n, share)
         if witness is None or needed > self.witness_memory:
-            witness, phase = None, "embedding"
+            witness = None
         base = (int(counts[1]) + 0.5) / (n + 1.0)
         weights = np.zeros(len(MEMBERS))
-        return Auto(phase, witness, None, embedding, weights, base, needed, n, shares)
+        return Auto(witness, None, embedding, weights, base, needed, n, shares)
 
     def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
         """Start with an earlier fit's kernel value and its neighbours, at its blocks' variances.
@@ -205,7 +213,7 @@ class AutoModel:
         half as many bags again as when all were tried, all are tried.
         """
         fresh = self.init(observed, rng)
-        if not isinstance(before, Auto) or before.phase != "done":
+        if not isinstance(before, Auto):
             return fresh
         variances = self.embedding.near(fresh.embedding, before.embedding)
         fresh = replace(fresh, embedding=variances)
@@ -222,7 +230,7 @@ class AutoModel:
         witness = at_values(whole, kernels, 1)
         untried = whole if 1 < kernels.size < whole.features.n_kernels else None
         return replace(
-            fresh, phase="witness", witness=witness, searched=before.searched, untried=untried
+            fresh, witness=witness, searched=before.searched, shares=(1.0, 1.0), untried=untried
         )
 
     def remembered(self, q: Auto, batch: Bags) -> int:
@@ -232,14 +240,14 @@ class AutoModel:
         share = float(own_shares.sum()) / max(batch.n_bags, 1)
         return self._needed(q.witness, batch.n_instances, batch.n_bags, share) + own
 
-    def heavy(self, q: Auto) -> tuple[Auto, float] | None:
+    def heavy(self, q: Auto) -> tuple[Witness, float] | None:
         """Return the folds as they look for the nearest Gaussian, the slowest of sweeps."""
         if q.witness is None or self.witness.posterior_form == "laplace":
             return None
         features = q.witness.features.at_values(np.zeros(1, np.int64))
         size = features.n_columns
         folds = at_mean(features, np.zeros(size), np.eye(size))
-        return replace(q, phase="folds", folds=folds), HEAVY
+        return self._seen_by(q, "folds")(folds), HEAVY
 
     def _needed(self, witness: Search | None, instances: int, n_bags: int, share: float) -> int:
         """Return the bytes that the witness keeps at most, by the share of bags that choose.
@@ -255,108 +263,91 @@ class AutoModel:
         square = features.n_columns**2 * max(features.n_kernels, FOLDS)
         return int(8 * (rows * (columns + features.mean.size) + 3 * square))
 
-    def _chooses(self, witness: Search | None) -> bool:
-        """Whether there are kernel values to choose from."""
-        return witness is not None and witness.features.n_kernels > 1
-
-    def local_step(self, q: Auto, batch: Bags, local: Sites | None) -> Sites | None:
-        """Do the embedding's local step while it is fitted, and keep what it left."""
-        if q.phase == "embedding":
-            return self.embedding.local_step(q.embedding, batch, local)
+    def local_step(
+        self, q: Auto | Embedding | Witness, batch: Bags, local: Sites | None
+    ) -> Sites | None:
+        """Do the embedding's local step, and keep what it left."""
+        if isinstance(q, Embedding):
+            return self.embedding.local_step(q, batch, local)
         return local
 
-    def suff_stats(self, q: Auto, batch: Bags, local: Sites | None) -> Any:
-        """Return what the phase wants of a partition."""
-        if q.phase in WITNESS:
-            seen = CACHE.view(q.embedding.map.modalities, batch, q.phase, q.shares)
-            return self._model(q).suff_stats(_member(q), seen, None)
-        if q.phase == "embedding":
-            return self.embedding.suff_stats(q.embedding, batch, local)  # type: ignore[arg-type]
+    def suff_stats(self, q: Auto | Embedding | Witness, batch: Bags, local: Sites | None) -> Any:
+        """Return what a member needs of a partition, or the labels' probabilities by members."""
+        if isinstance(q, Witness):
+            seen = CACHE.view(q.maps, batch, q.view, q.shares)
+            return self.witness.suff_stats(q.search, seen, None)
+        if isinstance(q, Embedding):
+            return self.embedding.suff_stats(q, batch, local)  # type: ignore[arg-type]
         return self._told(q, batch, local)
 
-    def elbo(self, q: Auto, stats: Any) -> float:
-        """Return the objective of the phase: the member's own; at the end that of the weights."""
-        if q.phase in MEMBER:
-            return float(self._model(q).elbo(_member(q), stats))
+    def elbo(self, q: Auto, stats: Told) -> float:
+        """Return the objective of the weights."""
         log_p = log_densities(stats)
         return objective(log_p, stacked(log_p))
 
-    def global_step(self, q: Auto, stats: Any) -> Auto:
-        """Return ``q``: the loops of the phases move it (`steps`)."""
+    def global_step(self, q: Auto, stats: Told) -> Auto:
+        """Return ``q`` with the weights that are best for the labels' probabilities."""
+        weights = np.zeros(len(MEMBERS))
+        weights[_present(q)] = stacked(log_densities(stats))
+        return replace(q, weights=weights)
+
+    def algorithm(self, q: Auto) -> Algorithm:
+        """Fit the members one after another, then weigh them."""
+        if q.witness is not None:
+            q = yield from self._fit_witness(q)
+        fitting = self.embedding.algorithm(q.embedding)
+        embedding = yield Phase(fitting, "the embedding was being fitted")
+        q = yield Phase(
+            self._weigh(replace(q, embedding=embedding)), "the members were being weighed"
+        )
         return q
 
-    def unfinished(self, q: Auto) -> str | None:
-        """Say what is still being done at ``q``; None where it is a posterior."""
-        doing = {
-            "kernel": "the witness's kernel was being chosen",
-            "witness": "the witness was being fitted",
-            "folds": "the witness was being judged by folds",
-            "embedding": "the embedding was being fitted",
-            "stack": "the members were being weighed",
-        }
-        return doing.get(q.phase)
+    def _fit_witness(self, q: Auto) -> Algorithm:
+        """Fit the witness to all bags, at the kernel value that it chooses, and without folds."""
+        start: Search = q.witness  # type: ignore[assignment]
+        if q.shares != (1.0, 1.0):
+            choosing = replace(self.witness, posterior_form="laplace").algorithm(start)
+            chosen = yield Phase(
+                within(choosing, self._seen_by(q, "some")), "the witness's kernel was being chosen"
+            )
+            points = chosen.points[chosen.kernel]
+            start = replace(at_values(chosen, chosen.kernel, 1), points=points)
+        found = yield self._fitted(q, start)
+        if q.untried is not None and self._moved(q.untried, found):
+            found = yield self._fitted(q, q.untried)
+            q = replace(q, searched=q.embedding.map.n_bags)
+        start = self._without_folds(q, found)
+        tolerance = PROMISED if start.features.n_kernels > 1 else self.witness.tolerance
+        fitting = replace(self.witness, rise=LEVEL, tolerance=tolerance).algorithm(start)
+        folds = yield Phase(
+            within(fitting, self._seen_by(q, "folds")),
+            "the witness was being fitted without each fold",
+        )
+        return replace(q, witness=found, folds=folds, untried=None)
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Go through the phases from ``cursor``; the last step is the fit's."""
-        at = cursor if isinstance(cursor, AutoCursor) else self._wrapped(cursor)
-        while at.q.phase != "done":
-            last = at
-            for step, inner in self._phase(reduce, at):
-                q = _with_member(at.q, step.q)
-                last = AutoCursor(q, inner.stats, inner.number, step.elbo, inner)
-                yield Step(inner.number, q, step.elbo, last, False)
-                if step.converged:
-                    break
-            at = self._next(reduce, last)
-        yield Step.at(at, True)
+    def _fitted(self, q: Auto, start: Search) -> Phase:
+        """Return the phase that fits the witness to all bags."""
+        fitting = within(self.witness.algorithm(start), self._seen_by(q, "all"))
+        return Phase(fitting, "the witness was being fitted")
 
-    def _phase(self, reduce: Reduce, at: AutoCursor) -> Iterator[tuple[Step, Cursor]]:
-        """Run the loop of the phase from the cursor; yield its steps and their cursors."""
-        of, model = _Member(reduce, at.q), self._model(at.q)
-        loop = model.steps if at.q.phase in WITNESS else partial(cavi, model)
-        return ((step, step.cursor) for step in loop(of, at.inner))
+    def _seen_by(self, q: Auto, view: str) -> Callable[[Search], Witness]:
+        """Return what makes of the witness's points what partitions need."""
+        maps = q.embedding.map.modalities
+        return lambda search: Witness(search, view, maps, q.shares)
 
-    def _model(self, q: Auto) -> Any:
-        """Return the member that the phase fits, as it does there."""
-        if q.phase == "kernel":
-            return replace(self.witness, posterior_form="laplace")
-        if q.phase == "folds":
-            several = q.folds is not None and q.folds.features.n_kernels > 1
-            tolerance = PROMISED if several else self.witness.tolerance
-            return replace(self.witness, rise=LEVEL, tolerance=tolerance)
-        return self.embedding if q.phase == "embedding" else self.witness
+    def _weigh(self, q: Auto) -> Algorithm:
+        """Weigh the members by the labels' probabilities without each bag."""
+        q, stats, elbo = yield from evaluate(self, q)
+        q = self.global_step(q, stats)
+        yield Show(q, elbo, by_trace=False)
+        return q
 
-    def _next(self, reduce: Reduce, at: AutoCursor) -> AutoCursor:
-        """Begin the next phase."""
-        q: Auto = at.q
-        number = at.number + 1
-        found: Search = q.witness  # type: ignore[assignment]
-        if q.phase == "kernel":
-            start = replace(at_values(found, found.kernel, 1), points=found.points[found.kernel])
-            q = replace(q, phase="witness", witness=start)
-        elif q.phase == "witness" and self._moved(q):
-            q = replace(q, witness=q.untried, untried=None, searched=q.embedding.map.n_bags)
-        elif q.phase == "witness":
-            q = replace(q, phase="folds", folds=self._without_folds(q, found), untried=None)
-        elif q.phase == "folds":
-            q = replace(q, phase="embedding")
-        else:
-            q = replace(q, phase="stack")
-            told = evaluated(self, reduce, q, number, at.number)
-            weights = np.zeros(len(MEMBERS))
-            weights[_present(q)] = stacked(log_densities(told.stats))
-            q = replace(q, phase="done", weights=weights)
-            return AutoCursor(q, told.stats, number, told.elbo, replace(told, q=q))
-        return self._wrapped(evaluated(self, reduce, q, number, None))
-
-    def _moved(self, q: Auto) -> bool:
+    def _moved(self, untried: Search, found: Search) -> bool:
         """Whether the best of the kernel values tried has neighbours that were not."""
-        if q.untried is None or q.witness is None:
-            return False
-        whole, own = q.untried.features, q.witness
-        beside = whole.around(whole.same_values(own.features, own.kernel))
-        tried = whole.same_values(own.features, np.arange(own.features.n_kernels))
-        return not bool(np.isin(beside, tried).all())
+        whole = untried.features
+        neighbours = whole.around(whole.same_values(found.features, found.kernel))
+        tried = whole.same_values(found.features, np.arange(found.features.n_kernels))
+        return not bool(np.isin(neighbours, tried).all())
 
     def _without_folds(self, q: Auto, found: Search) -> Search:
         """Start the fits without each fold's bags.
@@ -380,12 +371,6 @@ class AutoModel:
     def _open(self, found: Search, n_bags: int) -> IntArray:
         """Return the kernel values that other bags may choose: of many bags the one chosen."""
         return found.kernel if n_bags > 2 * self.few else near(found)
-
-    def _wrapped(self, cursor: Cursor) -> AutoCursor:
-        """Return the cursor of a phase at its first evaluation."""
-        q: Auto = cursor.q
-        inner = Cursor(_member(q), cursor.stats, cursor.number, cursor.elbo)
-        return AutoCursor(q, cursor.stats, cursor.number, cursor.elbo, inner)
 
     def _told(self, q: Auto, batch: Bags, local: Sites | None) -> Told:
         """Return what the members say of the labels of a partition without each bag."""
@@ -424,25 +409,6 @@ def log_densities(told: Told) -> FloatArray:
     left = (positive - told.label + 0.5) / n
     base = np.log(np.where(told.label == 1.0, left, 1.0 - left))
     return np.column_stack([np.maximum(told.log_p, np.log(SURE)), base])
-
-
-@dataclass(frozen=True)
-class _Member:
-    """The reduce as a member's loop sees it: its parameters are put into the whole."""
-
-    reduce: Reduce
-    q: Auto
-
-    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        return self.reduce(_with_member(self.q, q), number=number, warm=warm)
-
-
-def _member(q: Auto) -> Any:
-    return getattr(q, MEMBER[q.phase])
-
-
-def _with_member(q: Auto, member: Any) -> Auto:
-    return replace(q, **{MEMBER[q.phase]: member})
 
 
 def _present(q: Auto) -> list[int]:

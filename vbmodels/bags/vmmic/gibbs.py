@@ -33,9 +33,10 @@ from vbmodels.bags.vmmic.local import log_odds
 from vbmodels.bags.vmmic.mean_field import FIXED
 from vbmodels.bags.vmmic.mode import refuse_hopeless
 from vbmodels.bags.vmmic.priors import Priors
+from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.cavi import draw
 from vbmodels.core.chains import Schedule
 from vbmodels.core.linalg import solve_lower
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, State, Stats
 
@@ -206,9 +207,9 @@ class GibbsVMMIC:
         """Return the chains: they are draws already."""
         return q
 
-    def shown(self, at: Cursor) -> Step:
-        """Call the run complete when all draws have been made."""
-        return Step.at(at, at.q.kept.shape[1] >= self.draws)
+    def algorithm(self, q: Chains) -> Algorithm:
+        """Sweep until all draws have been made."""
+        return draw(self, q, lambda q: q.kept.shape[1] >= self.draws)
 
     def without_draws(self, q: Chains) -> Chains:
         """Return what a sweep needs."""

@@ -35,7 +35,9 @@ from vbmodels.bags.vmmic.local import Globals, Local, SweepSums, sums, sweep
 from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
 from vbmodels.bags.vmmic.posterior import Gaussian, Posterior
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm, Phase
+from vbmodels.core.cavi import evaluate
+from vbmodels.core.squarem import squarem
 from vbmodels.core.state import FloatArray, State
 
 FIXED = Priors(learn=False)
@@ -204,9 +206,16 @@ class MeanFieldVMMIC:
             precision[layout.gate(k), layout.gate(k)] = inverse(covariance)
         return Posterior(q.scaling, (Gaussian(self.to_vector(q), precision),))
 
-    def shown(self, at: Cursor) -> Step | None:
-        """Find the start in silence."""
-        return Step.at(at) if at.q.search is None else None
+    def algorithm(self, q: MeanField) -> Algorithm:
+        """Find the start, then climb from it."""
+        q = yield Phase(self._start(q))
+        yield Phase(squarem(self, q))
+
+    def _start(self, q: MeanField) -> Algorithm:
+        while q.search is not None:
+            q, stats, _ = yield from evaluate(self, q)
+            q = self.global_step(q, stats)
+        return q
 
     def _search_priors(self) -> Priors:
         return replace(self.priors, learn=True)

@@ -28,8 +28,9 @@ from vbmodels.bags.vmmic.likelihood import Likelihood
 from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
 from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.vmmic.priors import Priors
+from vbmodels.core.algorithm import Algorithm, Save, Show
+from vbmodels.core.cavi import evaluate
 from vbmodels.core.linalg import unpack
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State
 
 EPOCH = 20
@@ -208,20 +209,25 @@ class CollapsedVMMIC:
         tau = np.array([c.tau for c in q.components])
         return Posterior(q.scaling, tuple(c.average for c in q.components), tau)
 
-    def shown(self, at: Cursor) -> Step | None:
-        """Show the best average so far at every judged epoch; the rest passes in silence.
+    def algorithm(self, q: Search) -> Algorithm:
+        """Find the mode, then move the Gaussians; show the best average at every judged epoch."""
+        while True:
+            q = yield Save(q)
+            q, stats, elbo = yield from evaluate(self, q)
+            if isinstance(q, GaussianSearch) and not q.wants_gradient:
+                best = q
+                if elbo < q.best:  # which hides no NaN
+                    best = self._asking(replace(q, components=q.chosen))
+                yield Show(best, q.best if elbo < q.best else elbo, by_trace=False)
+                if self._is_last(q, elbo):
+                    return best
+            q = self.global_step(q, stats)
 
-        The step's cursor stands at the epoch itself, from which the fit goes on.
-        """
-        q, elbo = at.q, at.elbo
-        if isinstance(q, ModeSearch) or q.wants_gradient:
-            return None
+    def _is_last(self, q: GaussianSearch, elbo: float) -> bool:
+        """Whether the objective rests, or has not risen for long."""
         least = self._least(q)
         stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
-        settled = bool(abs(elbo - q.last) <= least or stale)
-        if elbo < q.best:  # which hides no NaN
-            q, elbo = self._asking(replace(q, components=q.chosen)), q.best
-        return Step(at.number, q, elbo, at, settled)
+        return bool(abs(elbo - q.last) <= least or stale)
 
     def _least(self, q: GaussianSearch) -> float:
         return self.tolerance * q.scaling.layout.plain.dim

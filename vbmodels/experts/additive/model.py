@@ -17,7 +17,7 @@ additive part is among the mixtures. A partition has no state; what it returns a
    over them.
 5. Gaussian: the widths of the best start, for the report.
 
-In the trace stands the log-likelihood of what is evaluated in phases 1 and 2, and the mean over
+The trace shows the log-likelihood of what is evaluated in phases 1 and 2, and the mean over
 points of the objective of `candidate` in the others; phases do not compare.
 """
 
@@ -29,24 +29,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.core.ascent import search
-from vbmodels.core.protocol import Cursor, Step
-from vbmodels.experts.additive.newton import PROCESS_TAUS, TAUS, Counted, Path, answered, left_out
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.experts.additive.newton import (
+    PROCESS_TAUS,
+    TAUS,
+    Ask,
+    Climb,
+    Counted,
+    LeftOut,
+    Path,
+    answered,
+    left_out,
+)
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
-from vbmodels.experts.additive.searches import begun, judged, trials
-from vbmodels.experts.additive.stacking import weighed, weighted
+from vbmodels.experts.additive.searches import Climbing, begun, judged, trials
+from vbmodels.experts.additive.stacking import HeldOut, held_out_sums, weighted
 from vbmodels.experts.additive.states import (
     MANY_ROWS,
     Additive,
-    AdditiveSums,
+    Fits,
+    FitSums,
+    Mixtures,
     Progress,
-    ProgressCursor,
     alone,
-    asks_of,
-    bases_of,
-    evaluated,
     held_parts,
+    objectives,
     of_mixture,
     whole,
 )
@@ -58,8 +66,6 @@ from vbmodels.experts.rows import FOLDS, Observed
 RUNGS = ((10, 4), (15, 2), (25, 1))
 """Evaluations of each rung, and how many of eight candidates go on after it."""
 STARTS = 2
-DRAWS = 4
-"""Fixed draws of each row for the widths; of many rows, a pair."""
 MOST_COLUMNS = 3000
 """Columns whose second moments a partition can send."""
 ROUGH, FINE = 1e-6, 1e-10
@@ -107,26 +113,15 @@ class AdditiveExperts:
         return Counted.of(batch)
 
     def init(self, observed: Counted, rng: np.random.Generator) -> Progress:
-        """Begin both paths."""
+        """Return what is known before the first sweep."""
         Observed(observed.rows, observed.positive, observed.squares).refuse_one_class()
-        lines, steps = observed.sizes
+        lines, _ = observed.sizes
         if lines > MOST_COLUMNS + 1:
             raise ValueError(
                 f"expected at most {MOST_COLUMNS} columns for inference additive, got {lines - 1}: "
                 "give fewer"
             )
-        seed = int(rng.integers(2**62))
-        taus = TAUS if self.tau is None else (self.tau,)
-        tolerance = ROUGH * observed.rows
-        sizes = [(False, lines), (True, steps)] if steps > lines else [(False, lines)]
-        paths = [Path.first(stepped, n, taus, observed, tolerance) for stepped, n in sizes]
-        if self._stacks(observed):
-            size = lines + observed.together.size
-            paths.append(Path.first(False, size, PROCESS_TAUS, observed, tolerance, joint=True))
-        return Progress("path", observed, seed, tuple(paths))
-
-    def _stacks(self, observed: Counted) -> bool:
-        return not self.always and self.n_experts > 1 and observed.together.size > 0
+        return Progress(observed, int(rng.integers(2**62)))
 
     def candidates(self) -> list[Candidate]:
         """Return the mixtures to choose from."""
@@ -137,59 +132,48 @@ class AdditiveExperts:
     def local_step(self, q: Progress, batch: CodedRows, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
-    def suff_stats(self, q: Progress, batch: CodedRows, local: None) -> AdditiveSums:
-        """Answer every fit and evaluate every mixture on the partition."""
-        asks = asks_of(q)
-        parted = any(a.fold >= 0 for a in asks) or q.phase == "weighed"
-        fold = batch.rows.fold(FOLDS) if parted else None
+    def suff_stats(
+        self, q: Progress | Fits | Mixtures, batch: CodedRows, local: None
+    ) -> FitSums | Sums | HeldOut:
+        """Evaluate fits or mixtures on the partition; of a posterior what its bound is made of."""
+        if isinstance(q, Progress):
+            q = Mixtures.of(q, q.points) if q.points else _part_alone(q)
+        if isinstance(q, Fits):
+            return self._answered(q, batch)
+        if q.processes:
+            return HeldOut(held_out_sums(q, batch, batch.rows.fold(FOLDS)))
+        parts = {p.candidate.fold for p in q.points}
+        offsets = {p.fold: batch.offset(p.coefficients) for p in q.bases if p.fold in parts}
+        return Sums.at(q.points, batch.mixing, FOLDS, q.draws, offsets, held=q.held)
+
+    def _answered(self, q: Fits, batch: CodedRows) -> FitSums:
+        fold = batch.rows.fold(FOLDS) if any(ask.fold >= 0 for ask in q.asks) else None
         told, without = [], []
-        for ask in asks:
+        for ask in q.asks:
             answer, rows = answered(ask, batch, fold)
             told.append(answer)
             if rows is not None:
                 without.append(rows)
-        mixtures = None
-        if q.phase == "weighed":
-            assert fold is not None
-            none = left_out([], batch)
-            return AdditiveSums((), none, None, weighed(q, batch, fold, self._draws(q)))
-        if q.points:
-            parts = {p.candidate.fold for p in q.points}
-            offsets = {p.fold: batch.offset(p.coefficients) for p in bases_of(q) if p.fold in parts}
-            mixtures = Sums.at(
-                q.points, batch.mixing, FOLDS, self._draws(q), offsets, held=q.phase == "judged"
-            )
-        return AdditiveSums(tuple(told), left_out(without, batch), mixtures)
+        return FitSums(tuple(told), left_out(without, batch))
 
-    def _draws(self, q: Progress) -> int:
-        return DRAWS if q.observed.rows < MANY_ROWS else 2
-
-    def global_step(self, q: Progress, stats: AdditiveSums) -> Progress:
-        """Return the points one step up their gradients; the loop itself remembers more."""
+    def global_step(self, q: Progress, stats: Sums) -> Progress:
+        """Return the points one step up their gradients; `algorithm` remembers more."""
         if not q.points:
             return q
-        assert stats.mixtures is not None
         observed = of_mixture(q.observed)
-        searches = begun(q.points, observed, stats.mixtures)
+        searches = begun(q.points, observed, stats)
         return replace(q, points=trials(q.points, searches, observed))
 
-    def elbo(self, q: Progress, stats: AdditiveSums) -> float:
-        """Return what is shown of a point; see the module's text."""
-        if q.phase == "weighed":
-            return float(stats.weighed.max())
-        if not q.points:
-            return float(np.mean([told.value for told in stats.told]))
-        values = [p.objective(v, g)[0] for p, v, g in evaluated(q, stats)]
+    def elbo(self, q: Progress, stats: FitSums | Sums) -> float:
+        """Return the mean objective of the mixtures, or the additive part's log-likelihood."""
+        if isinstance(stats, FitSums):
+            return stats.mean
+        values = objectives(q.points, stats)
         return sum(values) / len(values)
-
-    def unfinished(self, q: Progress) -> str | None:
-        """Say so while there is something to choose."""
-        over = q.phase in ("mode", "gaussian", "additive")
-        return None if over else "the form was being chosen"
 
     def posterior(self, q: Progress) -> AdditivePosterior:
         """Return the additive part and the mixtures whose predictions are averaged."""
-        if self.unfinished(q):
+        if not q.parts:
             raise ValueError("the form is still being chosen: there is no posterior yet")
         parts = tuple(
             Component(p.mean, np.zeros_like(p.mean) if p.log_sd is None else np.exp(p.log_sd))
@@ -211,105 +195,75 @@ class AdditiveExperts:
         """Return the logistic regression on lines, with the tau that leaving rows out chose."""
         return AdditivePosterior(q.parts[1], ())
 
-    steps = search
-
-    def begin(self, cursor: Cursor) -> Cursor:
-        """Take in the answers at the start."""
-        if isinstance(cursor, ProgressCursor):
-            return cursor
-        return self._absorbed(cursor.q, cursor.stats, cursor.number)
-
-    def shown(self, at: ProgressCursor) -> Step | None:
-        """Show every evaluation; in a fit that chooses nothing, those of the mixture alone."""
-        if at.q.phase == "additive":
-            return Step.at(at, True)
-        if at.q.phase in ("judged", "compared", "weighed"):
-            return None
-        if self.always and not at.q.points:
-            return None
-        return Step.at(at, at.q.phase == "gaussian" and not at.going)
-
-    def ask(self, at: ProgressCursor) -> Progress:
-        """Ask for the next trials, or for the first ones of the next phase."""
-        q: Progress = at.q
-        if q.phase == "path":
-            done = all(path.done for path in q.paths)
-            return replace(q, phase="compared") if done else q
-        if q.phase == "compared":
-            q = self._folds(q, at.stats)
-        if q.phase == "folds":
-            done = all(climb.done for climb in q.climbs)
-            return self._mixtures(self._settled(q)) if done else q
-        if at.going:
-            asked = trials(q.points, at.searches, of_mixture(q.observed))
-            return replace(q, points=tuple(asked[i] for i in at.going))
-        if q.phase == "rung":
-            return replace(q, phase="judged", points=(*q.points, *alone(q)))
-        if q.phase == "judged":
-            return self._judged(q, at.stats.mixtures)
-        if q.phase == "weighed":
-            return self._settle(weighted(q, at.stats.weighed))
-        values = [p.objective(v, g)[0] for p, v, g in evaluated(q, at.stats)]
-        first = int(np.argmax(values))
+    def algorithm(self, q: Progress) -> Algorithm:
+        """Choose the additive form and the mixtures, then find these mixtures' modes."""
+        doing = "the form was being chosen"
+        additive, climbs = yield Phase(self._choose_form(q), doing)
+        q = yield Phase(self._fit_parts(replace(q, additive=additive), climbs), doing)
+        found: tuple[Point, ...] = ()
+        choice = None
+        candidates = self.candidates()
+        if candidates and self.always:
+            choice = Choice((candidates[0],), np.zeros(1), 0, (0,), 0.0, 0.0)
+        elif candidates:
+            choice, found = yield Phase(self._choose_mixtures(q), doing)
+            q = replace(q, chosen=choice)
+            if q.processes:
+                q = yield Phase(self._weigh_process(q, found), doing)
+        if choice is None or choice.candidates[choice.best].n_experts == 1:
+            return (yield Phase(self._evaluate_part(q)))
+        starts = self._starts(q, choice, found)
+        q, sums = yield Phase(self._climb(q, starts, self.evaluations))
+        first = int(np.argmax(objectives(q.points, sums)))
         wide = q.points[first].widened(of_mixture(q.observed))
-        rest = tuple(p for i, p in enumerate(q.points) if i != first)
-        return replace(q, phase="gaussian", points=(wide, *rest))
+        rest = (p for i, p in enumerate(q.points) if i != first)
+        most = self.width_evaluations
+        q, _ = yield Phase(self._climb(q, (wide, *rest), most, first_alone=True))
+        return q
 
-    def take(self, at: ProgressCursor, asked: Progress, stats: AdditiveSums) -> ProgressCursor:
-        """Take in the answers."""
-        number = at.number + 1
-        if asked.phase == "weighed":
-            return ProgressCursor(asked, stats, number, self.elbo(asked, stats))
-        if not asked.points:
-            return self._absorbed(asked, stats, number)
-        if asked.phase != at.q.phase or asked.rung != at.q.rung:
-            return self._begun(asked, stats, number)
-        q: Progress = at.q
-        sums, there = at.stats.mixtures, stats.mixtures
-        assert there is not None
-        points, searches, sums = judged(
-            q.points, at.searches, sums, at.going, (asked.points, there),
-            of_mixture(q.observed), self.tolerance * q.observed.rows,
-        )  # fmt: skip
-        q = replace(q, points=points)
-        kept = replace(at.stats, mixtures=sums)
-        return ProgressCursor(q, kept, number, self.elbo(q, kept), searches, at.left - 1)
-
-    def _absorbed(self, q: Progress, stats: AdditiveSums, number: int) -> ProgressCursor:
-        """Hand the answers to the paths or fits that asked."""
-        bound = self.elbo(q, stats)
-        answers = iter(stats.told)
-        if q.phase == "path":
-            without = iter(stats.left_out.value)
-            q = replace(q, paths=tuple(
+    def _choose_form(self, q: Progress) -> Algorithm:
+        """Fit along the paths; return the additive form, and its fits to go on with."""
+        paths = self._paths(q.observed)
+        while True:
+            paths = yield Save(paths)
+            going = [path for path in paths if not path.done]
+            if not going:
+                break
+            sums = yield Evaluate(Fits(tuple(path.ask(q.observed) for path in going)))
+            if not self.always:
+                yield Show(q, sums.mean, by_trace=False)
+            told, without = iter(sums.told), iter(sums.left_out.value)
+            paths = tuple(
                 path if path.done else path.take(
-                    next(answers), float(next(without)) if path.judged else None, q.observed
+                    next(told), float(next(without)) if path.judged else None, q.observed
                 )
-                for path in q.paths
-            ))  # fmt: skip
-        elif q.phase == "folds":
-            q = replace(q, climbs=tuple(
-                climb if climb.done else climb.take(next(answers), q.observed)
-                for climb in q.climbs
-            ))  # fmt: skip
-        return ProgressCursor(q, stats, number, bound)
+                for path in paths
+            )  # fmt: skip
+        best = [path.best for path in paths if path.best is not None and not path.climb.joint]
+        sums = yield Evaluate(Fits(tuple(climb.left_out(q.observed) for climb in best)))
+        return self._form(q, paths, sums.left_out)
 
-    def _begun(self, q: Progress, stats: AdditiveSums, number: int) -> ProgressCursor:
-        if q.phase == "judged":
-            return ProgressCursor(q, stats, number, self.elbo(q, stats))
-        left = {"rung": RUNGS[q.rung][0], "gaussian": self.width_evaluations}
-        assert stats.mixtures is not None
-        searches = begun(q.points, of_mixture(q.observed), stats.mixtures)
-        if q.phase == "gaussian":
-            searches = (searches[0], *(replace(s, done=True) for s in searches[1:]))
-        most = left.get(q.phase, self.evaluations)
-        return ProgressCursor(q, stats, number, self.elbo(q, stats), searches, most)
+    def _paths(self, observed: Counted) -> tuple[Path, ...]:
+        """Return the beginnings of all paths."""
+        lines, steps = observed.sizes
+        taus = TAUS if self.tau is None else (self.tau,)
+        tolerance = ROUGH * observed.rows
+        sizes = [(False, lines), (True, steps)] if steps > lines else [(False, lines)]
+        paths = [Path.first(stepped, n, taus, observed, tolerance) for stepped, n in sizes]
+        if not self.always and self.n_experts > 1 and observed.together.size > 0:
+            size = lines + observed.together.size
+            paths.append(Path.first(False, size, PROCESS_TAUS, observed, tolerance, joint=True))
+        return tuple(paths)
 
-    def _folds(self, q: Progress, stats: AdditiveSums) -> Progress:
+    def _form(
+        self, q: Progress, paths: Sequence[Path], without: LeftOut
+    ) -> tuple[Additive, tuple[Climb, ...]]:
         """Choose the additive form, and begin its fits on all rows and without each part."""
         rows = float(q.observed.weight.sum())
-        best = [path.best for path in q.plain_paths if path.best is not None]
-        value, products = stats.left_out.value / rows, stats.left_out.products / rows
+        plain = [path for path in paths if not path.climb.joint]
+        process = next((path for path in paths if path.climb.joint), None)
+        best = [path.best for path in plain if path.best is not None]
+        value, products = without.value / rows, without.products / rows
         gain = error = 0.0
         form, f0 = "lines", best[0]
         if len(best) > 1:
@@ -321,10 +275,9 @@ class AdditiveExperts:
         alone = q.observed.without_columns / rows
         if self.tau is None and alone >= max(value):
             form, f0 = "intercept", best[0]
-        process = q.process_path
         found = Additive(
-            tuple(np.array(path.taus[: len(path.left_out)]) for path in q.plain_paths),
-            tuple(np.array(path.left_out) / rows for path in q.plain_paths),
+            tuple(np.array(path.taus[: len(path.left_out)]) for path in plain),
+            tuple(np.array(path.left_out) / rows for path in plain),
             alone, gain, error, form, () if process is None else process.tried(rows),
         )  # fmt: skip
         tolerance = FINE * q.observed.rows
@@ -336,63 +289,73 @@ class AdditiveExperts:
             joint = process.best.finer(tolerance, q.observed)
             climbs.append(joint)
             climbs += [joint.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
-        return replace(q, phase="folds", paths=(), climbs=tuple(climbs), additive=found)
+        return found, tuple(climbs)
 
-    def _settled(self, q: Progress) -> Progress:
-        """Keep what the fits found."""
-        parts = [Part.of(climb, q.observed) for climb in q.climbs if not climb.joint]
-        processes = tuple(Part.of(climb, q.observed) for climb in q.climbs if climb.joint)
+    def _fit_parts(self, q: Progress, climbs: tuple[Climb, ...]) -> Algorithm:
+        """Go on with the fits to their ends; return ``q`` with what they found."""
+        while True:
+            climbs = yield Save(climbs)
+            going = [climb for climb in climbs if not climb.done]
+            if not going:
+                break
+            sums = yield Evaluate(Fits(tuple(climb.ask for climb in going)))
+            if not self.always:
+                yield Show(q, sums.mean, by_trace=False)
+            told = iter(sums.told)
+            climbs = tuple(
+                climb if climb.done else climb.take(next(told), q.observed) for climb in climbs
+            )
+        parts = [Part.of(climb, q.observed) for climb in climbs if not climb.joint]
+        processes = tuple(Part.of(climb, q.observed) for climb in climbs if climb.joint)
         if q.additive is not None and q.additive.form == "intercept":
             parts = [p if i == 1 else p.emptied(q.observed.rate) for i, p in enumerate(parts)]
-        return replace(q, climbs=(), parts=tuple(parts), processes=processes)
+        return replace(q, parts=tuple(parts), processes=processes)
 
-    def _mixtures(self, q: Progress) -> Progress:
-        """Begin the first rung, or what comes without one."""
-        candidates = self.candidates()
-        if not candidates:
-            return self._alone(q)
-        if self.always:
-            only = Choice((candidates[0],), np.zeros(1), 0, (0,), 0.0, 0.0)
-            return replace(self._modes(q, only, ()), chosen=None)
-        points = [
+    def _choose_mixtures(self, q: Progress) -> Algorithm:
+        """Halve the candidates by the rows held out; return the choice, and its points so far."""
+        starts = STARTS if q.observed.rows < MANY_ROWS else 1
+        points = tuple(
             self._start(q, replace(c, fold=fold), [q.seed, 0, fold, i])
-            for c in candidates
+            for c in self.candidates()
             for fold in held_parts(q.observed)
-            for i in range(STARTS if q.observed.rows < MANY_ROWS else 1)
-        ]
-        return replace(q, phase="rung", points=tuple(points))
+            for i in range(starts)
+        )
+        for evaluations, eighths in RUNGS:
+            found, _ = yield Phase(self._climb(q, points, evaluations))
+            points = found.points
+            tried = (*points, *alone(q))
+            sums = yield Evaluate(Mixtures.of(q, tried, held=True))
+            if eighths == 1:
+                break
+            kept = self._better(tried, sums, eighths)
+            points = tuple(p for p in points if whole(p.candidate) in kept)
+        choice = choose(tried, sums)
+        kept = [choice.candidates[i] for i in choice.kept]
+        return choice, tuple(p for p in points if whole(p.candidate) in kept)
 
-    def _judged(self, q: Progress, sums: Sums) -> Progress:
-        """Let the better candidates go on, or choose among the last."""
-        own = tuple(p for p in q.points if p.candidate.n_experts > 1)
-        if q.rung + 1 < len(RUNGS):
-            held: dict[Candidate, float] = {}
-            for c, v in zip(dict.fromkeys(p.candidate for p in q.points), sums.held, strict=True):
-                if c.n_experts > 1:
-                    held[whole(c)] = held.get(whole(c), 0.0) + float(v)
-            divisor = RUNGS[q.rung][1]
-            count = max(1, (len(self.candidates()) * divisor + 7) // 8)
-            better = sorted(held, key=lambda c: -held[c])[:count]
-            points = tuple(p for p in own if whole(p.candidate) in better)
-            return replace(q, phase="rung", rung=q.rung + 1, points=points)
-        chosen = choose(q.points, sums)
-        kept = [chosen.candidates[i] for i in chosen.kept]
-        points = tuple(p for p in own if whole(p.candidate) in kept)
-        q = replace(q, chosen=chosen, points=points)
-        return replace(q, phase="weighed") if q.processes else self._settle(q)
+    def _better(self, points: Sequence[Point], sums: Sums, eighths: int) -> list[Candidate]:
+        """Return the candidates that predict the rows held out best, so many of eight."""
+        held: dict[Candidate, float] = {}
+        for c, v in zip(dict.fromkeys(p.candidate for p in points), sums.held, strict=True):
+            if c.n_experts > 1:
+                held[whole(c)] = held.get(whole(c), 0.0) + float(v)
+        count = max(1, (len(self.candidates()) * eighths + 7) // 8)
+        return sorted(held, key=lambda c: -held[c])[:count]
 
-    def _settle(self, q: Progress) -> Progress:
-        """Begin the last phase: the additive part alone, or the modes of what was chosen."""
-        if q.chosen is None or q.chosen.candidates[q.chosen.best].n_experts == 1:
-            return self._alone(q)
-        return self._modes(q, q.chosen, q.points)
+    def _weigh_process(self, q: Progress, points: tuple[Point, ...]) -> Algorithm:
+        """Weigh the Gaussian process by the rows held out."""
+        sums = yield Evaluate(Mixtures.of(q, points, processes=q.processes))
+        return weighted(q, sums.log_p)
 
-    def _alone(self, q: Progress) -> Progress:
-        """End with the additive part."""
-        return replace(q, phase="additive", points=())
+    def _evaluate_part(self, q: Progress) -> Algorithm:
+        """End with the additive part alone."""
+        q = replace(q, points=())
+        sums = yield Evaluate(_part_alone(q))
+        yield Show(q, sums.mean, by_trace=False)
+        return q
 
-    def _modes(self, q: Progress, choice: Choice, found: Sequence[Point]) -> Progress:
-        """Begin at what the rungs found, and at random for the rest."""
+    def _starts(self, q: Progress, choice: Choice, found: Sequence[Point]) -> tuple[Point, ...]:
+        """Return what the rungs found, and random points for the rest."""
         kept = [choice.candidates[i] for i in choice.kept]
         starts = [[p for p in found if whole(p.candidate) == c] for c in kept]
         points = []
@@ -402,9 +365,43 @@ class AdditiveExperts:
                 points.append(replace(starts[at].pop(0), candidate=kept[at]))
             else:
                 points.append(self._start(q, kept[at], [q.seed, 1, i]))
-        return replace(q, phase="mode", points=tuple(points), chosen=choice)
+        return tuple(points)
+
+    def _climb(
+        self, q: Progress, points: tuple[Point, ...], most: int, first_alone: bool = False
+    ) -> Algorithm:
+        """Search from every point for so many evaluations; return ``q`` there, and its sums."""
+        observed, tolerance = of_mixture(q.observed), self.tolerance * q.observed.rows
+        searches: tuple[Climbing, ...] = ()
+        sums, left = None, most
+        while True:
+            points, searches, sums, left = yield Save((points, searches, sums, left))
+            going = [i for i, s in enumerate(searches) if not s.done]
+            if sums is None:
+                sums = yield Evaluate(Mixtures.of(q, points))
+                searches = begun(points, observed, sums)
+                if first_alone:
+                    searches = (searches[0], *(replace(s, done=True) for s in searches[1:]))
+            else:
+                tried = trials(points, searches, observed)
+                asked = tuple(tried[i] for i in going)
+                there = yield Evaluate(Mixtures.of(q, asked))
+                points, searches, sums = judged(
+                    points, searches, sums, going, (asked, there), observed, tolerance
+                )
+                left -= 1
+            values = objectives(points, sums)
+            yield Show(replace(q, points=points), sum(values) / len(values), by_trace=False)
+            if left == 0 or all(s.done for s in searches):
+                return replace(q, points=points), sums
 
     def _start(self, q: Progress, candidate: Candidate, seed: list[int]) -> Point:
         rng = np.random.default_rng(seed)
         columns = q.observed.mixing.size
         return Point.random(candidate, columns, rng).narrowed(of_mixture(q.observed))
+
+
+def _part_alone(q: Progress) -> Fits:
+    """Return what evaluates the additive part."""
+    part = q.parts[0]
+    return Fits((Ask(part.coefficients, part.stepped, -1, False),))

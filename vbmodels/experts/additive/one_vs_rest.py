@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.ascent import search
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.core.driver import Frame, Frames
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.step_rows import CodedRows
@@ -89,13 +89,6 @@ class SeveralSums(Stats, kind="experts/additive.SeveralSums"):
 
 
 @dataclass(frozen=True)
-class SeveralCursor(Cursor, kind="experts/additive.SeveralCursor"):
-    """A cursor with those of the classes' searches."""
-
-    cursors: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
 class OneVersusRest:
     """Fit a model of two labels for each class against the rest.
 
@@ -135,10 +128,6 @@ class OneVersusRest:
         pairs = zip(q.parts, stats.parts, strict=True)
         return float(sum(self.model.elbo(p, s) for p, s in pairs))
 
-    def unfinished(self, q: Several) -> str | None:
-        """Say what is being done while one of the searches has no posterior."""
-        return next((said for p in q.parts if (said := self.model.unfinished(p))), None)
-
     def posterior(self, q: Several) -> SeveralPosterior:
         """Return the posteriors of all classes."""
         return SeveralPosterior(tuple(self.model.posterior(p) for p in q.parts))
@@ -147,46 +136,63 @@ class OneVersusRest:
         """Return the logistic regressions of all classes."""
         return SeveralPosterior(tuple(self.model.baseline(p) for p in q.parts))
 
-    steps = search
+    def algorithm(self, q: Several) -> Algorithm:
+        """Run every class's fit; a sweep answers all that have not ended."""
+        fits: list[_Fit] = []
 
-    def begin(self, cursor: Cursor) -> Cursor:
-        """Begin every search at its own cursor."""
-        if isinstance(cursor, SeveralCursor):
-            return cursor
-        pairs = zip(cursor.q.parts, cursor.stats.parts, strict=True)
-        own = [Cursor(q, s, cursor.number, self.model.elbo(q, s)) for q, s in pairs]
-        return self._joined([self.model.begin(one) for one in own], cursor.number)
+        def doing() -> str:
+            return next((found for fit in fits if (found := fit.frames.doing)), "")
 
-    def shown(self, at: SeveralCursor) -> Step | None:
-        """Show a point that every search shows; the last when all are over."""
-        shown = [self.model.shown(one) for one in at.cursors]
-        if any(step is None for step in shown):
-            return None
-        return Step.at(at, all(step.converged for step in shown if step is not None))
+        return (yield Phase(self._side_by_side(q, fits), doing))
 
-    def ask(self, at: SeveralCursor) -> Several:
-        """Ask for what the searches that are not over ask for."""
-        return Several(
-            tuple(None if self._over(one) else self.model.ask(one) for one in at.cursors)
-        )
+    def _side_by_side(self, q: Several, fits: list[_Fit]) -> Algorithm:
+        """Run the fits, which are put into ``fits``; show a point that all of them show."""
 
-    def take(self, at: SeveralCursor, asked: Several, stats: SeveralSums) -> SeveralCursor:
-        """Hand every search its answer."""
-        cursors = [
-            one if q is None else self.model.take(one, q, s)
-            for one, q, s in zip(at.cursors, asked.parts, stats.parts, strict=True)
-        ]
-        return self._joined(cursors, at.number + 1)
+        def records() -> tuple[Any, ...]:
+            return tuple(fit.record() for fit in fits)
 
-    def _over(self, cursor: Any) -> bool:
-        step = self.model.shown(cursor)
-        return step is not None and bool(step.converged)
+        fits[:] = [_Fit(self.model.algorithm(part)) for part in q.parts]
+        while True:
+            known = yield Save(records)
+            if known is not records:
+                pairs = zip(q.parts, known, strict=True)
+                fits[:] = [_Fit(self.model.algorithm(part), *record) for part, record in pairs]
+            shown = [fit.shown for fit in fits if fit.shown is not None]
+            if len(shown) == len(fits):
+                elbo = float(sum(one.elbo for one in shown))
+                yield Show(Several(tuple(one.q for one in shown)), elbo, by_trace=False)
+            if all(fit.request is None for fit in fits):
+                return Several(tuple(fit.frames.result for fit in fits))
+            asked = (None if fit.request is None else fit.request.q for fit in fits)
+            stats = yield Evaluate(Several(tuple(asked)))
+            for fit, part in zip(fits, stats.parts, strict=True):
+                if fit.request is not None:
+                    fit.go_on(fit.frames.note(fit.request, part))
 
-    def _joined(self, cursors: Sequence[Any], number: int) -> SeveralCursor:
-        q = Several(tuple(one.q for one in cursors))
-        stats = SeveralSums(tuple(one.stats for one in cursors))
-        bound = float(sum(one.elbo for one in cursors))
-        return SeveralCursor(q, stats, number, bound, tuple(cursors))
+
+class _Fit:
+    """One class's fit, as far as it was answered: its next request, and what it shows before it."""
+
+    def __init__(
+        self, algorithm: Algorithm, known: Sequence[Frame] = (), shown: tuple[Any, ...] = ()
+    ) -> None:
+        self.frames = Frames(algorithm, known)
+        self.go_on(None)
+        if shown:
+            self.shown = Show(*shown)
+
+    def record(self) -> tuple[tuple[Frame, ...], tuple[Any, ...]]:
+        """Return what a resume needs."""
+        shown = () if self.shown is None else (self.shown.q, self.shown.elbo)
+        return self.frames.record(), shown
+
+    def go_on(self, answer: Any) -> None:
+        """Take an answer; at the end there is no request."""
+        self.shown: Show | None = None
+        request = self.frames.next(answer)
+        while isinstance(request, Show):
+            self.shown, request = request, self.frames.next(None)
+        self.request: Any = request
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ where rows are few and all parts are, those labels make the process look a littl
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.experts.additive.states import Progress, bases_of
+from vbmodels.core.state import FloatArray, IntArray, Stats
+from vbmodels.experts.additive.states import Mixtures, Progress
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import FOLDS
 
@@ -26,7 +26,7 @@ WORTH = 1.0
 """Nats that a Gaussian process must bring over all held-out rows."""
 
 
-def weighed(q: Progress, batch: CodedRows, fold: IntArray, draws: int) -> FloatArray:
+def held_out_sums(q: Mixtures, batch: CodedRows, fold: IntArray) -> FloatArray:
     """Return the log-likelihood of a partition's held-out rows at each of `WEIGHTS`.
 
     Parameters
@@ -37,21 +37,19 @@ def weighed(q: Progress, batch: CodedRows, fold: IntArray, draws: int) -> FloatA
         The partition.
     fold
         The part of every row; [N].
-    draws
-        Of each row, where a point has widths.
     """
     total = np.zeros(WEIGHTS.size)
     with np.errstate(divide="ignore"):
         log_shares = np.log([1.0 - WEIGHTS, WEIGHTS])[:, :, None]
     processes = {part.fold: part for part in q.processes if part.fold >= 0}
-    for base in bases_of(q):
+    for base in q.bases:
         if base.fold < 0:
             continue
         held = batch.rows.used * (fold == base.fold)
         offset = batch.offset(base.coefficients)
         points = [p for p in q.points if p.candidate.fold == base.fold]
         if points:
-            found = [p.likelihood(batch.mixing, fold, draws, offset)[0] for p in points]
+            found = [p.likelihood(batch.mixing, fold, q.draws, offset)[0] for p in points]
             own = logsumexp(found, axis=0) - np.log(len(found))
         else:
             own = log_expit(batch.t * offset)
@@ -59,6 +57,13 @@ def weighed(q: Progress, batch: CodedRows, fold: IntArray, draws: int) -> FloatA
         both = np.stack([np.asarray(own), np.asarray(other)])[:, None, :]
         total += np.asarray(logsumexp(log_shares + both, axis=0)) @ held
     return total
+
+
+@dataclass(frozen=True)
+class HeldOut(Stats, kind="experts/additive.HeldOut"):
+    """Log-likelihoods of held-out rows at each of `WEIGHTS`, [W]."""
+
+    log_p: FloatArray
 
 
 def weighted(q: Progress, sums: FloatArray) -> Progress:

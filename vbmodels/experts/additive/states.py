@@ -1,23 +1,23 @@
-"""Where an additive fit stands: its phases' states, and what they ask of the partitions."""
+"""What is known of an additive fit, and what it needs of the partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.core.protocol import Cursor
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.experts.additive.newton import Ask, Climb, Counted, LeftOut, Path, Told
+from vbmodels.experts.additive.newton import Ask, Counted, LeftOut, Told
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.prior_choice import Choice
-from vbmodels.experts.additive.searches import Climbing
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.rows import FOLDS, HELD, Observed
 
 FEW_ROWS, MANY_ROWS = 2000, 10_000
 """From the second number of rows on one part and one start of each candidate tell enough."""
+DRAWS = 4
+"""Fixed draws of each row for the widths; of many rows, a pair."""
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,16 @@ class Additive(State, kind="experts/additive.Additive"):
 
 @dataclass(frozen=True)
 class Progress(State, kind="experts/additive.Progress"):
-    """Where the fit stands.
+    """What is known of the fit.
 
     Attributes
     ----------
-    phase
-        "path", "compared", "folds", "rung", "judged", "weighed", "mode", "gaussian" or "additive".
     observed
         Counts of the rows.
     seed
         Seed of the starts.
-    paths
-        Of phase 1.
-    climbs
-        Of phase 2: f0, the lines, and f0 without each part; then lines and the Gaussian process,
-        and they without each part.
     points
-        Mixtures of the phases after.
-    rung
-        Number of the rung.
+        The mixtures; none beside the additive part alone.
     parts
         f0, logistic regression, and f0 without each part, once they are known.
     additive, chosen
@@ -83,53 +74,65 @@ class Progress(State, kind="experts/additive.Progress"):
         Lines and the Gaussian process, of all rows and without each part; none where there is none.
     """
 
-    phase: str
     observed: Counted
     seed: int
-    paths: tuple[Path, ...] = ()
-    climbs: tuple[Climb, ...] = ()
     points: tuple[Point, ...] = ()
-    rung: int = 0
     parts: tuple[Part, ...] = ()
     additive: Additive | None = None
     chosen: Choice | None = None
     processes: tuple[Part, ...] = ()
 
-    @property
-    def plain_paths(self) -> list[Path]:
-        """The paths of lines, and of lines and steps."""
-        return [path for path in self.paths if not path.climb.joint]
 
-    @property
-    def process_path(self) -> Path | None:
-        """The path of lines and the Gaussian process."""
-        return next((path for path in self.paths if path.climb.joint), None)
+@dataclass(frozen=True)
+class Fits(State, kind="experts/additive.Fits"):
+    """Fits of lines and steps to evaluate."""
+
+    asks: tuple[Ask, ...]
 
 
 @dataclass(frozen=True)
-class AdditiveSums(Stats, kind="experts/additive.AdditiveSums"):
-    """What a partition returns: answers to fits, what leaving rows out gives, and mixtures.
-
-    ``weighed`` [W] are held-out log-likelihoods with the Gaussian process at each of `WEIGHTS`.
-    """
+class FitSums(Stats, kind="experts/additive.FitSums"):
+    """Answers to fits, and what leaving rows out gives."""
 
     told: tuple[Told, ...]
     left_out: LeftOut
-    mixtures: Sums | None
-    weighed: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def mean(self) -> float:
+        """Mean of the fits' log-likelihoods."""
+        return float(np.mean([told.value for told in self.told]))
 
 
 @dataclass(frozen=True)
-class ProgressCursor(Cursor, kind="experts/additive.ProgressCursor"):
-    """A cursor with the searches, and the evaluations left in this phase."""
+class Mixtures(State, kind="experts/additive.Mixtures"):
+    """Mixtures to evaluate, with ``held`` on the rows that they are not fitted to.
 
-    searches: tuple[Climbing, ...] = ()
-    left: int = 0
+    Attributes
+    ----------
+    points
+        The mixtures.
+    bases
+        The additive parts that they are beside.
+    draws
+        Of each row, where a point has widths.
+    processes
+        Where members are weighed: the Gaussian processes; see `stacking`.
+    """
 
-    @property
-    def going(self) -> list[int]:
-        """Which searches go on."""
-        return [i for i, s in enumerate(self.searches) if not s.done] if self.left > 0 else []
+    points: tuple[Point, ...]
+    bases: tuple[Part, ...]
+    draws: int
+    held: bool = False
+    processes: tuple[Part, ...] = ()
+
+    @classmethod
+    def of(
+        cls, q: Progress, points: tuple[Point, ...], held: bool = False,
+        processes: tuple[Part, ...] = (),
+    ) -> Mixtures:  # fmt: skip
+        """Return points to evaluate at the parts of ``q``."""
+        draws = DRAWS if q.observed.rows < MANY_ROWS else 2
+        return cls(points, (q.parts[0], *q.parts[2:]), draws, held, processes)
 
 
 def held_parts(observed: Counted) -> range:
@@ -150,30 +153,12 @@ def alone(q: Progress) -> tuple[Point, ...]:
     return tuple(Point(Candidate(1, 1.0, fold=f), nothing) for f in held_parts(q.observed))
 
 
-def asks_of(q: Progress) -> list[Ask]:
-    """Return what the fits of lines and steps ask at ``q``."""
-    if q.phase == "path":
-        return [path.ask(q.observed) for path in q.paths if not path.done]
-    if q.phase == "compared":
-        best = [path.best for path in q.plain_paths if path.best is not None]
-        return [climb.left_out(q.observed) for climb in best]
-    if q.phase == "additive":
-        return [Ask(q.parts[0].coefficients, q.parts[0].stepped, -1, False)]
-    return [climb.ask for climb in q.climbs if not climb.done]
-
-
-def bases_of(q: Progress) -> tuple[Part, ...]:
-    """Return the additive parts that mixtures stand beside."""
-    return (q.parts[0], *q.parts[2:])
-
-
 def of_mixture(observed: Counted) -> Observed:
     """Return the counts as the mixture's points take them."""
     return Observed(observed.rows, observed.positive, observed.mixing)
 
 
-def evaluated(q: Progress, stats: AdditiveSums) -> Iterator[tuple[Point, float, FloatArray]]:
-    """Yield every point with its log-likelihood and the gradient of that."""
-    assert stats.mixtures is not None
-    pairs = zip(stats.mixtures.value, stats.mixtures.gradient, strict=True)
-    return ((p, float(v), g) for p, (v, g) in zip(q.points, pairs, strict=True))
+def objectives(points: Sequence[Point], sums: Sums) -> list[float]:
+    """Return the objective of every point by its log-likelihood and the gradient of that."""
+    triples = zip(points, sums.value, sums.gradient, strict=True)
+    return [p.objective(float(value), gradient)[0] for p, value, gradient in triples]

@@ -33,10 +33,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import log_expit, logsumexp
 
-from vbmodels.core.ascent import search
+from vbmodels.core.algorithm import Algorithm, Evaluate, Save, Show
 from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.bmem.walk import Kind, WalkPrior, fitted_gamma
 from vbmodels.experts.posterior import DrawnPosterior
@@ -126,14 +125,6 @@ class WalkSums(Stats, kind="experts/bmem.WalkSums"):
     experts: FloatArray
     gate: FloatArray
     log_likelihood: FloatArray
-
-
-@dataclass(frozen=True)
-class WalkCursor(Cursor, kind="experts/bmem.WalkCursor"):
-    """Position of the chains, with what is kept so far."""
-
-    kept: FloatArray
-    density: FloatArray
 
 
 @dataclass(frozen=True)
@@ -292,32 +283,21 @@ class SampledExperts:
             total = total + self.prior.log_density(q.vectors[:, role], q.alpha[role])
         return total
 
-    steps = search
-
-    def begin(self, cursor: Cursor) -> Cursor:
-        """Begin with no draws."""
-        if isinstance(cursor, WalkCursor):
-            return cursor
-        none = np.empty((self.chains, 0))
-        return WalkCursor(**vars(cursor), kept=cursor.q.vectors[:, None][:, :0], density=none)
-
-    def shown(self, at: Cursor) -> Step:
-        """Call the run complete when the draws stand in its parameters."""
-        return Step.at(at, at.number >= self.schedule.sweeps)
-
-    def ask(self, at: WalkCursor) -> Walk:
-        """Ask for the next proposals."""
-        return self.global_step(at.q, at.stats)
-
-    def take(self, at: WalkCursor, asked: Walk, stats: WalkSums) -> WalkCursor:
-        """Keep the draw where its turn has come; put all into the parameters at the end."""
-        q, kept, density = asked, at.kept, at.density
-        if self.schedule.slot(at.number) is not None:
-            kept = np.concatenate([kept, q.vectors[:, None]], axis=1)
-            density = np.column_stack([density, self.log_joint(q, stats)])
-        if at.number + 1 == self.schedule.sweeps:
-            q = replace(q, draws=in_one_order(kept, density), density=density)
-        return WalkCursor(q, stats, at.number + 1, self.elbo(q, stats), kept, density)
+    def algorithm(self, q: Walk) -> Algorithm:
+        """Move the chains, and put the draws that are kept into the parameters at the end."""
+        kept, density, moves = q.vectors[:, None][:, :0], np.empty((self.chains, 0)), 0
+        while True:
+            q, kept, density, moves = yield Save((q, kept, density, moves))
+            stats = yield Evaluate(q)
+            if moves and self.schedule.slot(moves - 1) is not None:
+                kept = np.concatenate([kept, q.vectors[:, None]], axis=1)
+                density = np.column_stack([density, self.log_joint(q, stats)])
+            if moves == self.schedule.sweeps:
+                q = replace(q, draws=in_one_order(kept, density), density=density)
+            yield Show(q, self.elbo(q, stats), by_trace=False)
+            if moves == self.schedule.sweeps:
+                return q
+            q, moves = self.global_step(q, stats), moves + 1
 
     def posterior(self, q: Walk) -> DrawnPosterior:
         """Return the draws for prediction.

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.state import State, Stats
 from vbmodels.features.imputation.members import Members
 from vbmodels.features.imputation.states import Completion, CompletionLocal, CompletionStats
-from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.search.model import SearchIBP, search
 from vbmodels.features.search.states import SearchGlobal, SearchLocal, SearchStats
 from vbmodels.features.table import MISSING, FeatureBatch, UnitCounts
 
@@ -123,17 +123,22 @@ class CompletedIBP:
             return q
         return replace(q, completion=self.members.without_draws(q.completion))
 
-    def shown(self, at: Cursor) -> Step:
-        """Let the search decide once the members have learned."""
-        own = self.search.shown(replace(at, q=at.q.search))
-        if self.filling(at.q):
-            return Step.at(at, False)
-        return Step.at(at, own.converged)
+    def algorithm(self, q: CompletedGlobal) -> Algorithm:
+        """Search; what ends the search ends the fit once the members have learned."""
+        return search(self, q)
+
+    def has_fit(self, q: CompletedGlobal) -> bool:
+        """Whether the search has a fit."""
+        return self.search.has_fit(q.search)
+
+    def in_last_sweeps(self, q: CompletedGlobal) -> bool:
+        """Whether the trace may decide that the fit has converged."""
+        return self.search.in_last_sweeps(q.search) and not self.filling(q)
+
+    def is_done(self, q: CompletedGlobal, elbo: float) -> bool:
+        """Whether both are done."""
+        return self.search.is_done(q.search, elbo) and not self.filling(q)
 
     def filling(self, q: CompletedGlobal) -> bool:
         """Whether the members are still learning."""
         return q.completion is not None and not self.members.done(q.completion)
-
-    def unfinished(self, q: CompletedGlobal) -> str | None:
-        """Say so while there is no fit yet."""
-        return self.search.unfinished(q.search)

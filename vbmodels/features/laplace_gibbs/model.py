@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.cavi import draw
 from vbmodels.core.state import BoolArray, FloatArray, State, Stats
 from vbmodels.features.ibp.held_weights import HeldGlobal
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
@@ -160,9 +161,9 @@ class LaplaceIBP:
             return float(stats.log_joint)
         return self.weights_of(q).elbo(q.inner, stats)
 
-    def shown(self, at: Cursor) -> Step:
-        """Call the run complete when the weights have settled."""
-        return Step.at(at, isinstance(at.q, HeldGlobal) and at.q.left <= 0)
+    def algorithm(self, q: ChainGlobal) -> Algorithm:
+        """Draw, then sweep the weights as often as planned."""
+        return draw(self, q, lambda q: isinstance(q, HeldGlobal) and q.left <= 0)
 
     def weights_of(self, q: HeldGlobal) -> PolyaGammaIBP:
         """Return the model of the weights, for as many features as the chain ended with."""

@@ -38,9 +38,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlog1py, xlogy
 
-from vbmodels.core.cavi import evaluated
+from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
+from vbmodels.core.cavi import draw, evaluate
 from vbmodels.core.linalg import pack, unpack
-from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.ibp.held_weights import HeldGlobal
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
@@ -327,24 +327,37 @@ class TextIBP:
         told = float((stats.linear * np.where(self.free(q.levels)[:, None], q.phi, 0.0)).sum())
         return stats.bound + told + sticks - float(kl[self.free(q.levels)].sum())
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Steps, each halved until the bound does not fall; iteration numbers may skip."""
-        at = cursor
-        while True:
-            yield Step.at(at)
-            at = self.next(reduce, at)
+    def algorithm(self, q: TextGlobal) -> Algorithm:
+        """Climb to where the trace has converged."""
+        return self.climb(q)
 
-    def next(self, reduce: Reduce, at: Cursor, model: Any = None) -> Cursor:
-        """Return the next point whose bound is no lower; ``model`` evaluates it."""
-        size = min(1.0, 2.0 * at.q.size)
-        for halving in range(HALVINGS + 1):
-            tried = replace(at.q, size=size if halving < HALVINGS else 0.0)
-            moved = self.global_step(tried, at.stats)
-            found = evaluated(model or self, reduce, moved, at.number + 1 + halving, at.number)
-            if math.isfinite(found.elbo) and found.elbo >= at.elbo:
-                break
-            size *= 0.5
-        return replace(found, q=replace(found.q, size=max(size, 2.0**-HALVINGS)))
+    def climb(self, q: TextGlobal, tol: float | None = None, sweeps: int = 0) -> Algorithm:
+        """Take steps, each halved until the bound does not fall; iteration numbers may skip.
+
+        With ``tol`` it ends where a step raises the bound by less than this share of it, or
+        where ``sweeps`` are over; without, it does not end.
+        """
+        stats, elbo, done = None, -math.inf, 1
+        while True:
+            q, stats, elbo, done = yield Save((q, stats, elbo, done))
+            if stats is None:
+                q, stats, elbo = yield from evaluate(self, q)
+            yield Show(q, elbo, by_trace=tol is None)
+            if tol is not None and done >= sweeps:
+                return q
+            before, size = elbo, min(1.0, 2.0 * q.size)
+            for halving in range(HALVINGS + 1):
+                tried = replace(q, size=size if halving < HALVINGS else 0.0)
+                moved = self.global_step(tried, stats)
+                found = yield from evaluate(self, moved, again=halving > 0)
+                done += 1
+                if math.isfinite(found[2]) and found[2] >= before:
+                    break
+                size *= 0.5
+            q, stats, elbo = found
+            q = replace(q, size=max(size, 2.0**-HALVINGS))
+            if tol is not None and (elbo - before <= tol * abs(elbo)):
+                return q
 
 
 @dataclass(frozen=True)
@@ -403,20 +416,10 @@ class MultinomialIBP:
             return self.polya.elbo(q.inner, stats)
         return self.text.elbo(q, stats)
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Climb the text's bound, then let the weights settle; the bounds do not compare."""
-        at = cursor
-        while not isinstance(at.q, HeldGlobal):
-            yield Step.at(at, False)
-            before, number = at, at.number
-            if number + 1 < self.sweeps:
-                at = self.text.next(reduce, before, self)
-            if number + 1 >= self.sweeps or at.elbo - before.elbo <= self.tol * abs(at.elbo):
-                at = evaluated(self, reduce, self._begin(at.q), at.number + 1, at.number)
-        while True:
-            yield Step.at(at, at.q.left <= 0)
-            moved = self.global_step(at.q, at.stats)
-            at = evaluated(self, reduce, moved, at.number + 1, at.number)
+    def algorithm(self, q: TextGlobal) -> Algorithm:
+        """Climb the text's bound, then fit the weights; the bounds do not compare."""
+        q = yield Phase(self.text.climb(q, self.tol, self.sweeps))
+        return (yield Phase(draw(self, self._begin(q), lambda held: held.left <= 0)))
 
     def _begin(self, q: TextGlobal) -> HeldGlobal:
         """Start the weights at nothing: the held features set them."""

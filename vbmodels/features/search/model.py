@@ -16,11 +16,13 @@ several fits side by side in one sweep. Draws hang on (seed, attempt, iteration,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
+from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import FloatArray
 from vbmodels.features.draw_kernels import draw_features, draw_uniform, row_keys
 from vbmodels.features.ibp.chain import ChainStats, chain_sums, draw_chain, first_chain
@@ -385,24 +387,44 @@ class SearchIBP:
         ]
         return max(bounds) if q.stage == START else bounds[0]
 
-    def shown(self, at: Cursor) -> Step:
-        """Let the trace decide in the last sweeps; the search comes to them by itself.
+    def algorithm(self, q: SearchGlobal) -> Algorithm:
+        """Search, then sweep."""
+        return search(self, q)
 
-        A table that was searched by a sample is done sooner: see `LEAST_RISE`.
-        """
-        q: SearchGlobal = at.q
-        if q.stage != SETTLE or q.step < QUIET:
-            return Step.at(at, False)
-        slow = at.elbo - q.lanes[0].bound < LEAST_RISE * q.n_rows
-        return Step.at(at, True if q.widened and slow else None)
+    def has_fit(self, q: SearchGlobal) -> bool:
+        """Whether the first chains have ended."""
+        return bool(q.lanes)
 
-    def unfinished(self, q: SearchGlobal) -> str | None:
-        """Say so while there is no fit yet."""
-        return None if q.lanes else "the first chains were drawing"
+    def in_last_sweeps(self, q: SearchGlobal) -> bool:
+        """Whether the trace may decide that the fit has converged."""
+        return q.stage == SETTLE and q.step >= QUIET
+
+    def is_done(self, q: SearchGlobal, elbo: float) -> bool:
+        """Whether a table that was searched by a sample is done; see `LEAST_RISE`."""
+        slow = q.widened and elbo - q.lanes[0].bound < LEAST_RISE * q.n_rows
+        return self.in_last_sweeps(q) and slow
+
+
+def search(model: Any, q: Any) -> Algorithm:
+    """Search and sweep until the trace, or the model, says that it is done."""
+    q = yield Phase(_sweeps(model, q, until_fit=True), "the first chains were drawing")
+    return (yield Phase(_sweeps(model, q)))
+
+
+def _sweeps(model: Any, q: Any, until_fit: bool = False) -> Algorithm:
+    while True:
+        q = yield Save(q)
+        if until_fit and model.has_fit(q):
+            return q
+        q, stats, elbo = yield from evaluate(model, q)
+        yield Show(q, elbo, by_trace=model.in_last_sweeps(q))
+        if model.is_done(q, elbo):
+            return q
+        q = model.global_step(q, stats)
 
 
 def best_fit(q: SearchGlobal) -> FeatureGlobal:
-    """Return the parameters of the best fit so far; there is one unless `SearchIBP.unfinished`."""
+    """Return the parameters of the best fit so far; there is one where `SearchIBP.has_fit`."""
     return q.lanes[best_lane(q)].q
 
 

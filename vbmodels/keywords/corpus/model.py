@@ -23,23 +23,22 @@ along the ridge with it. Some features look at labels, so it is a pseudo-likelih
    fitted at each of three values of log pi, together in each pass, from the tangent of the ridge
    dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them.
 
-In the trace stands the objective of the second phase, the weighted mean of the log posterior
-densities of (w, kappa) at the nodes; the first passes in silence.
+The trace shows the objective of the second phase, the weighted mean of the log posterior
+densities of (w, kappa) at the nodes; the first is not shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
-from vbmodels.core.ascent import search
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Request, Show
 from vbmodels.core.moments import Moments
-from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import BoolArray, FloatArray, State, Stats
+from vbmodels.core.state import BoolArray, FloatArray, State, Stats, aligned
 from vbmodels.keywords.corpus.likelihood import (
     Listing,
     keyword_probability,
@@ -62,7 +61,6 @@ from vbmodels.keywords.rate_prior import (
     labels_source,
 )
 
-LABELS, NODES = "labels", "nodes"
 NEAR = 100.0
 """Rise in nats that Fisher's steps promise where Newton's take over."""
 FARTHEST = 0.5
@@ -95,8 +93,8 @@ class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
 
     Parameters
     ----------
-    phase
-        "labels" or "nodes".
+    free_rate
+        Whether log pi moves with the rest: while the labels' shape is read.
     theta
         [K, P + 2] w in standardised units, log pi and kappa of each point.
     weights
@@ -118,7 +116,7 @@ class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
         Documents fitted, and those of them whose keywords are all known.
     """
 
-    phase: str
+    free_rate: bool
     theta: FloatArray
     weights: FloatArray
     credibility: FloatArray
@@ -156,29 +154,12 @@ class CorpusStats(Stats, kind="keywords/corpus.CorpusStats"):
     gradient: FloatArray
     information: FloatArray
 
-
-@dataclass(frozen=True)
-class CorpusCursor(Cursor, kind="keywords/corpus.CorpusCursor"):
-    """A cursor with the searches' memories.
-
-    Parameters
-    ----------
-    step
-        [K, P + 2] the whole step of each point.
-    share
-        [K] of it that is tried next.
-    done
-        [K] whether the point's search has ended.
-    """
-
-    step: FloatArray | None = None
-    share: FloatArray | None = None
-    done: BoolArray | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether all searches have ended."""
-        return self.done is not None and bool(self.done.all())
+    def where(self, risen: BoolArray, other: CorpusStats) -> CorpusStats:
+        """Return these at the points that have risen, [K], and others elsewhere."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return CorpusStats(*(
+            np.where(risen.reshape(-1, *[1] * (new.ndim - 1)), new, old) for new, old in pairs
+        ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -245,7 +226,7 @@ class CorpusProbit:
         p = len(location)
         start = np.zeros(p + 2)
         q = CorpusGlobal(
-            phase=LABELS,
+            free_rate=True,
             theta=start[None],
             weights=np.ones(1),
             credibility=np.zeros(1),
@@ -299,7 +280,7 @@ class CorpusProbit:
         theta[:, -2] = log_rate
         return replace(
             q,
-            phase=NODES,
+            free_rate=False,
             theta=theta,
             weights=weights,
             credibility=np.array([q.law.credibility(rate) for rate in np.exp(log_rate)]),
@@ -315,9 +296,9 @@ class CorpusProbit:
         size = q.theta.shape[1]
         mean, variance = np.zeros(size), np.full(size, self.coefficient_sd**2)
         variance[0] = self.constant_sd**2
-        mean[-2], variance[-2] = np.log(VAGUE_RATE), VAGUE_SD**2 if q.phase == LABELS else 0.0
+        mean[-2], variance[-2] = np.log(VAGUE_RATE), VAGUE_SD**2 if q.free_rate else 0.0
         mean[-1], variance[-1] = q.law.exponent, q.law.exponent_sd**2
-        if q.phase == LABELS and q.expected:
+        if q.free_rate and q.expected:
             variance[-2:] = 0.0
         return mean, variance
 
@@ -371,7 +352,7 @@ class CorpusProbit:
         return steps, promised
 
     def global_step(self, q: CorpusGlobal, stats: CorpusStats) -> CorpusGlobal:
-        """Take a whole step at every point; the loop itself guards it."""
+        """Take a whole step at every point; `climb` guards it."""
         return replace(self._informed(q, stats), theta=q.theta + self._steps(q, stats)[0])
 
     def _informed(self, q: CorpusGlobal, stats: CorpusStats) -> CorpusGlobal:
@@ -381,75 +362,55 @@ class CorpusProbit:
         bend = 0.5 * (stats.information + stats.information.transpose(0, 2, 1))
         return replace(q, information=bend + np.diag(prior))
 
-    def unfinished(self, q: CorpusGlobal) -> str | None:
-        """Say so while the rate is being read off the labels."""
-        return "the keyword rate was being read off the labels" if q.phase == LABELS else None
+    def algorithm(self, q: CorpusGlobal) -> Algorithm:
+        """Estimate the rate from the labels' shape where it is free, then fit all at its nodes."""
+        if q.free_rate:
+            q = yield Phase(self._read_labels(q), "the keyword rate was being read off the labels")
+        q, _, _ = yield from self.climb(q)
+        return q
 
-    # The search; see `vbmodels.core.ascent`.
-
-    steps = search
-
-    def begin(self, cursor: Cursor) -> Cursor:
-        """Begin a search at every point."""
-        if isinstance(cursor, CorpusCursor):
-            return cursor
-        return self._begun(cursor.q, cursor.stats, cursor.number)
-
-    def _begun(self, q: CorpusGlobal, stats: CorpusStats, number: int) -> CorpusCursor:
-        steps, promised = self._steps(q, stats)
-        far = q.expected and bool(promised.max() > NEAR)
-        q = replace(self._informed(q, stats), expected=far)
-        done = promised < _settled(q)
-        return CorpusCursor(q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)), done)
-
-    def shown(self, at: CorpusCursor) -> Step | None:
-        """Show the second phase, which ends with its searches."""
-        return None if at.q.phase == LABELS else Step.at(at, at.over)
-
-    def ask(self, at: CorpusCursor) -> CorpusGlobal:
-        """Ask for the trials of the searches that go on, or for the nodes."""
-        q: CorpusGlobal = at.q
-        if at.over:
-            assert at.step is not None
-            return self._at_nodes(self._read_off(replace(q, theta=q.theta + at.step)))
-        return replace(q, theta=q.theta + _tried(at))
-
-    def _read_off(self, q: CorpusGlobal) -> CorpusGlobal:
-        """Add what the labels' shape says of the rate."""
+    def _read_labels(self, q: CorpusGlobal) -> Algorithm:
+        """Return the nodes of log pi, after what the labels' shape says of it."""
+        q, _, step = yield from self.climb(q, silent=True)
+        q = replace(q, theta=q.theta + step)
         _, variance = self.prior(q)
         free = np.flatnonzero(variance > 0.0)
         covariance = inverse(q.information[0][np.ix_(free, free)], variance[free])
         place = int(np.searchsorted(free, q.theta.shape[1] - 2))
         se = float(np.sqrt(covariance[place, place]))
         told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
-        return replace(q, sources=q.sources.told(OF_LABELS, *told))
+        return self._at_nodes(replace(q, sources=q.sources.told(OF_LABELS, *told)))
 
-    def take(self, at: CorpusCursor, asked: CorpusGlobal, stats: CorpusStats) -> CorpusCursor:
-        """Take or halve each trial, or begin the searches at the nodes."""
-        number = at.number + 1
-        if asked.phase != at.q.phase:
-            return self._begun(asked, stats, number)
-        assert at.step is not None
-        assert at.share is not None
-        assert at.done is not None
-        before, after = self.values(at.q, at.stats), self.values(asked, stats)
-        risen = after >= before - ROUNDING * np.maximum(1.0, np.abs(before))
-        risen |= at.done
-        theta = np.where(risen[:, None], asked.theta, at.q.theta)
-        kept = CorpusStats(
-            *(
-                np.where(risen.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-                for new, old in zip(vars(stats).values(), vars(at.stats).values(), strict=True)
-            )
-        )
-        q = self._informed(replace(at.q, theta=theta), kept)
-        steps, promised = self._steps(q, kept)
-        settled = _settled(q)
-        share = np.where(risen, 1.0, 0.5 * at.share)
-        idle = risen & (after - before < settled)
-        done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
-        q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
-        return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done)
+    def climb(
+        self, q: CorpusGlobal, silent: bool = False
+    ) -> Generator[Request, Any, tuple[CorpusGlobal, CorpusStats, FloatArray]]:
+        """Search the mode at every point by whole steps, halved where the objective falls.
+
+        Returns the points, their statistics, and the whole step [K, P + 2] that is left.
+        """
+        settled = READ if q.free_rate else SETTLED
+        stats: CorpusStats = yield Evaluate(q)
+        steps, promised = self._steps(q, stats)
+        q = replace(self._informed(q, stats), expected=q.expected and bool(promised.max() > NEAR))
+        share, done = np.ones(len(steps)), promised < settled
+        while True:
+            if not silent:
+                yield Show(q, self.elbo(q, stats), by_trace=False)
+            if done.all():
+                return q, stats, steps
+            trial = replace(q, theta=q.theta + np.where(done, 0.0, share)[:, None] * steps)
+            found: CorpusStats = yield Evaluate(trial)
+            before, after = self.values(q, stats), self.values(trial, found)
+            risen = after >= before - ROUNDING * np.maximum(1.0, np.abs(before))
+            risen |= done
+            stats = found.where(risen, stats)
+            q = replace(q, theta=np.where(risen[:, None], trial.theta, q.theta))
+            q = aligned(self._informed(q, stats))
+            steps, promised = self._steps(q, stats)
+            share = np.where(risen, 1.0, 0.5 * share)
+            done |= (promised < settled) | (risen & (after - before < settled))
+            done |= share < 0.5**MOST_HALVINGS
+            q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
 
     # Answers.
 
@@ -561,11 +522,6 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
     return tuple(found)
 
 
-def _settled(q: CorpusGlobal) -> float:
-    """Return the rise in nats below which a search of ``q`` ends."""
-    return READ if q.phase == LABELS else SETTLED
-
-
 def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:
     """Return the inverse, with no eigenvalue in prior units below 1 in size or below 0 in sign."""
     root = np.sqrt(prior_variance)
@@ -588,15 +544,6 @@ def _step(
     rest = gradient[others] - bend[np.ix_(others, rate)] @ step[rate]
     step[others] = inverse(bend[np.ix_(others, others)], variance[others]) @ rest
     return step
-
-
-def _tried(at: CorpusCursor) -> FloatArray:
-    """Return the step [K, P + 2] that is tried next; none where a search has ended."""
-    assert at.step is not None
-    assert at.share is not None
-    assert at.done is not None
-    tried: FloatArray = np.where(at.done, 0.0, at.share)[:, None] * at.step
-    return tried
 
 
 def change_of_scale(

@@ -17,7 +17,7 @@ Where nothing tells it, the search for pi begins where as large a share of keyph
 of keywords.
 
 The trace shows the phrases' log posterior density, from where their rate has been read; what comes
-before passes in silence.
+before is not shown.
 """
 
 from __future__ import annotations
@@ -29,14 +29,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from vbmodels.core.ascent import search
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, within
 from vbmodels.core.moments import Moments
-from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.keywords.corpus.likelihood import moments
 from vbmodels.keywords.corpus.model import (
-    NODES,
-    CorpusCursor,
     CorpusGlobal,
     CorpusObserved,
     CorpusProbit,
@@ -78,7 +75,6 @@ class KeptScores:
         return found
 
 
-WORDS, FOLDS, SCALE, PHRASES = "words", "folds", "scale", "phrases"
 HIGHEST_RATE = 0.95
 _SCORES = KeptScores()
 
@@ -101,16 +97,14 @@ class PhraseObserved(Stats, kind="keywords/phrases.PhraseObserved"):
 
 @dataclass(frozen=True)
 class PhraseGlobal(State, kind="keywords/phrases.PhraseGlobal"):
-    """Where a fit is.
+    """Both regressions, or where they start.
 
     Parameters
     ----------
-    stage
-        "words", "folds", "scale" or "phrases".
     scorer
         The regression that scores words.
     phrases
-        That of phrases; None before its stage, and where no document has a phrase.
+        That of phrases; None before it begins, and where no document has a phrase.
     coefficients
         [N_FOLDS + 1, P] of the scores: without each fold, and with all.
     observed
@@ -119,7 +113,6 @@ class PhraseGlobal(State, kind="keywords/phrases.PhraseGlobal"):
         The phrases' regression of an earlier fit, to start near; None without one.
     """
 
-    stage: str
     scorer: CorpusGlobal
     phrases: CorpusGlobal | None
     coefficients: FloatArray
@@ -128,20 +121,19 @@ class PhraseGlobal(State, kind="keywords/phrases.PhraseGlobal"):
 
 
 @dataclass(frozen=True)
-class PhraseStats(Stats, kind="keywords/phrases.PhraseStats"):
-    """What a partition adds: of the regression that moves, or of a pass between."""
+class WordsAt(State, kind="keywords/phrases.WordsAt"):
+    """Points of the words' regression to evaluate; at the first of them by folds, if asked."""
 
-    corpus: CorpusStats | None = None
-    folds: FoldSums | None = None
-    moments: Moments | None = None
+    scorer: CorpusGlobal
+    by_fold: bool = False
 
 
 @dataclass(frozen=True)
-class PhraseCursor(Cursor, kind="keywords/phrases.PhraseCursor"):
-    """A cursor with the searches of the two regressions."""
+class Scored(State, kind="keywords/phrases.Scored"):
+    """Scores of words by which the phrases' features are to be summed."""
 
-    scorer: CorpusCursor | None = None
-    phrases: CorpusCursor | None = None
+    scorer: CorpusGlobal
+    coefficients: FloatArray
 
 
 @dataclass(frozen=True)
@@ -243,21 +235,22 @@ class Keyphrases:
     def local_step(self, q: PhraseGlobal, batch: PhraseBatch, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
-    def suff_stats(self, q: PhraseGlobal, batch: PhraseBatch, local: None) -> PhraseStats:
-        """Return what the stage asks for."""
-        if q.stage == FOLDS:
-            return PhraseStats(folds=fold_sums(self.words, q.scorer, batch.words))
-        if q.stage == SCALE:
-            return PhraseStats(moments=moments(*self.phrases_and_scores(q, batch)))
-        if q.stage == WORDS:
-            return PhraseStats(self.words.suff_stats(q.scorer, batch.words, None))
-        if q.phrases is None:
-            return PhraseStats()
+    def suff_stats(
+        self, q: PhraseGlobal | WordsAt | Scored, batch: PhraseBatch, local: None
+    ) -> CorpusStats | FoldSums | Moments:
+        """Return what the words' or the phrases' regression needs, or moments of the features."""
+        if isinstance(q, WordsAt):
+            if q.by_fold:
+                return fold_sums(self.words, q.scorer, batch.words)
+            return self.words.suff_stats(q.scorer, batch.words, None)
         phrases, scores = self.phrases_and_scores(q, batch)
-        return PhraseStats(self.phrases.suff_stats(q.phrases, phrases, None, scores))
+        if isinstance(q, Scored):
+            return moments(phrases, scores)
+        assert q.phrases is not None
+        return self.phrases.suff_stats(q.phrases, phrases, None, scores)
 
     def phrases_and_scores(
-        self, q: PhraseGlobal, batch: PhraseBatch
+        self, q: PhraseGlobal | Scored, batch: PhraseBatch
     ) -> tuple[KeywordBatch, FloatArray]:
         """Return the phrases with the features that they came with, and the words' scores."""
         scores = _SCORES.of(q.scorer, q.coefficients, batch)
@@ -268,110 +261,50 @@ class Keyphrases:
         phrases, scores = self.phrases_and_scores(q, batch)
         return batch.units(np.hstack([phrases.features, scores]))
 
-    def elbo(self, q: PhraseGlobal, stats: PhraseStats) -> float:
-        """Return the phrases' log posterior density."""
-        if q.phrases is None or stats.corpus is None:
-            return 0.0
-        return self.phrases.elbo(q.phrases, stats.corpus)
+    def elbo(self, q: PhraseGlobal, stats: CorpusStats) -> float:
+        """Return the phrases' log posterior density; 0 where there are no phrases."""
+        return 0.0 if q.phrases is None else self.phrases.elbo(q.phrases, stats)
 
-    def global_step(self, q: PhraseGlobal, stats: PhraseStats) -> PhraseGlobal:
-        """Take a whole step in the regression that moves."""
-        if stats.corpus is None:
-            return q
+    def global_step(self, q: PhraseGlobal, stats: CorpusStats) -> PhraseGlobal:
+        """Take a whole step in the phrases' regression."""
         if q.phrases is None:
-            return replace(q, scorer=self.words.global_step(q.scorer, stats.corpus))
-        return replace(q, phrases=self.phrases.global_step(q.phrases, stats.corpus))
+            return q
+        return replace(q, phrases=self.phrases.global_step(q.phrases, stats))
 
-    def unfinished(self, q: PhraseGlobal) -> str | None:
-        """Say what comes before the phrases' posterior."""
-        if q.stage != PHRASES:
-            return "the words that phrases are made of were being scored"
-        return None if q.phrases is None else self.phrases.unfinished(q.phrases)
+    def algorithm(self, q: PhraseGlobal) -> Algorithm:
+        """Score the words, then fit the phrases."""
+        doing = "the words that phrases are made of were being scored"
+        scorer, coefficients = yield Phase(self._score_words(q.scorer), doing)
+        q = replace(q, scorer=scorer, coefficients=coefficients)
+        found = yield Phase(self._sum_features(q), doing)
+        if not found.weight > 0.0:
+            yield Show(q, 0.0, by_trace=False)
+            return q
 
-    # The search; see `vbmodels.core.ascent`.
+        def whole(phrases: CorpusGlobal) -> PhraseGlobal:
+            return replace(q, phrases=phrases)
 
-    steps = search
+        start = self._phrases_at(q, found)
+        return whole((yield from within(self.phrases.algorithm(start), whole)))
 
-    def begin(self, cursor: Cursor) -> Cursor:
-        """Begin the search of the words' regression."""
-        if isinstance(cursor, PhraseCursor):
-            return cursor
-        stats: PhraseStats = cursor.stats
-        assert stats.corpus is not None
-        scorer = _begun(self.words, cursor.q.scorer, stats.corpus, cursor.number)
-        return self._at(cursor.q, stats, cursor.number, scorer, None)
+    def _score_words(self, scorer: CorpusGlobal) -> Algorithm:
+        """Return the words' regression, and its coefficients without each fold and with all."""
+        scorer, stats, _ = yield from within(self.words.climb(scorer, silent=True), WordsAt)
+        folds = yield Evaluate(WordsAt(scorer, by_fold=True))
+        return scorer, left_out(self.words, scorer, stats, folds)
 
-    def _at(
-        self,
-        q: PhraseGlobal,
-        stats: PhraseStats,
-        number: int,
-        scorer: CorpusCursor,
-        phrases: CorpusCursor | None,
-    ) -> PhraseCursor:
-        """Return the cursor of these searches, with everything at their points."""
-        q = replace(q, scorer=scorer.q, phrases=None if phrases is None else phrases.q)
-        value = 0.0 if phrases is None else phrases.elbo
-        return PhraseCursor(q, stats, number, float(value), scorer, phrases)
-
-    def shown(self, at: PhraseCursor) -> Step | None:
-        """Show the phrases' regression once it is at its nodes."""
-        if at.q.stage != PHRASES:
-            return None
-        if at.phrases is None:
-            return Step.at(at, True)
-        return None if at.phrases.q.phase != NODES else Step.at(at, at.phrases.over)
-
-    def ask(self, at: PhraseCursor) -> PhraseGlobal:
-        """Ask for the trials of the search that goes on, or for the pass that comes next."""
-        q: PhraseGlobal = at.q
-        if q.stage == WORDS:
-            assert at.scorer is not None
-            if at.scorer.over:
-                return replace(q, stage=FOLDS)
-            return replace(q, scorer=self.words.ask(at.scorer))
-        if q.stage == FOLDS:
-            return replace(q, stage=SCALE)
-        if q.stage == SCALE:
-            moments: Moments = at.stats.moments
-            phrases = self._phrases_at(q, moments) if moments.weight > 0.0 else None
-            return replace(q, stage=PHRASES, phrases=phrases)
-        assert at.phrases is not None
-        return replace(q, phrases=self.phrases.ask(at.phrases))
-
-    def take(self, at: PhraseCursor, asked: PhraseGlobal, stats: PhraseStats) -> PhraseCursor:
-        """Take what was found into the search that asked."""
-        number, corpus = at.number + 1, stats.corpus
-        scorer, phrases = at.scorer, at.phrases
-        assert scorer is not None
-        q: PhraseGlobal = replace(at.q, stage=asked.stage)
-        if stats.folds is not None:
-            q = replace(q, coefficients=left_out(self.words, scorer.q, scorer.stats, stats.folds))
-        elif corpus is not None and asked.stage == WORDS:
-            scorer = self.words.take(scorer, asked.scorer, corpus)
-        elif corpus is not None and asked.phrases is not None:
-            phrases = (
-                _begun(self.phrases, asked.phrases, corpus, number)
-                if phrases is None
-                else self.phrases.take(phrases, asked.phrases, corpus)
-            )
-        return self._at(q, stats, number, scorer, phrases)
+    def _sum_features(self, q: PhraseGlobal) -> Algorithm:
+        """Return the moments of the phrases' features, with the words' scores among them."""
+        return (yield Evaluate(Scored(q.scorer, q.coefficients)))
 
 
 def _started(
     observed: PhraseObserved, scorer: CorpusGlobal, before: CorpusGlobal | None
 ) -> PhraseGlobal:
     return PhraseGlobal(
-        stage=WORDS,
         scorer=without_labels(scorer),
         phrases=None,
         coefficients=np.zeros((0, len(scorer.location))),
         observed=observed,
         before=before,
     )
-
-
-def _begun(model: CorpusProbit, q: CorpusGlobal, stats: CorpusStats, number: int) -> CorpusCursor:
-    found = model.begin(Cursor(q, stats, number, 0.0))
-    assert isinstance(found, CorpusCursor)
-    return found

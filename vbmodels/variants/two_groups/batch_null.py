@@ -39,14 +39,13 @@ maximum alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import expit, logit
 
-from vbmodels.core.protocol import Cursor, Reduce, Step
+from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.counts import N_TYPES, Units
@@ -424,9 +423,9 @@ class BatchNull(TwoGroups):
         penalty += stats.share * (V_PRIOR[0] * np.log(q.v) + V_PRIOR[1] * np.log1p(-q.v))
         return float(super().elbo(q, stats) + penalty)
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+    def algorithm(self, q: BatchGlobal) -> Algorithm:
         """Climb by Newton's steps and leaps, guarded by the objective."""
-        return guarded(self, reduce, cursor)
+        return guarded(self, q)
 
     def to_vector(self, q: Any) -> FloatArray:
         """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""

@@ -10,15 +10,13 @@ objective is the sum over all cases, so it never falls.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Stop, Sweep
 from vbmodels.core.convergence import has_converged
-from vbmodels.core.protocol import Cursor, Reduce, Step
-from vbmodels.core.squarem import SquaremCursor
 from vbmodels.core.state import BoolArray, FloatArray, State
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.two_groups.case_sums import Branch, CaseSums
@@ -70,35 +68,6 @@ class SeveralGlobal(State, kind="variants/two_groups.SeveralGlobal"):
     of: tuple[Any, ...]
     active: int
     converged: BoolArray
-
-
-@dataclass(frozen=True)
-class Fit(State, kind="variants/two_groups.Fit"):
-    """Where the fit of one case is.
-
-    Attributes
-    ----------
-    at
-        Its last point.
-    trace
-        Its objective at every point.
-    converged
-        Whether that has.
-    ended
-        Whether it goes no further: it has converged, or had as many sweeps as it may.
-    """
-
-    at: SquaremCursor
-    trace: FloatArray
-    converged: bool = False
-    ended: bool = False
-
-
-@dataclass(frozen=True)
-class SeveralCursor(Cursor, kind="variants/two_groups.SeveralCursor"):
-    """Where all fits are."""
-
-    fits: tuple[Fit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -186,69 +155,59 @@ class Several:
         """Return the sum of the objectives of the cases that ``stats`` are of."""
         return float(sum(self.model.elbo(q.of[c], own) for c, own in stats.by_case().items()))
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Fit every case as it would be alone, from the first that has not ended."""
-        at = cursor if isinstance(cursor, SeveralCursor) else self._begun(cursor)
-        yield self._step(at)
-        for case in range(len(self.names)):
-            if at.fits[case].ended:
-                continue
-            climb = guarded(self.model, _of_case(reduce, at, case), at.fits[case].at)
-            next(climb)
-            while not at.fits[case].ended:
-                at = self._advanced(at, case, next(climb).cursor)
-                yield self._step(at)
-
-    def _step(self, at: SeveralCursor) -> Step:
-        ended = all(fit.ended for fit in at.fits)
-        return Step.at(at, ended and all(fit.converged for fit in at.fits))
-
-    def _begun(self, cursor: Cursor) -> SeveralCursor:
-        """Return every case's first point, from the first sweep over all of them.
+    def algorithm(self, q: SeveralGlobal) -> Algorithm:
+        """Evaluate every case's start, then fit one after another as each would be alone.
 
         A case without a partition, as where a fit is tried on one alone, stays where it is.
         """
-        sums = cursor.stats.by_case()
-        fits = []
-        for c, q in enumerate(cursor.q.of):
-            if c not in sums:
-                fits.append(Fit(SquaremCursor(q, None, 0, 0.0), np.zeros(0), True, True))
-                continue
-            elbo = float(self.model.elbo(q, sums[c]))
-            fits.append(
-                Fit(SquaremCursor(q, sums[c], 0, elbo), np.array([elbo]), ended=self.max_iter <= 1)
-            )
-        return SeveralCursor(cursor.q, CaseSums(), cursor.number, cursor.elbo, tuple(fits))
+        sums, elbos = yield Phase(self._starts(q))
+        q = replace(q, converged=np.array([own is None for own in sums]))
+        for case, own in enumerate(sums):
+            if own is not None:
+                q, elbos = yield Phase(self._fit_case(q, elbos, case, own))
+        if not q.converged.all():
+            yield Stop()
+        return q
 
-    def _advanced(self, at: SeveralCursor, case: int, reached: Any) -> SeveralCursor:
-        """Return all cases after a step of one of them."""
-        before = at.fits[case]
-        trace = np.append(before.trace, reached.elbo)
-        converged = has_converged(trace.tolist(), self.tol)
-        ended = converged or reached.number + 1 >= self.max_iter
-        fit = Fit(reached, trace, converged, ended)
-        fits = (*at.fits[:case], fit, *at.fits[case + 1 :])
-        return SeveralCursor(
-            replace(
-                at.q, of=tuple(fit.at.q for fit in fits),
-                converged=np.array([fit.converged for fit in fits]),
-            ),
-            CaseSums(), at.number + reached.number - before.at.number,
-            float(sum(fit.at.elbo for fit in fits)), fits,
-        )  # fmt: skip
+    def _starts(self, q: SeveralGlobal) -> Algorithm:
+        """Return every case's statistics and objective at its start."""
+        stats = yield Evaluate(q)
+        yield Show(q, self.elbo(q, stats), by_trace=False)
+        found = stats.by_case()
+        sums = tuple(found.get(case) for case in range(len(q.of)))
+        pairs = zip(q.of, sums, strict=True)
+        elbos = [0.0 if s is None else float(self.model.elbo(own, s)) for own, s in pairs]
+        return sums, np.array(elbos)
+
+    def _fit_case(self, q: SeveralGlobal, elbos: FloatArray, case: int, sums: Any) -> Algorithm:
+        """Climb until the case's own trace has converged, or its sweeps are over."""
+        climb = guarded(self.model, q.of[case], sums, float(elbos[case]))
+        sweeps, trace, answer = 0, elbos[[case]], None
+        while True:
+            request = climb.send(answer)
+            answer = None
+            if isinstance(request, Save):
+                value = (q, elbos, sweeps, trace, request.value)
+                q, elbos, sweeps, trace, answer = yield Save(value)
+            elif isinstance(request, Sweep):
+                asked = replace(_with_case(q, case, request.q), active=case)
+                answer = (yield Sweep(asked, request.again)).total(case)
+                sweeps += 1
+            elif isinstance(request, Show):
+                if sweeps:  # the start was shown with the others
+                    trace, elbos = np.append(trace, request.elbo), elbos.copy()
+                    elbos[case] = request.elbo
+                    q = _with_case(q, case, request.q, has_converged(trace.tolist(), self.tol))
+                    yield Show(q, float(sum(elbos.tolist())), by_trace=False)
+                if q.converged[case] or sweeps + 1 >= self.max_iter:
+                    return q, elbos
 
 
-def _of_case(reduce: Reduce, at: SeveralCursor, case: int) -> Any:
-    """Return what sums one case's statistics, by sweeps that count from that case's first."""
-    earlier = at.number - at.fits[case].at.number
-
-    def summed(q: Any, *, number: int, warm: int | None) -> Any:
-        of = (*at.q.of[:case], q, *at.q.of[case + 1 :])
-        sent = replace(at.q, of=of, active=case)
-        before = None if warm is None else warm + earlier
-        return reduce(sent, number=number + earlier, warm=before).total(case)
-
-    return summed
+def _with_case(q: SeveralGlobal, case: int, own: Any, converged: bool = False) -> SeveralGlobal:
+    """Return all cases with one's parameters, and whether its fit has converged."""
+    of = (*q.of[:case], own, *q.of[case + 1 :])
+    which = np.arange(len(q.of)) == case
+    return replace(q, of=of, converged=np.where(which, converged, q.converged))
 
 
 def _leaf(batch: OfCase, stats: Any) -> CaseSums:

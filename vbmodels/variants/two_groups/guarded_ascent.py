@@ -6,59 +6,52 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from vbmodels.core.cavi import evaluated
-from vbmodels.core.protocol import Cursor, Reduce, Step
-from vbmodels.core.squarem import SquaremCursor, _extrapolate, _grown
+from vbmodels.core.algorithm import Algorithm, Save, Show
+from vbmodels.core.cavi import evaluate
+from vbmodels.core.squarem import LONGEST, extrapolate, grown
 
 
-def guarded(model: Any, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-    """Climb from ``cursor``, without end: `squarem` for steps that may fall.
+def guarded(model: Any, q: Any, stats: Any = None, elbo: float = -math.inf) -> Algorithm:
+    """Climb without end: `squarem` for steps that may fall; ``stats`` and ``elbo`` are of ``q``.
 
     ``model.global_step(q, stats)`` is bold; where its objective falls or is no number,
     ``global_step(q, stats, careful=True)`` is taken instead, and where even that falls by
     rounding, the point stays. So the objective never falls.
     """
-    at = cursor if isinstance(cursor, SquaremCursor) else SquaremCursor(**vars(cursor))
+    stride = LONGEST
     while True:
-        yield Step.at(at)
-        ahead = model.global_step(at.q, at.stats)
-        number, stride = at.number + 1, at.stride
-        if at.before is not None:
-            trial, length = _extrapolate(model, at.before, at.q, ahead, at.stride)
-            if trial is not None:
-                leapt = evaluated(model, reduce, trial, number, number - 1)
-                if _holds(leapt, at):
-                    at = SquaremCursor(**vars(leapt), stride=_grown(stride, length))
-                    continue
-                number += 1
-            stride = _grown(stride, length) if length == 1.0 else max(1.0, stride / 4.0)
-        before = at.q if at.before is None else None
-        swept = _next(model, reduce, at, ahead, number)
-        at = SquaremCursor(**vars(swept), before=before, stride=stride)
+        q, stats, elbo, stride = yield Save((q, stats, elbo, stride))
+        if stats is None:
+            q, stats, elbo = yield from evaluate(model, q)
+        yield Show(q, elbo)
+        before = q
+        q, stats, elbo = yield from _held(model, q, stats, elbo, model.global_step(q, stats))
+        yield Show(q, elbo)
+        ahead = model.global_step(q, stats)
+        trial, length = extrapolate(model, before, q, ahead, stride)
+        if trial is not None:
+            leapt = yield from evaluate(model, trial)
+            if math.isfinite(leapt[2]) and leapt[2] >= elbo:
+                (q, stats, elbo), stride = leapt, grown(stride, length)
+                continue
+        stride = grown(stride, length) if length == 1.0 else max(1.0, stride / 4.0)
+        q, stats, elbo = yield from _held(model, q, stats, elbo, ahead)
 
 
-def _next(model: Any, reduce: Reduce, at: SquaremCursor, ahead: Any, number: int) -> Cursor:
-    """Return the first of the bold step, parts of it, the careful one and a stay that holds.
-
-    Parts are those of ``model.parts``: a careful step may be far shorter.
-    """
-    swept = evaluated(model, reduce, ahead, number, number - 1)
-    for part in model.parts:
-        if _holds(swept, at):
+def _held(model: Any, q: Any, stats: Any, elbo: float, ahead: Any) -> Algorithm:
+    """Return the first of the bold step, parts of it, the careful one and a stay that holds."""
+    for trial in _trials(model, q, stats, ahead):
+        found = yield from evaluate(model, trial)
+        if math.isfinite(found[2]) and found[2] >= elbo:
             break
-        number += 1
-        here = model.to_vector(at.q)
-        short = model.from_vector(ahead, here + part * (model.to_vector(ahead) - here))
-        swept = evaluated(model, reduce, short, number, number - 1)
-    if not _holds(swept, at):
-        number += 1
-        careful = model.global_step(at.q, at.stats, careful=True)
-        swept = evaluated(model, reduce, careful, number, number - 1)
-    if not _holds(swept, at):
-        number += 1
-        swept = evaluated(model, reduce, at.q, number, number - 1)
-    return swept
+    return found
 
 
-def _holds(swept: Cursor, at: Cursor) -> bool:
-    return math.isfinite(swept.elbo) and swept.elbo >= at.elbo
+def _trials(model: Any, q: Any, stats: Any, ahead: Any) -> Iterator[Any]:
+    """Yield what may hold; of ``model.parts``, since a careful step may be far shorter."""
+    yield ahead
+    for part in model.parts:
+        here = model.to_vector(q)
+        yield model.from_vector(ahead, here + part * (model.to_vector(ahead) - here))
+    yield model.global_step(q, stats, careful=True)
+    yield q

@@ -1,0 +1,107 @@
+"""A fit that is cut in any phase goes on from its checkpoint with the same bits, to its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from tests.contract import (
+    case_auto,
+    case_batch_null,
+    case_bmem_metropolis,
+    case_bmem_several,
+    case_corpus,
+    case_embedding,
+    case_ibp,
+    case_ibp_multinomial,
+    case_phrases,
+    case_toy,
+    case_vmmic,
+    vmmic,
+)
+from tests.contract.toy import Toy
+from tests.vbmodels.experts.coded_rows import cut_coded
+from vbmodels.core.driver import Driver, Log
+from vbmodels.core.fit import loop_of
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.state import aligned, from_bytes, same_bits, to_bytes
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.one_vs_rest import OneVersusRest
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.testing.running import freeze, thaw
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.cases import OfCase, Several
+
+EXPERTS = AdditiveExperts(4, n_restarts=2, evaluations=6, width_evaluations=3, taus=(1.0, 10.0))
+
+
+def crossed() -> list[Any]:
+    """Rows that no additive form predicts: all phases of the experts follow."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 2))
+    t = np.where(rng.random(300) < expit(4.0 * np.sign(x[:, 0] * x[:, 1])), 1.0, -1.0)
+    return cut_coded(x, t, 2)
+
+
+def of_cases() -> list[OfCase]:
+    counts = case_batch_null.batches(0, 3)
+    return [OfCase(which, part, one) for part, one in enumerate(counts) for which in (0, 1)]
+
+
+FITS = {
+    "keyphrases": lambda: (Keyphrases(), case_phrases.batches(0, 3), 60),
+    "keywords": lambda: (CorpusProbit(), case_corpus.batches(0, 3), 60),
+    "bags": lambda: (replace(case_auto.MODEL, few=12), case_embedding.batches(0, 3), 400),
+    "bags, vmmic": lambda: (case_vmmic.collapsed(), vmmic.batches(0, 3), 300),
+    "bags, mean field": lambda: (case_vmmic.mean_field(), vmmic.batches(0, 3), 60),
+    "variants": lambda: (BatchNull(), case_batch_null.batches(0, 3), 14),
+    "variants of cases": lambda: (Several(BatchNull(), ("a", "b"), max_iter=8), of_cases(), 20),
+    "features": lambda: (case_ibp.searched(), case_ibp.batches(0, 3), 400),
+    "features, filling": lambda: (case_ibp.filling(), case_ibp.batches(0, 3), 130),
+    "features, multinomial": lambda: (
+        case_ibp_multinomial.HOOKS.model(), case_ibp_multinomial.batches(0, 3), 60
+    ),
+    "experts": lambda: (EXPERTS, crossed(), 400),
+    "experts of classes": lambda: (
+        OneVersusRest(replace(EXPERTS, n_experts=1)), case_bmem_several.batches(0, 2), 400
+    ),
+    "experts, sampled": lambda: (
+        case_bmem_metropolis.model(), case_bmem_metropolis.batches(0, 2), 60
+    ),
+    "rounds": lambda: (Toy(loop="memoised"), case_toy.batches(0, 7), 12),
+}  # fmt: skip
+CUTS = 8
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_that_is_cut_anywhere_ends_with_the_same_bits(name):
+    model, batches, most = FITS[name]()
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    whole = Driver(loop_of(model), model, q, reduce, tol=1e-6, max_iter=most)
+    kept, places = [], []
+    for at, _ in enumerate(whole):
+        log = whole.log()
+        # Where a phase, or a phase of a phase, has begun.
+        places.append([(len(one.answers), bool(one.saved)) for one in log.frames[:-1]])
+        if len(places) < 2 or places[-1] != places[-2] or at % 11 == 0 or at == 2:
+            states = [freeze(x) for x in reduce.local_states(whole.number)]
+            kept.append((at, to_bytes(log), states))
+    assert len(kept) > 1
+    for at, stored, states in kept[:: max(1, len(kept) // CUTS)]:
+        again = InProcess(model, [thaw(freeze(one)) for one in batches])
+        log = aligned(from_bytes(stored, Log))
+        again.restore(log.number, [thaw(x) for x in states])
+        rest = Driver(
+            loop_of(model), model, log.start, again, tol=1e-6, max_iter=most, log=log,
+            trace=whole.trace[: at + 1],
+        )  # fmt: skip
+        assert len(list(rest)) == len(whole.trace) - at - 1
+        assert rest.trace == whole.trace
+        assert (rest.number, rest.converged) == (whole.number, whole.converged)
+        assert same_bits(rest.step.q, whole.step.q)

@@ -1,0 +1,396 @@
+"""The driver: it answers an algorithm's requests, and keeps the answers that a resume needs."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vbmodels.core.algorithm import (
+    Algorithm,
+    Evaluate,
+    Loop,
+    Partitions,
+    Phase,
+    Request,
+    Save,
+    Show,
+    Stop,
+    Sweep,
+    Visit,
+)
+from vbmodels.core.convergence import has_converged
+from vbmodels.core.protocol import NonFiniteBound
+from vbmodels.core.state import IntArray, State, aligned, leaves
+
+
+@dataclass(frozen=True)
+class Frame(State, kind="core.Frame"):
+    """What an algorithm saved last, and what it was answered since.
+
+    Attributes
+    ----------
+    saved
+        The value of its last `Save`; empty without one.
+    answers
+        To its requests since.
+    questions
+        A checksum of each request.
+    """
+
+    saved: tuple[Any, ...]
+    answers: tuple[Any, ...]
+    questions: IntArray
+
+
+@dataclass(frozen=True)
+class Log(State, kind="core.Log"):
+    """All that a fit needs to go on with the same bits, but for the local states.
+
+    Attributes
+    ----------
+    start
+        The first parameters.
+    frames
+        Of the algorithm, of the phase that it is in, of the phase's phase.
+    number
+        Number of the newest sweep.
+    """
+
+    start: Any
+    frames: tuple[Frame, ...]
+    number: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A point that an algorithm shows.
+
+    Attributes
+    ----------
+    iteration
+        Number of the newest sweep.
+    q, elbo
+        What a fit that ends here leaves, and its bound.
+    stats
+        The statistics of the newest sweep.
+
+    Raises
+    ------
+    NonFiniteBound
+        If the bound is not finite.
+    """
+
+    iteration: int
+    q: Any
+    elbo: float
+    stats: Any = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.elbo):
+            raise NonFiniteBound(
+                f"the bound became {self.elbo} at sweep {self.iteration}"
+                f"{self._first_not_finite()}; look for extreme values in the data, "
+                "standardise numeric columns, or narrow the prior"
+            )
+
+    def _first_not_finite(self) -> str:
+        for state in ("q", "stats"):
+            value = getattr(self, state)
+            for name, leaf in leaves(value, f"{state}.") if isinstance(value, State) else ():
+                array = np.asarray(leaf)
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    return f" (the first number that is not finite is in {name})"
+        return ""
+
+
+class _Frame:
+    """A generator, with what it was answered."""
+
+    def __init__(
+        self, algorithm: Algorithm, mark: int, doing: str | Callable[[], str], known: Frame | None
+    ) -> None:
+        self.algorithm, self.mark, self.doing = algorithm, mark, doing
+        self.saved: tuple[Any, ...] = () if known is None else known.saved
+        self.answers: list[Any] = [] if known is None else list(known.answers)
+        self.asked: list[Any] = [] if known is None else known.questions.tolist()
+        self.place = 0  # answers given
+        self.restoring = bool(self.saved)  # whether the saved value is not given yet
+
+    @property
+    def replaying(self) -> bool:
+        """Whether there is more that it was answered."""
+        return self.restoring or self.place < len(self.answers)
+
+    def knows(self, request: Request) -> bool:
+        """Whether the next answer is to this request."""
+        if self.restoring or self.place >= len(self.answers):
+            return False
+        return bool(self.asked[self.place] == checksum(request))
+
+    def replay(self) -> Any:
+        """Return the next answer."""
+        self.place += 1
+        return self.answers[self.place - 1]
+
+    def note(self, request: Any, answer: Any) -> Any:
+        """Keep an answer; return it."""
+        self.asked.append(request)
+        self.answers.append(answer)
+        self.place += 1
+        return answer
+
+    def save(self, value: Any) -> Any:
+        """Return what a `Save` is answered with."""
+        if self.restoring:
+            self.restoring = False
+            return self.saved[0]
+        if self.place and not self.saved:
+            raise RuntimeError("an algorithm saves before it requests anything else, or never")
+        self.drop(0)
+        self.saved = (value if callable(value) else aligned(value),)
+        return self.saved[0]
+
+    def drop(self, place: int) -> None:
+        """Forget the answers from a place on."""
+        del self.asked[place:], self.answers[place:]
+        self.place, self.restoring = place, False
+
+    def record(self) -> Frame:
+        """Return what a resume needs."""
+        self.asked = [one if isinstance(one, int) else checksum(one) for one in self.asked]
+        saved = tuple(value() if callable(value) else value for value in self.saved)
+        questions = np.array(self.asked, dtype=np.int64)
+        return Frame(saved, tuple(self.answers), questions)
+
+
+class Frames:
+    """An algorithm with the phases that it is in, and what they were answered.
+
+    Parameters
+    ----------
+    algorithm
+        The algorithm.
+    known
+        What `record` returned, to go on from; none for a beginning.
+
+    Attributes
+    ----------
+    result
+        What the algorithm has returned; None before.
+    stats
+        The newest statistics; None where a `Save` came after them.
+    diverged
+        Whether it asked for something else than what is known.
+    """
+
+    def __init__(self, algorithm: Algorithm, known: Sequence[Frame] = ()) -> None:
+        self.result: Any = None
+        self.stats: Any = None
+        self.diverged = False
+        self._known = list(known)  # of what is not begun again yet
+        self._frames: list[_Frame] = []
+        self._begin(algorithm, 0, "")
+
+    @property
+    def doing(self) -> str:
+        """What is done where no posterior is known yet; else empty."""
+        for frame in reversed(self._frames):
+            if found := frame.doing if isinstance(frame.doing, str) else frame.doing():
+                return found
+        return ""
+
+    def record(self) -> tuple[Frame, ...]:
+        """Return what a resume needs."""
+        return tuple(frame.record() for frame in self._frames)
+
+    def note(self, request: Request, answer: Any) -> Any:
+        """Keep the answer to the last request; return it."""
+        self.stats = answer
+        return self._frames[-1].note(request, answer)
+
+    def next(self, answer: Any) -> Request | None:
+        """Go on with an answer; return the next `Show` or request to compute; None at the end."""
+        while True:
+            frame = self._frames[-1]
+            try:
+                request = frame.algorithm.send(answer)
+            except StopIteration as end:
+                answer = aligned(end.value)
+                if len(self._frames) == 1:
+                    self.result = answer
+                    return None
+                self._frames.pop()
+                self._frames[-1].note(frame.mark, answer)
+                continue
+            answer = None
+            if isinstance(request, Show | Stop):
+                return request
+            if isinstance(request, Save):
+                answer = frame.save(request.value)
+            elif frame.knows(request):
+                answer = frame.replay()
+                if not isinstance(request, Phase):
+                    self.stats = answer
+            else:
+                if frame.replaying or (self._known and not isinstance(request, Phase)):
+                    self.diverged = True
+                    self._known.clear()
+                    frame.drop(frame.place)
+                if not isinstance(request, Phase):
+                    return request
+                self._begin(request.algorithm, checksum(request), request.doing)
+
+    def _begin(self, algorithm: Algorithm, mark: int, doing: str | Callable[[], str]) -> None:
+        known = self._known.pop(0) if self._known else None
+        self._frames.append(_Frame(algorithm, mark, doing, known))
+
+
+class Driver:
+    """The steps of one fit: until its algorithm ends, its bound converges, or its sweeps are over.
+
+    The bound has converged where the rise to come, as the last rises let expect (see
+    `vbmodels.core.convergence`), is at most ``tol * max(1, |bound|)`` twice in a row.
+
+    Parameters
+    ----------
+    loop
+        The algorithm.
+    model, q
+        Its arguments: the model, and the first parameters.
+    reduce
+        The executor, a `vbmodels.core.protocol.Reduce`.
+    tol
+        Relative tolerance on the bound; None: no bound converges.
+    max_iter
+        Most sweeps; None: any number.
+    log, trace
+        Of the run to go on from, whose ``log.start`` is ``q`` and whose local states ``reduce``
+        has; and the bounds of its steps.
+
+    Attributes
+    ----------
+    trace
+        The bound at every step so far.
+    step
+        The last step, also that which the run to go on from had ended at; None before the first.
+    number
+        Number of the newest sweep.
+    converged
+        Whether the algorithm has ended, or the bound has converged.
+    """
+
+    def __init__(
+        self, loop: Loop, model: Any, q: Any, reduce: Any, *, tol: float | None = None,
+        max_iter: int | None = None, log: Log | None = None, trace: Sequence[float] = (),
+    ) -> None:  # fmt: skip
+        self.reduce, self.tol, self.max_iter, self.trace = reduce, tol, max_iter, list(trace)
+        self.number = -1 if log is None else log.number
+        self.step: Step | None = None
+        self.converged = False
+        self._start = aligned(q)
+        self._warm: int | None = None  # sweep whose local states the newest one started at
+        self._shown = True  # whether the newest sweep was
+        self._frames = Frames(loop(model, self._start), () if log is None else log.frames)
+        self._request = self._next(None)
+        if log is not None:
+            self._replay()
+
+    @property
+    def doing(self) -> str:
+        """What the algorithm does where no posterior is known yet; else empty."""
+        return self._frames.doing
+
+    def log(self) -> Log:
+        """Return what a resume needs, but for the local states of the newest sweep."""
+        return Log(self._start, self._frames.record(), self.number)
+
+    def __iter__(self) -> Iterator[Step]:
+        while self._request is not None and not self.converged:
+            if isinstance(self._request, Show):
+                step = self._taken(self._request)
+                self.trace.append(step.elbo)
+                self.converged = self._has_converged(self._request)
+                yield step
+                if not self.converged:
+                    self._request = self._next(None)
+            elif isinstance(self._request, Stop) or self._is_over():
+                return
+            else:
+                self._request = self._next(self._computed(self._request))
+        self.converged = True
+
+    def _replay(self) -> None:
+        """Take the steps that the log leads to."""
+        shown = None
+        while isinstance(self._request, Show):
+            shown = self._request
+            self._taken(shown)
+            self._request = self._next(None)
+        if shown is None or self._frames.diverged or not self.trace:
+            return
+        if shown.elbo != self.trace[-1]:
+            raise ValueError(
+                f"the trace ends at the bound {self.trace[-1]!r}, the step to go on from has "
+                f"{shown.elbo!r}: they are not of the same fit"
+            )
+        self.converged = self._has_converged(shown)
+
+    def _next(self, answer: Any) -> Request | None:
+        """Return the next request; at the end the last step has what the algorithm returned."""
+        request = self._frames.next(answer)
+        if request is None and self.step is not None:
+            self.step = replace(self.step, q=self._frames.result)
+        return request
+
+    def _has_converged(self, shown: Show) -> bool:
+        return self.tol is not None and shown.by_trace and has_converged(self.trace, self.tol)
+
+    def _is_over(self) -> bool:
+        """Whether no sweep may follow; where a step was refused, one that holds may."""
+        over = self.max_iter is not None and self.number + 1 >= self.max_iter
+        return over and (self._shown or bool(self.doing))
+
+    def _taken(self, shown: Show) -> Step:
+        self._shown = True
+        self.step = Step(self.number, shown.q, shown.elbo, self._frames.stats)
+        return self.step
+
+    def _computed(self, request: Request) -> Any:
+        """Return the executor's answer."""
+        if isinstance(request, Partitions):
+            return self._frames.note(request, self.reduce.partitions)
+        last = self.number if self.number >= 0 else None
+        if isinstance(request, Visit):
+            if request.group == 0:
+                self.number, self._warm = self.number + 1, last
+            visit = partial(self.reduce.visit, group=request.group, groups=request.groups)
+        elif isinstance(request, Sweep | Evaluate):
+            if isinstance(request, Evaluate) or not request.again:
+                self._warm = None if isinstance(request, Evaluate) else last
+            self.number += 1
+            visit = self.reduce
+        else:
+            raise TypeError(f"an algorithm yields requests, got {request!r}")
+        self._shown = False
+        stats = visit(aligned(request.q), number=self.number, warm=self._warm)
+        return self._frames.note(request, aligned(stats))
+
+
+def checksum(request: Request) -> int:
+    """Return a checksum of what a request asks for."""
+    if isinstance(request, Phase):
+        return zlib.crc32(request.doing.encode()) if isinstance(request.doing, str) else 0
+    total = zlib.crc32(type(request).__name__.encode())
+    for field in fields(request):
+        value = getattr(request, field.name)
+        for name, leaf in leaves(value) if isinstance(value, State) else [(field.name, value)]:
+            array = np.asarray(leaf)
+            total = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), total)
+            total = zlib.crc32(array.tobytes(), total)
+    return total
