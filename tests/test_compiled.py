@@ -15,6 +15,8 @@ keeps it in the cache for all.
 Numba compiles ``x ** n`` of a whole number n once in a process, for all callers: with the licence
 of the first one, which may be a function of another library.
 
+A compiled function stays small enough that a person can check it: `MOST_LINES`, `MOST_ARGUMENTS`.
+
 And Numba reads a function from its cache while its own file is as it was, whatever became of what
 it calls: `vbmodels.core.cached_kernels`.
 """
@@ -31,6 +33,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+MOST_LINES, MOST_ARGUMENTS = 60, 12
 
 
 CALLEE = """
@@ -115,6 +118,15 @@ def powers(sources: dict[str, str]) -> list[str]:
     )
 
 
+def large(sources: dict[str, str]) -> list[str]:
+    """Name the functions that are too long, or take too many arguments, to be checked by eye."""
+    return sorted(
+        key
+        for key, (node, _) in compiled(sources).items()
+        if node.end_lineno - node.lineno >= MOST_LINES or len(node.args.args) > MOST_ARGUMENTS
+    )
+
+
 @pytest.fixture(scope="module")
 def sources() -> dict[str, str]:
     folders = ("vbmodels", "flows", "examples")
@@ -133,6 +145,17 @@ def test_every_function_that_is_called_with_a_licence_states_its_own(sources):
 
 def test_no_compiled_function_takes_a_power_by_an_operator(sources):
     assert powers(sources) == []
+
+
+def test_no_compiled_function_is_too_large_to_check(sources):
+    assert large({f: s for f, s in sources.items() if f.startswith("vbmodels")}) == []
+
+
+def test_a_function_that_is_too_large_is_named():
+    long = "@njit\ndef long(x):\n" + "    x += 1\n" * 60
+    wide = f"@njit\ndef wide({', '.join(f'a{i}' for i in range(13))}):\n    return a0\n"
+    fits = "@njit\ndef fits(x):\n" + "    x += 1\n" * 59
+    assert large({"a_kernels.py": long + wide + fits}) == ["a_kernels.py:long", "a_kernels.py:wide"]
 
 
 def test_a_file_that_calls_functions_of_another_is_cached_with_it(sources):

@@ -3,11 +3,44 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+from vbmodels.core.state import FloatArray, IntArray
 
 CONSTANT, SHORT, LONG, PLAIN = range(4)
 """How a column is held: as one number, in codes of 8 or 16 bits, or as it is."""
+
+
+class Columns(NamedTuple):
+    """Columns of a partition, and how they are standardised.
+
+    Attributes
+    ----------
+    kind, place, start, short, long, plain, values
+        The P columns in codes; see `coded_features.CodedFeatures`.
+    further
+        [W, P'] more columns, as they are.
+    location, inverse
+        [P + P'] centre and inverse scale of every column.
+    used
+        The columns to be standardised.
+    """
+
+    kind: IntArray
+    place: IntArray
+    start: IntArray
+    short: NDArray[np.uint8]
+    long: NDArray[np.uint16]
+    plain: FloatArray
+    values: FloatArray
+    further: FloatArray
+    location: FloatArray
+    inverse: FloatArray
+    used: IntArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -61,20 +94,24 @@ def _decoded(codes, values, centre, factor, rows, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def standardised(kind, place, start, short, long, plain, values, beside, location, inverse, rows,
-                 columns, out):  # fmt: skip
-    """Fill as `corpus.likelihood_kernels.standardised` does, from codes."""
-    size = len(kind)
-    for j in range(len(columns)):
-        k = columns[j]
-        if k >= size or kind[k] == PLAIN:
+def standardised(columns, rows, out):
+    """Fill [P, W] with (x - location) * inverse of rows and of the columns in use."""
+    size = len(columns.kind)
+    for j in range(len(columns.used)):
+        k = columns.used[j]
+        centre, factor = columns.location[k], columns.inverse[k]
+        if k >= size:
             for i in range(len(rows)):
-                x = plain[place[k], rows[i]] if k < size else beside[rows[i], k - size]
-                out[j, i] = (x - location[k]) * inverse[k]
-        elif kind[k] == CONSTANT:
-            out[j, : len(rows)] = (values[start[k]] - location[k]) * inverse[k]
-        elif kind[k] == SHORT:
-            own = values[start[k] : start[k] + 256]
-            _decoded(short[place[k]], own, location[k], inverse[k], rows, out[j])
+                out[j, i] = (columns.further[rows[i], k - size] - centre) * factor
+            continue
+        kind, place, start = columns.kind[k], columns.place[k], columns.start[k]
+        if kind == PLAIN:
+            for i in range(len(rows)):
+                out[j, i] = (columns.plain[place, rows[i]] - centre) * factor
+        elif kind == CONSTANT:
+            out[j, : len(rows)] = (columns.values[start] - centre) * factor
+        elif kind == SHORT:
+            own = columns.values[start : start + 256]
+            _decoded(columns.short[place], own, centre, factor, rows, out[j])
         else:
-            _decoded(long[place[k]], values[start[k] :], location[k], inverse[k], rows, out[j])
+            _decoded(columns.long[place], columns.values[start:], centre, factor, rows, out[j])

@@ -99,10 +99,10 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         """Return the matrix [W, P] as it was."""
         size = len(self.kind)
         x = np.empty((size, self.rows))
-        kernels.standardised(
-            *self.parts, np.zeros((0, 0)), np.zeros(size), np.ones(size), np.arange(self.rows),
-            np.arange(size), x,
-        )  # fmt: skip
+        columns = kernels.Columns(
+            *self.parts, np.zeros((0, 0)), np.zeros(size), np.ones(size), np.arange(size)
+        )
+        kernels.standardised(columns, np.arange(self.rows), x)
         return x.T
 
 

@@ -40,10 +40,9 @@ def bag_sums(offsets, first, last, primary, score, mean, var):
     var += np.bincount(bag, primary * (1.0 - primary) * score**2, minlength=last - first)
 
 
-def bag_jacobian(
-    features, offsets, first, last, centre, inverse, primary, density, score, shrink, bend,
-    slopes, gates,
-):  # fmt: skip
+def bag_jacobian(features, offsets, first, last, scaling, terms, shrink, bend, slopes, gates):
+    centre, inverse = scaling
+    primary, density, score = terms
     starts = offsets[first : last + 1] - offsets[first]
     r, c = (np.repeat(x, np.diff(starts)) for x in (shrink, bend))
     x = (features[offsets[first] : offsets[last]] - centre) * inverse

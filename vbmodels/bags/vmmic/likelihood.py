@@ -186,7 +186,7 @@ class Likelihood:
                 slopes = np.empty((last - first, centre.size))
                 gates = np.empty((last - first, 1 + centre.size))
             kernels.bag_jacobian(
-                part.features, part.offsets, first, last, centre, inverse, *terms[k],
+                part.features, part.offsets, first, last, (centre, inverse), terms[k],
                 shrink, bend, slopes, gates,
             )  # fmt: skip
             if self.scaling.turns:

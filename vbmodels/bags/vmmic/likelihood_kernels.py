@@ -98,11 +98,8 @@ def bag_jacobian(
     offsets: IntArray,
     first: int,
     last: int,
-    centre: FloatArray,
-    inverse: FloatArray,
-    primary: FloatArray,
-    density: FloatArray,
-    score: FloatArray,
+    scaling: tuple[FloatArray, FloatArray],
+    terms: tuple[FloatArray, FloatArray, FloatArray],
     shrink: FloatArray,
     bend: FloatArray,
     slopes: FloatArray,
@@ -112,8 +109,11 @@ def bag_jacobian(
 
     With r = (1 + v)^-1/2 (``shrink``) and c = z r^2 / 2 (``bend``), dz = r dmu - c dv;
     dmu/dbeta = sum pi x, dv/dbeta = 2 sum pi (1 - pi) s x, dmu/db = sum phi s x,
-    dv/db = sum (1 - 2 pi) phi s^2 x, with x scaled and phi = phi(eta).
+    dv/db = sum (1 - 2 pi) phi s^2 x, with x scaled and phi = phi(eta). ``scaling`` is the centre
+    and the inverse scale of the features, ``terms`` pi, phi and s of every instance.
     """
+    centre, inverse = scaling
+    primary, density, score = terms
     width = features.shape[1]
     base = offsets[first]
     # In double precision whatever the features' type: sums less their centre's share cancel.

@@ -78,7 +78,7 @@ def likelihood(
     w: FloatArray,
     shares: list[Listing],
     expected: bool,
-    beside: FloatArray | None = None,
+    further: FloatArray | None = None,
     documents: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-likelihood [K], gradient [K, P + 2] and minus its Hessian [K, P + 2, P + 2].
@@ -95,7 +95,7 @@ def likelihood(
         The listing at each of them.
     expected
         Whether Fisher's information stands in the Hessian's place: it is never indefinite.
-    beside
+    further
         [W, P'] further columns of the features; None where the batch has all.
     documents
         [D] whose words are looked at; None: all.
@@ -107,34 +107,38 @@ def likelihood(
     places, room = np.append(used, [size - 2, size - 1]), -len(used) % 4 + len(used)
     own = np.zeros((points, room))
     own[:, : len(used)] = w[:, used]
-    value, slope, across = np.zeros(points), np.zeros((points, room)), np.zeros((points, 2, room))
-    square = np.zeros((points, room, room))
-    level, level_bend = (np.zeros((points, batch.n_documents)) for _ in range(2))
+    documents_shape = (points, batch.n_documents)
+    sums = pass_kernels.Sums(
+        value=np.zeros(points),
+        slope=np.zeros((points, room)),
+        across=np.zeros((points, 2, room)),
+        level=np.zeros(documents_shape),
+        level_bend=np.zeros(documents_shape),
+        square=np.zeros((points, room, room)),
+    )
     looked_at = ~batch.unseen if documents is None else documents & ~batch.unseen
     seen = np.flatnonzero(np.repeat(looked_at, batch.sizes))
-    log_delta = np.array([s.log_delta for s in shares]).reshape(points, batch.n_documents)
-    slopes = np.array([s.slopes for s in shares]).reshape(points, batch.n_documents, 2)
-    pass_kernels.add_sums(
-        *_parts(batch), _further(batch, beside), location, 1.0 / scale, seen, used, own, batch.y,
-        batch.document_of_word, log_delta, np.exp(log_delta), -np.expm1(log_delta), slopes,
-        expected, value, slope, across, level, level_bend, square,
-    )  # fmt: skip
+    log_delta = np.array([s.log_delta for s in shares]).reshape(documents_shape)
+    slopes = np.array([s.slopes for s in shares]).reshape(*documents_shape, 2)
+    at = pass_kernels.Points(own, log_delta, np.exp(log_delta), -np.expm1(log_delta), slopes)
+    columns = _columns(batch, further, location, 1.0 / scale, used)
+    pass_kernels.add_sums(columns, seen, batch.y, batch.document_of_word, at, expected, sums)
     by_w = slice(0, len(used))
     found = np.zeros((points, len(places)))
     information = np.zeros((points, len(places), len(places)))
     for i, share in enumerate(shares):
-        found[i, :-2], found[i, -2:] = slope[i, by_w], level[i] @ share.slopes
+        found[i, :-2], found[i, -2:] = sums.slope[i, by_w], sums.level[i] @ share.slopes
         bend = information[i]
-        lower = np.tril(square[i, by_w, by_w])
+        lower = np.tril(sums.square[i, by_w, by_w])
         bend[:-2, :-2] = lower + np.tril(lower, -1).T
-        bend[-2:, :-2] = across[i, :, by_w]
+        bend[-2:, :-2] = sums.across[i, :, by_w]
         bend[:-2, -2:] = bend[-2:, :-2].T
-        bend[-2:, -2:] = share.slopes.T @ (level_bend[i][:, None] * share.slopes)
+        bend[-2:, -2:] = share.slopes.T @ (sums.level_bend[i][:, None] * share.slopes)
         if not expected:
-            bend[-2:, -2:] += np.tensordot(level[i], share.bends, 1)
+            bend[-2:, -2:] += np.tensordot(sums.level[i], share.bends, 1)
     gradient[:, places] = found
     whole[:, places[:, None], places] = information
-    return value, gradient, whole
+    return sums.value, gradient, whole
 
 
 def _parts(batch: KeywordBatch) -> tuple[NDArray[Any], ...]:
@@ -149,14 +153,24 @@ def _parts(batch: KeywordBatch) -> tuple[NDArray[Any], ...]:
     return kind, place, start, *nothing, plain, np.zeros(0)
 
 
-def _further(batch: KeywordBatch, beside: FloatArray | None) -> FloatArray:
-    """Return the columns ``beside`` the batch's own, [W, 0] where there are none."""
-    return np.zeros((batch.n_words, 0)) if beside is None else np.ascontiguousarray(beside)
+def _further(batch: KeywordBatch, further: FloatArray | None) -> FloatArray:
+    """Return further columns [W, P'], [W, 0] where there are none."""
+    return np.zeros((batch.n_words, 0)) if further is None else np.ascontiguousarray(further)
+
+
+def _columns(
+    batch: KeywordBatch,
+    further: FloatArray | None,
+    location: FloatArray,
+    inverse: FloatArray,
+    used: IntArray,
+) -> coded_kernels.Columns:
+    return coded_kernels.Columns(*_parts(batch), _further(batch, further), location, inverse, used)
 
 
 def _blocks(
     batch: KeywordBatch,
-    beside: FloatArray | None,
+    further: FloatArray | None,
     location: FloatArray,
     inverse: FloatArray,
     used: IntArray,
@@ -168,38 +182,37 @@ def _blocks(
     Features are [P, rows], and zeros below them up to a multiple of four. The next block stands
     in their place.
     """
-    further = _further(batch, beside)
+    more = _further(batch, further)
+    columns = _columns(batch, further, location, inverse, used) if batch.coded is not None else None
     held = np.zeros((-len(used) % 4 + len(used), min(BLOCK_WORDS, len(seen))))
     for start in range(0, len(seen), BLOCK_WORDS):
         rows = seen[start : start + BLOCK_WORDS]
         block = held[:, : len(rows)]
         x = block[: len(used)]
-        if batch.coded is None:
-            kernels.standardised(batch.x, further, location, inverse, rows, used, x)
+        if columns is None:
+            kernels.standardised(batch.x, more, location, inverse, rows, used, x)
         else:
-            coded_kernels.standardised(
-                *batch.coded.parts, further, location, inverse, rows, used, x
-            )
+            coded_kernels.standardised(columns, rows, x)
         yield rows, document[start : start + BLOCK_WORDS], block
 
 
-def moments(batch: KeywordBatch, beside: FloatArray | None = None) -> Moments:
-    """Return the moments of all words' features, those ``beside`` [W, P'] included.
+def moments(batch: KeywordBatch, further: FloatArray | None = None) -> Moments:
+    """Return the moments of all words' features, ``further`` [W, P'] columns included.
 
     Block by block about the mean of the first one, which is near that of all:
     sum (x - m)(x - m)' = sum (x - c)(x - c)' - W (m - c)(m - c)'.
     """
     own = batch.x.shape[1] if batch.coded is None else len(batch.coded.kind)
-    size = own if beside is None else own + beside.shape[1]
+    size = own if further is None else own + further.shape[1]
     rows, used, ones = np.arange(batch.n_words), np.arange(size), np.ones(size)
     if not len(rows):
         return Moments(0.0, np.zeros(size), np.zeros((size, size)))
     centre, total = np.zeros(size), np.zeros(size)
     first = rows[:BLOCK_WORDS]
-    for _, _, block in _blocks(batch, beside, centre, ones, used, first, first):
+    for _, _, block in _blocks(batch, further, centre, ones, used, first, first):
         centre = block[:size].mean(axis=1)
     square = np.zeros((-size % 4 + size,) * 2)
-    for _, _, block in _blocks(batch, beside, centre, ones, used, rows, rows):
+    for _, _, block in _blocks(batch, further, centre, ones, used, rows, rows):
         total += block[:size].sum(axis=1)
         kernels.add_product(block, np.ones(block.shape[1]), square)
     step = total / len(rows)
@@ -213,12 +226,12 @@ def predictors(
     location: FloatArray,
     scale: FloatArray,
     w: FloatArray,
-    beside: FloatArray | None = None,
+    further: FloatArray | None = None,
 ) -> FloatArray:
     """Return x'w [K, W] of every word at K points w [K, P]; other parameters as `likelihood`."""
     used, rows = np.flatnonzero(np.isfinite(scale)), np.arange(batch.n_words)
     own, eta = np.ascontiguousarray(w[:, used]), np.empty((len(w), batch.n_words))
-    for at, _, block in _blocks(batch, beside, location, 1.0 / scale, used, rows, rows):
+    for at, _, block in _blocks(batch, further, location, 1.0 / scale, used, rows, rows):
         eta[:, at[0] : at[-1] + 1] = own @ block[: len(used)]
     return eta
 
@@ -228,9 +241,10 @@ def own_predictors(
 ) -> FloatArray:
     """Return x'w [W] of every word by the row ``own`` [W] of coefficients w [C, P]."""
     used, eta = np.flatnonzero(np.isfinite(scale)), np.empty(batch.n_words)
+    columns = _columns(batch, None, location, 1.0 / scale, used)
     pass_kernels.own_predictors(
-        *_parts(batch), _further(batch, None), location, 1.0 / scale, np.arange(batch.n_words),
-        used, np.ascontiguousarray(w[:, used]), own.astype(np.int64), eta,
+        columns, np.arange(batch.n_words), np.ascontiguousarray(w[:, used]),
+        own.astype(np.int64), eta,
     )  # fmt: skip
     return eta
 

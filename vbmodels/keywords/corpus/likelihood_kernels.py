@@ -24,8 +24,8 @@ _LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def standardised(x, beside, location, inverse, rows, columns, out):
-    """Fill [P, W] with (x - location) * inverse of rows and columns; ``beside`` follows on x."""
+def standardised(x, further, location, inverse, rows, columns, out):
+    """Fill [P, W] with (x - location) * inverse of rows and columns; ``further`` follows on x."""
     size = x.shape[1]
     for j in range(len(columns)):
         k = columns[j]
@@ -34,7 +34,7 @@ def standardised(x, beside, location, inverse, rows, columns, out):
                 out[j, i] = (x[rows[i], k] - location[k]) * inverse[k]
         else:
             for i in range(len(rows)):
-                out[j, i] = (beside[rows[i], k - size] - location[k]) * inverse[k]
+                out[j, i] = (further[rows[i], k - size] - location[k]) * inverse[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

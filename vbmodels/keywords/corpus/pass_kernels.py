@@ -8,10 +8,12 @@ cache while every point's predictors, terms, gradient and information are made o
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from vbmodels.core.cached_kernels import njit
+from vbmodels.core.state import FloatArray
 from vbmodels.keywords.coded_feature_kernels import standardised
 from vbmodels.keywords.corpus.likelihood_kernels import (
     BEND,
@@ -23,6 +25,47 @@ from vbmodels.keywords.corpus.likelihood_kernels import (
     by_document,
     terms,
 )
+
+
+class Points(NamedTuple):
+    """The K points at which a pass adds its sums.
+
+    Attributes
+    ----------
+    w
+        [K, Q] coefficients of the columns in use, Q being a multiple of four: 0 beyond them.
+    log_delta, delta, hidden, slopes
+        [K, D], and [K, D, 2], of the listing; see `likelihood_kernels`.
+    """
+
+    w: FloatArray
+    log_delta: FloatArray
+    delta: FloatArray
+    hidden: FloatArray
+    slopes: FloatArray
+
+
+class Sums(NamedTuple):
+    """What a pass adds to.
+
+    Attributes
+    ----------
+    value, slope
+        [K] and [K, Q] log-likelihood, and its gradient by w.
+    across
+        [K, 2, Q] minus its second derivatives by (log pi, kappa) and w.
+    level, level_bend
+        [K, D] the documents' sums of the terms by log delta.
+    square
+        [K, Q, Q] the lower triangle of the information of w.
+    """
+
+    value: FloatArray
+    slope: FloatArray
+    across: FloatArray
+    level: FloatArray
+    level_bend: FloatArray
+    square: FloatArray
 
 
 @njit(
@@ -71,29 +114,23 @@ def add_weighted(x, weight, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_sums(kind, place, start, short, long, plain, values, beside, location, inverse, rows,
-             columns, w, y, document, log_delta, delta, hidden, slopes, expected, value,
-             slope, across, level, level_bend, square):  # fmt: skip
+def add_sums(columns, rows, y, document, at, expected, sums):
     """Add a partition's sums at K points.
 
     Parameters
     ----------
-    kind, place, start, short, long, plain, values, beside, location, inverse, rows, columns
-        The features; see `coded_feature_kernels.standardised`.
-    w
-        [K, Q] coefficients of the columns, Q being a multiple of four: 0 beyond them.
+    columns, rows
+        The features, `coded_feature_kernels.Columns`, and the words that have a part.
     y, document
         [W] of the partition: whether listed, number of the document.
-    log_delta, delta, hidden, slopes
-        [K, D], and [K, D, 2], of the listing at each point; see `likelihood_kernels`.
+    at
+        `Points`.
     expected
         Whether Fisher's information takes the Hessian's place.
-    value, slope, across, level, level_bend, square
-        [K], [K, Q], [K, 2, Q], [K, D], [K, D], [K, Q, Q] to be added to: log-likelihood, its
-        gradient by w, minus its second derivatives by (log pi, kappa) and w, the documents'
-        sums of the terms by log delta, and the lower triangle of the information of w.
+    sums
+        `Sums` to be added to.
     """
-    points, size = w.shape
+    points, size = at.w.shape
     x = np.zeros((size, STRIP))
     eta, word = np.empty(STRIP), np.empty((TERMS, STRIP))
     for first in range(0, len(rows), STRIP):
@@ -102,43 +139,41 @@ def add_sums(kind, place, start, short, long, plain, values, beside, location, i
         listed, where, strip = y[own], document[own], eta[:here]
         # The arrays are handed on whole: a processor adds four words at once where it knows that
         # they lie side by side.
-        standardised(kind, place, start, short, long, plain, values, beside, location, inverse,
-                     own, columns, x)  # fmt: skip
+        standardised(columns, own, x)
         for i in range(points):
-            predicted(x, w[i], strip)
-            value[i] += terms(
-                strip, listed, where, log_delta[i], delta[i], hidden[i], expected, word
+            predicted(x, at.w[i], strip)
+            sums.value[i] += terms(
+                strip, listed, where, at.log_delta[i], at.delta[i], at.hidden[i], expected, word
             )
-            by_document(word, where, slopes[i], level[i], level_bend[i])
-            add_weighted(x, word[SCORE, :here], slope[i])
-            add_weighted(x, word[CROSS, :here], across[i, 0])
-            add_weighted(x, word[CROSS + 1, :here], across[i, 1])
-            add_product(x, word[BEND, :here], square[i])
+            by_document(word, where, at.slopes[i], sums.level[i], sums.level_bend[i])
+            add_weighted(x, word[SCORE, :here], sums.slope[i])
+            add_weighted(x, word[CROSS, :here], sums.across[i, 0])
+            add_weighted(x, word[CROSS + 1, :here], sums.across[i, 1])
+            add_product(x, word[BEND, :here], sums.square[i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def own_predictors(kind, place, start, short, long, plain, values, beside, location, inverse,
-                   rows, columns, w, own, out):  # fmt: skip
+def own_predictors(columns, rows, w, own, out):
     """Fill each row's x'w by the coefficients that are its own.
 
     Parameters
     ----------
-    kind, place, start, short, long, plain, values, beside, location, inverse, rows, columns
+    columns, rows
         As in `add_sums`.
     w, own
         [C, Q] coefficients of the columns, and [W] which of them each row has.
     out
         [W] to be filled.
     """
-    x = np.zeros((len(columns), STRIP))
+    size = len(columns.used)
+    x = np.zeros((size, STRIP))
     for first in range(0, len(rows), STRIP):
         some = rows[first : first + STRIP]
-        standardised(kind, place, start, short, long, plain, values, beside, location, inverse,
-                     some, columns, x)  # fmt: skip
+        standardised(columns, some, x)
         for i in range(len(some)):
             mine = w[own[some[i]]]
             total = 0.0
-            for j in range(len(columns)):
+            for j in range(size):
                 total += mine[j] * x[j, i]
             out[some[i]] = total
 

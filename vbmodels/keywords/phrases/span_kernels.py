@@ -112,19 +112,28 @@ def grouped(document, start, size, key, long, early, documents):
             phrase[o] = held[at]
             times[held[at]] += 1
         if long[d]:
-            kept = begin
-            for m in range(begin, found):
-                stays = times[m] > 1 or early[first[m]]
-                times[m] = kept if stays else -1
-                first[kept] = first[m]
-                kept += stays
-            for o in range(low, high):
-                phrase[o] = times[phrase[o]]
-            times[begin:found] = 0
-            found = kept
+            found = _keep(begin, found, early, phrase[low:high], first, times)
         offsets[d + 1] = found
         low = high
     return phrase, first[:found], offsets
+
+
+@njit(cache=True, nogil=True)
+def _keep(begin, found, early, phrase, first, times):
+    """Leave out a long document's phrases begin..found that are neither repeated nor early.
+
+    ``phrase`` is of the document's occurrences. Returns where its phrases end.
+    """
+    kept = begin
+    for m in range(begin, found):
+        stays = times[m] > 1 or early[first[m]]
+        times[m] = kept if stays else -1
+        first[kept] = first[m]
+        kept += stays
+    for o in range(len(phrase)):
+        phrase[o] = times[phrase[o]]
+    times[begin:found] = 0
+    return kept
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ import numpy as np
 from vbmodels.core.cached_kernels import njit
 from vbmodels.variants.elementary_kernels import total
 from vbmodels.variants.two_groups.batch_null_kernels import _near, _near_moments, relative
-from vbmodels.variants.two_groups.pass_kernels import log_alternatives, log_rates
+from vbmodels.variants.two_groups.pass_kernels import _largest, log_alternatives, log_rates
 
 _FLOOR = 1e-290
 _SLIGHT = 1e-10  # nodes of less probability add nothing to the sums
@@ -87,6 +87,74 @@ def combine(x, kind, panel, under, log_panel):
                 out[k] += others[k]
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _member(x, own, values, slopes, top, lost, eps, tau, work):
+    """Return log p(a member's reads | the site's rate is x), and four moments.
+
+    The probability that it does not carry the allele, and that times E u, E (u^2 - 1) and
+    E (u^2 - 1)^2.
+
+    Parameters
+    ----------
+    x
+        The site's rate, shifted as the member's type is.
+    own, values, slopes
+        The member's nodes, and its likelihood there and the slopes; relative to e^top.
+    lost, eps
+        Log likelihood if the member carries the allele, and how probable that is.
+    """
+    m0, m1, m2, m4 = _near_moments(own, x, tau, values, slopes, work)
+    if m0 <= _FLOOR:
+        m0, m1, m2, m4 = _FLOOR, 0.0, 0.0, 0.0
+    near = 1.0
+    value = top + math.log(m0)
+    if eps > 0.0:
+        whole = _either(math.log1p(-eps) + value, math.log(eps) + lost)
+        near = math.exp(math.log1p(-eps) + value - whole)
+        value = whole
+    high, fourth = near * (m2 / m0 - 1.0), near * ((m4 - 2.0 * m2) / m0 + 1.0)
+    return value, near, near * m1 / m0, high, fourth
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _add_node(weight, own, rows, matched, of):
+    """Add a node's moments of the members to ``of`` [P, 3]; return its E[S | x] and E[S^2 | x].
+
+    ``rows`` [P, 4] are of `_member`, ``weight`` is the node's probability, ``own`` that the panel
+    says something there.
+    """
+    a = b = a_sq = b_sq = 0.0
+    for p in range(rows.shape[0]):
+        by = weight if p < matched else weight * own
+        of[p, 0] += by * rows[p, 0]
+        of[p, 1] += by * rows[p, 1]
+        of[p, 2] += by * (rows[p, 2] + rows[p, 0])
+        rest = rows[p, 3] - rows[p, 2] * rows[p, 2]
+        if p < matched:
+            b += rows[p, 2]
+            b_sq += rest
+        else:
+            a += rows[p, 2]
+            a_sq += rest
+    square = own * ((a + b) * (a + b) + a_sq + b_sq) + (1.0 - own) * (b * b + b_sq)
+    return own * a + b, square
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _add_unit(of, moments, tau, sums, spread):
+    """Add a unit's moments ``of`` the members [P, 3], and its E[S] and E[S^2], to the sums."""
+    first, second = moments
+    squares = 0.0
+    for p in range(of.shape[0]):
+        score = of[p, 1] / tau
+        sums[p, 0] += of[p, 0]
+        sums[p, 1] += score
+        sums[p, 2] += (of[p, 0] - of[p, 2]) / (tau * tau) + score * score
+        squares += of[p, 2]
+    spread[0] += first
+    spread[1] += 2.0 * squares - second + first * first
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def add_members(x, kind, panel, under, probability, sums, spread):
     """Add to ``sums`` [P, 12, 3] and to ``spread`` [2] what the members say.
@@ -103,18 +171,14 @@ def add_members(x, kind, panel, under, probability, sums, spread):
     n_units, n_m, size = x.shape
     n_members, fine = nodes.shape[1], nodes.shape[3]
     values, slopes = np.empty((n_members, fine)), np.empty((n_members, fine))
-    tops = np.empty(n_members)
-    work = np.empty((4, fine + 1))
-    row = np.empty((n_members, 4))  # weight near, E u, E (u^2 - 1), E (u^2 - 1)^2
-    of = np.empty((n_members, 3))
+    tops, work = np.empty(n_members), np.empty((4, fine + 1))
+    rows, of = np.empty((n_members, 4)), np.empty((n_members, 3))
     for u in range(n_units):
+        t = kind[u]
         of[:] = 0.0
-        first = second = squares = 0.0
+        first = second = 0.0
         for q in range(n_m):
-            largest = 0.0
-            for k in range(size):
-                largest = max(largest, probability[u, q, k])
-            if largest <= _SLIGHT:
+            if _largest(probability[u, q]) <= _SLIGHT:
                 continue
             for p in range(n_members):
                 if seen[u, p]:
@@ -124,55 +188,20 @@ def add_members(x, kind, panel, under, probability, sums, spread):
                 weight = probability[u, q, k]
                 if weight <= _SLIGHT:
                     continue
-                row[:] = 0.0
-                told = 0.0
+                rows[:] = 0.0
+                others = 0.0
                 for p in range(n_members):
-                    if not seen[u, p]:
-                        continue
-                    centre = x[u, q, k] + shift[p, kind[u]]
-                    m0, m1, m2, m4 = _near_moments(
-                        nodes[u, p, q], centre, tau, values[p], slopes[p], work
-                    )
-                    if m0 <= _FLOOR:
-                        m0, m1, m2, m4 = _FLOOR, 0.0, 0.0, 0.0
-                    near = 1.0
-                    value = tops[p] + math.log(m0)
-                    if eps[p] > 0.0:
-                        lost = carried[u, p, q]
-                        whole = _either(math.log1p(-eps[p]) + value, math.log(eps[p]) + lost)
-                        near = math.exp(math.log1p(-eps[p]) + value - whole)
-                        value = whole
-                    told += value if p >= matched else 0.0
-                    row[p, 0] = near
-                    row[p, 1] = near * m1 / m0
-                    row[p, 2] = near * (m2 / m0 - 1.0)
-                    row[p, 3] = near * ((m4 - 2.0 * m2) / m0 + 1.0)
+                    if seen[u, p]:
+                        value, rows[p, 0], rows[p, 1], rows[p, 2], rows[p, 3] = _member(
+                            x[u, q, k] + shift[p, t], nodes[u, p, q], values[p], slopes[p],
+                            tops[p], carried[u, p, q], eps[p], tau, work,
+                        )  # fmt: skip
+                        others += value if p >= matched else 0.0
                 own = 1.0  # probability that the panel says something
                 if common > 0.0:
-                    told += math.log1p(-common)
-                    own = math.exp(told - _either(told, math.log(common) + log_people[u, q]))
-                a = b = a_sq = b_sq = 0.0
-                for p in range(n_members):
-                    by = weight if p < matched else weight * own
-                    of[p, 0] += by * row[p, 0]
-                    of[p, 1] += by * row[p, 1]
-                    of[p, 2] += by * (row[p, 2] + row[p, 0])
-                    rest = row[p, 3] - row[p, 2] * row[p, 2]
-                    if p < matched:
-                        b += row[p, 2]
-                        b_sq += rest
-                    else:
-                        a += row[p, 2]
-                        a_sq += rest
-                first += weight * (own * a + b)
-                second += weight * (
-                    own * ((a + b) * (a + b) + a_sq + b_sq) + (1.0 - own) * (b * b + b_sq)
-                )
-        for p in range(n_members):
-            score = of[p, 1] / tau
-            sums[p, kind[u], 0] += of[p, 0]
-            sums[p, kind[u], 1] += score
-            sums[p, kind[u], 2] += (of[p, 0] - of[p, 2]) / (tau * tau) + score * score
-            squares += of[p, 2]
-        spread[0] += first
-        spread[1] += 2.0 * squares - second + first * first
+                    others += math.log1p(-common)
+                    own = math.exp(others - _either(others, math.log(common) + log_people[u, q]))
+                mean, square = _add_node(weight, own, rows, matched, of)
+                first += weight * mean
+                second += weight * square
+        _add_unit(of, (first, second), tau, sums[:, t], spread)

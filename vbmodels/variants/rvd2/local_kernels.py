@@ -50,6 +50,62 @@ _DONE = 3e-5
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _derivatives(at, trigammas, means, prior, used, theta, nodes, gradient, hessian):
+    """Fill gradient and Hessian in (log delta, log gamma, log M).
+
+    Parameters
+    ----------
+    at
+        delta, gamma, M, and log M less its prior mean.
+    trigammas
+        Those of delta, gamma and delta + gamma.
+    means
+        E[log mu], E[log(1 - mu)] and E[F].
+    """
+    delta, gamma, m, off = at
+    tri_d, tri_g, tri_s = trigammas
+    mean1, mean2, mean_f = means
+    a0, b0 = prior[0], prior[1]
+    s = delta + gamma
+    psi_m, tri_m = polygammas(m)
+    for k in range(nodes.shape[1]):
+        # Large and of opposite sign to the rest, so they must meet the same weights.
+        nodes[F1, k] += used * m * psi_m
+        nodes[F2, k] += used * m * m * tri_m
+    weight = nodes[WEIGHT]
+    mean_f1 = dot(weight, nodes[F1])
+    mean_f2 = dot(weight, nodes[F2]) + mean_f1
+    gradient[2] = mean_f1 - prior[3] * off + theta[2]
+    hessian[2, 2] = mean_f2 - prior[3] + theta[5]
+    g1, g2, h11, h12, h22 = moments(nodes, F, mean1, mean2, mean_f)
+    h13, h23 = moments(nodes, F1, mean1, mean2, mean_f1)[:2]
+    rest = a0 + b0 - s
+    tet_s = tetragamma(s)
+    g1 += (a0 - delta) * tri_d - rest * tri_s
+    g2 += (b0 - gamma) * tri_g - rest * tri_s
+    cross = tri_s - rest * tet_s
+    h11 += (a0 - delta) * tetragamma(delta) - tri_d + cross
+    h22 += (b0 - gamma) * tetragamma(gamma) - tri_g + cross
+    h12 += cross
+    m1, m2 = gamma / (s * s), -delta / (s * s)
+    s3 = s * s * s
+    p_m, p_mm, p_ml = theta[1], theta[3], theta[4]
+    g1 += p_m * m1
+    g2 += p_m * m2
+    h11 += p_mm * m1 * m1 - p_m * 2.0 * gamma / s3
+    h12 += p_mm * m1 * m2 + p_m * (delta - gamma) / s3
+    h22 += p_mm * m2 * m2 + p_m * 2.0 * delta / s3
+    h13 += p_ml * m1
+    h23 += p_ml * m2
+    gradient[0], gradient[1] = delta * g1, gamma * g2
+    hessian[0, 0] = delta * delta * h11 + gradient[0]
+    hessian[1, 1] = gamma * gamma * h22 + gradient[1]
+    hessian[0, 1] = hessian[1, 0] = delta * gamma * h12
+    hessian[0, 2] = hessian[2, 0] = delta * h13
+    hessian[1, 2] = hessian[2, 1] = gamma * h23
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _bound(r, n, point, prior, with_q, coefficients, used, nodes, gradient, hessian):
     """Return the value at one location; fill gradient and Hessian as far as asked for.
 
@@ -84,41 +140,8 @@ def _bound(r, n, point, prior, with_q, coefficients, used, nodes, gradient, hess
     value += theta[0]
     if not with_q:
         return value
-    psi_m, tri_m = polygammas(m)
-    for k in range(size):
-        # Large and of opposite sign to the rest, so they must meet the same weights.
-        nodes[F1, k] += used * m * psi_m
-        nodes[F2, k] += used * m * m * tri_m
-    mean_f1 = dot(weight, nodes[F1])
-    mean_f2 = dot(weight, nodes[F2]) + mean_f1
-    gradient[2] = mean_f1 - prior[3] * off + theta[2]
-    hessian[2, 2] = mean_f2 - prior[3] + theta[5]
-    g1, g2, h11, h12, h22 = moments(nodes, F, mean1, mean2, mean_f)
-    h13, h23 = moments(nodes, F1, mean1, mean2, mean_f1)[:2]
-    rest = a0 + b0 - s
-    tet_s = tetragamma(s)
-    g1 += (a0 - delta) * tri_d - rest * tri_s
-    g2 += (b0 - gamma) * tri_g - rest * tri_s
-    cross = tri_s - rest * tet_s
-    h11 += (a0 - delta) * tetragamma(delta) - tri_d + cross
-    h22 += (b0 - gamma) * tetragamma(gamma) - tri_g + cross
-    h12 += cross
-    m1, m2 = gamma / (s * s), -delta / (s * s)
-    s3 = s * s * s
-    p_m, p_mm, p_ml = theta[1], theta[3], theta[4]
-    g1 += p_m * m1
-    g2 += p_m * m2
-    h11 += p_mm * m1 * m1 - p_m * 2.0 * gamma / s3
-    h12 += p_mm * m1 * m2 + p_m * (delta - gamma) / s3
-    h22 += p_mm * m2 * m2 + p_m * 2.0 * delta / s3
-    h13 += p_ml * m1
-    h23 += p_ml * m2
-    gradient[0], gradient[1] = delta * g1, gamma * g2
-    hessian[0, 0] = delta * delta * h11 + gradient[0]
-    hessian[1, 1] = gamma * gamma * h22 + gradient[1]
-    hessian[0, 1] = hessian[1, 0] = delta * gamma * h12
-    hessian[0, 2] = hessian[2, 0] = delta * h13
-    hessian[1, 2] = hessian[2, 1] = gamma * h23
+    at, trigammas, means = (delta, gamma, m, off), (tri_d, tri_g, tri_s), (mean1, mean2, mean_f)
+    _derivatives(at, trigammas, means, prior, used, theta, nodes, gradient, hessian)
     return value
 
 

@@ -54,6 +54,7 @@ from vbmodels.variants.two_groups import batch_null_kernels as kernels
 from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, Nested, nested_step
 from vbmodels.variants.two_groups.guarded_ascent import guarded
 from vbmodels.variants.two_groups.model import CENTRE_M, Global, Observed, Sums, TwoGroups
+from vbmodels.variants.two_groups.pass_kernels import Totals
 from vbmodels.variants.two_groups.table import Grids, Hypotheses, Table
 
 WIDE = 1.2
@@ -76,11 +77,6 @@ def names_of_types() -> list[str]:
     ['A>C', 'A>G', 'A>T', 'C>A']
     """
     return [f"{ref}>{alt}" for ref in BASES for alt in BASES if alt != ref]
-
-
-def size_of_sums(n_alt: int, n_tau: int, n_groups: int = N_TYPES) -> int:
-    """Return how many numbers a pass returns."""
-    return 5 + n_alt + 3 * N_TYPES + 4 * n_groups + N_TAU + n_tau
 
 
 class Shifted(NamedTuple):
@@ -296,28 +292,20 @@ class BatchNull(TwoGroups):
     ) -> tuple[FloatArray, FloatArray, BatchSums]:
         """Do what `reweigh` does, and fill the nodes' probabilities [U, Q, K] where asked to."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
-        n_alt = len(self.alternatives)
         under = self.shifted(q, profile)
-        n_groups = len(under.shift)
-        sums = np.zeros(size_of_sums(n_alt, len(profile), n_groups))
+        of = Totals(np.zeros(5), np.zeros(len(self.alternatives)), np.zeros((N_TYPES, 3)))
+        sums = kernels.BatchTotals(
+            of, np.zeros((len(under.shift), 4)), np.zeros(N_TAU), np.zeros(len(profile))
+        )
         kernels.reweigh(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
-        errors, shift, spread, taus = np.split(
-            sums[5 + n_alt :], np.cumsum([3 * N_TYPES, 4 * n_groups, N_TAU])
-        )
+        marginal, units, broad, log_m, log_m2 = of.whole.tolist()
         stats = BatchSums(
-            bound=float(sums[0]) + binomials,
-            units=float(sums[1]),
-            broad=float(sums[2]),
-            log_m=float(sums[3]),
-            log_m2=float(sums[4]),
-            called=sums[5 : 5 + n_alt].copy(),
-            errors=errors.reshape(N_TYPES, 3).copy(),
-            shift=shift.reshape(n_groups, 4).copy(),
-            spread=spread.copy(),
-            whole=float(sums[1]),
-            profile=taus + binomials if len(profile) else np.zeros(len(TAUS)),
-        )
+            bound=marginal + binomials, units=units, broad=broad, log_m=log_m, log_m2=log_m2,
+            called=of.called, errors=of.errors, whole=units, shift=sums.shift,
+            spread=sums.spread,
+            profile=sums.profile + binomials if len(profile) else np.zeros(len(TAUS)),
+        )  # fmt: skip
         return log_m0, log_m1, stats
 
     def global_step(self, q: Any, stats: Any, careful: bool = False) -> BatchGlobal:

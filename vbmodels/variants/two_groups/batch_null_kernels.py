@@ -7,16 +7,27 @@ Loops over cells have no branch, so that the compiler turns them into vector ins
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from vbmodels.core.cached_kernels import njit
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.elementary_kernels import dot, exp, total
 from vbmodels.variants.two_groups.pass_kernels import (
+    BROAD,
+    LOG_MU,
+    LOG_NU,
+    OFFSET,
+    SPIKE,
+    Totals,
     _largest,
     _log_sum,
+    add_marginal,
+    add_node,
     inverse_survival,
     log_alternatives,
+    log_masses,
     log_rates,
     survival_places,
 )
@@ -29,6 +40,94 @@ _SKIPPED = -14.0  # nodes of M that can hold no more than e^-14 of the whole are
 _SLIGHT = 1e-8  # so are nodes of x that can add no more than this share
 _TINY = 1e-300
 _FLOOR = 1e-290
+NEAR, FAR, RISE = 0, 4, 7
+"""Moments of the difference u: E[u^i] near (i = 0, 1, 2, 4), E[u^i] far (i = 0, 1, 2), and the
+slope of H1's mass in b."""
+
+
+class BatchTotals(NamedTuple):
+    """What a pass adds up over units.
+
+    Attributes
+    ----------
+    of
+        Those of `two_groups`.
+    shift
+        [G, 4] by group: weight near, weight far, score in b, observed information in b.
+    spread
+        [6] score and information in log tau; information in logit v; the units' variance of log M,
+        its covariance with log^2 M and the variance of that.
+    profile
+        Log likelihood at each tau of the profile.
+    """
+
+    of: Totals
+    shift: FloatArray
+    spread: FloatArray
+    profile: FloatArray
+
+
+class Room(NamedTuple):
+    """Room for one node of M: densities by node of x, as their functions fill them.
+
+    ``edges`` and ``above`` are [K + 1], ``work`` [4, K + 1], ``moments`` [K, 4]. Names with ``at``
+    are of the shifted nodes x + b.
+    """
+
+    rates: FloatArray
+    g: FloatArray
+    lmu: FloatArray
+    lnu: FloatArray
+    case: FloatArray
+    slopes: FloatArray
+    far: FloatArray
+    work: FloatArray
+    kept: IntArray
+    moments: FloatArray
+    edges: FloatArray
+    above: FloatArray
+    at: FloatArray
+    lmu_at: FloatArray
+    lnu_at: FloatArray
+    inverse: FloatArray
+    survive: FloatArray
+    slope: FloatArray
+    place: IntArray
+    basis: FloatArray
+    cell: IntArray
+    within: FloatArray
+    inverse_width: FloatArray
+
+
+class Unit(NamedTuple):
+    """One unit, by node of M.
+
+    Attributes
+    ----------
+    part
+        [Q, 2, 5] `SPIKE` to `OFFSET` under H0 and H1.
+    extra
+        [Q, 8] `NEAR`, `FAR` and `RISE`.
+    z_alt
+        [Q, n_alt] mass of each alternative.
+    at_tau
+        [Q, n_tau] mass under H0 at each tau of the profile.
+    nodes
+        [2, Q, K] mass under H0 and H1 at the nodes of x.
+    scale
+        [Q, 2] what turns masses under H0 and H1 into probabilities.
+    tops, bound
+        [Q, 2] and [Q] logs of what likelihoods are relative to, and of what a node can hold.
+    """
+
+    part: FloatArray
+    extra: FloatArray
+    z_alt: FloatArray
+    at_tau: FloatArray
+    nodes: FloatArray
+    scale: FloatArray
+    tops: FloatArray
+    bound: FloatArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -391,236 +490,288 @@ def cut_slope(shape, floor, lmu, lnu, inverse, survive, slope):
         survive[k] *= inverse[k]
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def room_of(n_alt, size):
+    """Return empty room for nodes of M."""
+    rows, ends = np.empty((11, size)), np.empty((2, size + 1))
+    return Room(
+        np.empty((2, size)), np.empty((n_alt, size)), rows[0], rows[1], rows[2], rows[3],
+        np.empty((3, size)), np.empty((4, size + 1)), np.empty(size, np.int64),
+        np.empty((size, 4)), ends[0], ends[1], rows[4], rows[5], rows[6], rows[7], rows[8],
+        rows[9], np.empty(size, np.int64), np.empty((4, size)), np.empty(size, np.int64),
+        np.empty(size), rows[10],
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _unit_of(n_m, n_alt, n_tau, size):
+    return Unit(
+        np.empty((n_m, 2, 5)), np.empty((n_m, 8)), np.empty((n_m, n_alt)), np.empty((n_m, n_tau)),
+        np.empty((2, n_m, size)), np.empty((n_m, 2)), np.empty((n_m, 2)), np.empty(n_m),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, room):
+    """Fill what a unit's nodes of M are relative to and what they can hold; empty the rest."""
+    part, tops, bound = unit.part, unit.tops, unit.bound
+    rates, lmu, lnu = room.rates, room.lmu, room.lnu
+    part[:] = 0.0
+    unit.extra[:] = 0.0
+    unit.z_alt[:] = 0.0
+    unit.at_tau[:] = 0.0
+    unit.nodes[:] = 0.0
+    for q in range(x.shape[0]):
+        log_rates(x[q], lmu, lnu)
+        tops[q, 0] = _largest(log_case[q])
+        tops[q, 1] = error_logs(log_weight[q], log_control[q], lmu, lnu, spike, broad, rates)
+        bound[q] = log_p[q] + tops[q, 0] + tops[q, 1] + math.log(2.0 * x.shape[1])
+        part[q, 0, OFFSET] = log_p[q] + tops[q, 0] + tops[q, 1]
+        part[q, 1, OFFSET] = -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _near_nodes(here, b, tau, v, case, slopes, work, rates, far, kept, moments):
+    """Fill the moments [K, 4] of the difference near the nodes that count; return how many do.
+
+    ``kept`` are these nodes, from the largest error rate's density down to lower rates, then up.
+    """
+    count, size = 0, here.shape[0]
+    of_spike = of_broad = 0.0
+    for k in range(size - 1):
+        slopes[k] = (case[k + 1] - case[k]) / (here[k + 1] - here[k])
+    start = int(np.argmax(rates[0] + rates[1]))
+    for i in range(size):
+        k = start - i if i <= start else i
+        if rates[0, k] + rates[1, k] <= _SLIGHT * (of_spike + of_broad):
+            continue
+        m0, m1, m2, m4 = _near_moments(here, here[k] + b, tau, case, slopes, work)
+        both = (1.0 - v) * m0 + v * far[0, k]
+        of_spike += rates[0, k] * both
+        of_broad += rates[1, k] * both
+        moments[k, 0], moments[k, 1], moments[k, 2], moments[k, 3] = m0, m1, m2, m4
+        kept[count] = k
+        count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _add_null(q, kept, v, moments, far, rates, lmu, lnu, part, extra, nodes):
+    """Add node q of M to what a unit is under H0."""
+    for k in kept:
+        a = rates[0, k] + rates[1, k]
+        both = (1.0 - v) * moments[k, 0] + v * far[0, k]
+        of_spike = rates[0, k] * both
+        nodes[0, q, k] = a * both
+        part[q, 0, SPIKE] += of_spike
+        part[q, 0, BROAD] += rates[1, k] * both
+        part[q, 0, LOG_MU] += of_spike * lmu[k]
+        part[q, 0, LOG_NU] += of_spike * lnu[k]
+        for j in range(4):
+            extra[q, NEAR + j] += a * (1.0 - v) * moments[k, j]
+        for j in range(3):
+            extra[q, FAR + j] += a * v * far[j, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _add_profile(here, b, profile, v, case, slopes, work, rates, far, kept, at_tau):
+    """Add what a node of M is under H0 at each tau of the profile."""
+    for k in kept:
+        a, away = rates[0, k] + rates[1, k], v * far[0, k]
+        for j in range(profile.shape[0]):
+            near = _near(here, here[k] + b, profile[j], case, slopes, work)
+            at_tau[j] += a * (away + (1.0 - v) * near)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _add_other(q, c, survive, rates, lmu, lnu, of_nodes, part, z_alt, nodes):
+    """Add alternative c at node q of M to what a unit is under H1."""
+    size = survive.shape[0]
+    of_spike, of_broad = dot(rates[0], survive), dot(rates[1], survive)
+    z_alt[q, c] = of_spike + of_broad
+    part[q, 1, SPIKE] += of_spike
+    part[q, 1, BROAD] += of_broad
+    if of_nodes:
+        for k in range(size):
+            nodes[1, q, k] += (rates[0, k] + rates[1, k]) * survive[k]
+    for k in range(size):
+        survive[k] *= rates[0, k]
+    part[q, 1, LOG_MU] += dot(survive, lmu)
+    part[q, 1, LOG_NU] += dot(survive, lnu)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _best(best, part):
+    """Return the larger of ``best`` and the log of a node's mass."""
+    whole = part[SPIKE] + part[BROAD]
+    return max(best, part[OFFSET] + math.log(whole)) if whole > 0.0 else best
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _place(here, b, n, edges, at, lmu, lnu, place, basis, cell, within, inverse_width):
+    """Fill where the shifted nodes of x are: in cells, in survival tables, and their logs."""
+    edges_of(here, edges)
+    for k in range(here.shape[0]):
+        at[k] = here[k] + b
+    survival_places(at, n, place, basis)
+    log_rates(at, lmu, lnu)
+    cells_of(edges, at, cell, within, inverse_width)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
+    """Fill one unit, but for `Unit.scale`; nodes of M that can hold next to nothing are skipped."""
+    of, profile, tau, wide, v = under.of, under.profile, under.tau, under.wide, under.v
+    alternatives, survival, restricted, log_p = (
+        of.alternatives, of.survival, of.restricted, of.log_p,
+    )  # fmt: skip
+    (
+        rates, g, lmu, lnu, case, slopes, far, work, kept, moments, edges, above, at, lmu_at,
+        lnu_at, inverse, survive, slope, place, basis, cell, within, width,
+    ) = room  # fmt: skip
+    part, extra, z_alt, at_tau, nodes, _, tops, bound = unit
+    b, grids = under.shift[table.group[u]], table.of
+    x, log_weight, log_case = grids.x[u], grids.log_weight[u], grids.log_case[u]
+    log_control, log_far, far_slope = grids.log_control[u], table.log_far[u], table.far_slope[u]
+    _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, room)
+    best0 = best1 = -np.inf
+    order = np.argsort(-bound)
+    for rank in range(x.shape[0]):
+        q = int(order[rank])
+        of_null, of_other = bound[q] > best0 + _SKIPPED, bound[q] + 3.0 > best1 + _SKIPPED
+        if not (of_null or of_other):
+            continue
+        here = x[q]
+        log_rates(here, lmu, lnu)
+        error_logs(log_weight[q], log_control[q], lmu, lnu, spike, broad, rates)
+        errors(rates, tops[q, 1])
+        if of_null:
+            relative(log_case[q], case)
+            far_moments(here, log_far[q], far_slope[q], tops[q, 0], b, wide, far)
+            count = _near_nodes(here, b, tau, v, case, slopes, work, rates, far, kept, moments)
+            some = kept[:count]
+            _add_null(q, some, v, moments, far, rates, lmu, lnu, part, extra, nodes)
+            _add_profile(here, b, profile, v, case, slopes, work, rates, far, some, at_tau[q])
+            best0 = _best(best0, part[q, 0])
+        if not of_other:
+            continue
+        top_g = log_alternatives(log_weight[q], log_case[q], lmu, lnu, alternatives, g)
+        part[q, 1, OFFSET] = log_p[q] + tops[q, 1] + top_g
+        n = survival.shape[1]
+        if restricted:
+            _place(here, b, n, edges, at, lmu_at, lnu_at, place, basis, cell, within, width)
+        for c in range(g.shape[0]):
+            whole = total(g[c])
+            if whole <= 0.0:
+                continue
+            if restricted:
+                above_at(cell, within, width, g[c], above, survive, slope)
+                inverse_survival(place, basis, survival[c], inverse)
+                cut_slope(
+                    alternatives[c], 0.05 if c else 0.0, lmu_at, lnu_at, inverse, survive, slope
+                )
+                extra[q, RISE] += dot(rates[0], slope) + dot(rates[1], slope)
+            else:
+                survive[:] = whole
+            _add_other(q, c, survive, rates, lmu, lnu, of_nodes, part, z_alt, nodes)
+        best1 = _best(best1, part[q, 1])
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def reweigh(table, under, log_m0, log_m1, sums, nodes):
     """One pass over a table: log m0 and log m1 of every unit, and the sums.
 
-    ``table`` is of `batch_null.Widened`, ``under`` of `batch_null.Shifted`. To ``sums``, of
-    `batch_null.size_of_sums`, are added: those of `two_groups`; by group (weight near, weight far,
-    score in b, observed information in b); score and information in log tau; information in
-    logit v; the units' variance of log M, its covariance with log^2 M and the variance of that;
-    then the log likelihood at each tau of the profile. ``nodes`` [U, Q, K] is filled with the
-    posterior probability of each node of M and of x; it may be empty.
+    Parameters
+    ----------
+    table, under
+        `batch_null.Widened` and `batch_null.Shifted`.
+    log_m0, log_m1
+        [U] to be filled.
+    sums
+        `BatchTotals`, to be added to.
+    nodes
+        [U, Q, K] to be filled with the posterior probability of each node of M and of x; or empty.
     """
-    of_nodes = nodes.shape[0] > 0
-    x, log_weight, log_case, log_control, kind = table.of
-    of, shift, group = under.of, under.shift, table.group
-    log_p = of.log_p
-    alternatives, survival, restricted = of.alternatives, of.survival, of.restricted
-    tau, wide, v = under.tau, under.wide, under.v
-    profile = under.profile
-    n_units, n_m, size = x.shape
-    n_alt, n_tau = alternatives.shape[0], profile.shape[0]
-    rates = np.empty((2, size))
-    lmu, lnu = np.empty(size), np.empty(size)
-    case, slopes, far = np.empty(size), np.empty(size), np.empty((3, size))
-    edges = np.empty(size + 1)
-    g = np.empty((n_alt, size))
-    work = np.empty((4, size + 1))
-    at = np.empty(size)
-    lmu_at, lnu_at = np.empty(size), np.empty(size)
-    inverse, survive, slope = np.empty(size), np.empty(size), np.empty(size)
-    place, basis = np.empty(size, np.int64), np.empty((4, size))
-    cell, within, inverse_width = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    above = np.empty(size + 1)
+    of, kind, group = under.of, table.of.kind, table.group
+    n_units, n_m, size = table.of.x.shape
+    n_alt, of_nodes = of.alternatives.shape[0], nodes.shape[0] > 0
+    room, unit = room_of(n_alt, size), _unit_of(n_m, n_alt, under.profile.shape[0], size)
     spike = np.empty(4)
-    broad = np.array([of.log_w, alternatives[0, 0], alternatives[0, 2]])
-    part = np.empty((n_m, 2, 5))
-    extra = np.empty((n_m, 8))
-    z_alt = np.empty((n_m, n_alt))
-    at_tau = np.empty((n_m, n_tau))
-    here_0, here_1 = np.empty((n_m, size)), np.empty((n_m, size))
-    scale = np.empty((n_m, 2))
-    tops = np.empty((n_m, 2))
-    bound = np.empty(n_m)
-    row = np.empty(4)
+    broad = np.array([of.log_w, of.alternatives[0, 0], of.alternatives[0, 2]])
     for u in range(n_units):
-        t = kind[u]
-        b = shift[group[u]]
         spike[0] = of.log_not_w
-        spike[1:] = of.e_beta[:, t]
-        for q in range(n_m):
-            log_rates(x[u, q], lmu, lnu)
-            tops[q, 0] = _largest(log_case[u, q])
-            tops[q, 1] = error_logs(
-                log_weight[u, q], log_control[u, q], lmu, lnu, spike, broad, rates
-            )
-            bound[q] = log_p[q] + tops[q, 0] + tops[q, 1] + math.log(2.0 * size)
-        part[:] = 0.0
-        extra[:] = 0.0
-        z_alt[:] = 0.0
-        at_tau[:] = 0.0
-        here_0[:] = 0.0
-        here_1[:] = 0.0
-        best0 = best1 = -np.inf
-        order = np.argsort(-bound)
-        for rank in range(n_m):
-            q = int(order[rank])
-            part[q, 0, 4] = log_p[q] + tops[q, 0] + tops[q, 1]
-            part[q, 1, 4] = -np.inf
-            of_null, of_other = bound[q] > best0 + _SKIPPED, bound[q] + 3.0 > best1 + _SKIPPED
-            if not (of_null or of_other):
-                continue
-            here = x[u, q]
-            edges_of(here, edges)
-            log_rates(here, lmu, lnu)
-            error_logs(log_weight[u, q], log_control[u, q], lmu, lnu, spike, broad, rates)
-            errors(rates, tops[q, 1])
-            if of_null:
-                relative(log_case[u, q], case)
-                for k in range(size - 1):
-                    slopes[k] = (case[k + 1] - case[k]) / (here[k + 1] - here[k])
-                far_moments(
-                    here, table.log_far[u, q], table.far_slope[u, q], tops[q, 0], b, wide, far
-                )
-                start = int(np.argmax(rates[0] + rates[1]))
-                for i in range(size):
-                    k = start - i if i <= start else i
-                    a = rates[0, k] + rates[1, k]
-                    if a <= _SLIGHT * (part[q, 0, 0] + part[q, 0, 1]):
-                        continue
-                    centre = here[k] + b
-                    row[0], row[1], row[2], row[3] = _near_moments(
-                        here, centre, tau, case, slopes, work
-                    )
-                    away = v * far[0, k]
-                    both = (1.0 - v) * row[0] + away
-                    of_spike = rates[0, k] * both
-                    here_0[q, k] = a * both
-                    part[q, 0, 0] += of_spike
-                    part[q, 0, 1] += rates[1, k] * both
-                    part[q, 0, 2] += of_spike * lmu[k]
-                    part[q, 0, 3] += of_spike * lnu[k]
-                    for j in range(4):
-                        extra[q, j] += a * (1.0 - v) * row[j]
-                    for j in range(3):
-                        extra[q, 4 + j] += a * v * far[j, k]
-                    for j in range(n_tau):
-                        near = _near(here, centre, profile[j], case, slopes, work)
-                        at_tau[q, j] += a * (away + (1.0 - v) * near)
-                found = part[q, 0, 0] + part[q, 0, 1]
-                if found > 0.0:
-                    best0 = max(best0, part[q, 0, 4] + math.log(found))
-            if not of_other:
-                continue
-            top_g = log_alternatives(log_weight[u, q], log_case[u, q], lmu, lnu, alternatives, g)
-            part[q, 1, 4] = log_p[q] + tops[q, 1] + top_g
-            if restricted:
-                for k in range(size):
-                    at[k] = here[k] + b
-                survival_places(at, survival.shape[1], place, basis)
-                log_rates(at, lmu_at, lnu_at)
-                cells_of(edges, at, cell, within, inverse_width)
-            for c in range(n_alt):
-                whole = total(g[c])
-                if whole <= 0.0:
-                    continue
-                if restricted:
-                    above_at(cell, within, inverse_width, g[c], above, survive, slope)
-                    inverse_survival(place, basis, survival[c], inverse)
-                    floor = 0.05 if c else 0.0
-                    cut_slope(alternatives[c], floor, lmu_at, lnu_at, inverse, survive, slope)
-                    extra[q, 7] += dot(rates[0], slope) + dot(rates[1], slope)
-                else:
-                    for k in range(size):
-                        survive[k] = whole
-                of_spike, of_broad = dot(rates[0], survive), dot(rates[1], survive)
-                z_alt[q, c] = of_spike + of_broad
-                part[q, 1, 0] += of_spike
-                part[q, 1, 1] += of_broad
-                if of_nodes:
-                    for k in range(size):
-                        here_1[q, k] += (rates[0, k] + rates[1, k]) * survive[k]
-                for k in range(size):
-                    survive[k] *= rates[0, k]
-                part[q, 1, 2] += dot(survive, lmu)
-                part[q, 1, 3] += dot(survive, lnu)
-            found = part[q, 1, 0] + part[q, 1, 1]
-            if found > 0.0:
-                best1 = max(best1, part[q, 1, 4] + math.log(found))
-        log_m0[u], log_m1[u] = _add_unit(
-            part, z_alt, extra, at_tau, under, t, group[u], sums, scale
-        )  # fmt: skip
+        spike[1:] = of.e_beta[:, kind[u]]
+        _fill_unit(table, u, under, spike, broad, of_nodes, room, unit)
+        log_m0[u], log_m1[u] = _add_unit(unit, under, kind[u], group[u], sums)
         if of_nodes:
+            held, scale = unit.nodes, unit.scale
             for q in range(n_m):
                 for k in range(size):
-                    nodes[u, q, k] = scale[q, 0] * here_0[q, k] + scale[q, 1] * here_1[q, k]
+                    nodes[u, q, k] = scale[q, 0] * held[0, q, k] + scale[q, 1] * held[1, q, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_unit(part, z_alt, extra, at_tau, under, t, group, sums, scale):
-    """Return one unit's log m0 and log m1, and add to the sums of both steps.
+def _at_least_tiny(values, part):
+    """Return the log of a sum of masses; what underflows is tiny, not nothing."""
+    return max(_log_sum(values), _largest(part[:, OFFSET]) + math.log(_TINY))
 
-    ``scale`` [Q, 2] is filled with what turns masses at nodes under H0 and H1 into probabilities.
-    """
-    of = under.of
-    log_pi, log_not_pi, log_m = of.log_pi, of.log_not_pi, of.log_m
-    tau, wide, v = under.tau, under.wide, under.v
-    n_m, n_alt = z_alt.shape
-    n_tau = at_tau.shape[1]
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _add_unit(unit, under, t, group, sums):
+    """Return one unit's log m0 and log m1, and add to the sums of both steps."""
+    of, part, extra, scale = under.of, unit.part, unit.extra, unit.scale
+    whole, called, of_types = sums.of
+    n_m, log_m = part.shape[0], of.log_m
     mass = np.empty((n_m, 2))
-    for q in range(n_m):
-        for h in range(2):
-            whole = part[q, h, 0] + part[q, h, 1]
-            mass[q, h] = part[q, h, 4] + math.log(whole) if whole > 0.0 else -np.inf
-    log_m0 = max(_log_sum(mass[:, 0]), _largest(part[:, 0, 4]) + math.log(_TINY))
-    log_m1 = max(_log_sum(mass[:, 1]), _largest(part[:, 1, 4]) + math.log(_TINY))
-    f0, f1 = log_not_pi + log_m0, log_pi + log_m1
-    top = max(f0, f1)
-    marginal = top + math.log(math.exp(f0 - top) + math.exp(f1 - top))
-    sums[0] += marginal
-    sums[1] += 1.0
-    of_kind = 5 + n_alt + 3 * t
+    log_masses(part, mass)
+    log_m0 = _at_least_tiny(mass[:, 0], part[:, 0])
+    log_m1 = _at_least_tiny(mass[:, 1], part[:, 1])
+    f1 = of.log_pi + log_m1
+    marginal = add_marginal(of.log_not_pi + log_m0, f1, whole)
     moment = np.zeros(8)
     power = np.zeros(5)
     for q in range(n_m):
-        p0 = math.exp(mass[q, 0] + log_not_pi - marginal)
-        p1 = math.exp(mass[q, 1] + log_pi - marginal)
-        w0 = p0 / (part[q, 0, 0] + part[q, 0, 1]) if p0 > 0.0 else 0.0
-        w1 = p1 / (part[q, 1, 0] + part[q, 1, 1]) if p1 > 0.0 else 0.0
+        p0 = math.exp(mass[q, 0] + of.log_not_pi - marginal)
+        p1 = math.exp(mass[q, 1] + of.log_pi - marginal)
+        w0, w1 = add_node(q, part, unit.z_alt, p0, p1, log_m, t, whole, called, of_types)
         scale[q, 0], scale[q, 1] = w0, w1
-        node = p0 + p1
-        sums[2] += w0 * part[q, 0, 1] + w1 * part[q, 1, 1]
-        sums[3] += node * log_m[q]
-        sums[4] += node * log_m[q] * log_m[q]
-        for c in range(n_alt):
-            sums[5 + c] += w1 * z_alt[q, c]
-        for i in range(3):
-            source = 0 if i == 0 else i + 1
-            sums[of_kind + i] += w0 * part[q, 0, source] + w1 * part[q, 1, source]
-        raised = node
+        raised = p0 + p1
         for i in range(1, 5):
             raised *= log_m[q]
             power[i] += raised
-        for i in range(7):
+        for i in range(RISE):
             moment[i] += w0 * extra[q, i]
-        moment[7] += w1 * extra[q, 7]
-    near, far = moment[0], moment[4]
-    score = moment[1] / tau + moment[5] / wide
-    first = 5 + n_alt + 36 + 4 * group
-    sums[first] += near
-    sums[first + 1] += far
-    sums[first + 2] += score + moment[7]
-    sums[first + 3] += (
-        (near - moment[2]) / (tau * tau) + (far - moment[6]) / (wide * wide) + score * score
-    )
-    of_tau = 5 + n_alt + 36 + 4 * under.shift.shape[0]
-    gap = moment[2] - near
-    sums[of_tau] += gap
-    sums[of_tau + 1] += 4.0 * moment[2] - moment[3] - near + gap * gap
+        moment[RISE] += w1 * extra[q, RISE]
+    _add_moments(moment, power, under, sums.shift[group], sums.spread)
+    values, at_tau = np.empty(n_m), unit.at_tau
+    for j in range(sums.profile.shape[0]):
+        for q in range(n_m):
+            own = at_tau[q, j]
+            values[q] = part[q, 0, OFFSET] + math.log(own) if own > 0.0 else -np.inf
+        f0 = _at_least_tiny(values, part[:, 0]) + of.log_not_pi
+        top = max(f0, f1)
+        sums.profile[j] += top + math.log(math.exp(f0 - top) + math.exp(f1 - top))
+    return log_m0, log_m1
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _add_moments(moment, power, under, shift, spread):
+    """Add a unit's moments of the difference to its group's sums and to those of tau, v and M."""
+    tau, wide, v = under.tau, under.wide, under.v
+    near, first, second, fourth = moment[NEAR], moment[NEAR + 1], moment[NEAR + 2], moment[NEAR + 3]
+    far, far_first, far_second = moment[FAR], moment[FAR + 1], moment[FAR + 2]
+    score = first / tau + far_first / wide
+    shift[0] += near
+    shift[1] += far
+    shift[2] += score + moment[RISE]
+    shift[3] += (near - second) / (tau * tau) + (far - far_second) / (wide * wide) + score * score
+    gap = second - near
+    spread[0] += gap
+    spread[1] += 4.0 * second - fourth - near + gap * gap
     share = far - v * (near + far)
     rest = 1.0 - v
-    sums[of_tau + 2] += v * rest * (near + far) - (far * rest * rest + near * v * v)
-    sums[of_tau + 2] += share * share
-    sums[of_tau + 3] += power[2] - power[1] * power[1]
-    sums[of_tau + 4] += power[3] - power[1] * power[2]
-    sums[of_tau + 5] += power[4] - power[2] * power[2]
-    for j in range(n_tau):
-        values = np.empty(n_m)
-        for q in range(n_m):
-            whole = at_tau[q, j]
-            values[q] = part[q, 0, 4] + math.log(whole) if whole > 0.0 else -np.inf
-        other = max(_log_sum(values), _largest(part[:, 0, 4]) + math.log(_TINY)) + log_not_pi
-        top = max(other, f1)
-        sums[of_tau + 6 + j] += top + math.log(math.exp(other - top) + math.exp(f1 - top))
-    return log_m0, log_m1
+    spread[2] += v * rest * (near + far) - (far * rest * rest + near * v * v)
+    spread[2] += share * share
+    spread[3] += power[2] - power[1] * power[1]
+    spread[4] += power[3] - power[1] * power[2]
+    spread[5] += power[4] - power[2] * power[2]

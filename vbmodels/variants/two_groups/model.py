@@ -242,18 +242,13 @@ class TwoGroups:
         """Return log m0 and log m1 of every unit (without binomials), and the EM's sums."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         n_alt = len(self.alternatives)
-        sums = np.zeros(5 + n_alt + 3 * N_TYPES)
+        sums = kernels.Totals(np.zeros(5), np.zeros(n_alt), np.zeros((N_TYPES, 3)))
         kernels.reweigh(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
+        marginal, units, broad, log_m, log_m2 = sums.whole.tolist()
         stats = Sums(
-            bound=float(sums[0] + table.log_binomial.sum()),
-            units=float(sums[1]),
-            broad=float(sums[2]),
-            log_m=float(sums[3]),
-            log_m2=float(sums[4]),
-            called=sums[5 : 5 + n_alt].copy(),
-            errors=sums[5 + n_alt :].reshape(N_TYPES, 3).copy(),
-            whole=float(sums[1]),
-        )
+            bound=float(marginal + table.log_binomial.sum()), units=units, broad=broad,
+            log_m=log_m, log_m2=log_m2, called=sums.called, errors=sums.errors, whole=units,
+        )  # fmt: skip
         return log_m0, log_m1, stats
 
     def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> Global:

@@ -8,15 +8,40 @@ the compiler turns into vector instructions.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from vbmodels.core.cached_kernels import njit
+from vbmodels.core.state import FloatArray
 from vbmodels.variants.elementary_kernels import dot, exp, log, softplus, total
 
 _NEGLIGIBLE = -30.0
 _LEAST = -690.0  # `exp` is held at -700: below, a density is 0, not e^-700
 _ENDS = 6.0  # of the survival tables, in u = asinh(x / 2)
+SPIKE, BROAD, LOG_MU, LOG_NU, OFFSET = range(5)
+"""Of a node of M under a hypothesis: mass of the spike and of the broad component, the spike's
+log mu and log(1 - mu), and the log of what all are relative to."""
+MARGINAL, UNITS, IS_BROAD, LOG_M, LOG_M2 = range(5)
+"""Sums over all units: log marginal, units, w, log M and log^2 M."""
+
+
+class Totals(NamedTuple):
+    """What a pass adds up over units.
+
+    Attributes
+    ----------
+    whole
+        [5] `MARGINAL` to `LOG_M2`.
+    called
+        [n_alt] expected variants of each alternative.
+    errors
+        [12, 3] weight, log mu and log(1 - mu) by type.
+    """
+
+    whole: FloatArray
+    called: FloatArray
+    errors: FloatArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -150,77 +175,82 @@ def log_alternatives(log_weight, log_case, lmu, lnu, alternatives, g):
     return top
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _fill_part(rates, lmu, lnu, tails, weights, offsets, part):
+    """Fill one node's masses of H0 and H1 [2, 5]; ``tails`` is H1's mass above every node."""
+    part[0, SPIKE] = total(rates[2])
+    part[0, BROAD] = total(rates[3])
+    part[0, LOG_MU] = dot(rates[2], lmu)
+    part[0, LOG_NU] = dot(rates[2], lnu)
+    for k in range(lmu.shape[0]):
+        weights[k] = rates[0, k] * tails[k]
+    part[1, SPIKE] = total(weights)
+    part[1, BROAD] = dot(rates[1], tails)
+    part[1, LOG_MU] = dot(weights, lmu)
+    part[1, LOG_NU] = dot(weights, lnu)
+    part[0, OFFSET], part[1, OFFSET] = offsets
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _fill_unit(x, log_weight, log_case, log_control, under, spike, broad, room, part, z_alt):
+    """Fill a unit's masses of H0 and H1 [Q, 2, 5] and of the alternatives [Q, n_alt]."""
+    rates, g, lmu, lnu, above, inverse, tails, weights, place, basis = room
+    alternatives, survival, restricted = under.alternatives, under.survival, under.restricted
+    log_p, cumulative = under.log_p, under.cumulative
+    size = x.shape[1]
+    for q in range(x.shape[0]):
+        log_rates(x[q], lmu, lnu)
+        top0, top1 = spikes(
+            log_weight[q], log_case[q], log_control[q], lmu, lnu, spike, broad, rates
+        )
+        top_g = log_alternatives(log_weight[q], log_case[q], lmu, lnu, alternatives, g)
+        if restricted:
+            survival_places(x[q], survival.shape[1], place, basis)
+        for k in range(size):
+            tails[k] = 0.0
+            weights[k] = rates[0, k] + rates[1, k]
+        for c in range(g.shape[0]):
+            whole = total(g[c])
+            if restricted and whole > 0.0:
+                sinc_above(g[c], cumulative, above)
+                inverse_survival(place, basis, survival[c], inverse)
+                for k in range(size):
+                    above[k] *= inverse[k]
+            else:
+                for k in range(size):
+                    above[k] = whole
+            z_alt[q, c] = dot(weights, above)
+            for k in range(size):
+                tails[k] += above[k]
+        offsets = (log_p[q] + top0, log_p[q] + top1 + top_g)
+        _fill_part(rates, lmu, lnu, tails, weights, offsets, part[q])
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def reweigh(table, under, log_m0, log_m1, sums):
     """One pass over a table: log m0 and log m1 of every unit, and the sums of the EM.
 
-    ``table`` is of `table.Grids`, ``under`` of `table.Hypotheses`; ``sums`` [6 + n_alt - 1 + 36] is
-    filled with (log marginal, units, sum w, sum log M, sum log^2 M, sum z by alternative,
-    then weight, sum log mu and sum log (1-mu) for each of 12 types).
+    ``table`` is of `table.Grids`, ``under`` of `table.Hypotheses`; `Totals` ``sums`` are added to.
     """
     x, log_weight, log_case, log_control, kind = table
-    log_w, log_not_w, log_p = under.log_w, under.log_not_w, under.log_p
-    e_beta, alternatives, survival = under.e_beta, under.alternatives, under.survival
-    restricted, cumulative = under.restricted, under.cumulative
+    alternatives = under.alternatives
     n_units, n_m, size = x.shape
     n_alt = alternatives.shape[0]
-    rates = np.empty((4, size))
-    lmu = np.empty(size)
-    lnu = np.empty(size)
-    g = np.empty((n_alt, size))
-    above = np.empty(size)
-    inverse = np.empty(size)
-    tails = np.empty(size)
-    weights = np.empty(size)
-    place = np.empty(size, np.int64)
-    basis = np.empty((4, size))
+    row = np.empty((6, size))
+    room = (
+        np.empty((4, size)), np.empty((n_alt, size)), row[0], row[1], row[2], row[3], row[4],
+        row[5], np.empty(size, np.int64), np.empty((4, size)),
+    )  # fmt: skip
     spike = np.empty(4)
-    broad = np.array([log_w, alternatives[0, 0], alternatives[0, 2]])
-    # By node of M: H0 then H1; spike mass, broad mass, spike log mu, spike log(1-mu), offset.
-    part = np.empty((n_m, 2, 5))
-    z_alt = np.empty((n_m, n_alt))
-    first_kind = 5 + n_alt
+    broad = np.array([under.log_w, alternatives[0, 0], alternatives[0, 2]])
+    part, z_alt = np.empty((n_m, 2, 5)), np.empty((n_m, n_alt))
     for u in range(n_units):
-        t = kind[u]
-        spike[0] = log_not_w
-        spike[1:] = e_beta[:, t]
-        for q in range(n_m):
-            log_rates(x[u, q], lmu, lnu)
-            top0, top1 = spikes(
-                log_weight[u, q], log_case[u, q], log_control[u, q], lmu, lnu, spike, broad, rates
-            )
-            top_g = log_alternatives(log_weight[u, q], log_case[u, q], lmu, lnu, alternatives, g)
-            if restricted:
-                survival_places(x[u, q], survival.shape[1], place, basis)
-            for k in range(size):
-                tails[k] = 0.0
-                weights[k] = rates[0, k] + rates[1, k]
-            for c in range(n_alt):
-                whole = total(g[c])
-                if restricted and whole > 0.0:
-                    sinc_above(g[c], cumulative, above)
-                    inverse_survival(place, basis, survival[c], inverse)
-                    for k in range(size):
-                        above[k] *= inverse[k]
-                else:
-                    for k in range(size):
-                        above[k] = whole
-                z_alt[q, c] = dot(weights, above)
-                for k in range(size):
-                    tails[k] += above[k]
-            part[q, 0, 0] = total(rates[2])
-            part[q, 0, 1] = total(rates[3])
-            part[q, 0, 2] = dot(rates[2], lmu)
-            part[q, 0, 3] = dot(rates[2], lnu)
-            part[q, 0, 4] = log_p[q] + top0
-            for k in range(size):
-                weights[k] = rates[0, k] * tails[k]
-            part[q, 1, 0] = total(weights)
-            part[q, 1, 1] = dot(rates[1], tails)
-            part[q, 1, 2] = dot(weights, lmu)
-            part[q, 1, 3] = dot(weights, lnu)
-            part[q, 1, 4] = log_p[q] + top1 + top_g
-        log_m0[u], log_m1[u] = _add_unit(part, z_alt, under, first_kind + 3 * t, sums)
+        spike[0] = under.log_not_w
+        spike[1:] = under.e_beta[:, kind[u]]
+        _fill_unit(
+            x[u], log_weight[u], log_case[u], log_control[u], under, spike, broad, room, part, z_alt
+        )
+        log_m0[u], log_m1[u] = _add_unit(part, z_alt, under, kind[u], sums)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -235,36 +265,58 @@ def _log_sum(values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_unit(part, z_alt, under, of_kind, sums):
-    """Return one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
-    log_pi, log_not_pi, log_m = under.log_pi, under.log_not_pi, under.log_m
-    n_m, n_alt = z_alt.shape
-    mass = np.empty((n_m, 2))
-    for q in range(n_m):
+def log_masses(part, mass):
+    """Fill the log of the mass [Q, 2] of each node of M under each hypothesis."""
+    for q in range(part.shape[0]):
         for h in range(2):
-            whole = part[q, h, 0] + part[q, h, 1]
-            mass[q, h] = part[q, h, 4] + math.log(whole) if whole > 0.0 else -np.inf
-    log_m0 = _log_sum(mass[:, 0])
-    log_m1 = _log_sum(mass[:, 1])
-    f0 = log_not_pi + log_m0
-    f1 = log_pi + log_m1
+            whole = part[q, h, SPIKE] + part[q, h, BROAD]
+            mass[q, h] = part[q, h, OFFSET] + math.log(whole) if whole > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def add_node(q, part, z_alt, p0, p1, log_m, t, whole, called, errors):
+    """Add node q of M; return what turns its masses under H0 and H1 into probabilities.
+
+    ``p0`` and ``p1`` are the probabilities of the node and of H0 or H1; ``whole``, ``called`` and
+    ``errors`` are of `Totals`.
+    """
+    w0 = p0 / (part[q, 0, SPIKE] + part[q, 0, BROAD]) if p0 > 0.0 else 0.0
+    w1 = p1 / (part[q, 1, SPIKE] + part[q, 1, BROAD]) if p1 > 0.0 else 0.0
+    node = p0 + p1
+    whole[IS_BROAD] += w0 * part[q, 0, BROAD] + w1 * part[q, 1, BROAD]
+    whole[LOG_M] += node * log_m[q]
+    whole[LOG_M2] += node * log_m[q] * log_m[q]
+    for c in range(z_alt.shape[1]):
+        called[c] += w1 * z_alt[q, c]
+    errors[t, 0] += w0 * part[q, 0, SPIKE] + w1 * part[q, 1, SPIKE]
+    errors[t, 1] += w0 * part[q, 0, LOG_MU] + w1 * part[q, 1, LOG_MU]
+    errors[t, 2] += w0 * part[q, 0, LOG_NU] + w1 * part[q, 1, LOG_NU]
+    return w0, w1
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def add_marginal(f0, f1, whole):
+    """Add a unit of log p(H0, data) and log p(H1, data); return log p(data)."""
     top = max(f0, f1)
     marginal = top + math.log(math.exp(f0 - top) + math.exp(f1 - top))
-    sums[0] += marginal
-    sums[1] += 1.0
+    whole[MARGINAL] += marginal
+    whole[UNITS] += 1.0
+    return marginal
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _add_unit(part, z_alt, under, t, sums):
+    """Return one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
+    whole, called, errors = sums
+    log_m, n_m = under.log_m, z_alt.shape[0]
+    mass = np.empty((n_m, 2))
+    log_masses(part, mass)
+    log_m0 = _log_sum(mass[:, 0])
+    log_m1 = _log_sum(mass[:, 1])
+    marginal = add_marginal(under.log_not_pi + log_m0, under.log_pi + log_m1, whole)
     for q in range(n_m):
         # By what the node's mass is, never by its offset alone: e^offset may overflow.
-        p0 = math.exp(mass[q, 0] + log_not_pi - marginal)
-        p1 = math.exp(mass[q, 1] + log_pi - marginal)
-        w0 = p0 / (part[q, 0, 0] + part[q, 0, 1])
-        w1 = p1 / (part[q, 1, 0] + part[q, 1, 1]) if p1 > 0.0 else 0.0
-        node = p0 + p1
-        sums[2] += w0 * part[q, 0, 1] + w1 * part[q, 1, 1]
-        sums[3] += node * log_m[q]
-        sums[4] += node * log_m[q] * log_m[q]
-        for c in range(n_alt):
-            sums[5 + c] += w1 * z_alt[q, c]
-        for v in range(3):
-            source = 0 if v == 0 else v + 1
-            sums[of_kind + v] += w0 * part[q, 0, source] + w1 * part[q, 1, source]
+        p0 = math.exp(mass[q, 0] + under.log_not_pi - marginal)
+        p1 = math.exp(mass[q, 1] + under.log_pi - marginal)
+        add_node(q, part, z_alt, p0, p1, log_m, t, whole, called, errors)
     return log_m0, log_m1

@@ -229,6 +229,44 @@ def _likelihoods(r, n, case, m, x, log_case, log_control, work):
             out[k] += base + hits * log_a[k]
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _samples(r, n, case, members, hits, rest, modes):
+    """Fill what a unit's three samples are: case, control, and both.
+
+    Parameters
+    ----------
+    r, n, case
+        [R] reads with the allele, all reads, and whether the replicate is of the case.
+    members
+        [3, R] to be filled: whether the replicate is in the sample.
+    hits, rest
+        [3] to be filled: replicates that show the allele, and that show others.
+    modes
+        [3 or more] to be filled with where the search for the likelihood's mode begins.
+    """
+    for s in range(3):
+        with_allele = reads = 0.0
+        hits[s] = rest[s] = 0
+        for i in range(r.shape[0]):
+            members[s, i] = s == 2 or case[i] == (s == 0)
+            if members[s, i]:
+                with_allele += r[i]
+                reads += n[i]
+                hits[s] += r[i] > 0
+                rest[s] += n[i] > r[i]
+        modes[s] = math.log((with_allele + 0.5) / (reads - with_allele + 0.5))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _grid_ends(hits, rest, centres, scales):
+    """Return where every sample's integrand has fallen by `_TAIL` nats on either side."""
+    low, high = np.inf, -np.inf
+    for s in range(3):
+        low = min(low, centres[s] - _TAIL / (_BROAD + hits[s]) - 3.0 * scales[s])
+        high = max(high, centres[s] + _TAIL / (_BROAD + rest[s]) + 3.0 * scales[s])
+    return low, high
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_case, log_control):
     """Fill nodes, log weights and log likelihoods.
@@ -239,52 +277,19 @@ def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_cas
     fallen by 18 nats: left of a mode the likelihood falls by at least one nat per unit of x for
     every replicate that shows the allele, and Beta(.1, .1) by .1.
     """
-    n_units, n_replicates = r.shape
     n_m, size = x.shape[1], x.shape[2]
-    every = np.ones(n_replicates, dtype=np.bool_)
-    control = ~case
-    centres = np.empty(4)
-    scales = np.empty(4)
+    members = np.empty((3, r.shape[1]), np.bool_)
+    hits, rest = np.empty(3, np.int64), np.empty(3, np.int64)
+    centres, scales = np.empty(4), np.empty(4)
     work = np.empty((6, size))
-    for u in range(n_units):
-        hits_case = hits_control = rest_case = rest_control = 0
-        r_case = n_case = r_control = n_control = 0.0
-        for i in range(n_replicates):
-            if case[i]:
-                r_case += r[u, i]
-                n_case += n[u, i]
-                hits_case += r[u, i] > 0
-                rest_case += n[u, i] > r[u, i]
-            else:
-                r_control += r[u, i]
-                n_control += n[u, i]
-                hits_control += r[u, i] > 0
-                rest_control += n[u, i] > r[u, i]
-        at_case = math.log((r_case + 0.5) / (n_case - r_case + 0.5))
-        at_control = math.log((r_control + 0.5) / (n_control - r_control + 0.5))
-        r_all, n_all = r_case + r_control, n_case + n_control
-        at_all = math.log((r_all + 0.5) / (n_all - r_all + 0.5))
-        hits = hits_case + hits_control
-        rest = rest_case + rest_control
+    for u in range(x.shape[0]):
+        _samples(r[u], n[u], case, members, hits, rest, centres)
+        centres[3] = anchor_x[u]
         for q in range(n_m - 1, -1, -1):
-            m = m_nodes[q]
-            at_case, c_case = _centre(r[u], n[u], case, m, at_case)
-            at_control, c_control = _centre(r[u], n[u], control, m, at_control)
-            at_all, c_all = _centre(r[u], n[u], every, m, at_all)
-            centres[0], centres[1], centres[2] = at_case, at_control, at_all
-            centres[3] = anchor_x[u]
-            scales[0], scales[1], scales[2] = c_case, c_control, c_all
+            for s in range(3):
+                centres[s], scales[s] = _centre(r[u], n[u], members[s], m_nodes[q], centres[s])
             scales[3] = anchor_scale[u]
-            low = min(
-                at_case - _TAIL / (_BROAD + hits_case) - 3.0 * c_case,
-                at_control - _TAIL / (_BROAD + hits_control) - 3.0 * c_control,
-                at_all - _TAIL / (_BROAD + hits) - 3.0 * c_all,
-            )
-            high = max(
-                at_case + _TAIL / (_BROAD + rest_case) + 3.0 * c_case,
-                at_control + _TAIL / (_BROAD + rest_control) + 3.0 * c_control,
-                at_all + _TAIL / (_BROAD + rest) + 3.0 * c_all,
-            )
+            low, high = _grid_ends(hits, rest, centres, scales)
             for i in range(4):
                 scales[i] *= _WIDTH
             here = x[u, q]
@@ -295,4 +300,6 @@ def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_cas
                 for k in range(size):
                     here[k] = min(max(2.0 * x[u, q + 1, k] - x[u, far, k], low), high)
             _nodes(centres, scales, low, high, warm, here, log_weight[u, q], work)
-            _likelihoods(r[u], n[u], case, m, here, log_case[u, q], log_control[u, q], work)
+            _likelihoods(
+                r[u], n[u], case, m_nodes[q], here, log_case[u, q], log_control[u, q], work
+            )
