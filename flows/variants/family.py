@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -46,13 +47,15 @@ from flows.variants.regions import Marks, marks_of, regions_of
 from flows.variants.report import of_settings, report
 from flows.variants.sample_sheet import (
     ALIGNMENTS,
+    SHEETS,
     check_samples,
     check_sheet,
+    is_sheet,
     needs_a_sheet,
     read_sheet,
-    settled_by,
 )
 from flows.variants.settings import VariantSettings
+from flows.variants.sheet_roles import inferred, settings_of_sheet
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.panel.model import PanelNull
@@ -144,13 +147,13 @@ class Variants:
         """Return the settings with the case, the control and the panel that a sheet's roles say."""
         try:
             urls = [file.url for file in storage.expand(source, self.suffixes)]
-            alone = len(urls) == 1 and urls[0].endswith(".csv")
+            alone = len(urls) == 1 and is_sheet(urls[0])
             lines = read_sheet(urls[0]) if alone else []
         except storage.TransientStorageError:
             raise
         except (storage.StorageError, InputError):
             return settings  # the check says what is wrong
-        said = settled_by(lines, settings)
+        said = settings_of_sheet(urls[0], lines, settings) if lines else {}
         try:
             return VariantSettings(**{**settings.model_dump(), **said}) if said else settings
         except ValidationError as error:
@@ -179,7 +182,7 @@ class Variants:
         self, file: InputFile, settings: VariantSettings,
         counts: Callable[[str, Rules], tuple[int, set[str], list[Fault]]],
     ) -> Checked:  # fmt: skip
-        if file.url.endswith(".csv"):
+        if is_sheet(file.url):
             return self._check_reads(file.url, settings)
         if file.url.lower().endswith(ALIGNMENTS):
             return Checked(0, (needs_a_sheet(file.url),))
@@ -206,7 +209,7 @@ class Variants:
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List sample sheets beside other files, as one stands alone, and counts with gaps."""
-        if len(files) > 1 and any(f.url.endswith(".csv") for f in files):
+        if len(files) > 1 and any(is_sheet(f.url) for f in files):
             names = ", ".join(f.url for f in files[:3])
             return [Fault(file=files[0].url, expected="one sample sheet alone, or counts in "
                           "Parquet", found=f"{len(files)} files: {names}")]  # fmt: skip
@@ -222,18 +225,18 @@ class Variants:
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: VariantSettings
     ) -> list[Part]:
         """Cut the regions' positions, or the rows of counts."""
-        if self.compares and settings.several and files[0].url.endswith(".csv"):
+        if self.compares and settings.several and is_sheet(files[0].url):
             named = dict(mark for c in checked for mark in getattr(c, "named", ()))
             lines = read_sheet(files[0].url)
             return plan_reads(files[0], lines, named, sum(c.rows for c in checked), settings)
-        if not files[0].url.endswith(".csv"):
+        if not is_sheet(files[0].url):
             found = {s for c in checked for s in getattr(c, "samples", ())}
             faults = check_samples(files[0].url, found, settings)
             if faults:
                 raise InputError(faults)
         each = settings.rows_per_partition * max(getattr(c, "columns", 1) for c in checked)
         parts = partition.cut(files, [c.rows for c in checked], each, settings.partitions)
-        if files[0].url.endswith(".csv"):
+        if is_sheet(files[0].url):
             parts = _by_depth(parts, settings)
         # What is named is part of what a partition is made of, though no rows of it are: the
         # reads of a sheet, and the FASTA and the BED, which say where the rows belong.
@@ -245,7 +248,7 @@ class Variants:
         """Count the reads of a partition's positions, or sort its rows of counts."""
         if of_reads(part):
             return count_reads(part, settings, paths)
-        if part.slices[0].url.endswith(".csv"):
+        if is_sheet(part.slices[0].url):
             return count_part(part, settings, paths)
         return sort_part(part, settings, paths)
 
@@ -258,14 +261,16 @@ class Variants:
         Where the parts' locations follow one another, partitions are the parts.
         """
         source = parts[0].slices[0].url
+        warnings: list[str] = []
         if settings.several:
             return _prepare_several(source, parts, settings, paths, each)
-        if source.endswith(".csv"):
-            found, own = each(counted, [part.index for part in parts], paths), True
-            lines = [(x.sample, x.replicate) for x in read_sheet(source)]
-            columns = replicate_columns(lines, settings)
+        if is_sheet(source):
+            found = each(counted, [part.index for part in parts], paths)
+            lines = read_sheet(source)
+            columns = replicate_columns([(x.sample, x.replicate) for x in lines], settings)
+            warnings += inferred(os.path.dirname(source), lines, settings)
         else:
-            found, own, columns = shuffle(parts, settings, paths, each)
+            found, _, columns = shuffle(parts, settings, paths, each)
         kept = [one.index for one in found if one.locations]
         if not kept:
             raise InputError([_nothing(source, found)])
@@ -273,10 +278,9 @@ class Variants:
         json_files.write(
             work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns)
         )
-        own = own and len(kept) == len(parts)
-        warnings = _replicate_warnings(columns, settings)
+        warnings += _replicate_warnings(columns, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
-        return Prepared(tuple(urls), Counts, warnings, dropped)
+        return Prepared(tuple(urls), Counts, tuple(warnings), dropped)
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
@@ -386,12 +390,13 @@ def _prepare_several(
     )  # fmt: skip
     json_files.write(work_url(paths, "kept", 0, "json"), kept)
     dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
-    warnings = _replicate_warnings(cases.columns, settings)
-    return Prepared(tuple(urls), OfCase, warnings, dropped)
+    warnings = inferred(os.path.dirname(settings.fasta or ""), (), settings)
+    warnings += _replicate_warnings(cases.columns, settings)
+    return Prepared(tuple(urls), OfCase, tuple(warnings), dropped)
 
 
 def _nothing(source: str, found: Sequence[Assembled]) -> Fault:
-    looked = source.lower().endswith((".csv", *ALIGNMENTS))
+    looked = source.lower().endswith((*SHEETS, *ALIGNMENTS))
     looked = looked or any(d.count for one in found for d in one.dropped)
     nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
     return Fault(file=source, expected="a location with reads", found=nothing)
@@ -422,9 +427,7 @@ def _sense(settings: VariantSettings) -> Any:
     return "either" if settings.two_sided else "gain"
 
 
-def _replicate_warnings(
-    columns: Sequence[tuple[str, str]], settings: VariantSettings
-) -> tuple[str, ...]:
+def _replicate_warnings(columns: Sequence[tuple[str, str]], settings: VariantSettings) -> list[str]:
     count = Counter(sample for sample, _ in columns)
     told = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
     if len(told) > MOST_TOLD:
@@ -432,10 +435,10 @@ def _replicate_warnings(
         told = [f"Samples {names}"]
     else:
         told = [f"Sample {name} has one replicate" for name in told]
-    return tuple(
+    return [
         f"{what}: how far replicates differ (M) is then set by its prior. Two or three find more."
         for what in told
-    )
+    ]
 
 
 FAMILY = Variants()

@@ -1,0 +1,102 @@
+"""Variants from reads in the shape of public bug reports: what each command gives and prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cases.reads import write_pairs, write_reference, write_sheet, write_two
+from tests.flows.commands import run
+
+
+class Case(NamedTuple):
+    """A command in the folder of its files, its exit code, and what it prints and does not."""
+
+    files: Callable[[Path], object]
+    words: str
+    code: int
+    printed: tuple[str, ...]
+    absent: tuple[str, ...] = ()
+
+
+def two(**kind: object) -> Callable[[Path], object]:
+    return lambda folder: write_two(folder, **kind)
+
+
+def with_another_fasta(folder: Path) -> None:
+    write_two(folder)
+    write_reference(folder / "old.fasta")
+
+
+def sheet(*rows: str, first: str = "sample,replicate,path", name: str = "samples.csv",
+          encoding: str = "utf-8") -> Callable[[Path], object]:  # fmt: skip
+    """Two samples and another sheet of them."""
+
+    def files(folder: Path) -> None:
+        write_two(folder)
+        path = write_sheet(folder, *rows, first=first, name=name)
+        path.write_text(path.read_text(), encoding=encoding)
+
+    return files
+
+
+def alone(folder: Path) -> None:
+    write_reference(folder / "ref.fa")
+    write_pairs(folder / "t.bam", share=0.2)
+    write_sheet(folder, "ann,t.bam", first="sample,path")
+
+
+CASES = {
+    "a FASTA in the sheet's folder": Case(
+        two(), "check variants samples.csv", 0, ("The reference is ref.fa, the only FASTA in the sheet's folder",)
+    ),
+    "two FASTA files in the sheet's folder": Case(
+        with_another_fasta, "check variants samples.csv", 2,
+        ("old.fasta and ref.fa in the sheet's folder", "--set fasta=FILE"),
+    ),
+    "no FASTA": Case(
+        lambda folder: (write_two(folder), (folder / "ref.fa").unlink()),
+        "check variants samples.csv", 2, ("--set fasta=FILE",),
+    ),
+    "a sheet of tabs without replicates": Case(
+        sheet("case\tt.bam", "control\tn.bam", first="sample\tpath", name="samples.tsv"),
+        "check variants samples.tsv", 0, ("nothing is wrong",),
+    ),
+    "a sheet of semicolons, roles by names": Case(
+        sheet("p7-Tumour;1;t.bam", "p7-normal;1;n.bam", first="Sample;Replicate;Path"),
+        "check variants samples.csv", 0,
+        ("By their names p7-Tumour is the case and p7-normal the control",),
+    ),
+    "Excel's Unicode text": Case(
+        sheet("treated\tt.bam", "untreated\tn.bam", first="sample\tpath", name="samples.txt",
+              encoding="utf-16"),
+        "check variants samples.txt", 0, ("treated is the case and untreated the control",),
+    ),
+    "names that say no role": Case(
+        sheet("ann,1,t.bam", "bob,1,n.bam"), "check variants samples.csv", 2,
+        ("a sample named 'case'", "role"),
+    ),
+    "one sample without a control": Case(
+        alone, "check variants samples.csv", 0, ("nothing is wrong",)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_printed(name, tmp_path, monkeypatch, capsys):
+    case = CASES[name]
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "staging"))
+    folder = tmp_path / "case"
+    folder.mkdir()
+    case.files(folder)
+    monkeypatch.chdir(folder)
+    code, out, err = run(capsys, *case.words.split())
+    text = " ".join((out + err).split())
+    assert code == case.code, text
+    for words in case.printed:
+        assert words in text
+    for words in case.absent:
+        assert words not in text
