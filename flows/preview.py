@@ -80,7 +80,8 @@ def in_lines(foreseen: Foreseen) -> list[str]:
     files = "1 file" if foreseen.files == 1 else f"{foreseen.files:,} files"
     lines = [f"{foreseen.rows:,} rows in {files}: nothing is wrong with them"]
     for one in foreseen.dropped:
-        names = ", ".join(one.examples[:3]) + (", ..." if one.count > 3 else "")
+        more = ", ..." if one.examples and one.count > 3 else ""
+        names = ", ".join(one.examples[:3]) + more
         lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
     lines += [f"warning: {warning}" for warning in foreseen.warnings]
     if foreseen.partitions is not None:

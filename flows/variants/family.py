@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from flows.data import json_files, partition, storage
@@ -20,9 +21,19 @@ from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
+from flows.variants import read_account
 from flows.variants.bam_index import boundaries
 from flows.variants.calls import Scored
-from flows.variants.cases import count_reads, finish_case, of_reads, plan_reads, tell_apart, to_fit
+from flows.variants.cases import (
+    Cases,
+    columns_of,
+    count_reads,
+    finish_case,
+    of_reads,
+    plan_reads,
+    tell_apart,
+    to_fit,
+)
 from flows.variants.cases_report import cases_report
 from flows.variants.conclude import (
     Case,
@@ -31,6 +42,7 @@ from flows.variants.conclude import (
     conclude_several,
 )
 from flows.variants.count_checks import Rules, check_counts, look, missing_files
+from flows.variants.counts import Column
 from flows.variants.fitted_on import chosen, finish_partition
 from flows.variants.indel_calls import fit_url, kept_url
 from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
@@ -43,6 +55,7 @@ from flows.variants.locations import (
     sort_part,
     work_url,
 )
+from flows.variants.read_account import SampleReads, nothing_left, thin_faults
 from flows.variants.regions import Marks, marks_of, regions_of
 from flows.variants.report import of_settings, report
 from flows.variants.sample_sheet import (
@@ -56,7 +69,7 @@ from flows.variants.sample_sheet import (
 )
 from flows.variants.settings import VariantSettings
 from flows.variants.sheet_roles import inferred, settings_of_sheet
-from vbmodels.core.state import State, to_bytes
+from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.panel.model import PanelNull
 from vbmodels.variants.rvd2.model import RVD2
@@ -262,6 +275,8 @@ class Variants:
         """
         source = parts[0].slices[0].url
         warnings: list[str] = []
+        account: IntArray | None = None
+        positions = 0
         if settings.several:
             return _prepare_several(source, parts, settings, paths, each)
         if is_sheet(source):
@@ -269,16 +284,17 @@ class Variants:
             lines = read_sheet(source)
             columns = replicate_columns([(x.sample, x.replicate) for x in lines], settings)
             warnings += inferred(os.path.dirname(source), lines, settings)
+            account = np.array([one.account for one in found], np.int64).sum(axis=0)
+            positions = sum(part.rows for part in parts)
         else:
             found, _, columns = shuffle(parts, settings, paths, each)
         kept = [one.index for one in found if one.locations]
         if not kept:
-            raise InputError([_nothing(source, found)])
+            raise InputError([_nothing(source, found, account, settings)])
+        reads = _sample_reads(source, columns, found, account, positions, settings)
         urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
-        json_files.write(
-            work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns)
-        )
-        warnings += _replicate_warnings(columns, settings)
+        _keep(paths, reads, kept)
+        warnings += _read_warnings(reads, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
         return Prepared(tuple(urls), Counts, tuple(warnings), dropped)
 
@@ -327,7 +343,7 @@ class Variants:
         about = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions)
         if isinstance(model, Several):
             return conclude_several(model, q, summaries, about, settings, paths, fitted, each)
-        case = Case(0, list(enumerate(about.indices)), about.columns)
+        case = Case(0, list(enumerate(about.indices)), about.columns, about.reads)
         return conclude_case(case, model, q, summaries, settings, paths, fitted, each)
 
     def keep(
@@ -380,26 +396,84 @@ def _prepare_several(
     with_some = {one.case for one in wanted}
     lacking = [name for c, name in enumerate(settings.several) if c not in with_some]
     if lacking:
-        fault = _nothing(source, cases.found)
+        fault = _nothing(source, cases.found, cases.account, settings)
         raise InputError([replace(fault, found=f"{fault.found}, for case {name}")
                           for name in lacking])  # fmt: skip
+    reads = _reads_of_cases(source, parts, cases, settings)
     urls = each(finish_case, wanted, settings, paths, cases.columns)
-    kept = KeptPartitions(
-        indices=[one.index for one in wanted], columns=cases.columns,
-        cases=[one.case for one in wanted],
-    )  # fmt: skip
-    json_files.write(work_url(paths, "kept", 0, "json"), kept)
+    _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted])
     dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
     warnings = inferred(os.path.dirname(settings.fasta or ""), (), settings)
-    warnings += _replicate_warnings(cases.columns, settings)
+    warnings += _read_warnings(reads, settings)
     return Prepared(tuple(urls), OfCase, tuple(warnings), dropped)
 
 
-def _nothing(source: str, found: Sequence[Assembled]) -> Fault:
+def _sample_reads(
+    source: str, columns: Sequence[Column], found: Sequence[Assembled], account: IntArray | None,
+    positions: int, settings: VariantSettings,
+) -> SampleReads:  # fmt: skip
+    """Return what is known of the replicates' reads; refuse replicates with too few."""
+    locations = sum(one.locations for one in found)
+    depth = np.array([one.depth for one in found], np.int64).sum(axis=0)
+    reads = SampleReads(columns, positions or locations, locations, depth, account)
+    if faults := thin_faults(source, reads, settings):
+        raise InputError(faults)
+    return reads
+
+
+def _reads_of_cases(
+    source: str, parts: Sequence[Part], cases: Cases, settings: VariantSettings
+) -> SampleReads:
+    """Return the same of all samples: of a control, as one case's locations have it."""
+    depth = np.zeros(len(cases.columns), np.int64)
+    locations = 0
+    for number, name in enumerate(settings.several):
+        own = [one for one, c in zip(cases.found, cases.case, strict=True) if c == number]
+        alone = columns_of(cases.columns, settings.of_case(name))
+        at = [cases.columns.index(column) for column in alone]
+        depth[at] = np.array([one.depth for one in own], np.int64).sum(axis=0)
+        locations = max(locations, sum(one.locations for one in own))
+    positions = 0
+    if of_reads(parts[0]):
+        positions = sum(part.rows for part in parts) // (len(settings.several) + 1)
+    reads = SampleReads(cases.columns, positions or locations, locations, depth, cases.account)
+    if faults := thin_faults(source, reads, settings):
+        raise InputError(faults)
+    return reads
+
+
+def _keep(
+    paths: RunPaths, reads: SampleReads, indices: list[int], cases: Sequence[int] = ()
+) -> None:
+    kept = KeptPartitions(
+        indices=indices, columns=list(reads.columns), cases=list(cases),
+        positions=reads.positions, locations=reads.locations, depth=reads.depth.tolist(),
+        account=None if reads.account is None else reads.account.tolist(),
+    )  # fmt: skip
+    json_files.write(work_url(paths, "kept", 0, "json"), kept)
+
+
+def _read_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:
+    said = []
+    if reads.account is not None:
+        said += read_account.warnings(reads.account, reads.columns, settings)
+    if reads.thin:
+        said.append(f"Without reads, so that nothing is found in them: {', '.join(reads.thin)}.")
+    with_reads = [column for column in reads.columns if " ".join(column) not in reads.thin]
+    return said + _replicate_warnings(with_reads, settings)
+
+
+def _nothing(
+    source: str, found: Sequence[Assembled], account: IntArray | None, settings: VariantSettings
+) -> Fault:
     looked = source.lower().endswith((*SHEETS, *ALIGNMENTS))
     looked = looked or any(d.count for one in found for d in one.dropped)
     nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
-    return Fault(file=source, expected="a location with reads", found=nothing)
+    fault = Fault(file=source, expected="a location with reads", found=nothing)
+    if account is None:
+        return fault
+    why, remedy = nothing_left(account, settings)
+    return replace(fault, found=f"{nothing}: {why}", remedy=remedy)
 
 
 def _by_depth(parts: Sequence[Part], settings: VariantSettings) -> list[Part]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from flows.data.runs import Dropped, RunPaths
 from flows.data.states import read_state
 from flows.family import CheckedPiece, Each, Ingested
 from flows.variants import counts as variant_counts
+from flows.variants import read_account
 from flows.variants.alignments import described
 from flows.variants.count_checks import Rules
 from flows.variants.counts import Column, Key, Loci
@@ -24,10 +26,9 @@ from flows.variants.regions import (
     Marks,
     Region,
     contigs_of,
-    locate,
     named_regions,
     regions_of,
-    windows,
+    windows_of,
 )
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.schema import COUNTS
@@ -66,10 +67,15 @@ def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Coun
 
 
 class Size(json_files.Form):
-    """How many locations the counting of a part left, and how many of each level of difference."""
+    """How many locations the counting of a part left, and how many of each level of difference.
+
+    And by replicate, how many reads' bases were counted there, and the account of its reads.
+    """
 
     locations: int
     levels: list[int]
+    depth: list[int]
+    account: list[list[int]]
 
 
 class SortedSlice(json_files.Form):
@@ -83,13 +89,24 @@ class SortedSlice(json_files.Form):
 class Assembled:
     """A partition of locations that was put together from slices, and what was left out.
 
-    ``levels`` are numbers of locations by `sampling.differing`.
+    Attributes
+    ----------
+    index, locations, dropped
+        The partition, how many locations it has, and what was left out.
+    levels
+        Numbers of locations by `location_sample.differing`.
+    depth
+        [R] bases that count at the locations.
+    account
+        [R, FIELDS] the account of reads; empty where none is known.
     """
 
     index: int
     locations: int
     dropped: tuple[Dropped, ...]
     levels: list[int]
+    depth: list[int]
+    account: Sequence[Sequence[int]] = ()
 
 
 def marks_in(part: Part, settings: VariantSettings) -> Marks:
@@ -141,6 +158,8 @@ class Piece:
         [J] reference bases.
     columns
         The replicates.
+    account
+        [R, ACCOUNT] the account of their reads.
     indels
         Insertions and deletions behind them; None where they were not looked for.
     """
@@ -151,6 +170,7 @@ class Piece:
     sums: np.ndarray
     ref: np.ndarray
     columns: list[Column]
+    account: IntArray
     indels: Indels | None = None
 
 
@@ -166,9 +186,9 @@ def count_positions(
     lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
     columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
     try:
-        pieces = locate(regions_of(settings, marks), part.slices[0].start, part.slices[0].stop)
-        for piece in (small for region in pieces for small in windows(region)):
-            found = [count_region(lines[c].path, piece, settings) for c in columns]
+        sheet = part.slices[0]
+        for piece, met in windows_of(regions_of(settings, marks), sheet.start, sheet.stop):
+            found = [count_region(lines[c].path, piece, settings, met) for c in columns]
             by_strand = np.stack([one.counts for one in found], axis=1)
             ref = reference(str(settings.fasta), piece, AHEAD)
             yield Piece(
@@ -178,6 +198,7 @@ def count_positions(
                 np.stack([one.sums for one in found], axis=1),
                 ref[: piece.length],
                 columns,
+                np.stack([one.account for one in found]),
                 of_positions(piece.start, [one.indels for one in found], ref, piece.length)
                 if settings.indels
                 else None,
@@ -231,7 +252,10 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
     kept: list[tuple[Counts, Loci]] = []
     indels: list[Indels] = []
     no_reads = no_reference = 0
+    account: Any = 0
+    columns: list[Column] = []
     for piece in count_positions(part, settings):
+        account, columns = account + piece.account, piece.columns
         case = np.array([sample == settings.case for sample, _ in piece.columns])
         counts, loci, *lost = variant_counts.clean(
             piece.counts, piece.ref, case, np.full(piece.region.length, piece.region.contig),
@@ -249,10 +273,36 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
         url = work_url(paths, "indels", part.index, "npz")
         storage.write_bytes(url, to_bytes(found))
     url = work_url(paths, "sizes", part.index, "json")
-    json_files.write(url, Size(locations=len(counts), levels=levels_of(counts, found)))
-    dropped = (Dropped(reason=NO_READS, count=no_reads),
-               Dropped(reason=NO_REFERENCE, count=no_reference))  # fmt: skip
+    account = whole_account(part, columns, account, settings)
+    size = Size(
+        locations=len(counts), levels=levels_of(counts, found), depth=depth_of(counts),
+        account=account.tolist(),
+    )  # fmt: skip
+    json_files.write(url, size)
+    dropped = (
+        Dropped(reason=NO_READS, count=no_reads),
+        Dropped(reason=NO_REFERENCE, count=no_reference),
+        *read_account.dropped(account, settings),
+    )
     return Ingested(part.rows, len(counts), dropped)
+
+
+def whole_account(
+    part: Part, columns: Sequence[Column], account: IntArray, settings: VariantSettings
+) -> IntArray:
+    """Return accounts [R, ACCOUNT] of a part with the reads of the whole files, [R, FIELDS].
+
+    The first part alone has these, so that a sum over parts does.
+    """
+    first = part.slices[0].start == 0
+    paths = {(x.sample, x.replicate): x.path for x in read_sheet(part.slices[0].url)}
+    totals = [read_account.reads_of(paths[c], settings) if first else 0 for c in columns]
+    return np.column_stack([account, totals])
+
+
+def depth_of(counts: Counts) -> list[int]:
+    """Return how many bases count at some locations, by replicate."""
+    return counts.counts.sum(axis=(0, 2), dtype=np.int64).tolist()
 
 
 def levels_of(counts: Counts, indels: Indels | None = None) -> list[int]:
@@ -271,7 +321,7 @@ def write_locations(
 def counted(index: int, paths: RunPaths) -> Assembled:
     """Return how many locations `count_part` kept; what it left out stands in its answer."""
     about = json_files.read(work_url(paths, "sizes", index, "json"), Size)
-    return Assembled(index, about.locations, (), about.levels)
+    return Assembled(index, about.locations, (), about.levels, about.depth, about.account)
 
 
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
@@ -344,4 +394,4 @@ def _assemble(
     dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
                Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
     levels = [] if settings.several else levels_of(counts)
-    return Assembled(index, len(counts), dropped, levels)
+    return Assembled(index, len(counts), dropped, levels, depth_of(counts))

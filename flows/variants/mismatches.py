@@ -21,7 +21,7 @@ CONTIGS, PLACES, READS = 24, 4, 25  # looked at: contigs of a file, places of ea
 TRIED = 50  # regions of a place that are asked for reads
 MOST = 0.25  # of the compared bases that may differ; beyond, the reads are of another sequence
 LEAST = 500  # bases without which nothing is said
-_LEFT_OUT = 0x4 | 0x100 | 0x200 | 0x400  # unmapped, secondary, failed, duplicate
+_LEFT_OUT = 0x4 | 0x100 | 0x200  # unmapped, secondary, failed
 _ALIGNED, _SKIPS_READ, _SKIPS_REFERENCE = (0, 7, 8), (1, 4), (2, 3)  # operations of a CIGAR
 
 

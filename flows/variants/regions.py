@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -422,6 +422,28 @@ def locate(found: Sequence[Region], start: int, stop: int) -> list[Region]:
             pieces.append(Region(region.contig, region.start + low, region.start + high))
         before += region.length
     return pieces
+
+
+def windows_of(found: Sequence[Region], start: int, stop: int) -> Iterator[tuple[Region, int]]:
+    """Cut positions ``start`` to ``stop`` of the regions, laid end to end, into windows.
+
+    With each comes where the positions before it end on its contig: a read that begins before
+    that has been met there.
+
+    >>> own = [Region("1", 10, 20), Region("1", 40, 50), Region("2", 5, 9)]
+    >>> [(r.contig, r.start, r.stop, met) for r, met in windows_of(own, 4, 23)]
+    [('1', 14, 20, 14), ('1', 40, 50, 20), ('2', 5, 8, 0)]
+    """
+    before, ends = 0, dict[str, int]()
+    for region in found:
+        low, high = max(start - before, 0), min(stop - before, region.length)
+        if low < high:
+            met = region.start + low if low else ends.get(region.contig, 0)
+            for window in windows(Region(region.contig, region.start + low, region.start + high)):
+                yield window, met
+                met = window.stop
+        ends[region.contig] = region.stop
+        before += region.length
 
 
 def window_of(region: Region) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
-from flows.variants import detection, indel_report
+from flows.variants import detection, indel_report, read_account
 from flows.variants.batch_report import (
     batch_results,
     batch_section,
@@ -22,6 +22,7 @@ from flows.variants.batch_report import (
 from flows.variants.calls import ALPHA, SAMPLER
 from flows.variants.detection import CALLABLE_SHARE
 from flows.variants.fitted_on import FIT_UNITS
+from flows.variants.read_account import SampleReads
 from flows.variants.roles import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
@@ -108,6 +109,7 @@ class PartCalls:
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
     mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
+    sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 
 NO_STRANDS = "these counts do not tell on which strand a read lies"
@@ -137,7 +139,8 @@ def report(
     calls = in_order(parts)
     passed = [c for c in calls if not c["filters"]]
     locations = sum(p.locations for p in parts)
-    headline = f"{len(passed):,} variants in {locations:,} locations {level_of(settings)}"
+    headline = headline_of(parts, len(passed), settings)
+    reads = parts[0].sample_reads if parts else None
     not_run = filters_not_run(parts, settings)
     why_not = parts[0].no_indels if parts else None
     sections = [_calls(calls, settings, not_run, why_not or "")]
@@ -153,6 +156,8 @@ def report(
     fit = parts[0].indel_fit if parts else None
     if fit is not None:
         sections.append(indel_report.section(indels, fit, settings))
+    if reads is not None and (rows := read_account.as_rows(reads, settings)):
+        sections.append(read_account.section(rows))
     sections += [_depth(parts), _q_values(parts)]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
@@ -167,7 +172,7 @@ def report(
          "rate": float(f"{c['MU']:.3g}")}
         for c in calls[:20]
     ]  # fmt: skip
-    results = results_of(parts, batch)
+    results = results_of(parts, settings, batch)
     return Findings(
         headline, sections, results, tuple(warnings_of(parts, caps, settings, batch)), top
     )
@@ -218,7 +223,30 @@ def warnings_of(
     return warnings
 
 
-def results_of(parts: Sequence[PartCalls], batch: Any) -> dict[str, Any]:
+def headline_of(parts: Sequence[PartCalls], passed: int, settings: VariantSettings) -> str:
+    """Return the result, how much of the regions could have shown it, and what limits it."""
+    locations = sum(p.locations for p in parts)
+    said = [f"{passed:,} variants in {locations:,} locations {level_of(settings)}"]
+    reads = parts[0].sample_reads if parts else None
+    if any(p.limits is not None for p in parts):
+        positions = locations if reads is None else max(reads.positions, locations)
+        said.append(
+            f"{_callable(parts) / max(positions, 1):.1%} of {positions:,} positions callable at a "
+            f"share of {CALLABLE_SHARE:.0%}"
+        )
+    if reads is not None and reads.account is not None:
+        said.append(read_account.share_counted(reads.account))
+    if reads is not None and reads.thin:
+        said.append(f"without reads: {', '.join(reads.thin)}")
+    if not settings.controls:
+        said.append(
+            "without a control errors that all reads share look like variants: a control of the "
+            "same protocol, or a panel, separates them"
+        )
+    return "; ".join(said)
+
+
+def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any) -> dict[str, Any]:
     """Return the numbers that a case's record has."""
     calls = [c for p in parts for c in p.calls]
     results: dict[str, Any] = {
@@ -238,6 +266,9 @@ def results_of(parts: Sequence[PartCalls], batch: Any) -> dict[str, Any]:
             "median_limit_of_detection": detection.quantile(np.sum(found_at, axis=0), 0.5),
             "callable_locations": _callable(parts),
         }
+    reads = parts[0].sample_reads if parts else None
+    if reads is not None and (rows := read_account.as_rows(reads, settings)):
+        results["reads"] = rows
     mixing = _mixing(parts)
     return results | (_trust(mixing) if mixing else {})
 

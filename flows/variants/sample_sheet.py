@@ -327,8 +327,8 @@ def check_samples(url: str, samples: set[str], settings: VariantSettings) -> lis
         Fault(
             file=url, column="sample", expected=f"a sample named {name!r}",
             found=f"only {', '.join(sorted(samples))}",
-            remedy="a sheet's column role (case, control, panel) says who is who; or name them with "
-            "--set case=NAME (several: --set cases=NAME,NAME), --set control=NAME, --set "
+            remedy="a sheet's column role (case, control, panel) says who is who; or name them "
+            "with --set case=NAME (several: --set cases=NAME,NAME), --set control=NAME, --set "
             "panel=NAME,NAME; --set control= calls the case without a control",
         )
         for name in wanted if name not in samples

@@ -33,7 +33,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "cases", "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality",
-            "overlaps", "orphans", "indels",
+            "overlaps", "orphans", "duplicates", "min_depth", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
         "expert": ("tau",),
@@ -96,6 +96,17 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         False,
         description="Whether paired reads count that are not flagged as a proper pair; mates that "
         "overlap are then found by their name alone.",
+    )
+    duplicates: Literal["drop", "keep"] = Field(
+        "drop",
+        description="Whether reads count that are flagged as duplicates: keep for amplicons, whose "
+        "reads all begin at the primers.",
+    )
+    min_depth: float = Field(
+        1.0,
+        ge=0.0,
+        description="Least mean depth of every replicate at the locations with reads; 0 allows "
+        "samples without reads.",
     )
     indels: bool = Field(
         True,

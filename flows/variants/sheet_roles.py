@@ -14,7 +14,8 @@ from flows.variants.settings import VariantSettings
 
 _CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
 _CONTROL = {
-    "control", "ctrl", "ctl", "normal", "untreated", "wildtype", "wt", "healthy", "germline", "mock",
+    "control", "ctrl", "ctl", "normal", "untreated", "wildtype", "wt", "healthy", "germline",
+    "mock",
 }  # fmt: skip
 
 
@@ -40,8 +41,8 @@ def settings_of_sheet(
     if any(samples.values()):
         return said | _by_roles(samples, settings)
     fields = type(settings).model_fields
-    given = settings.cases or settings.panel
-    given = given or any(getattr(settings, n) != fields[n].default for n in ("case", "control"))
+    named = ("case", "cases", "control", "panel")
+    given = any(getattr(settings, name) != fields[name].default for name in named)
     if given or settings.case in samples:
         alone = list(samples) == [settings.case] and settings.control == fields["control"].default
         return said | ({"control": ""} if alone and not given else {})
@@ -110,15 +111,11 @@ def inferred(folder: str, lines: Sequence[Alignment], settings: VariantSettings)
     names = [line.sample for line in lines]
     roles = {} if any(line.role for line in lines) else roles_by_name(list(dict.fromkeys(names)))
     tested = [name for name, role in roles.items() if role == "case"]
-    plain = {"case", "control"} >= set(roles)
-    if (
-        roles
-        and not plain
-        and tested == settings.tested
-        and roles.get(settings.control) == "control"
-    ):
+    by_name = tested == settings.tested and roles.get(settings.control or "") == "control"
+    if roles and by_name and not {"case", "control"} >= set(roles):
+        are = "is the case" if len(tested) == 1 else "are cases"
         said.append(
-            f"By their names {', '.join(tested)} {'is the case' if len(tested) == 1 else 'are cases'}"
-            f" and {settings.control} the control; a column role (case, control, panel) says it."
+            f"By their names {', '.join(tested)} {are} and {settings.control} the control; a "
+            "column role (case, control, panel) says it."
         )
     return said

@@ -49,9 +49,27 @@ def alone(folder: Path) -> None:
     write_sheet(folder, "ann,t.bam", first="sample,path")
 
 
+def empty(name: str) -> Callable[[Path], object]:
+    """Two samples, one of whose files has no reads."""
+    return lambda folder: (write_two(folder), write_pairs(folder / name, templates=0))
+
+
+def of_three(folder: Path) -> None:
+    """Two samples, and a replicate of the case without reads."""
+    write_two(folder)
+    write_pairs(folder / "t2.bam", templates=0)
+    write_sheet(folder, "case,1,t.bam", "case,2,t2.bam", "control,1,n.bam")
+
+
+def drop_all(folder: Path) -> None:
+    write_two(folder)
+    write_pairs(folder / "t.bam", duplicates=1.0)
+
+
 CASES = {
     "a FASTA in the sheet's folder": Case(
-        two(), "check variants samples.csv", 0, ("The reference is ref.fa, the only FASTA in the sheet's folder",)
+        two(), "check variants samples.csv", 0,
+        ("The reference is ref.fa, the only FASTA in the sheet's folder",),
     ),
     "two FASTA files in the sheet's folder": Case(
         with_another_fasta, "check variants samples.csv", 2,
@@ -78,6 +96,64 @@ CASES = {
     "names that say no role": Case(
         sheet("ann,1,t.bam", "bob,1,n.bam"), "check variants samples.csv", 2,
         ("a sample named 'case'", "role"),
+    ),
+    "duplicates of amplicons": Case(
+        two(duplicates=0.95), "check variants samples.csv", 0,
+        ("Reads flagged as duplicates are not counted: case 5", "of 600 (9", "duplicates=keep",
+         "not used: read not counted: flagged as duplicates: 1,"),
+    ),
+    "duplicates are kept": Case(
+        two(duplicates=0.95), "check variants samples.csv --set duplicates=keep", 0,
+        ("nothing is wrong",), ("not counted: flagged",),
+    ),
+    "few proper pairs": Case(
+        two(proper=0.3), "check variants samples.csv", 0,
+        ("Reads not flagged as a proper pair are not counted: case 4", "orphans=true"),
+    ),
+    "no proper pair": Case(
+        two(proper=0.0), "check variants samples.csv", 2,
+        ("zero depth everywhere: 1,200 of 1,200 reads not flagged as a proper pair",
+         "set orphans=true"),
+    ),
+    "no proper pair, orphans": Case(
+        two(proper=0.0), "check variants samples.csv --set orphans=true", 0, ("nothing is wrong",)
+    ),
+    "reads of a low quality": Case(
+        two(quality=12),
+        "check variants samples.csv",
+        0,
+        ("Bases of a quality below 20 are not counted: case 2", "min_base_quality="),
+    ),
+    "reads of a very low quality": Case(
+        two(quality=8), "check variants samples.csv", 2,
+        ("bases of a quality below 20", "min_base_quality="),
+    ),
+    "reads that map badly": Case(
+        two(mapped=3), "check variants samples.csv", 2,
+        ("1,200 of 1,200 reads of a mapping quality below 20", "min_mapping_quality="),
+    ),
+    "reads that failed": Case(
+        two(flag=0x200), "check variants samples.csv", 2,
+        ("1,200 of 1,200 reads flagged as failed by quality control", "--remove-flags QCFAIL"),
+    ),
+    "a control without reads": Case(
+        empty("n.bam"), "check variants samples.csv", 2,
+        ("a mean depth of at least 1 in control 1", "no read in the regions", "min_depth=0"),
+    ),
+    "a case without reads": Case(
+        empty("t.bam"), "check variants samples.csv", 2, ("at least 1 in case 1", "min_depth=0")
+    ),
+    "a replicate without reads": Case(
+        of_three, "check variants samples.csv", 2, ("at least 1 in case 2",)
+    ),
+    "a case whose reads are all duplicates": Case(
+        drop_all, "check variants samples.csv", 2,
+        ("in case 1", "600 of 600 reads flagged as duplicates", "duplicates=keep"),
+    ),
+    "a replicate without reads is allowed": Case(
+        of_three, "variants samples.csv out --set min_depth=0 --set max_iter=4", 0,
+        ("without reads: case 2", "positions callable at a share of 5%", "reads counted",
+         "Sample case has one replicate"),
     ),
     "one sample without a control": Case(
         alone, "check variants samples.csv", 0, ("nothing is wrong",)
