@@ -115,7 +115,11 @@ def tally(
             chunks.wanted = walk.wanted
         else:
             walk.end()
-    return Tally(walk.counts, walk.sums, indel_events.merged(walk.events), walk.account)
+    account = walk.account
+    # What neither counts nor has a low quality or no base is the mate's.
+    account[kernels.OF_MATE] = account[kernels.BASES] - walk.counts.sum(dtype=np.int64)
+    account[kernels.OF_MATE] -= account[kernels.LOW_QUALITY] + account[kernels.NO_BASE]
+    return Tally(walk.counts, walk.sums, indel_events.merged(walk.events), account)
 
 
 class _Walk:

@@ -16,7 +16,6 @@ from flows.variants.bam_kernels import (
     LEAST_RECORD,
     LOW_QUALITY,
     NO_BASE,
-    OF_MATE,
     OPERATIONS,
     PADDING,
     REVERSE,
@@ -133,10 +132,10 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
     packed
         [high - low, 4, WORDS] to be added to; two sums in each word, as `unpack` has them.
     account
-        [ACCOUNT] to be added to: the bases, and those that do not count.
+        [ACCOUNT] to be added to: the bases, and those of a low quality or that are no base.
     """
     places = np.empty(_MOST_PLACES, np.int64)
-    looked_at = low_quality = of_mate = no_base = 0
+    looked_at = low_quality = no_base = 0
     for t in range(n):
         r, begin = reads[t, AT], reads[t, BEGIN]
         strand = 1 if int16(data, r + 14) & REVERSE else 0
@@ -172,7 +171,6 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
             for j in range(start, stop):
                 i = base + j
                 if data[q + i] < least:
-                    of_mate += int(given[q + i] >= least)
                     low_quality += int(given[q + i] < least)
                     continue
                 shown = base_at(data, bases, i)
@@ -204,7 +202,6 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
             position += many
     account[BASES] += looked_at
     account[LOW_QUALITY] += low_quality
-    account[OF_MATE] += of_mate
     account[NO_BASE] += no_base
 
 
