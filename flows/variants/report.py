@@ -158,7 +158,7 @@ def report(
         sections.append(indel_report.section(indels, fit, settings))
     if reads is not None and (rows := read_account.as_rows(reads, settings)):
         sections.append(read_account.section(rows))
-    sections += [_depth(parts), _q_values(parts)]
+    sections += [_depth(parts, settings), _q_values(parts)]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
         sections.append(_detection(np.sum(found_at, axis=0), parts, settings))
@@ -296,9 +296,9 @@ def _question(settings: VariantSettings) -> str:
     """Return what a call says, in one sentence, and what it does not."""
     if not settings.controls:
         return (
-            "Germline test without a control: the allele is more frequent than the errors of its "
-            "substitution. An error that all replicates share looks the same; only a control "
-            "tells them apart. "
+            "One sample without a control: the allele is more frequent than the errors of its "
+            "substitution. An error that all reads share looks the same; a control of the same "
+            "protocol, or a panel of other samples, separates them. "
         )
     if not settings.control:
         return (
@@ -327,7 +327,7 @@ def _calls(
     calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str],
     without: str,
 ) -> Section:  # fmt: skip
-    against = [name for name, there in (("control", settings.control or not settings.members),
+    against = [name for name, there in (("control", settings.control),
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
         (
@@ -338,7 +338,7 @@ def _calls(
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
     heads = {
-        "control": f"{settings.control or 'no control'}: the same",
+        "control": f"{settings.control}: the same",
         "panel": "panel: all; most in",
     }
     columns = ("variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
@@ -365,15 +365,12 @@ def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Sectio
     if settings.controls:
         series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
     plot = plots.paired_intervals([name_of(c) for c in shown], series, "rate of the allele")
-    return Section(
-        "Rates of the called alleles",
-        f"Posterior means and 95 % intervals in {settings.case} (filled) and "
-        f"{settings.compared_with or 'control'} (open), on a log scale.",
-        (plot,),
-    )
+    other = f" (filled) and {settings.compared_with} (open)" if settings.controls else ""
+    text = f"Posterior means and 95 % intervals in {settings.case}{other}, on a log scale."
+    return Section("Rates of the called alleles", text, (plot,))
 
 
-def _depth(parts: Sequence[PartCalls]) -> Section:
+def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
     points = [point for part in parts for point in part.depth]
     contigs = list(dict.fromkeys(p[0] for p in points))
     drawn = []
@@ -381,10 +378,8 @@ def _depth(parts: Sequence[PartCalls]) -> Section:
         own = sorted(p[1:] for p in points if p[0] == contig)
         step = max(1, len(own) // 2000)
         pos, case, control = (np.array(v) for v in zip(*own[::step], strict=True))
-        drawn.append(
-            plots.lines(pos, [("case", case), ("control", control)], contig, "mean depth",
-                        f"Depth along {contig}")
-        )  # fmt: skip
+        series = [("case", case), *([("control", control)] if settings.controls else [])]
+        drawn.append(plots.lines(pos, series, contig, "mean depth", f"Depth along {contig}"))
     note = f" The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
     return Section("Depth", f"Mean reads of a replicate along the region.{note}", drawn)
 
@@ -450,13 +445,14 @@ MEANINGS = {
 def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
     shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
     grid = Grid(("what", "of", "value", "name in parameters/"), shown)
-    text = "Estimated from the data of both samples."
+    samples = "both samples" if settings.controls else "the sample"
+    text = f"Estimated from the data of {samples}."
     if settings.test == "two_groups" and units > FIT_UNITS:
         text = (
-            f"Estimated from both samples' data at about {FIT_UNITS:,} of {units:,} units "
+            f"Estimated from the data of {samples} at about {FIT_UNITS:,} of {units:,} units "
             "(location and allele), drawn by their positions and the seed, those of "
-            "locations that differ between the samples sooner than others, each for as many as it "
-            "stands for; pi again from all units."
+            "locations that differ more sooner than others, each for as many as it stands for; pi "
+            "again from all units."
         )
     return Section("Hyperparameters", text, (), (grid,))
 

@@ -53,8 +53,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     control: str | None = Field(
         "control",
         pattern=r"^[^\t\r\n]*$",
-        description="Name of the sample it is compared with; empty: the germline test of the "
-        "case alone.",
+        description="Name of the sample it is compared with; empty: the case alone is "
+        "compared with errors, as a sample that is alone in its sheet is.",
     )
     panel: str = Field(
         "",
@@ -214,7 +214,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         if self.control == self.case and not self.several:
             raise ValueError(
                 f"case and control are both {self.case!r}; name two samples, or leave control "
-                "empty for the germline test"
+                "empty for a case without a control"
             )
         return self
 
