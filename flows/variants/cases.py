@@ -21,6 +21,7 @@ from flows.data.runs import Dropped, RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Each, Ingested
+from flows.variants.alignment_headers import File, header_warnings
 from flows.variants.alignments import described
 from flows.variants.bam_index import boundaries
 from flows.variants.counts import Column, Loci, judged
@@ -78,6 +79,8 @@ class Cases:
         What was left out before the cases were told apart.
     account
         [R, FIELDS] the account of reads; None where none is known.
+    said
+        What is to be said of the files.
     """
 
     found: tuple[Assembled, ...]
@@ -85,6 +88,7 @@ class Cases:
     columns: list[Column]
     dropped: tuple[Dropped, ...] = ()
     account: IntArray | None = None
+    said: tuple[str, ...] = ()
 
 
 def columns_of(columns: Sequence[Column], settings: VariantSettings) -> list[Column]:
@@ -108,15 +112,19 @@ def tell_apart(
         found = each(_of_reads, places, settings, paths)
         account = account_of(parts, columns, paths, each)
         of_places = tuple(place.case for place in places)
-        return Cases(tuple(found), of_places, columns, account=account)
-    together, _, columns = shuffle(parts, settings, paths, each)
+        own = dict.fromkeys(File(f.sample, f.replicate, f.url) for p in parts for f in of_reads(p))
+        wanted = regions_of(settings, marks_in(parts[0], settings))
+        said = header_warnings(list(own), wanted, settings)
+        return Cases(tuple(found), of_places, columns, account=account, said=tuple(said))
+    together, columns, said = shuffle(parts, settings, paths, each)
     whole = [one.index for one in together if one.locations]
     places = [
         Place(count * i + c, c, index, None) for i, index in enumerate(whole) for c in range(count)
     ]
     found = each(_of_counts, places, columns, settings, paths)
     lost = tuple(dropped for one in together for dropped in one.dropped)
-    return Cases(tuple(found), tuple(place.case for place in places), columns, lost)
+    of_places = tuple(place.case for place in places)
+    return Cases(tuple(found), of_places, columns, lost, said=tuple(said))
 
 
 def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assembled:
@@ -303,7 +311,8 @@ def count_reads(part: Part, settings: VariantSettings, paths: RunPaths) -> Inges
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
             f"the reads of {', '.join(file.url for file in files)} cannot be counted: "
-            f"{described(error)}; check these files with samtools quickcheck"
+            f"{described(error)}; check these files with samtools quickcheck, and that CRAM "
+            "files were written with this FASTA"
         ) from error
     refuse_changed(part)
     storage.write_bytes(work_url(paths, "reads", part.index, "npz"), to_bytes(_joined(pieces)))

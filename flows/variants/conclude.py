@@ -44,7 +44,7 @@ class KeptPartitions(json_files.Form):
     cases: list[int] = Field(default_factory=list)
     positions: int
     locations: int
-    depth: list[int]
+    depth: list[list[int]]
     account: list[list[int]] | None
 
     @property

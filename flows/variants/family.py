@@ -22,6 +22,7 @@ from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepar
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
 from flows.variants import read_account
+from flows.variants.alignment_headers import File, header_warnings
 from flows.variants.bam_index import boundaries
 from flows.variants.calls import Scored
 from flows.variants.cases import (
@@ -50,6 +51,7 @@ from flows.variants.locations import (
     Assembled,
     count_part,
     counted,
+    marks_in,
     replicate_columns,
     shuffle,
     sort_part,
@@ -286,8 +288,14 @@ class Variants:
             warnings += inferred(os.path.dirname(source), lines, settings)
             account = np.array([one.account for one in found], np.int64).sum(axis=0)
             positions = sum(part.rows for part in parts)
+            files = [
+                File(*c, x.path) for c in columns for x in lines if (x.sample, x.replicate) == c
+            ]
+            wanted = regions_of(settings, marks_in(parts[0], settings))
+            warnings += header_warnings(files, wanted, settings)
         else:
-            found, _, columns = shuffle(parts, settings, paths, each)
+            found, columns, said = shuffle(parts, settings, paths, each)
+            warnings += said
         kept = [one.index for one in found if one.locations]
         if not kept:
             raise InputError([_nothing(source, found, account, settings)])
@@ -404,7 +412,7 @@ def _prepare_several(
     _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted])
     dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
     warnings = inferred(os.path.dirname(settings.fasta or ""), (), settings)
-    warnings += _read_warnings(reads, settings)
+    warnings += [*cases.said, *_read_warnings(reads, settings)]
     return Prepared(tuple(urls), OfCase, tuple(warnings), dropped)
 
 
@@ -425,7 +433,7 @@ def _reads_of_cases(
     source: str, parts: Sequence[Part], cases: Cases, settings: VariantSettings
 ) -> SampleReads:
     """Return the same of all samples: of a control, as one case's locations have it."""
-    depth = np.zeros(len(cases.columns), np.int64)
+    depth = np.zeros((len(cases.columns), 2), np.int64)
     locations = 0
     for number, name in enumerate(settings.several):
         own = [one for one, c in zip(cases.found, cases.case, strict=True) if c == number]
@@ -454,7 +462,7 @@ def _keep(
 
 
 def _read_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:
-    said = []
+    said = read_account.mismatch_warnings(reads, settings)
     if reads.account is not None:
         said += read_account.warnings(reads.account, reads.columns, settings)
     if reads.thin:

@@ -28,6 +28,7 @@ from flows.variants.regions import (
     contigs_of,
     named_regions,
     regions_of,
+    renamed,
     windows_of,
 )
 from flows.variants.sample_sheet import read_sheet
@@ -74,15 +75,16 @@ class Size(json_files.Form):
 
     locations: int
     levels: list[int]
-    depth: list[int]
+    depth: list[list[int]]
     account: list[list[int]]
 
 
 class SortedSlice(json_files.Form):
-    """Where the rows of a sorted slice of counts are, and of whom."""
+    """Where the rows of a sorted slice of counts are, of whom, and which contigs were renamed."""
 
     keys: list[Key]
     columns: list[Column]
+    renamed: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Assembled:
     levels
         Numbers of locations by `location_sample.differing`.
     depth
-        [R] bases that count at the locations.
+        [R, 2] bases that count at the locations, and those that differ from the reference.
     account
         [R, FIELDS] the account of reads; empty where none is known.
     """
@@ -105,7 +107,7 @@ class Assembled:
     locations: int
     dropped: tuple[Dropped, ...]
     levels: list[int]
-    depth: list[int]
+    depth: list[list[int]]
     account: Sequence[Sequence[int]] = ()
 
 
@@ -207,7 +209,8 @@ def count_positions(
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
             f"the reads of {part.slices[0].url} cannot be counted: {described(error)}; check the "
-            "files that it names with samtools quickcheck"
+            "files that it names with samtools quickcheck, and that CRAM files were written with "
+            "this FASTA"
         ) from error
     refuse_changed(part)
 
@@ -300,9 +303,11 @@ def whole_account(
     return np.column_stack([account, totals])
 
 
-def depth_of(counts: Counts) -> list[int]:
-    """Return how many bases count at some locations, by replicate."""
-    return counts.counts.sum(axis=(0, 2), dtype=np.int64).tolist()
+def depth_of(counts: Counts) -> list[list[int]]:
+    """Return how many bases count at some locations, and those that differ, by replicate."""
+    bases = counts.counts.sum(axis=(0, 2), dtype=np.int64)
+    same = counts.counts[np.arange(len(counts)), :, counts.ref].sum(axis=0, dtype=np.int64)
+    return np.stack([bases, bases - same], axis=1).tolist()
 
 
 def levels_of(counts: Counts, indels: Indels | None = None) -> list[int]:
@@ -338,10 +343,10 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     names = None if settings.several else [settings.case, *settings.controls]
     found = variant_counts.read_sorted(
         partition.joined(read, COUNTS), names, named_regions(settings, marks),
-        _order(settings, marks), settings.chr_names,
+        _order(settings, marks),
     )  # fmt: skip
     storage.write_table(work_url(paths, "slices", part.index), found.table)
-    about = SortedSlice(keys=found.keys, columns=sorted(found.columns))
+    about = SortedSlice(keys=found.keys, columns=sorted(found.columns), renamed=found.renamed)
     json_files.write(work_url(paths, "slices", part.index, "json"), about)
     dropped = (Dropped(reason=OTHER_SAMPLE, count=found.other_samples),
                Dropped(reason=OUTSIDE, count=found.outside))  # fmt: skip
@@ -350,20 +355,22 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
 
 def shuffle(
     parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
-) -> tuple[list[Assembled], bool, list[Column]]:
+) -> tuple[list[Assembled], list[Column], list[str]]:
     """Turn sorted slices into partitions of locations.
 
-    Also say whether each is of its own slice, and which the replicates are.
+    Also return the replicates, and what is to be said of contigs that were renamed.
     """
     urls = [work_url(paths, "slices", part.index, "json") for part in parts]
     about = [json_files.read(url, SortedSlice) for url in urls]
     keys = [one.keys for one in about]
+    other = {own: name for one in about for own, name in one.renamed.items()}
+    said = renamed("the counts", sorted(other.items()))
     columns = replicate_columns([c for one in about for c in one.columns], settings)
     shared = (columns, settings, paths, parts[0].slices[0].url, marks_in(parts[0], settings))
     ranges: list[Range]
     if variant_counts.in_order(keys):
         ranges = [(part.index, None, None, [part.index]) for part in parts]
-        return each(_assemble, ranges, *shared), True, columns
+        return each(_assemble, ranges, *shared), columns, said
     starts = variant_counts.boundaries(keys, len(parts))
     ranges = []
     for i in range(len(starts) + 1):
@@ -373,7 +380,7 @@ def shuffle(
             if own and (high is None or own[0] < high) and (low is None or own[-1] >= low)
         ]  # fmt: skip
         ranges.append((i, low, high, reaching))
-    return each(_assemble, ranges, *shared), False, columns
+    return each(_assemble, ranges, *shared), columns, said
 
 
 def _assemble(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flows.data import storage
 from flows.data.runs import Dropped
 from flows.faults import Fault
 from flows.report.page import Grid, Section
@@ -100,6 +101,7 @@ def dropped(account: IntArray, settings: VariantSettings) -> tuple[Dropped, ...]
     )
 
 
+MANY_DIFFER = 0.08  # share of the bases
 THIN = 1.0  # mean depth below which a replicate is named as without reads
 
 
@@ -114,7 +116,7 @@ class SampleReads:
     positions, locations
         Positions of the regions, and those with reads and a reference base.
     depth
-        [R] bases that count at the locations.
+        [R, 2] bases that count at the locations, and those that differ from the reference.
     account
         [R, FIELDS]; None where no reads were counted in this run.
     """
@@ -133,7 +135,7 @@ class SampleReads:
 
     def below(self, least: float) -> list[int]:
         """Return which replicates have a mean depth below the least."""
-        mean = self.depth / max(self.locations, 1)
+        mean = self.depth[:, 0] / max(self.locations, 1)
         return np.flatnonzero(mean < least).tolist()
 
     @property
@@ -146,7 +148,7 @@ def thin_faults(source: str, reads: SampleReads, settings: VariantSettings) -> l
     """List replicates with too few reads: that nothing is found in them says nothing."""
     faults = []
     for r in reads.below(settings.min_depth):
-        mean = reads.depth[r] / max(reads.locations, 1)
+        mean = reads.depth[r, 0] / max(reads.locations, 1)
         found = f"a mean depth of {mean:.2g}"
         remedy = ""
         if reads.account is not None:
@@ -163,6 +165,23 @@ def thin_faults(source: str, reads: SampleReads, settings: VariantSettings) -> l
             )
         )
     return faults
+
+
+def mismatch_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:
+    """Say of which replicates more bases differ from the reference than errors would."""
+    hit = [
+        f"{' '.join(column)} {differ / bases:.0%}"
+        for column, (bases, differ) in zip(reads.columns, reads.depth.tolist(), strict=True)
+        if differ > MANY_DIFFER * bases
+    ]
+    if not hit:
+        return []
+    more = f", and {len(hit) - _MOST_NAMED} more" if len(hit) > _MOST_NAMED else ""
+    name = "the reference" if settings.fasta is None else storage.shown(settings.fasta)
+    return [
+        f"Many bases that count differ from {name}: {', '.join(hit[:_MOST_NAMED])}{more}. Errors "
+        "of sequencing are below 1 %: is it the FASTA that the reads were aligned to?"
+    ]
 
 
 def _by_sample(account: IntArray, columns: Sequence[Column]) -> dict[str, IntArray]:

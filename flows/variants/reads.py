@@ -39,7 +39,7 @@ def count_region(path: str, region: Region, settings: VariantSettings, floor: in
         settings.orphans, settings.duplicates == "keep",
     )  # fmt: skip
     with quiet(), open_alignment(path, settings) as file, _fasta(settings) as fasta:
-        name = in_file(region.contig, file.references, settings.chr_names)
+        name = in_file(region.contig, file.references)
 
         def bases(start: int, stop: int) -> NDArray[np.int8]:
             return base_codes(fasta.fetch(region.contig, start, stop))

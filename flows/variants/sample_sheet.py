@@ -31,7 +31,7 @@ from flows.variants.alignments import (
     own_index,
     quiet,
 )
-from flows.variants.mismatches import mismatch_faults
+from flows.variants.mismatches import digest_fault, mismatch_faults
 from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
 from flows.variants.settings import VariantSettings
 
@@ -359,7 +359,7 @@ def _check_alignment(
     except (OSError, ValueError, storage.StorageError) as error:
         return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
     for contig in dict.fromkeys(region.contig for region in wanted):
-        name = in_file(contig, lengths, settings.chr_names)
+        name = in_file(contig, lengths)
         if name is None:
             fault = other_names(line.path, None, contig, lengths, line.path)
             return [Fault(**{**vars(fault), "found": f"{contig!r} of {settings.fasta}"})]
@@ -373,9 +373,23 @@ def _check_alignment(
             ]  # fmt: skip
     try:
         with quiet(), open_alignment(line.path, settings) as file:
-            return mismatch_faults(file, line.path, wanted, settings)
+            other = digest_fault(file, line.path, wanted, settings) if file.is_cram else None
+            return [other] if other else mismatch_faults(file, line.path, wanted, settings)
     except (OSError, ValueError) as error:
+        if (other := _of_another_reference(line, wanted, settings)) is not None:
+            return [other]
         return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
+
+
+def _of_another_reference(
+    line: Alignment, wanted: Sequence[Region], settings: VariantSettings
+) -> Fault | None:
+    """Say that a CRAM that cannot be decoded is of another reference, however large that is."""
+    try:
+        with quiet(), open_alignment(line.path, settings, indexed=False) as file:
+            return digest_fault(file, line.path, wanted, settings, 2**40) if file.is_cram else None
+    except (OSError, ValueError):
+        return None
 
 
 def _truncated(file: pysam.AlignmentFile, path: str) -> bool:

@@ -32,7 +32,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "cases", "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality",
+            "cases", "panel", "region", "min_base_quality", "min_mapping_quality",
             "overlaps", "orphans", "duplicates", "min_depth", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
@@ -70,16 +70,13 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     )
     bed: str | None = Field(
         None,
-        description="BED file of the intervals to look at, plain or packed with gzip; with a "
-        "region, of the parts of them that lie in it.",
+        description="Intervals to look at: a BED file, a Picard interval_list or GATK intervals, "
+        "plain or packed with gzip; with a region, the parts of them in it.",
     )
     region: str | None = Field(
         None,
         description="One region, such as 17:7572000-7591000 (positions from 1, both included); "
         "with a BED file, what both have.",
-    )
-    chr_names: Literal["exact", "map"] = Field(
-        "exact", description="map: take contig 'chr1' for '1' and the other way round."
     )
     min_base_quality: int = Field(
         20,

@@ -86,12 +86,24 @@ def roles_by_name(samples: Sequence[str]) -> dict[str, str]:
     """
     roles = {}
     for sample in samples:
-        words = set(re.split(r"[^a-z]+", sample.lower()))
-        of_case, of_control = bool(words & _CASE), bool(words & _CONTROL)
-        if of_case == of_control or (of_case and "," in sample):
+        role = role_of_name(sample)
+        if role is None or (role == "case" and "," in sample):
             return {}
-        roles[sample] = "case" if of_case else "control"
+        roles[sample] = role
     return roles if list(roles.values()).count("control") == 1 < len(roles) else {}
+
+
+def role_of_name(sample: str) -> str | None:
+    """Return the role that a sample's name says; None where it says none or two.
+
+    >>> role_of_name("p7_Tumour"), role_of_name("wt-2"), role_of_name("ann")
+    ('case', 'control', None)
+    """
+    words = set(re.split(r"[^a-z]+", sample.lower()))
+    of_case, of_control = bool(words & _CASE), bool(words & _CONTROL)
+    if of_case == of_control:
+        return None
+    return "case" if of_case else "control"
 
 
 def _only_fasta(folder: str) -> str | None:

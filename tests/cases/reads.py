@@ -70,7 +70,7 @@ def write_pairs(
 
 def write_two(folder: Path, **kind: object) -> None:
     """Write a reference, a case with an allele of 20 %, a control, and their sheet."""
-    write_reference(folder / "ref.fa")
+    write_reference(folder / "ref.fa", str(kind.get("contig", "amp")))
     write_pairs(folder / "t.bam", share=0.2, seed=3, **kind)  # type: ignore[arg-type]
     write_pairs(folder / "n.bam", seed=4, **kind)  # type: ignore[arg-type]
     write_sheet(folder, "case,1,t.bam", "control,1,n.bam")

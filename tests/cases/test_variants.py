@@ -6,9 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pysam
 import pytest
 
-from tests.cases.reads import write_pairs, write_reference, write_sheet, write_two
+from tests.cases.reads import (
+    reference_bases,
+    write_pairs,
+    write_reference,
+    write_sheet,
+    write_two,
+)
 from tests.flows.commands import run
 
 
@@ -64,6 +72,62 @@ def of_three(folder: Path) -> None:
 def drop_all(folder: Path) -> None:
     write_two(folder)
     write_pairs(folder / "t.bam", duplicates=1.0)
+
+
+def other_names(ours: str, theirs: str) -> Callable[[Path], object]:
+    """A reference whose contig has another name than in the reads, and a BED with the latter."""
+
+    def files(folder: Path) -> None:
+        write_two(folder, contig=theirs)
+        write_reference(folder / "ref.fa", ours)
+        (folder / "x.bed").write_text(f"{theirs}\t10\t200\n")
+
+    return files
+
+
+def read_groups(*of_case: str) -> Callable[[Path], object]:
+    """Two samples, ann and bob; read groups of ann's file."""
+
+    def files(folder: Path) -> None:
+        write_two(folder)
+        groups = [{"ID": f"g{i}", "SM": name} for i, name in enumerate(of_case)]
+        write_pairs(folder / "t.bam", share=0.2, header={"RG": groups})
+        write_sheet(
+            folder, "ann,1,t.bam,case", "bob,1,n.bam,control", first="sample,replicate,path,role"
+        )
+
+    return files
+
+
+def intervals(text: str, name: str = "x.bed") -> Callable[[Path], object]:
+    return lambda folder: (write_two(folder), (folder / name).write_text(text))
+
+
+def differing(share: float) -> Callable[[Path], object]:
+    """A reference that differs from the reads' in a share of its bases."""
+
+    def files(folder: Path) -> None:
+        write_two(folder)
+        letters = list(reference_bases())
+        rng = np.random.default_rng(0)
+        for i in rng.choice(len(letters), int(share * len(letters)), replace=False):
+            letters[i] = "A" if letters[i] != "A" else "C"
+        write_reference(folder / "ref.fa", bases="".join(letters))
+
+    return files
+
+
+def cram_of_another(folder: Path) -> None:
+    """A CRAM, and a reference that differs from its own in two bases."""
+    write_two(folder)
+    for name in ("t", "n"):
+        pysam.view("-C", "-T", str(folder / "ref.fa"), "-o", str(folder / f"{name}.cram"),
+                   str(folder / f"{name}.bam"), catch_stdout=False)  # fmt: skip
+        pysam.index(str(folder / f"{name}.cram"))
+    write_sheet(folder, "case,1,t.cram", "control,1,n.cram")
+    bases = reference_bases()
+    write_reference(folder / "ref.fa", bases=f"{bases[:100]}NN{bases[102:]}")
+    (folder / "ref.fa.fai").unlink(missing_ok=True)
 
 
 CASES = {
@@ -154,6 +218,54 @@ CASES = {
         of_three, "variants samples.csv out --set min_depth=0 --set max_iter=4", 0,
         ("without reads: case 2", "positions callable at a share of 5%", "reads counted",
          "Sample case has one replicate"),
+    ),
+    "chr1 in the reads, 1 in the reference": Case(
+        other_names("1", "chr1"), "check variants samples.csv --set bed=x.bed", 0,
+        ("Contigs of t.bam are taken for those of the reference: chr1 for 1.",),
+    ),
+    "MT in the reads, chrM in the reference": Case(
+        other_names("chrM", "MT"), "check variants samples.csv", 0, ("MT for chrM",)
+    ),
+    "files exchanged": Case(
+        read_groups("bob"), "check variants samples.csv", 0,
+        ("Read groups (SM) name other samples than the sheet: t.bam has bob for ann",),
+    ),
+    "two samples in a file": Case(
+        read_groups("ann", "eve"), "check variants samples.csv", 0,
+        ("t.bam has reads of 2 samples (ann, eve), which count together as ann 1",),
+    ),
+    "a sample's own read group": Case(
+        read_groups("ann"), "check variants samples.csv", 0, (), ("Read groups", "reads of 2")
+    ),
+    "a Picard interval_list": Case(
+        intervals("@HD\tVN:1.6\n@SQ\tSN:amp\tLN:240\namp\t11\t20\t+\tx\n"),
+        "check variants samples.csv --set bed=x.bed", 0, ("10 rows in 1 file",),
+    ),
+    "GATK intervals": Case(
+        intervals("amp:11-20\namp:31\n"), "check variants samples.csv --set bed=x.bed", 0,
+        ("11 rows in 1 file",),
+    ),
+    "an empty interval of a BED": Case(
+        intervals("amp\t5\t5\n"), "check variants samples.csv --set bed=x.bed", 2,
+        ("x.bed, row 1", "BED counts from 0", "CONTIG 4 5"),
+    ),
+    **{
+        f"a reference that differs in {share:.0%}": Case(
+            differing(share), "check variants samples.csv", 0,
+            ("Many bases that count differ from", f"case 1 {int(10 * share)}", "aligned to?"),
+        )
+        for share in (0.12, 0.22)
+    },
+    "a CRAM of another reference": Case(
+        cram_of_another, "check variants samples.csv", 2,
+        ("t.cram: expected reads of", "the MD5 of amp in its header", "n.cram"), ("truncated",),
+    ),
+    "help opens with the sheet": Case(
+        lambda folder: None, "variants --help", 0, ("What goes in: A sample sheet",)
+    ),
+    "the headline of one sample without a control": Case(
+        alone, "variants samples.csv out --set max_iter=4", 0,
+        ("without a control errors that all reads share look like variants", "a panel"),
     ),
     "one sample without a control": Case(
         alone, "check variants samples.csv", 0, ("nothing is wrong",)

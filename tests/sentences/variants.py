@@ -235,7 +235,7 @@ CASES = {
     "a null among four numbers": of_lists("clipped", [None, 0, 0, 0]),
     "counts of another reference": with_fasta(change=wrong_base),
     "counts of other contigs": with_fasta(
-        fasta=lambda f: write_fasta(f / "ref.fa", ("1", "chr2", "chr10"), 30)
+        fasta=lambda f: write_fasta(f / "ref.fa", ("other", "chr2", "chr10"), 30)
     ),
     "counts with the index of another FASTA": with_fasta(fasta=stale),
     "counts in a region that is none": with_fasta("region=chr1:1-2-3"),
