@@ -34,6 +34,7 @@ from flows.variants.locations import (
     NO_REFERENCE,
     Assembled,
     depth_of,
+    digests_of,
     levels_of,
     marks_in,
     read_counts,
@@ -138,7 +139,10 @@ def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assem
     lost = (Dropped(reason=NO_READS, count=joined.no_reads),
             Dropped(reason=NO_REFERENCE, count=joined.no_reference))  # fmt: skip
     levels = levels_of(joined.counts, joined.indels)
-    return Assembled(place.index, len(joined.counts), lost, levels, depth_of(joined.counts))
+    digests = digests_of(joined.counts)
+    return Assembled(
+        place.index, len(joined.counts), lost, levels, depth_of(joined.counts), digests=digests
+    )
 
 
 def _of_counts(
@@ -164,7 +168,10 @@ def _of_counts(
     own_counts = Counts(counts, ref, case)
     write_locations(paths, place.index, own_counts, here)
     levels = levels_of(own_counts)
-    return Assembled(place.index, int(keep.sum()), (), levels, depth_of(own_counts))
+    digests = digests_of(own_counts)
+    return Assembled(
+        place.index, int(keep.sum()), (), levels, depth_of(own_counts), digests=digests
+    )
 
 
 class ToFit(NamedTuple):

@@ -301,6 +301,8 @@ class Variants:
             raise InputError([_nothing(source, found, account, settings)])
         reads = _sample_reads(source, columns, found, account, positions, settings)
         urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
+        digests = [one.digests for one in found]
+        warnings += read_account.same_reads(columns, digests, reads.depth)
         _keep(paths, reads, kept)
         warnings += _read_warnings(reads, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,13 +71,14 @@ def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Coun
 class Size(json_files.Form):
     """How many locations the counting of a part left, and how many of each level of difference.
 
-    And by replicate, how many reads' bases were counted there, and the account of its reads.
+    And by replicate what `Assembled` has.
     """
 
     locations: int
     levels: list[int]
     depth: list[list[int]]
     account: list[list[int]]
+    digests: list[str]
 
 
 class SortedSlice(json_files.Form):
@@ -101,6 +103,8 @@ class Assembled:
         [R, 2] bases that count at the locations, and those that differ from the reference.
     account
         [R, FIELDS] the account of reads; empty where none is known.
+    digests
+        [R] of the counts.
     """
 
     index: int
@@ -109,6 +113,7 @@ class Assembled:
     levels: list[int]
     depth: list[list[int]]
     account: Sequence[Sequence[int]] = ()
+    digests: Sequence[str] = ()
 
 
 def marks_in(part: Part, settings: VariantSettings) -> Marks:
@@ -279,7 +284,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
     account = whole_account(part, columns, account, settings)
     size = Size(
         locations=len(counts), levels=levels_of(counts, found), depth=depth_of(counts),
-        account=account.tolist(),
+        account=account.tolist(), digests=digests_of(counts),
     )  # fmt: skip
     json_files.write(url, size)
     dropped = (
@@ -310,6 +315,12 @@ def depth_of(counts: Counts) -> list[list[int]]:
     return np.stack([bases, bases - same], axis=1).tolist()
 
 
+def digests_of(counts: Counts) -> list[str]:
+    """Return a digest of every replicate's counts."""
+    columns = np.moveaxis(counts.counts, 1, 0)
+    return [hashlib.blake2b(own.tobytes(), digest_size=8).hexdigest() for own in columns]
+
+
 def levels_of(counts: Counts, indels: Indels | None = None) -> list[int]:
     """Return how many locations differ by how much between the samples."""
     return numbers(differing(counts, indels)).tolist()
@@ -326,7 +337,9 @@ def write_locations(
 def counted(index: int, paths: RunPaths) -> Assembled:
     """Return how many locations `count_part` kept; what it left out stands in its answer."""
     about = json_files.read(work_url(paths, "sizes", index, "json"), Size)
-    return Assembled(index, about.locations, (), about.levels, about.depth, about.account)
+    return Assembled(
+        index, about.locations, (), about.levels, about.depth, about.account, about.digests
+    )
 
 
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
@@ -401,4 +414,6 @@ def _assemble(
     dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
                Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
     levels = [] if settings.several else levels_of(counts)
-    return Assembled(index, len(counts), dropped, levels, depth_of(counts))
+    return Assembled(
+        index, len(counts), dropped, levels, depth_of(counts), digests=digests_of(counts)
+    )

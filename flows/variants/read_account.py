@@ -102,6 +102,7 @@ def dropped(account: IntArray, settings: VariantSettings) -> tuple[Dropped, ...]
 
 
 MANY_DIFFER = 0.08  # share of the bases
+LEAST_SAME = 20  # bases that differ, which two libraries do not share
 THIN = 1.0  # mean depth below which a replicate is named as without reads
 
 
@@ -181,6 +182,32 @@ def mismatch_warnings(reads: SampleReads, settings: VariantSettings) -> list[str
     return [
         f"Many bases that count differ from {name}: {', '.join(hit[:_MOST_NAMED])}{more}. Errors "
         "of sequencing are below 1 %: is it the FASTA that the reads were aligned to?"
+    ]
+
+
+def same_reads(
+    columns: Sequence[Column], digests: Sequence[Sequence[str]], depth: IntArray
+) -> list[str]:
+    """Say which replicates have the same counts everywhere, errors included.
+
+    Parameters
+    ----------
+    columns
+        [R] the replicates.
+    digests
+        [parts, R] of their counts.
+    depth
+        [R, 2] bases, and those that differ from the reference.
+    """
+    of: dict[tuple[str, ...], list[str]] = {}
+    for r, column in enumerate(columns):
+        if depth[r, 1] >= LEAST_SAME:
+            of.setdefault(tuple(part[r] for part in digests), []).append(" ".join(column))
+    return [
+        f"{' and '.join(names)} have the same reads, errors included: one file under several "
+        "names? Replicates are libraries of their own."
+        for names in of.values()
+        if len(names) > 1
     ]
 
 

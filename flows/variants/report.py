@@ -191,7 +191,9 @@ def warnings_of(
     parts: Sequence[PartCalls], caps: Sequence[str], settings: VariantSettings, batch: Any
 ) -> list[str]:
     """Return what a case's report warns of."""
-    warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
+    # That the errors of a substitution are alike at all sites (M0) is as clean data are.
+    limits = [cap for cap in caps if not cap.startswith("M0 of substitution")]
+    warnings = [f"A hyperparameter is at the limit of its range: {cap}." for cap in limits]
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.compared_with)
         warnings += context_warnings(batch, settings.case, settings.compared_with)

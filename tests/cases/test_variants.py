@@ -130,6 +130,14 @@ def cram_of_another(folder: Path) -> None:
     (folder / "ref.fa.fai").unlink(missing_ok=True)
 
 
+def copied(folder: Path) -> None:
+    """A replicate of the case under two names."""
+    write_two(folder)
+    for end in ("", ".bai"):
+        (folder / f"t2.bam{end}").write_bytes((folder / f"t.bam{end}").read_bytes())
+    write_sheet(folder, "case,1,t.bam", "case,2,t2.bam", "control,1,n.bam")
+
+
 CASES = {
     "a FASTA in the sheet's folder": Case(
         two(), "check variants samples.csv", 0,
@@ -259,6 +267,9 @@ CASES = {
     "a CRAM of another reference": Case(
         cram_of_another, "check variants samples.csv", 2,
         ("t.cram: expected reads of", "the MD5 of amp in its header", "n.cram"), ("truncated",),
+    ),
+    "one file under two names": Case(
+        copied, "check variants samples.csv", 0, ("case 1 and case 2 have the same reads",)
     ),
     "help opens with the sheet": Case(
         lambda folder: None, "variants --help", 0, ("What goes in: A sample sheet",)

@@ -1,6 +1,8 @@
-"""Locations where the control has no reads, and cases that have no control at all."""
+"""Locations where the control has no reads, cases without a control, and what is a warning."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -8,8 +10,14 @@ import pysam
 import pytest
 
 from flows.data.runs import open_run
+from flows.variants.batch_report import batch_warnings
 from flows.variants.counts import to_table
+from flows.variants.report import warnings_of
+from flows.variants.settings import VariantSettings
 from tests.flows.commands import succeed
+from vbmodels.variants.counts import Counts
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.model import MIXTURE
 
 WITHOUT = range(40, 60)  # locations, from 0, where the control has no reads
 SHARES = {5: 0.05, 42: 0.04, 45: 0.3, 50: 0.999}
@@ -72,3 +80,30 @@ def test_a_case_alone_has_no_word_of_a_control_in_its_report(tmp_path):
     assert "errors that all reads share look like variants" in text
     assert "both samples" not in text
     assert "no control: the same" not in text
+
+
+def _fit(shift, se, sd=0.3):
+    q = BatchNull("gain", MIXTURE)
+    of = Counts(np.ones((2, 2, 4), np.int32), np.zeros(2, np.int8), np.array([True, False]))
+    q = q.init(q.observe(of), np.random.default_rng(0))
+    return replace(
+        q, shift=np.full(12, shift), shift_se=np.full(12, se), shift_mean=shift, shift_sd=sd
+    )
+
+
+def test_a_mean_difference_of_few_errors_is_no_warning():
+    """Of 5 against 13 errors of each type the log of the ratio has a standard error of .5."""
+    few = (1.0 / 0.3**2 + 1.0 / (12 * 0.53**2)) ** -0.5
+    assert batch_warnings(_fit(-0.45, few), "case", "control") == []
+    many = (1.0 / 0.3**2 + 1.0 / 0.1**2) ** -0.5
+    (said,) = batch_warnings(_fit(-0.45, many), "case", "control")
+    assert "Errors are 0.6 times as frequent" in said
+
+
+def test_errors_that_are_alike_at_all_sites_are_no_warning():
+    settings = VariantSettings(control="")
+    caps = ["M0 of substitution type 0 = 1e+06", "mean of log M = 3.4"]
+    said = warnings_of([], caps, settings, None)
+    assert [s for s in said if "limit of its range" in s] == [
+        "A hyperparameter is at the limit of its range: mean of log M = 3.4."
+    ]
