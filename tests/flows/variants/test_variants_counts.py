@@ -40,7 +40,7 @@ def test_thousands_of_contigs_and_intervals():
         **{b: np.ones(rows, np.int64) for b in "ACGT"},
     }  # fmt: skip
     wanted = [Region(name, s, s + 2) for name in contigs for s in (10, 20)]
-    found = read_sorted(reading.read(COUNTS, pa.table(data)), ["case"], wanted, None, "exact")
+    found = read_sorted(reading.read(COUNTS, pa.table(data)), ["case"], wanted, None)
     assert len(found.table) == 4000
     assert found.outside == rows - 4000
     assert set(found.table["pos"].to_pylist()) == {11, 12, 21, 22}
