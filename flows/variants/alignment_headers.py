@@ -9,8 +9,8 @@ from typing import NamedTuple
 from flows.data import storage
 from flows.variants.alignments import open_alignment, quiet
 from flows.variants.regions import Region, in_file, renamed
+from flows.variants.sample_sheet import role_of_name
 from flows.variants.settings import VariantSettings
-from flows.variants.sheet_roles import role_of_name
 
 _MOST_NAMED = 4  # files in a sentence
 

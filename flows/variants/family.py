@@ -278,7 +278,7 @@ class Variants:
         source = parts[0].slices[0].url
         warnings: list[str] = []
         account: IntArray | None = None
-        positions = 0
+        positions, paths_of = 0, dict[Column, str]()
         if settings.several:
             return _prepare_several(source, parts, settings, paths, each)
         if is_sheet(source):
@@ -288,9 +288,9 @@ class Variants:
             warnings += inferred(os.path.dirname(source), lines, settings)
             account = np.array([one.account for one in found], np.int64).sum(axis=0)
             positions = sum(part.rows for part in parts)
-            files = [
-                File(*c, x.path) for c in columns for x in lines if (x.sample, x.replicate) == c
-            ]
+            own = [x for x in lines if (x.sample, x.replicate) in columns]
+            files = [File(x.sample, x.replicate, x.path) for x in own]
+            paths_of = {(file.sample, file.replicate): file.path for file in files}
             wanted = regions_of(settings, marks_in(parts[0], settings))
             warnings += header_warnings(files, wanted, settings)
         else:
@@ -299,7 +299,9 @@ class Variants:
         kept = [one.index for one in found if one.locations]
         if not kept:
             raise InputError([_nothing(source, found, account, settings)])
-        reads = _sample_reads(source, columns, found, account, positions, settings)
+        reads = _sample_reads(columns, found, account, positions)
+        if faults := thin_faults(source, paths_of, reads, settings):
+            raise InputError(faults)
         urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
         digests = [one.digests for one in found]
         warnings += read_account.same_reads(columns, digests, reads.depth)
@@ -419,16 +421,12 @@ def _prepare_several(
 
 
 def _sample_reads(
-    source: str, columns: Sequence[Column], found: Sequence[Assembled], account: IntArray | None,
-    positions: int, settings: VariantSettings,
-) -> SampleReads:  # fmt: skip
-    """Return what is known of the replicates' reads; refuse replicates with too few."""
+    columns: Sequence[Column], found: Sequence[Assembled], account: IntArray | None, positions: int
+) -> SampleReads:
+    """Return what is known of the replicates' reads."""
     locations = sum(one.locations for one in found)
     depth = np.array([one.depth for one in found], np.int64).sum(axis=0)
-    reads = SampleReads(columns, positions or locations, locations, depth, account)
-    if faults := thin_faults(source, reads, settings):
-        raise InputError(faults)
-    return reads
+    return SampleReads(columns, positions or locations, locations, depth, account)
 
 
 def _reads_of_cases(
@@ -447,7 +445,8 @@ def _reads_of_cases(
     if of_reads(parts[0]):
         positions = sum(part.rows for part in parts) // (len(settings.several) + 1)
     reads = SampleReads(cases.columns, positions or locations, locations, depth, cases.account)
-    if faults := thin_faults(source, reads, settings):
+    files = {(f.sample, f.replicate): f.url for part in parts for f in of_reads(part)}
+    if faults := thin_faults(source, files, reads, settings):
         raise InputError(faults)
     return reads
 

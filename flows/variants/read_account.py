@@ -145,8 +145,20 @@ class SampleReads:
         return [" ".join(self.columns[r]) for r in self.below(THIN)]
 
 
-def thin_faults(source: str, reads: SampleReads, settings: VariantSettings) -> list[Fault]:
-    """List replicates with too few reads: that nothing is found in them says nothing."""
+def thin_faults(
+    source: str, paths: Mapping[Column, str], reads: SampleReads, settings: VariantSettings
+) -> list[Fault]:
+    """List replicates with too few reads: that nothing is found in them says nothing.
+
+    Parameters
+    ----------
+    source
+        The counts, where no files of reads are known.
+    paths
+        The replicates' files of reads.
+    reads, settings
+        What is known of the reads; the run's settings.
+    """
     faults = []
     for r in reads.below(settings.min_depth):
         mean = reads.depth[r, 0] / max(reads.locations, 1)
@@ -157,7 +169,7 @@ def thin_faults(source: str, reads: SampleReads, settings: VariantSettings) -> l
             found = f"{found} ({why})"
         faults.append(
             Fault(
-                file=source,
+                file=paths.get(reads.columns[r], source),
                 expected=f"a mean depth of at least {settings.min_depth:g} in "
                 f"{' '.join(reads.columns[r])}, at the {reads.locations:,} locations with reads",
                 found=found,
@@ -253,12 +265,14 @@ def nothing_left(account: IntArray, settings: VariantSettings) -> tuple[str, str
     sums = account.sum(axis=0)
     reached, total = int(sums[of.REACHED]), int(sums[IN_FILE])
     if not reached:
-        files = f"; the files have {total:,} reads elsewhere" if total else ""
+        files = f", and {total:,} elsewhere or unmapped" if total else ""
         return f"no read in the regions{files}", "see where its reads are: samtools idxstats"
     bases = not int(kept_bases(sums)) and int(kept_reads(sums))
     own = [rule for rule in rules(settings) if (rule.whole == of.BASES) == bool(bases)]
     most = max(own, key=lambda rule: int(sums[rule.at]))
     what = "bases" if bases else "reads"
+    if not sums[most.at]:
+        return f"{int(kept_reads(sums)):,} of {reached:,} reads counted", ""
     found = f"{sums[most.at]:,} of {sums[most.whole]:,} {what} {most.words}"
     return found, most.remedy
 

@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 import os
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -132,6 +133,13 @@ SHEETS = (".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t"
 _COLUMNS = ("sample", "path")
 ROLES = ("", "case", "control", "panel")
+_CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
+_CONTROL = {
+    "control", "ctrl", "ctl", "normal", "untreated", "wildtype", "wt", "healthy", "germline",
+    "mock",
+}  # fmt: skip
+_ALSO = {"bam": "path", "cram": "path", "file": "path", "sample_id": "sample",
+         "sample_name": "sample"}  # fmt: skip
 CRAM_END = 38  # bytes of the end-of-file container of CRAM 3; that of CRAM 2.1 has 30
 
 
@@ -144,6 +152,19 @@ class Alignment:
     path: str
     row: int
     role: str = ""
+
+
+def role_of_name(sample: str) -> str | None:
+    """Return the role that a sample's name says; None where it says none or two.
+
+    >>> role_of_name("p7_Tumour"), role_of_name("wt-2"), role_of_name("ann")
+    ('case', 'control', None)
+    """
+    words = set(re.split(r"[^a-z]+", sample.lower()))
+    of_case, of_control = bool(words & _CASE), bool(words & _CONTROL)
+    if of_case == of_control:
+        return None
+    return "case" if of_case else "control"
 
 
 def needs_a_sheet(url: str) -> Fault:
@@ -179,7 +200,7 @@ def read_sheet(url: str) -> list[Alignment]:
         found.rows([reader.line_num], None, "lines of CSV", f"what is none ({error})",
                    "look for a quotation mark without its partner")  # fmt: skip
         raise InputError(found.faults()) from error
-    names = [name.strip().lower() for name in reader.fieldnames or []]
+    names = _names(reader.fieldnames or [])
     listed = f"the columns {', '.join(names) or 'none'}"
     wanted = (*_COLUMNS, *(["replicate"] if "replicate" in names else []))
     found.tell(
@@ -198,7 +219,7 @@ def read_sheet(url: str) -> list[Alignment]:
     of_sample: dict[str, int] = {}
     for row, cells_read in lines:
         at = [row - 1]
-        cells = {str(k).strip().lower(): str(v or "").strip() for k, v in cells_read.items()}
+        cells = dict(zip(names, (str(v or "").strip() for v in cells_read.values()), strict=False))
         if "replicate" not in wanted:
             of_sample[cells["sample"]] = of_sample.get(cells["sample"], 0) + 1
             cells["replicate"] = str(of_sample[cells["sample"]])
@@ -223,10 +244,12 @@ def read_sheet(url: str) -> list[Alignment]:
             again = f"{cells['path']} again, first in row {read[same]}"
             found.rows(at, "path", "a file of its own for each replicate", again)
         read.setdefault(same, row)
-        role = cells.get("role", "").lower()
-        if role not in ROLES:
-            found.rows(at, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(role))
-        elif role != roles.setdefault(key[0], role):
+        given = cells.get("role", "")
+        role = given.lower() if given.lower() in ROLES else role_of_name(given)
+        if role is None:
+            found.rows(at, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(given))
+            continue
+        if role != roles.setdefault(key[0], role):
             found.rows(at, "role", f"one role for all replicates of {key[0]}",
                        f"{role or 'none'} after {roles[key[0]] or 'none'}")  # fmt: skip
         if role == "panel" and "," in key[0]:
@@ -252,6 +275,12 @@ def read_sheet(url: str) -> list[Alignment]:
     if found:
         raise InputError(found.faults())
     return alignments
+
+
+def _names(first: Sequence[str]) -> list[str]:
+    """Return the names of the columns; bam, cram and file are the path, sample_id the sample."""
+    names = [name.strip().lower() for name in first]
+    return [_ALSO[n] if n in _ALSO and _ALSO[n] not in names else n for n in names]
 
 
 def is_sheet(url: str) -> bool:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 
 from flows.data import storage
 from flows.faults import InputError
 from flows.variants.alignments import fasta_files
-from flows.variants.sample_sheet import ROLES, Alignment
+from flows.variants.sample_sheet import ROLES, Alignment, role_of_name
 from flows.variants.settings import VariantSettings
-
-_CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
-_CONTROL = {
-    "control", "ctrl", "ctl", "normal", "untreated", "wildtype", "wt", "healthy", "germline",
-    "mock",
-}  # fmt: skip
 
 
 def settings_of_sheet(
@@ -91,19 +84,6 @@ def roles_by_name(samples: Sequence[str]) -> dict[str, str]:
             return {}
         roles[sample] = role
     return roles if list(roles.values()).count("control") == 1 < len(roles) else {}
-
-
-def role_of_name(sample: str) -> str | None:
-    """Return the role that a sample's name says; None where it says none or two.
-
-    >>> role_of_name("p7_Tumour"), role_of_name("wt-2"), role_of_name("ann")
-    ('case', 'control', None)
-    """
-    words = set(re.split(r"[^a-z]+", sample.lower()))
-    of_case, of_control = bool(words & _CASE), bool(words & _CONTROL)
-    if of_case == of_control:
-        return None
-    return "case" if of_case else "control"
 
 
 def _only_fasta(folder: str) -> str | None:

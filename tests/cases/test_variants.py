@@ -138,6 +138,28 @@ def copied(folder: Path) -> None:
     write_sheet(folder, "case,1,t.bam", "case,2,t2.bam", "control,1,n.bam")
 
 
+def of_cases(folder: Path) -> None:
+    """Two cases, one of them without reads, and their control."""
+    write_two(folder)
+    write_pairs(folder / "e.bam", templates=0)
+    rows = ("ann,t.bam,case", "bob,e.bam,case", "blood,n.bam,control")
+    write_sheet(folder, *rows, first="sample,path,role")
+
+
+def unaligned(folder: Path) -> None:
+    write_two(folder)
+    for name in ("t.bam", "n.bam"):
+        with pysam.AlignmentFile(str(folder / name)) as file:
+            header, reads = file.header, list(file)
+        with pysam.AlignmentFile(str(folder / name), "wb", header=header) as file:
+            for read in reads:
+                read.flag, read.cigartuples = 4, None
+                read.reference_id = read.next_reference_id = -1
+                read.reference_start = read.next_reference_start = -1
+                file.write(read)
+        pysam.index(str(folder / name))
+
+
 CASES = {
     "a FASTA in the sheet's folder": Case(
         two(), "check variants samples.csv", 0,
@@ -164,6 +186,10 @@ CASES = {
         sheet("treated\tt.bam", "untreated\tn.bam", first="sample\tpath", name="samples.txt",
               encoding="utf-16"),
         "check variants samples.txt", 0, ("treated is the case and untreated the control",),
+    ),
+    "roles and columns by other names": Case(
+        sheet("ann, t.bam, Tumour", "bob, n.bam, normal", first="sample_id, bam, role"),
+        "check variants samples.csv", 0, ("nothing is wrong",),
     ),
     "names that say no role": Case(
         sheet("ann,1,t.bam", "bob,1,n.bam"), "check variants samples.csv", 2,
@@ -217,6 +243,22 @@ CASES = {
     ),
     "a replicate without reads": Case(
         of_three, "check variants samples.csv", 2, ("at least 1 in case 2",)
+    ),
+    "a control with few reads": Case(
+        lambda folder: (write_two(folder), write_pairs(folder / "n.bam", templates=2)),
+        "check variants samples.csv", 2,
+        ("n.bam: expected a mean depth of at least 1 in control 1", "(4 of 4 reads counted)"),
+    ),
+    "a case of several without reads": Case(
+        of_cases, "check variants samples.csv", 2, ("e.bam: expected a mean depth", "in bob 1")
+    ),
+    "reads that are not aligned": Case(
+        unaligned, "check variants samples.csv", 2,
+        ("no read in the regions, and 1,200 elsewhere or unmapped",),
+    ),
+    "secondary alignments": Case(
+        two(flag=0x100), "check variants samples.csv", 2,
+        ("1,200 of 1,200 reads secondary alignments",),
     ),
     "a case whose reads are all duplicates": Case(
         drop_all, "check variants samples.csv", 2,

@@ -61,6 +61,14 @@ def test_every_allele_that_the_case_alone_shows_is_in_the_vcf(place):
     assert found[42][1] < found[45][1] < found[50][1]
 
 
+def test_a_replicate_that_shows_the_allele_has_the_genotype_of_its_sample(place):
+    with pysam.VariantFile(place.file("variants.vcf.gz")) as vcf:
+        (call,) = (r for r in vcf if r.pos == 6)
+    assert call.samples["case:1"]["AD"] == call.samples["case"]["AD"]
+    assert call.samples["case:1"]["GT"] == call.samples["case"]["GT"] == (0, 1)
+    assert call.samples["control:1"]["GT"] == (0, 0)
+
+
 def test_a_location_without_control_is_not_callable(place):
     with open(place.file("callable.bed")) as file:
         spans = [line.split()[1:] for line in file]
