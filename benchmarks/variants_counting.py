@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 import pysam
 
-from flows.variants.reads import count_region, pileup_region
+from flows.variants.reads import count_region
 from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
+from tests.flows.variants.pileup import pileup_region
 
 LENGTH, READ = 400, 150
 

@@ -82,7 +82,8 @@ def in_lines(found: Estimate) -> list[str]:
     warnings = "1 warning" if len(found.warnings) == 1 else f"{len(found.warnings)} warnings"
     lines = [f"{found.rows:,} rows in {files}: no errors, {warnings}"]
     for one in found.dropped:
-        names = ", ".join(one.examples[:3]) + (", ..." if one.count > 3 else "")
+        more = ", ..." if one.examples and one.count > 3 else ""
+        names = ", ".join(one.examples[:3]) + more
         lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
     lines += [f"warning: {warning}" for warning in found.warnings]
     if found.partitions is not None:

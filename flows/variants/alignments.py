@@ -99,6 +99,15 @@ def local_fasta(path: str) -> str:
     return _with_index(path, local, pysam.faidx)
 
 
+FASTA = (".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz")
+
+
+def fasta_files(folder: str) -> list[str]:
+    """Return the FASTA files directly below a folder."""
+    names = [name for name in storage.names(folder) if name.lower().endswith(FASTA)]
+    return [storage.join(folder, name) for name in names]
+
+
 def _with_index(path: str, local: str, make: Callable[[str], object]) -> str:
     def made(name: str) -> None:
         try:

@@ -131,7 +131,7 @@ def _bytes(
     if index is None or not index.endswith(".bai"):
         return np.zeros(len(pieces))
     with quiet(), open_alignment(path, settings) as file:
-        names = {p.contig: in_file(p.contig, file.references, settings.chr_names) for p in pieces}
+        names = {p.contig: in_file(p.contig, file.references) for p in pieces}
         contigs = {contig: file.get_tid(str(name)) for contig, name in names.items()}
     of = bytes_of_windows(index, os.path.getsize(local))
     found = np.zeros(len(pieces))

@@ -17,7 +17,12 @@ LEAST_RECORD = 32  # bytes of a record's fixed fields
 MOST_RECORD = 1 << 28  # far beyond the longest reads with all of their tags
 PAIRED, PROPER, MATE_UNMAPPED, REVERSE = 0x1, 0x2, 0x8, 0x10
 INSERTION, DELETION, SKIP, SOFT, HARD, PADDING = 1, 2, 3, 4, 5, 6
-_LEFT_OUT = 0x4 | 0x100 | 0x200 | 0x400  # unmapped, secondary, failed, duplicate
+UNMAPPED_FLAG, SECONDARY_FLAG, FAILED_FLAG, DUPLICATE_FLAG = 0x4, 0x100, 0x200, 0x400
+# The account of reads: those that reach into the positions, and those that a rule leaves out.
+REACHED, UNMAPPED, SECONDARY, FAILED, DUPLICATE, LOW_MAPPING, NOT_PROPER = range(7)
+# Of the reads that count, their bases at the positions, and those that a rule leaves out.
+BASES, LOW_QUALITY, OF_MATE, NO_BASE = range(7, 11)
+ACCOUNT = 11
 
 
 @njit(cache=True, nogil=True)
@@ -84,7 +89,43 @@ def _long_cigar(data, at, stop):
 
 
 @njit(cache=True, nogil=True)
-def find_reads(data, at, stop, tid, low, high, least_quality, orphans, reads, n):
+def _rule(flag, quality, left_out, least_quality, orphans):
+    """Return which rule leaves a read out; 0 for none."""
+    flags = flag & left_out
+    if flags & UNMAPPED_FLAG:
+        return UNMAPPED
+    if flags & SECONDARY_FLAG:
+        return SECONDARY
+    if flags & FAILED_FLAG:
+        return FAILED
+    if flags & DUPLICATE_FLAG:
+        return DUPLICATE
+    if quality < least_quality:
+        return LOW_MAPPING
+    return NOT_PROPER if (flag & PAIRED) and not (flag & PROPER) and not orphans else 0
+
+
+@njit(cache=True, nogil=True)
+def _cigar(data, cigar, n_cigar, length, behind, stop):
+    """Return where a read's CIGAR is, how many operations it has, and how far it reaches."""
+    if n_cigar == 2 and (uint32(data, cigar) & 15) == SOFT:
+        placeholder = (uint32(data, cigar) >> 4) == length
+        if placeholder and (uint32(data, cigar + 4) & 15) == SKIP:
+            there, many = _long_cigar(data, behind, stop)
+            if there >= 0:
+                cigar, n_cigar = there, many
+    span = 0
+    for k in range(n_cigar):
+        word = uint32(data, cigar + 4 * k)
+        if aligned(word & 15) or (word & 15) in (DELETION, SKIP):
+            span += word >> 4
+    return cigar, n_cigar, span
+
+
+@njit(cache=True, nogil=True)
+def find_reads(
+    data, at, stop, tid, low, high, floor, least_quality, left_out, orphans, reads, n, account
+):
     """Find the reads of whole records that count and reach into positions low to high.
 
     Parameters
@@ -95,10 +136,15 @@ def find_reads(data, at, stop, tid, low, high, least_quality, orphans, reads, n)
         Where the next record starts, and where the bytes end.
     tid
         The contig.
-    least_quality, orphans
-        The least mapping quality, and whether paired reads without their mate count.
+    floor
+        Reads that begin before it are in another account.
+    least_quality, left_out, orphans
+        The least mapping quality, the flags of reads that do not count, and whether paired reads
+        that are not flagged as a proper pair count.
     reads, n
         The table of reads, and how many it has.
+    account
+        [ACCOUNT] is added to.
 
     Returns
     -------
@@ -121,34 +167,30 @@ def find_reads(data, at, stop, tid, low, high, least_quality, orphans, reads, n)
                 return at, n, 1
             at += 4 + size
             continue
-        flag = int16(data, r + 14)
-        paired_alone = (flag & PAIRED) and not (flag & PROPER) and not orphans
-        if flag & _LEFT_OUT or byte(data, r + 9) < least_quality or paired_alone:
+        rule = _rule(int16(data, r + 14), byte(data, r + 9), left_out, least_quality, orphans)
+        if rule and begin < floor:
             at += 4 + size
             continue
         length, n_cigar = int32(data, r + 16), int16(data, r + 12)
         cigar = r + LEAST_RECORD + byte(data, r + 8)
         behind = cigar + 4 * n_cigar + (length + 1) // 2 + length
-        if length < 0 or begin < 0 or behind > r + size:
-            return at, n, 3
-        if n_cigar == 2 and (uint32(data, cigar) & 15) == SOFT:
-            placeholder = (uint32(data, cigar) >> 4) == length
-            if placeholder and (uint32(data, cigar + 4) & 15) == SKIP:
-                there, many = _long_cigar(data, behind, r + size)
-                if there >= 0:
-                    cigar, n_cigar = there, many
         span = 0
-        for k in range(n_cigar):
-            word = uint32(data, cigar + 4 * k)
-            if aligned(word & 15) or (word & 15) in (DELETION, SKIP):
-                span += word >> 4
+        if length >= 0 and begin >= 0 and behind <= r + size:
+            cigar, n_cigar, span = _cigar(data, cigar, n_cigar, length, behind, r + size)
+        elif not rule:
+            return at, n, 3
         if begin + max(span, 1) > low:
-            if n == len(reads):
-                return at, n, 2
-            reads[n, AT], reads[n, BEGIN], reads[n, END] = r, begin, begin + span
-            reads[n, CIGAR], reads[n, OPERATIONS] = cigar, n_cigar
-            reads[n, WAITS] = 0
-            n += 1
+            if not rule:
+                if n == len(reads):
+                    return at, n, 2
+                reads[n, AT], reads[n, BEGIN], reads[n, END] = r, begin, begin + span
+                reads[n, CIGAR], reads[n, OPERATIONS] = cigar, n_cigar
+                reads[n, WAITS] = 0
+                n += 1
+            if begin >= floor:
+                account[REACHED] += 1
+                if rule:
+                    account[rule] += 1
         at += 4 + size
     return at, n, 0
 

@@ -41,11 +41,14 @@ class Tally:
         [length, 4, 11] sums over the reads of an allele, in the order of `tally_kernels`.
     indels
         [E, 10] insertions and deletions, in the order of `indel_events`.
+    account
+        [ACCOUNT] reads, bases, and those that each rule left out, in the order of `bam_kernels`.
     """
 
     counts: NDArray[np.int32]
     sums: NDArray[np.int64]
     indels: NDArray[np.int64]
+    account: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -59,18 +62,27 @@ class Reading:
     once
         Whether mates that overlap count once.
     orphans
-        Whether paired reads without their mate count.
+        Whether paired reads count that are not flagged as a proper pair.
+    duplicates
+        Whether reads count that are flagged as duplicates.
     """
 
     base_quality: int
     mapping_quality: int
     once: bool = True
     orphans: bool = False
+    duplicates: bool = False
+
+    @property
+    def left_out(self) -> int:
+        """The flags of reads that do not count."""
+        flags = kernels.UNMAPPED_FLAG | kernels.SECONDARY_FLAG | kernels.FAILED_FLAG
+        return flags if self.duplicates else flags | kernels.DUPLICATE_FLAG
 
 
 def tally(
     file: pysam.AlignmentFile, name: str, start: int, stop: int, reading: Reading,
-    reference: Callable[[int, int], NDArray[np.int8]],
+    reference: Callable[[int, int], NDArray[np.int8]], floor: int = 0,
 ) -> Tally:  # fmt: skip
     """Count the reads of a region, and sum what is known of them.
 
@@ -86,6 +98,8 @@ def tally(
         Which reads and bases count.
     reference
         Gives the reference's bases from one position to another, as indices in ACGT or -1.
+    floor
+        Reads that begin before it are in another account.
 
     Raises
     ------
@@ -94,14 +108,18 @@ def tally(
     """
     contig = file.get_tid(name)
     with _records(file, name, contig, start, stop) as chunks:
-        walk = _Walk(contig, start, stop, reading, reference)
+        walk = _Walk(contig, start, stop, reading, reference, floor)
         for chunk in chunks:
             if walk.take(chunk):
                 break
             chunks.wanted = walk.wanted
         else:
             walk.end()
-    return Tally(walk.counts, walk.sums, indel_events.merged(walk.events))
+    account = walk.account
+    # What neither counts nor has a low quality or no base is the mate's.
+    account[kernels.OF_MATE] = account[kernels.BASES] - walk.counts.sum(dtype=np.int64)
+    account[kernels.OF_MATE] -= account[kernels.LOW_QUALITY] + account[kernels.NO_BASE]
+    return Tally(walk.counts, walk.sums, indel_events.merged(walk.events), account)
 
 
 class _Walk:
@@ -109,8 +127,10 @@ class _Walk:
 
     def __init__(
         self, contig: int, start: int, stop: int, reading: Reading,
-        reference: Callable[[int, int], NDArray[np.int8]],
+        reference: Callable[[int, int], NDArray[np.int8]], floor: int,
     ) -> None:  # fmt: skip
+        self.floor = floor
+        self.account = np.zeros(kernels.ACCOUNT, np.int64)
         self.contig, self.start, self.stop = contig, start, stop
         self.reading, self.reference = reading, reference
         self.counts = np.zeros((stop - start, 2, 4), np.int32)
@@ -177,8 +197,9 @@ class _Walk:
         reading = self.reading
         while True:
             at, n, state = kernels.find_reads(
-                self._data, at, self._end, self.contig, self.start, self.stop,
-                reading.mapping_quality, reading.orphans, self._reads, n,
+                self._data, at, self._end, self.contig, self.start, self.stop, self.floor,
+                reading.mapping_quality, reading.left_out, reading.orphans, self._reads, n,
+                self.account,
             )  # fmt: skip
             if state == 3:
                 raise OSError("a read is damaged: its parts do not fit its length")
@@ -206,6 +227,7 @@ class _Walk:
             tally_kernels.tally(
                 self._data, given, some, len(some), self.start, self.stop,
                 reading.base_quality, _CODES, reference, pairs, low, self._packed,
+                self.account,
             )  # fmt: skip
             tally_kernels.unpack(self._packed, self.counts, self.sums)
             found = indel_events.of_reads(

@@ -47,9 +47,19 @@ def batch_results(q: BatchGlobal) -> dict[str, float]:
     }
 
 
+def mean_se(q: BatchGlobal) -> float:
+    """Return the standard error of the mean shift, by what the data say of all substitutions.
+
+    Of each the information is 1 / se^2 without that of its prior, 1 / s_b^2.
+    """
+    information = np.maximum(q.shift_se**-2 - q.shift_sd**-2, 0.0).sum()
+    return float(information**-0.5) if information > 0.0 else np.inf
+
+
 def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     """Say where the samples differ by more than chance, and what was made of it."""
-    if abs(q.shift_mean) > LEAST_SHIFT and np.all(np.abs(q.shift) > 0.5 * LEAST_SHIFT):
+    overall = abs(q.shift_mean) > LEAST_SHIFT and np.all(np.abs(q.shift) > 0.5 * LEAST_SHIFT)
+    if overall and abs(q.shift_mean) > LEAST_Z * mean_se(q):
         told = [
             f"Errors are {np.exp(q.shift_mean):.1f} times as frequent in {case} as in {control}: "
             "this was taken as the null; a different library preparation or another sequencing "

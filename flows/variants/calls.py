@@ -12,7 +12,7 @@ from scipy.special import betaincinv
 from flows.faults import ComputeError
 from flows.variants.settings import VariantSettings
 from vbmodels.core.expfam import Beta
-from vbmodels.core.state import FloatArray, IntArray, State
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.variants.calls import (
     MOST_LFDR,
     benjamini_hochberg,
@@ -27,7 +27,7 @@ from vbmodels.variants.rvd2.model import RVD2
 from vbmodels.variants.rvd2.pair import Pair, samples
 from vbmodels.variants.rvd2.posterior_difference import compare, germline
 from vbmodels.variants.two_groups.model import TwoGroups
-from vbmodels.variants.two_groups.posterior import log_bayes_factors
+from vbmodels.variants.two_groups.posterior import log_bayes_factors, without_control
 
 ALPHA = 0.05  # a call of RVD2 needs P(difference > tau) > 1 - ALPHA
 SAMPLER = Sampler(log_m_sd=RVD2().log_m_sd)
@@ -49,12 +49,21 @@ class Evidence(State):
         [J, 6] mean, sd and four quantiles, for the papers' test; None for two groups.
     mixing
         [J, 2] the worse R-hat and effective number of draws of both samples; None without draws.
+    alone
+        [U] whether the control has no reads, so that the score is of the case alone; None where
+        that is so nowhere.
     """
 
     score: FloatArray
     rate_case: FloatArray | None = None
     rate_control: FloatArray | None = None
     mixing: FloatArray | None = None
+    alone: BoolArray | None = None
+
+    @property
+    def without_control(self) -> BoolArray:
+        """Whether each score is of the case alone, [U]."""
+        return np.zeros(len(self.score), bool) if self.alone is None else self.alone
 
     def rates(self) -> tuple[FloatArray, FloatArray]:
         """Return both samples' rates of the papers' test."""
@@ -116,8 +125,16 @@ class Decision(State):
 
 
 def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:
-    """Return the log Bayes factor of every unit."""
-    return Evidence(log_bayes_factors(model, q, units(batch)))
+    """Return the log Bayes factor of every unit: of the case alone where no control has reads."""
+    of = units(batch)
+    alone = of.depth[:, ~of.case].sum(axis=1) == 0
+    if model.sense == "germline" or not alone.any():
+        return Evidence(log_bayes_factors(model, q, of))
+    score = np.empty(len(of))
+    at, other = np.flatnonzero(alone), np.flatnonzero(~alone)
+    score[other] = log_bayes_factors(model, q, of.take(other))
+    score[at] = log_bayes_factors(*without_control(model, q), of.take(at))
+    return Evidence(score, alone=alone)
 
 
 def differences(
@@ -180,15 +197,15 @@ def _beta_rate(local: Any) -> FloatArray:
 
 
 def summarise(evidence: Evidence) -> Scored:
-    """Keep scores above 0 as they are and count the others in bins.
+    """Keep scores above 0 as they are and count the others in bins; not those of the case alone.
 
     Raises
     ------
     ComputeError
         If a score is no number: it could be neither called nor left out.
     """
-    score = evidence.score
-    wrong = np.isnan(score)
+    score = evidence.score[~evidence.without_control]
+    wrong = np.isnan(evidence.score)
     if wrong.any():
         raise ComputeError(
             f"the evidence of {int(wrong.sum())} of {len(score)} alleles of a partition is no "
@@ -223,7 +240,7 @@ def decide(
     weight = np.concatenate([low[used], np.ones(len(high))]).astype(float)
     if settings.test != "two_groups":
         return _papers_decision(score, weight, settings)
-    if refit:
+    if refit and len(score):
         centre = np.where(np.arange(len(score)) < used.sum(), 0.5 * -LOW / BINS, 0.0)
         pi = prior_from_bayes_factors(score + centre, weight)
     lfdr = local_fdr(score, pi)

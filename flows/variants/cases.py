@@ -15,12 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.data import storage
+from flows.data import json_files, storage
 from flows.data.partition import Part, Slice, cut
 from flows.data.runs import Dropped, RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Each, Ingested
+from flows.variants.alignment_headers import File, header_warnings
 from flows.variants.alignments import described
 from flows.variants.bam_index import boundaries
 from flows.variants.counts import Column, Loci, judged
@@ -32,6 +33,8 @@ from flows.variants.locations import (
     NO_READS,
     NO_REFERENCE,
     Assembled,
+    depth_of,
+    digests_of,
     levels_of,
     marks_in,
     read_counts,
@@ -41,8 +44,9 @@ from flows.variants.locations import (
     work_url,
     write_locations,
 )
+from flows.variants.read_account import FIELDS, dropped, reads_of
 from flows.variants.reads import count_region, reference
-from flows.variants.regions import Marks, Region, locate, marks_of, regions_of, windows
+from flows.variants.regions import Marks, Region, marks_of, regions_of, windows_of
 from flows.variants.sample_sheet import Alignment
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
@@ -74,12 +78,18 @@ class Cases:
         The replicates of all samples.
     dropped
         What was left out before the cases were told apart.
+    account
+        [R, FIELDS] the account of reads; None where none is known.
+    said
+        What is to be said of the files.
     """
 
     found: tuple[Assembled, ...]
     case: tuple[int, ...]
     columns: list[Column]
     dropped: tuple[Dropped, ...] = ()
+    account: IntArray | None = None
+    said: tuple[str, ...] = ()
 
 
 def columns_of(columns: Sequence[Column], settings: VariantSettings) -> list[Column]:
@@ -101,15 +111,21 @@ def tell_apart(
             for c in range(count)
         ]
         found = each(_of_reads, places, settings, paths)
-        return Cases(tuple(found), tuple(place.case for place in places), columns)
-    together, _, columns = shuffle(parts, settings, paths, each)
+        account = account_of(parts, columns, paths, each)
+        of_places = tuple(place.case for place in places)
+        own = dict.fromkeys(File(f.sample, f.replicate, f.url) for p in parts for f in of_reads(p))
+        wanted = regions_of(settings, marks_in(parts[0], settings))
+        said = header_warnings(list(own), wanted, settings)
+        return Cases(tuple(found), of_places, columns, account=account, said=tuple(said))
+    together, columns, said = shuffle(parts, settings, paths, each)
     whole = [one.index for one in together if one.locations]
     places = [
         Place(count * i + c, c, index, None) for i, index in enumerate(whole) for c in range(count)
     ]
     found = each(_of_counts, places, columns, settings, paths)
-    dropped = tuple(dropped for one in together for dropped in one.dropped)
-    return Cases(tuple(found), tuple(place.case for place in places), columns, dropped)
+    lost = tuple(dropped for one in together for dropped in one.dropped)
+    of_places = tuple(place.case for place in places)
+    return Cases(tuple(found), of_places, columns, lost, said=tuple(said))
 
 
 def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assembled:
@@ -120,10 +136,13 @@ def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assem
     if joined.indels is not None:
         url = work_url(paths, "indels", place.index, "npz")
         storage.write_bytes(url, to_bytes(joined.indels))
-    dropped = (Dropped(reason=NO_READS, count=joined.no_reads),
-               Dropped(reason=NO_REFERENCE, count=joined.no_reference))  # fmt: skip
+    lost = (Dropped(reason=NO_READS, count=joined.no_reads),
+            Dropped(reason=NO_REFERENCE, count=joined.no_reference))  # fmt: skip
     levels = levels_of(joined.counts, joined.indels)
-    return Assembled(place.index, len(joined.counts), dropped, levels)
+    digests = digests_of(joined.counts)
+    return Assembled(
+        place.index, len(joined.counts), lost, levels, depth_of(joined.counts), digests=digests
+    )
 
 
 def _of_counts(
@@ -148,7 +167,11 @@ def _of_counts(
     here = Loci(loci.chrom[keep], loci.pos[keep], forward, looked_at, sums)
     own_counts = Counts(counts, ref, case)
     write_locations(paths, place.index, own_counts, here)
-    return Assembled(place.index, int(keep.sum()), (), levels_of(own_counts))
+    levels = levels_of(own_counts)
+    digests = digests_of(own_counts)
+    return Assembled(
+        place.index, int(keep.sum()), (), levels, depth_of(own_counts), digests=digests
+    )
 
 
 class ToFit(NamedTuple):
@@ -286,31 +309,64 @@ def count_reads(part: Part, settings: VariantSettings, paths: RunPaths) -> Inges
     refuse_changed(part)
     files, marks = of_reads(part), marks_in(part, settings)
     try:
-        pieces = [
-            _piece(files, one, i, settings)
-            for i, one in enumerate(_windows(files, marks, settings))
-        ]
+        pieces, accounts = [], []
+        for i, (one, met) in enumerate(_windows(files, marks, settings)):
+            piece, account = _piece(files, one, i, settings, met)
+            pieces.append(piece)
+            accounts.append(account)
     except (OSError, ValueError) as error:
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
             f"the reads of {', '.join(file.url for file in files)} cannot be counted: "
-            f"{described(error)}; check these files with samtools quickcheck"
+            f"{described(error)}; check these files with samtools quickcheck, and that CRAM "
+            "files were written with this FASTA"
         ) from error
     refuse_changed(part)
     storage.write_bytes(work_url(paths, "reads", part.index, "npz"), to_bytes(_joined(pieces)))
+    first = files[0].start == 0  # which alone has what is of the whole files
+    totals = [reads_of(file.url, settings) if first else 0 for file in files]
+    account = np.column_stack([np.sum(accounts, axis=0), totals])
+    json_files.write(_account_url(paths, part.index), Account(account=account.tolist()))
     rows = part.rows if files[0].of_case else 0  # the controls' are no locations of their own
-    return Ingested(rows, rows)
+    return Ingested(rows, rows, dropped(account, settings))
 
 
-def _windows(files: Sequence[Reads], marks: Marks, settings: VariantSettings) -> Iterator[Region]:
-    found = locate(regions_of(settings, marks), files[0].start, files[0].stop)
-    return (small for region in found for small in windows(region))
+class Account(json_files.Form):
+    """The account of the reads of a part's files, [R, FIELDS]."""
+
+    account: list[list[int]]
+
+
+def _account_url(paths: RunPaths, index: int) -> str:
+    return work_url(paths, "account", index, "json")
+
+
+def _account_of(part: Part, paths: RunPaths) -> tuple[list[Column], list[list[int]]]:
+    account = json_files.read(_account_url(paths, part.index), Account).account
+    return [(file.sample, file.replicate) for file in of_reads(part)], account
+
+
+def account_of(
+    parts: Sequence[Part], columns: Sequence[Column], paths: RunPaths, each: Each
+) -> IntArray:
+    """Return the account of every replicate's reads over all parts, [R, FIELDS]."""
+    total = np.zeros((len(columns), FIELDS), np.int64)
+    for own, account in each(_account_of, parts, paths):
+        total[[columns.index(column) for column in own]] += np.array(account, np.int64)
+    return total
+
+
+def _windows(
+    files: Sequence[Reads], marks: Marks, settings: VariantSettings
+) -> Iterator[tuple[Region, int]]:
+    return windows_of(regions_of(settings, marks), files[0].start, files[0].stop)
 
 
 def _piece(
-    files: Sequence[Reads], piece: Region, window: int, settings: VariantSettings
-) -> Counted:
-    found = [count_region(file.url, piece, settings) for file in files]
+    files: Sequence[Reads], piece: Region, window: int, settings: VariantSettings, met: int
+) -> tuple[Counted, IntArray]:
+    found = [count_region(file.url, piece, settings, met) for file in files]
+    account = np.stack([one.account for one in found])
     counts = np.stack([one.counts for one in found], axis=1)
     ref = reference(str(settings.fasta), piece)
     every, events = np.stack([one.sums for one in found], axis=1), [one.indels for one in found]
@@ -323,10 +379,10 @@ def _piece(
         at = np.flatnonzero(ref >= 0)
         told = every[at, :, ref[at]][:, :, None]
     if not settings.indels:
-        return Counted(counts, at, told, None, None)
+        return Counted(counts, at, told, None, None), account
     replicate = np.repeat(np.arange(len(events)), [len(rows) for rows in events])
     owner = np.column_stack([np.full(len(replicate), window), replicate])
-    return Counted(counts, at, told, np.concatenate(events), owner)
+    return Counted(counts, at, told, np.concatenate(events), owner), account
 
 
 def _joined(pieces: Sequence[Counted]) -> Counted:
@@ -377,7 +433,7 @@ def joined_reads(case: Part, controls: Part, settings: VariantSettings, paths: R
     counts = both.sum(axis=2, dtype=np.int32)
     files, marks = of_reads(case), marks_in(case, settings)
     fasta = str(settings.fasta)
-    pieces = list(_windows(files, marks, settings))
+    pieces = [piece for piece, _ in _windows(files, marks, settings)]
     refs = [reference(fasta, piece, AHEAD) for piece in pieces]
     ref = np.concatenate([r[: p.length] for r, p in zip(refs, pieces, strict=True)])
     read, known = counts.any(axis=(1, 2)), ref >= 0

@@ -9,6 +9,7 @@ import numpy as np
 
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
+from flows.variants import read_account
 from flows.variants.conclude import CASES, CaseFound
 from flows.variants.report import (
     MOST_CALLS,
@@ -29,7 +30,7 @@ def cases_report(
     model: Several, q: SeveralGlobal, found: Sequence[CaseFound], settings: VariantSettings
 ) -> Findings:
     """Say what was found in every case."""
-    results = {one.name: results_of(one.parts, one.q) for one in found}
+    results = {one.name: results_of(one.parts, settings.of_case(one.name), one.q) for one in found}
     told = {}
     for one, converged in zip(found, q.converged, strict=True):
         alone = settings.of_case(one.name)
@@ -51,12 +52,19 @@ def cases_report(
         name: sum(own[name] for own in results.values())
         for name in ("locations", "units", "calls", "passed")
     }
+    headline = f"{passed:,} variants in {with_some:,} of {len(found):,} cases, each "
+    headline += level_of(settings)
+    known = [one.parts[0].sample_reads for one in found]
+    if thin := dict.fromkeys(name for reads in known if reads is not None for name in reads.thin):
+        headline += f"; without reads: {', '.join(thin)}"
+    rows = {name: row for own in results.values() for name, row in own.get("reads", {}).items()}
     return Findings(
-        f"{passed:,} variants in {with_some:,} of {len(found):,} cases, each {level_of(settings)}",
+        headline,
         [
             _cases(results, told, found, settings),
             _calls(calls, settings),
             _errors(found, settings),
+            *([read_account.section(rows)] if rows else []),
         ],
         {"cases": results, **sums},
         tuple(_once(told)),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from flows.data import json_files, storage
@@ -19,6 +20,7 @@ from flows.variants.calls import Decision, Scored
 from flows.variants.indel_calls import call_indels, not_called
 from flows.variants.locations import read_counts, read_loci, work_url
 from flows.variants.loci import MOST_DEPTHS, conclude_part
+from flows.variants.read_account import SampleReads
 from flows.variants.regions import fasta_contigs, names_a_contig
 from flows.variants.report import PartCalls, filters_not_run
 from flows.variants.settings import VariantSettings
@@ -33,12 +35,24 @@ CASES = "cases"  # the folder with a folder of each of several cases
 class KeptPartitions(json_files.Form):
     """The contents of ``kept/part-00000.json``.
 
-    The partitions with locations, the replicates, and of which of several cases each partition is.
+    The partitions with locations, the replicates, of which of several cases each partition is, and
+    what is known of the replicates' reads, as `SampleReads` has it.
     """
 
     indices: list[int]
     columns: list[tuple[str, str]]
     cases: list[int] = Field(default_factory=list)
+    positions: int
+    locations: int
+    depth: list[list[int]]
+    account: list[list[int]] | None
+
+    @property
+    def reads(self) -> SampleReads:
+        """What is known of the replicates' reads."""
+        account = None if self.account is None else np.array(self.account, np.int64)
+        depth = np.array(self.depth, np.int64)
+        return SampleReads(self.columns, self.positions, self.locations, depth, account)
 
 
 class Case(NamedTuple):
@@ -52,6 +66,8 @@ class Case(NamedTuple):
         The number of each table's part, and the partition that it is of.
     columns
         The replicates.
+    reads
+        What is known of the replicates' reads.
     folder
         Of its VCF and BED, in the run's: empty for the run's own.
     """
@@ -59,6 +75,7 @@ class Case(NamedTuple):
     number: int
     positions: list[tuple[int, int]]
     columns: list[tuple[str, str]]
+    reads: SampleReads
     folder: str = ""
 
 
@@ -90,7 +107,7 @@ def conclude_several(
         own = [i for i, case in enumerate(about.cases) if case == number]
         columns = [c for c in about.columns if c[0] == name or c[0] in settings.controls]
         positions = [(i, about.indices[i]) for i in own]
-        case = Case(number, positions, columns, storage.join(CASES, name))
+        case = Case(number, positions, columns, about.reads.of(columns), storage.join(CASES, name))
         items.append(OneCase(case, name, q.of[number], [summaries[i] for i in own]))
     found = each(_conclude_one, items, model.model, settings, paths, fitted)
     for name, text in multiqc.joined([files for _, files in found]).items():
@@ -139,6 +156,7 @@ def conclude_case(
         ]
     else:
         found = [replace(part, no_indels=why_not) for part in found]
+    found = [replace(part, sample_reads=case.reads) for part in found]
     contigs = _contigs(settings, found)
     names = sample_names(case.columns, settings)
     records = [
@@ -152,7 +170,7 @@ def conclude_case(
         of_case("variants.vcf.gz"), records, contigs,
         [name for own in names.values() for name in own],
         f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
-        null_of(model, q), why_not,
+        null_of(model, q), why_not, case.reads.thin,
     )  # fmt: skip
     if isinstance(model, TwoGroups):
         regions = detection.joined_beds([part.callable for part in found])

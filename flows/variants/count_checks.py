@@ -154,7 +154,6 @@ class Against:
 
     def __init__(self, settings: VariantSettings, contigs: dict[str, int]) -> None:
         self.path = str(settings.fasta)
-        self.chr_names = settings.chr_names
         self.contigs = contigs
         self.unknown: set[str] = set()
 
@@ -186,7 +185,7 @@ class Against:
         letters = pc.index_in(pc.utf8_upper(table["ref"]), value_set=pa.array(list(BASES)))
         ref = np.asarray(pc.fill_null(letters, -1)).astype(np.int8)
         for name, rows in _by_contig(table["chrom"]):
-            contig = in_file(name, self.contigs, self.chr_names)
+            contig = in_file(name, self.contigs)
             if contig is None:
                 if name not in self.unknown:
                     what = other_names(found.file, None, name, self.contigs, self.path)

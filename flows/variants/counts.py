@@ -79,6 +79,8 @@ class Sorted:
         Replicates of the samples that are wanted, whether or not in the regions.
     other_samples, outside
         How many rows were left out: of other samples, outside the regions.
+    renamed
+        Contigs that have another name in the FASTA, and that name.
     """
 
     table: pa.Table
@@ -86,11 +88,12 @@ class Sorted:
     columns: set[Column]
     other_samples: int
     outside: int
+    renamed: dict[str, str]
 
 
 def read_sorted(
     table: pa.Table, samples: Sequence[str] | None, wanted: Sequence[Region] | None,
-    order: Order | None, chr_names: str,
+    order: Order | None,
 ) -> Sorted:  # fmt: skip
     """Return the rows that are wanted, sorted by location, and what there is to know of them.
 
@@ -104,12 +107,12 @@ def read_sorted(
         Regions outside of which rows are left out; None for none.
     order
         Contigs of the FASTA: rows take their names and order; None: names as they are, sorted.
-    chr_names
-        The setting: whether ``chr1`` stands for ``1`` there and in regions.
     """
     table = table.drop_columns("depth")
+    other: dict[str, str] = {}
     if order is not None:
-        table = table.set_column(0, "chrom", _renamed(table["chrom"], order, chr_names))
+        chrom, other = _renamed(table["chrom"], order)
+        table = table.set_column(0, "chrom", chrom)
     given = len(table)
     if samples is not None:
         wanted_names = pa.array(samples, pa.string())
@@ -118,35 +121,37 @@ def read_sorted(
     pairs = table.select(["sample", "replicate"]).group_by(["sample", "replicate"]).aggregate([])
     found = set(zip(pairs["sample"].to_pylist(), pairs["replicate"].to_pylist(), strict=True))
     if wanted is not None:
-        table = table.filter(pa.array(_inside(table, wanted, chr_names)))
+        table = table.filter(pa.array(_inside(table, wanted)))
     left_out = given - of_samples, of_samples - len(table)
     names, code = _codes(table["chrom"], order)
     pos = table["pos"].to_numpy()
     by_location = np.lexsort((pos, code))
     table = table.take(pa.array(by_location))
     if not len(table):
-        return Sorted(table, [], found, *left_out)
+        return Sorted(table, [], found, *left_out, other)
     code, pos = code[by_location], pos[by_location]
     first = np.flatnonzero(np.append(True, (np.diff(code) != 0) | (np.diff(pos) != 0)))
     picked = [*first[::EVERY].tolist(), int(first[-1])]
     keys = [(_place(names[c], order), p) for c, p in zip(code[picked], pos[picked].tolist(),
                                                          strict=True)]  # fmt: skip
-    return Sorted(table, keys, found, *left_out)
+    return Sorted(table, keys, found, *left_out, other)
 
 
-def _renamed(chrom: pa.ChunkedArray, order: Order, chr_names: str) -> pa.Array:
+def _renamed(chrom: pa.ChunkedArray, order: Order) -> tuple[pa.Array, dict[str, str]]:
     encoded = chrom.combine_chunks().dictionary_encode()
-    names = [in_file(name, order, chr_names) or name for name in encoded.dictionary.to_pylist()]
-    return pa.array(names, pa.string()).take(encoded.indices)
+    given = encoded.dictionary.to_pylist()
+    names = [in_file(name, order) or name for name in given]
+    other = {own: name for own, name in zip(given, names, strict=True) if own != name}
+    return pa.array(names, pa.string()).take(encoded.indices), other
 
 
-def _inside(table: pa.Table, wanted: Sequence[Region], chr_names: str) -> BoolArray:
+def _inside(table: pa.Table, wanted: Sequence[Region]) -> BoolArray:
     """Return which rows lie in regions, which are sorted within each contig and apart."""
     band = {name: i for i, name in enumerate(dict.fromkeys(r.contig for r in wanted))}
     low = np.array([(band[r.contig] << 32) + r.start for r in wanted], np.int64)
     high = np.array([(band[r.contig] << 32) + r.stop for r in wanted], np.int64)
     names, code = _codes(table["chrom"])
-    known = [in_file(name, band, chr_names) for name in names]
+    known = [in_file(name, band) for name in names]
     of = np.array([-1 if name is None else band[name] for name in known], np.int64)[code]
     at = (of << 32) + table["pos"].to_numpy() - 1
     # Of all regions only the last that does not start behind a row can hold it.

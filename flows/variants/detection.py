@@ -68,6 +68,8 @@ def limits(
     )  # fmt: skip
     found = np.full(len(batch), np.nan)
     found[of.location] = share[where.ravel()]
+    if settings.controls:  # where none has reads no allele passes
+        found[of.location[of.depth[:, control].sum(axis=1) == 0]] = np.nan
     return found
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from flows.data import json_files, partition, storage
@@ -19,9 +21,20 @@ from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
+from flows.variants import read_account
+from flows.variants.alignment_headers import File, header_warnings
 from flows.variants.bam_index import boundaries
 from flows.variants.calls import Scored
-from flows.variants.cases import count_reads, finish_case, of_reads, plan_reads, tell_apart, to_fit
+from flows.variants.cases import (
+    Cases,
+    columns_of,
+    count_reads,
+    finish_case,
+    of_reads,
+    plan_reads,
+    tell_apart,
+    to_fit,
+)
 from flows.variants.cases_report import cases_report
 from flows.variants.conclude import (
     Case,
@@ -30,6 +43,7 @@ from flows.variants.conclude import (
     conclude_several,
 )
 from flows.variants.count_checks import Rules, check_counts, look, missing_files
+from flows.variants.counts import Column
 from flows.variants.fitted_on import chosen, finish_partition
 from flows.variants.indel_calls import fit_url, kept_url
 from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
@@ -37,23 +51,27 @@ from flows.variants.locations import (
     Assembled,
     count_part,
     counted,
+    marks_in,
     replicate_columns,
     shuffle,
     sort_part,
     work_url,
 )
+from flows.variants.read_account import SampleReads, nothing_left, thin_faults
 from flows.variants.regions import Marks, marks_of, regions_of
 from flows.variants.report import of_settings, report
 from flows.variants.sample_sheet import (
     ALIGNMENTS,
+    SHEETS,
     check_samples,
     check_sheet,
+    is_sheet,
     needs_a_sheet,
     read_sheet,
-    settled_by,
 )
 from flows.variants.settings import VariantSettings
-from vbmodels.core.state import State, to_bytes
+from flows.variants.sheet_roles import inferred, settings_of_sheet
+from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.panel.model import PanelNull
 from vbmodels.variants.rvd2.model import RVD2
@@ -144,13 +162,13 @@ class Variants:
         """Return the settings with the case, the control and the panel that a sheet's roles say."""
         try:
             urls = [file.url for file in storage.expand(source, self.suffixes)]
-            alone = len(urls) == 1 and urls[0].endswith(".csv")
+            alone = len(urls) == 1 and is_sheet(urls[0])
             lines = read_sheet(urls[0]) if alone else []
         except storage.TransientStorageError:
             raise
         except (storage.StorageError, InputError):
             return settings  # the check says what is wrong
-        said = settled_by(lines, settings)
+        said = settings_of_sheet(urls[0], lines, settings) if lines else {}
         try:
             return VariantSettings(**{**settings.model_dump(), **said}) if said else settings
         except ValidationError as error:
@@ -179,7 +197,7 @@ class Variants:
         self, file: InputFile, settings: VariantSettings,
         counts: Callable[[str, Rules], tuple[int, set[str], list[Fault]]],
     ) -> Checked:  # fmt: skip
-        if file.url.endswith(".csv"):
+        if is_sheet(file.url):
             return self._check_reads(file.url, settings)
         if file.url.lower().endswith(ALIGNMENTS):
             return Checked(0, (needs_a_sheet(file.url),))
@@ -206,7 +224,7 @@ class Variants:
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List sample sheets beside other files, as one stands alone, and counts with gaps."""
-        if len(files) > 1 and any(f.url.endswith(".csv") for f in files):
+        if len(files) > 1 and any(is_sheet(f.url) for f in files):
             names = ", ".join(f.url for f in files[:3])
             return [Fault(file=files[0].url, expected="one sample sheet alone, or counts in "
                           "Parquet", found=f"{len(files)} files: {names}")]  # fmt: skip
@@ -222,18 +240,18 @@ class Variants:
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: VariantSettings
     ) -> list[Part]:
         """Cut the regions' positions, or the rows of counts."""
-        if self.compares and settings.several and files[0].url.endswith(".csv"):
+        if self.compares and settings.several and is_sheet(files[0].url):
             named = dict(mark for c in checked for mark in getattr(c, "named", ()))
             lines = read_sheet(files[0].url)
             return plan_reads(files[0], lines, named, sum(c.rows for c in checked), settings)
-        if not files[0].url.endswith(".csv"):
+        if not is_sheet(files[0].url):
             found = {s for c in checked for s in getattr(c, "samples", ())}
             faults = check_samples(files[0].url, found, settings)
             if faults:
                 raise InputError(faults)
         each = settings.rows_per_partition * max(getattr(c, "columns", 1) for c in checked)
         parts = partition.cut(files, [c.rows for c in checked], each, settings.partitions)
-        if files[0].url.endswith(".csv"):
+        if is_sheet(files[0].url):
             parts = _by_depth(parts, settings)
         # What is named is part of what a partition is made of, though no rows of it are: the
         # reads of a sheet, and the FASTA and the BED, which say where the rows belong.
@@ -245,7 +263,7 @@ class Variants:
         """Count the reads of a partition's positions, or sort its rows of counts."""
         if of_reads(part):
             return count_reads(part, settings, paths)
-        if part.slices[0].url.endswith(".csv"):
+        if is_sheet(part.slices[0].url):
             return count_part(part, settings, paths)
         return sort_part(part, settings, paths)
 
@@ -258,25 +276,39 @@ class Variants:
         Where the parts' locations follow one another, partitions are the parts.
         """
         source = parts[0].slices[0].url
+        warnings: list[str] = []
+        account: IntArray | None = None
+        positions, paths_of = 0, dict[Column, str]()
         if settings.several:
             return _prepare_several(source, parts, settings, paths, each)
-        if source.endswith(".csv"):
-            found, own = each(counted, [part.index for part in parts], paths), True
-            lines = [(x.sample, x.replicate) for x in read_sheet(source)]
-            columns = replicate_columns(lines, settings)
+        if is_sheet(source):
+            found = each(counted, [part.index for part in parts], paths)
+            lines = read_sheet(source)
+            columns = replicate_columns([(x.sample, x.replicate) for x in lines], settings)
+            warnings += inferred(os.path.dirname(source), lines, settings)
+            account = np.array([one.account for one in found], np.int64).sum(axis=0)
+            positions = sum(part.rows for part in parts)
+            own = [x for x in lines if (x.sample, x.replicate) in columns]
+            files = [File(x.sample, x.replicate, x.path) for x in own]
+            paths_of = {(file.sample, file.replicate): file.path for file in files}
+            wanted = regions_of(settings, marks_in(parts[0], settings))
+            warnings += header_warnings(files, wanted, settings)
         else:
-            found, own, columns = shuffle(parts, settings, paths, each)
+            found, columns, said = shuffle(parts, settings, paths, each)
+            warnings += said
         kept = [one.index for one in found if one.locations]
         if not kept:
-            raise InputError([_nothing(source, found)])
+            raise InputError([_nothing(source, found, account, settings)])
+        reads = _sample_reads(columns, found, account, positions)
+        if faults := thin_faults(source, paths_of, reads, settings):
+            raise InputError(faults)
         urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
-        json_files.write(
-            work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns)
-        )
-        own = own and len(kept) == len(parts)
-        warnings = _replicate_warnings(columns, settings)
+        digests = [one.digests for one in found]
+        warnings += read_account.same_reads(columns, digests, reads.depth)
+        _keep(paths, reads, kept)
+        warnings += _read_warnings(reads, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
-        return Prepared(tuple(urls), Counts, warnings, dropped)
+        return Prepared(tuple(urls), Counts, tuple(warnings), dropped)
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
@@ -323,7 +355,7 @@ class Variants:
         about = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions)
         if isinstance(model, Several):
             return conclude_several(model, q, summaries, about, settings, paths, fitted, each)
-        case = Case(0, list(enumerate(about.indices)), about.columns)
+        case = Case(0, list(enumerate(about.indices)), about.columns, about.reads)
         return conclude_case(case, model, q, summaries, settings, paths, fitted, each)
 
     def keep(
@@ -376,25 +408,81 @@ def _prepare_several(
     with_some = {one.case for one in wanted}
     lacking = [name for c, name in enumerate(settings.several) if c not in with_some]
     if lacking:
-        fault = _nothing(source, cases.found)
+        fault = _nothing(source, cases.found, cases.account, settings)
         raise InputError([replace(fault, found=f"{fault.found}, for case {name}")
                           for name in lacking])  # fmt: skip
+    reads = _reads_of_cases(source, parts, cases, settings)
     urls = each(finish_case, wanted, settings, paths, cases.columns)
+    _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted])
+    dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
+    warnings = inferred(os.path.dirname(settings.fasta or ""), (), settings)
+    warnings += [*cases.said, *_read_warnings(reads, settings)]
+    return Prepared(tuple(urls), OfCase, tuple(warnings), dropped)
+
+
+def _sample_reads(
+    columns: Sequence[Column], found: Sequence[Assembled], account: IntArray | None, positions: int
+) -> SampleReads:
+    """Return what is known of the replicates' reads."""
+    locations = sum(one.locations for one in found)
+    depth = np.array([one.depth for one in found], np.int64).sum(axis=0)
+    return SampleReads(columns, positions or locations, locations, depth, account)
+
+
+def _reads_of_cases(
+    source: str, parts: Sequence[Part], cases: Cases, settings: VariantSettings
+) -> SampleReads:
+    """Return the same of all samples: of a control, as one case's locations have it."""
+    depth = np.zeros((len(cases.columns), 2), np.int64)
+    locations = 0
+    for number, name in enumerate(settings.several):
+        own = [one for one, c in zip(cases.found, cases.case, strict=True) if c == number]
+        alone = columns_of(cases.columns, settings.of_case(name))
+        at = [cases.columns.index(column) for column in alone]
+        depth[at] = np.array([one.depth for one in own], np.int64).sum(axis=0)
+        locations = max(locations, sum(one.locations for one in own))
+    positions = 0
+    if of_reads(parts[0]):
+        positions = sum(part.rows for part in parts) // (len(settings.several) + 1)
+    reads = SampleReads(cases.columns, positions or locations, locations, depth, cases.account)
+    files = {(f.sample, f.replicate): f.url for part in parts for f in of_reads(part)}
+    if faults := thin_faults(source, files, reads, settings):
+        raise InputError(faults)
+    return reads
+
+
+def _keep(
+    paths: RunPaths, reads: SampleReads, indices: list[int], cases: Sequence[int] = ()
+) -> None:
     kept = KeptPartitions(
-        indices=[one.index for one in wanted], columns=cases.columns,
-        cases=[one.case for one in wanted],
+        indices=indices, columns=list(reads.columns), cases=list(cases),
+        positions=reads.positions, locations=reads.locations, depth=reads.depth.tolist(),
+        account=None if reads.account is None else reads.account.tolist(),
     )  # fmt: skip
     json_files.write(work_url(paths, "kept", 0, "json"), kept)
-    dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
-    warnings = _replicate_warnings(cases.columns, settings)
-    return Prepared(tuple(urls), OfCase, warnings, dropped)
 
 
-def _nothing(source: str, found: Sequence[Assembled]) -> Fault:
-    looked = source.lower().endswith((".csv", *ALIGNMENTS))
+def _read_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:
+    said = read_account.mismatch_warnings(reads, settings)
+    if reads.account is not None:
+        said += read_account.warnings(reads.account, reads.columns, settings)
+    if reads.thin:
+        said.append(f"Without reads, so that nothing is found in them: {', '.join(reads.thin)}.")
+    with_reads = [column for column in reads.columns if " ".join(column) not in reads.thin]
+    return said + _replicate_warnings(with_reads, settings)
+
+
+def _nothing(
+    source: str, found: Sequence[Assembled], account: IntArray | None, settings: VariantSettings
+) -> Fault:
+    looked = source.lower().endswith((*SHEETS, *ALIGNMENTS))
     looked = looked or any(d.count for one in found for d in one.dropped)
     nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
-    return Fault(file=source, expected="a location with reads", found=nothing)
+    fault = Fault(file=source, expected="a location with reads", found=nothing)
+    if account is None:
+        return fault
+    why, remedy = nothing_left(account, settings)
+    return replace(fault, found=f"{nothing}: {why}", remedy=remedy)
 
 
 def _by_depth(parts: Sequence[Part], settings: VariantSettings) -> list[Part]:
@@ -422,9 +510,7 @@ def _sense(settings: VariantSettings) -> Any:
     return "either" if settings.two_sided else "gain"
 
 
-def _replicate_warnings(
-    columns: Sequence[tuple[str, str]], settings: VariantSettings
-) -> tuple[str, ...]:
+def _replicate_warnings(columns: Sequence[tuple[str, str]], settings: VariantSettings) -> list[str]:
     count = Counter(sample for sample, _ in columns)
     told = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
     if len(told) > MOST_TOLD:
@@ -432,10 +518,10 @@ def _replicate_warnings(
         told = [f"Samples {names}"]
     else:
         told = [f"Sample {name} has one replicate" for name in told]
-    return tuple(
+    return [
         f"{what}: how far replicates differ (M) is then set by its prior. Two or three find more."
         for what in told
-    )
+    ]
 
 
 FAMILY = Variants()

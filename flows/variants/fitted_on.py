@@ -45,7 +45,7 @@ def _beside(loci: Loci, settings: VariantSettings) -> IntArray:
     names, code = np.unique(loci.chrom, return_inverse=True)
     with quiet(), pysam.FastaFile(local_fasta(path)) as file:
         for number, name in enumerate(names.tolist()):
-            contig = in_file(name, lengths, settings.chr_names)
+            contig = in_file(name, lengths)
             if contig is None:
                 continue
             for side, step in enumerate((-1, 1)):

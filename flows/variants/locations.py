@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ from flows.data.runs import Dropped, RunPaths
 from flows.data.states import read_state
 from flows.family import CheckedPiece, Each, Ingested
 from flows.variants import counts as variant_counts
+from flows.variants import read_account
 from flows.variants.alignments import described
 from flows.variants.count_checks import Rules
 from flows.variants.counts import Column, Key, Loci
@@ -24,10 +27,10 @@ from flows.variants.regions import (
     Marks,
     Region,
     contigs_of,
-    locate,
     named_regions,
     regions_of,
-    windows,
+    renamed,
+    windows_of,
 )
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.schema import COUNTS
@@ -66,30 +69,51 @@ def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Coun
 
 
 class Size(json_files.Form):
-    """How many locations the counting of a part left, and how many of each level of difference."""
+    """How many locations the counting of a part left, and how many of each level of difference.
+
+    And by replicate what `Assembled` has.
+    """
 
     locations: int
     levels: list[int]
+    depth: list[list[int]]
+    account: list[list[int]]
+    digests: list[str]
 
 
 class SortedSlice(json_files.Form):
-    """Where the rows of a sorted slice of counts are, and of whom."""
+    """Where the rows of a sorted slice of counts are, of whom, and which contigs were renamed."""
 
     keys: list[Key]
     columns: list[Column]
+    renamed: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Assembled:
     """A partition of locations that was put together from slices, and what was left out.
 
-    ``levels`` are numbers of locations by `sampling.differing`.
+    Attributes
+    ----------
+    index, locations, dropped
+        The partition, how many locations it has, and what was left out.
+    levels
+        Numbers of locations by `location_sample.differing`.
+    depth
+        [R, 2] bases that count at the locations, and those that differ from the reference.
+    account
+        [R, FIELDS] the account of reads; empty where none is known.
+    digests
+        [R] of the counts.
     """
 
     index: int
     locations: int
     dropped: tuple[Dropped, ...]
     levels: list[int]
+    depth: list[list[int]]
+    account: Sequence[Sequence[int]] = ()
+    digests: Sequence[str] = ()
 
 
 def marks_in(part: Part, settings: VariantSettings) -> Marks:
@@ -141,6 +165,8 @@ class Piece:
         [J] reference bases.
     columns
         The replicates.
+    account
+        [R, ACCOUNT] the account of their reads.
     indels
         Insertions and deletions behind them; None where they were not looked for.
     """
@@ -151,6 +177,7 @@ class Piece:
     sums: np.ndarray
     ref: np.ndarray
     columns: list[Column]
+    account: IntArray
     indels: Indels | None = None
 
 
@@ -166,9 +193,9 @@ def count_positions(
     lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
     columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
     try:
-        pieces = locate(regions_of(settings, marks), part.slices[0].start, part.slices[0].stop)
-        for piece in (small for region in pieces for small in windows(region)):
-            found = [count_region(lines[c].path, piece, settings) for c in columns]
+        sheet = part.slices[0]
+        for piece, met in windows_of(regions_of(settings, marks), sheet.start, sheet.stop):
+            found = [count_region(lines[c].path, piece, settings, met) for c in columns]
             by_strand = np.stack([one.counts for one in found], axis=1)
             ref = reference(str(settings.fasta), piece, AHEAD)
             yield Piece(
@@ -178,6 +205,7 @@ def count_positions(
                 np.stack([one.sums for one in found], axis=1),
                 ref[: piece.length],
                 columns,
+                np.stack([one.account for one in found]),
                 of_positions(piece.start, [one.indels for one in found], ref, piece.length)
                 if settings.indels
                 else None,
@@ -186,7 +214,8 @@ def count_positions(
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
             f"the reads of {part.slices[0].url} cannot be counted: {described(error)}; check the "
-            "files that it names with samtools quickcheck"
+            "files that it names with samtools quickcheck, and that CRAM files were written with "
+            "this FASTA"
         ) from error
     refuse_changed(part)
 
@@ -231,7 +260,10 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
     kept: list[tuple[Counts, Loci]] = []
     indels: list[Indels] = []
     no_reads = no_reference = 0
+    account: Any = 0
+    columns: list[Column] = []
     for piece in count_positions(part, settings):
+        account, columns = account + piece.account, piece.columns
         case = np.array([sample == settings.case for sample, _ in piece.columns])
         counts, loci, *lost = variant_counts.clean(
             piece.counts, piece.ref, case, np.full(piece.region.length, piece.region.contig),
@@ -249,10 +281,44 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
         url = work_url(paths, "indels", part.index, "npz")
         storage.write_bytes(url, to_bytes(found))
     url = work_url(paths, "sizes", part.index, "json")
-    json_files.write(url, Size(locations=len(counts), levels=levels_of(counts, found)))
-    dropped = (Dropped(reason=NO_READS, count=no_reads),
-               Dropped(reason=NO_REFERENCE, count=no_reference))  # fmt: skip
+    account = whole_account(part, columns, account, settings)
+    size = Size(
+        locations=len(counts), levels=levels_of(counts, found), depth=depth_of(counts),
+        account=account.tolist(), digests=digests_of(counts),
+    )  # fmt: skip
+    json_files.write(url, size)
+    dropped = (
+        Dropped(reason=NO_READS, count=no_reads),
+        Dropped(reason=NO_REFERENCE, count=no_reference),
+        *read_account.dropped(account, settings),
+    )
     return Ingested(part.rows, len(counts), dropped)
+
+
+def whole_account(
+    part: Part, columns: Sequence[Column], account: IntArray, settings: VariantSettings
+) -> IntArray:
+    """Return accounts [R, ACCOUNT] of a part with the reads of the whole files, [R, FIELDS].
+
+    The first part alone has these, so that a sum over parts does.
+    """
+    first = part.slices[0].start == 0
+    paths = {(x.sample, x.replicate): x.path for x in read_sheet(part.slices[0].url)}
+    totals = [read_account.reads_of(paths[c], settings) if first else 0 for c in columns]
+    return np.column_stack([account, totals])
+
+
+def depth_of(counts: Counts) -> list[list[int]]:
+    """Return how many bases count at some locations, and those that differ, by replicate."""
+    bases = counts.counts.sum(axis=(0, 2), dtype=np.int64)
+    same = counts.counts[np.arange(len(counts)), :, counts.ref].sum(axis=0, dtype=np.int64)
+    return np.stack([bases, bases - same], axis=1).tolist()
+
+
+def digests_of(counts: Counts) -> list[str]:
+    """Return a digest of every replicate's counts."""
+    columns = np.moveaxis(counts.counts, 1, 0)
+    return [hashlib.blake2b(own.tobytes(), digest_size=8).hexdigest() for own in columns]
 
 
 def levels_of(counts: Counts, indels: Indels | None = None) -> list[int]:
@@ -271,7 +337,9 @@ def write_locations(
 def counted(index: int, paths: RunPaths) -> Assembled:
     """Return how many locations `count_part` kept; what it left out stands in its answer."""
     about = json_files.read(work_url(paths, "sizes", index, "json"), Size)
-    return Assembled(index, about.locations, (), about.levels)
+    return Assembled(
+        index, about.locations, (), about.levels, about.depth, about.account, about.digests
+    )
 
 
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
@@ -288,10 +356,10 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     names = None if settings.several else [settings.case, *settings.controls]
     found = variant_counts.read_sorted(
         partition.joined(read, COUNTS), names, named_regions(settings, marks),
-        _order(settings, marks), settings.chr_names,
+        _order(settings, marks),
     )  # fmt: skip
     storage.write_table(work_url(paths, "slices", part.index), found.table)
-    about = SortedSlice(keys=found.keys, columns=sorted(found.columns))
+    about = SortedSlice(keys=found.keys, columns=sorted(found.columns), renamed=found.renamed)
     json_files.write(work_url(paths, "slices", part.index, "json"), about)
     dropped = (Dropped(reason=OTHER_SAMPLE, count=found.other_samples),
                Dropped(reason=OUTSIDE, count=found.outside))  # fmt: skip
@@ -300,20 +368,22 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
 
 def shuffle(
     parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
-) -> tuple[list[Assembled], bool, list[Column]]:
+) -> tuple[list[Assembled], list[Column], list[str]]:
     """Turn sorted slices into partitions of locations.
 
-    Also say whether each is of its own slice, and which the replicates are.
+    Also return the replicates, and what is to be said of contigs that were renamed.
     """
     urls = [work_url(paths, "slices", part.index, "json") for part in parts]
     about = [json_files.read(url, SortedSlice) for url in urls]
     keys = [one.keys for one in about]
+    other = {own: name for one in about for own, name in one.renamed.items()}
+    said = renamed("the counts", sorted(other.items()))
     columns = replicate_columns([c for one in about for c in one.columns], settings)
     shared = (columns, settings, paths, parts[0].slices[0].url, marks_in(parts[0], settings))
     ranges: list[Range]
     if variant_counts.in_order(keys):
         ranges = [(part.index, None, None, [part.index]) for part in parts]
-        return each(_assemble, ranges, *shared), True, columns
+        return each(_assemble, ranges, *shared), columns, said
     starts = variant_counts.boundaries(keys, len(parts))
     ranges = []
     for i in range(len(starts) + 1):
@@ -323,7 +393,7 @@ def shuffle(
             if own and (high is None or own[0] < high) and (low is None or own[-1] >= low)
         ]  # fmt: skip
         ranges.append((i, low, high, reaching))
-    return each(_assemble, ranges, *shared), False, columns
+    return each(_assemble, ranges, *shared), columns, said
 
 
 def _assemble(
@@ -344,4 +414,6 @@ def _assemble(
     dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
                Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
     levels = [] if settings.several else levels_of(counts)
-    return Assembled(index, len(counts), dropped, levels)
+    return Assembled(
+        index, len(counts), dropped, levels, depth_of(counts), digests=digests_of(counts)
+    )

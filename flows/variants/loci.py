@@ -134,18 +134,22 @@ def conclude_part(
         Most locations whose depth the report draws.
     """
     if isinstance(model, TwoGroups):
-        of = units(batch)
-        score = evidence.score
-        chosen = _shown(of, score, decision)
-        of, score = of.take(chosen), score[chosen]
-        prob = 1.0 - local_fdr(score, decision.pi)
+        of, score, alone = units(batch), evidence.score, evidence.without_control
+        lfdr = local_fdr(score, decision.pi)
+        # Without control reads an allele is no part of the decision over all, and has a filter.
+        called = np.where(alone, lfdr <= settings.fdr, score >= decision.least)
+        chosen = _shown(of, score, called)
+        of, score, alone = of.take(chosen), score[chosen], alone[chosen]
+        lfdr, called = lfdr[chosen], called[chosen]
+        prob = 1.0 - lfdr
         log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
-        called = score >= decision.least
+        q_value = lfdr.copy()
+        q_value[~alone] = decision.q_of(score[~alone])
         case, control = rates_of(model, q, decision, of, called)
     else:
         of, score = _by_location(batch, settings), evidence.score
         prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
-        called = score >= decision.least
+        called, q_value = score >= decision.least, decision.q_of(score)
         case, control = evidence.rates()
     at = np.flatnonzero(called)
     judged = judge_reads(of, at, batch, loci, settings.filter_level)
@@ -153,7 +157,6 @@ def conclude_part(
     z[at] = judged.read_end_z
     ref = batch.ref[of.location].astype(int)
     letters = np.array(list(BASES))
-    q_value = decision.q_of(score)
     shown = Shown(
         of, list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)), case, control,
         prob, q_value, log_odds, called,
@@ -171,12 +174,12 @@ def conclude_part(
     )  # fmt: skip
 
 
-def _shown(of: Units, score: FloatArray, decision: Decision) -> IntArray:
+def _shown(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
     """Return the best unit of every location and any other that is called, in order."""
     best = score.reshape(-1, 3) + 1e-9 * of.alt_reads[:, of.case].sum(axis=1).reshape(-1, 3)
     shown = np.zeros(len(of), bool)
     shown[3 * np.arange(len(best)) + best.argmax(axis=1)] = True
-    return np.flatnonzero(shown | (score >= decision.least))
+    return np.flatnonzero(shown | called)
 
 
 def rates_of(

@@ -1,11 +1,13 @@
 """Whether reads are of the FASTA that comes with them: a sample of their bases is compared.
 
 Names and lengths of contigs are alike in assemblies that differ (a patched one, another
-isolate of a virus, a shifted plasmid): then every difference would look like a variant.
+isolate of a virus, a shifted plasmid): then every difference would look like a variant. A CRAM
+has digests of its contigs, and cannot be read with other ones.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,8 +22,9 @@ from flows.variants.settings import VariantSettings
 CONTIGS, PLACES, READS = 24, 4, 25  # looked at: contigs of a file, places of each, reads there
 TRIED = 50  # regions of a place that are asked for reads
 MOST = 0.25  # of the compared bases that may differ; beyond, the reads are of another sequence
+MOST_HASHED = 2**26  # bases of the contigs of a CRAM whose digests are compared
 LEAST = 500  # bases without which nothing is said
-_LEFT_OUT = 0x4 | 0x100 | 0x200 | 0x400  # unmapped, secondary, failed, duplicate
+_LEFT_OUT = 0x4 | 0x100 | 0x200  # unmapped, secondary, failed
 _ALIGNED, _SKIPS_READ, _SKIPS_REFERENCE = (0, 7, 8), (1, 4), (2, 3)  # operations of a CIGAR
 
 
@@ -58,6 +61,43 @@ def mismatch_faults(
     ]
 
 
+def digest_fault(
+    file: pysam.AlignmentFile, path: str, wanted: Sequence[Region], settings: VariantSettings,
+    most: int = MOST_HASHED,
+) -> Fault | None:  # fmt: skip
+    """Say that a CRAM was written with another reference, by the digests of its contigs (M5).
+
+    Parameters
+    ----------
+    file, path
+        The CRAM, open, and its name.
+    wanted
+        The regions that will be counted; contigs are compared in their order.
+    settings
+        Name the FASTA.
+    most
+        Bases of contigs that are compared.
+    """
+    digests = {line["SN"]: line.get("M5", "") for line in file.header.to_dict().get("SQ", [])}
+    with pysam.FastaFile(local_fasta(str(settings.fasta))) as fasta:
+        for contig in dict.fromkeys(region.contig for region in wanted):
+            most -= fasta.get_reference_length(contig)
+            name = in_file(contig, file.references)
+            expected = digests.get(str(name), "").lower()
+            if most < 0 or not expected:
+                continue
+            bases = fasta.fetch(contig).upper().encode()
+            if hashlib.md5(bases, usedforsecurity=False).hexdigest() != expected:
+                return Fault(
+                    file=path,
+                    expected=f"reads of {settings.fasta}",
+                    found=f"another reference: the MD5 of {name} in its header (M5 {expected}) is "
+                    "not that of the FASTA",
+                    remedy="give the FASTA that the CRAM was written with",
+                )
+    return None
+
+
 def _sample(
     file: pysam.AlignmentFile, wanted: Sequence[Region], settings: VariantSettings
 ) -> Iterator[tuple[pysam.AlignedSegment, str]]:
@@ -67,7 +107,7 @@ def _sample(
     for contig in contigs[::step]:
         own = [region for region in wanted if region.contig == contig]
         total = sum(region.length for region in own)
-        name = in_file(contig, file.references, settings.chr_names)
+        name = in_file(contig, file.references)
         for place in range(PLACES):
             start, stop = place * total // PLACES, (place + 1) * total // PLACES
             left = READS

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.variants import read_account
 from flows.variants.report import PartCalls
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, names_of_types
@@ -16,7 +17,7 @@ _MOST_POINTS = 1000
 
 
 def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict[str, bytes]:
-    """Return the files by name: calls, depth and, of the batch-aware null, errors by substitution.
+    """Return the files by name: calls, depth, reads, and errors by substitution where known.
 
     Parameters
     ----------
@@ -47,6 +48,16 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
             "data": _depths(parts, settings),
         },
     }  # fmt: skip
+    reads = parts[0].sample_reads if parts else None
+    if reads is not None and (rows := read_account.as_rows(reads, settings)):
+        found["vbflows_reads"] = {
+            "section_name": "vbflows: reads",
+            "description": "Reads in the regions: those that count, and those that a rule left "
+            "out.",
+            "plot_type": "bargraph",
+            "pconfig": {"id": "vbflows_reads_plot", "title": "vbflows: reads", "ylab": "reads"},
+            "data": read_account.for_multiqc(rows),
+        }
     if isinstance(q, BatchGlobal):
         control = q.a / (q.a + q.b)
         rates = {settings.case: control * np.exp(q.shift), settings.compared_with: control}

@@ -26,24 +26,25 @@ def reference(path: str, region: Region, ahead: int = 0) -> NDArray[np.int8]:
         return base_codes(fasta.fetch(region.contig, region.start, region.stop + ahead))
 
 
-def count_region(path: str, region: Region, settings: VariantSettings) -> Tally:
+def count_region(path: str, region: Region, settings: VariantSettings, floor: int = 0) -> Tally:
     """Count the bases of one file's reads over a region, by strand, and sum what is known of them.
 
     Reads that are unmapped, secondary, duplicates or failed quality control are left out, as
     `samtools mpileup` does; where mates overlap, one base counts. What is counted at a position
-    does not depend on where the region starts.
+    does not depend on where the region starts. Reads that begin before ``floor`` are in the
+    account of another region.
     """
     reading = Reading(
         least_quality(settings), settings.min_mapping_quality, settings.overlaps == "once",
-        settings.orphans,
+        settings.orphans, settings.duplicates == "keep",
     )  # fmt: skip
     with quiet(), open_alignment(path, settings) as file, _fasta(settings) as fasta:
-        name = in_file(region.contig, file.references, settings.chr_names)
+        name = in_file(region.contig, file.references)
 
         def bases(start: int, stop: int) -> NDArray[np.int8]:
             return base_codes(fasta.fetch(region.contig, start, stop))
 
-        return tally(file, str(name), region.start, region.stop, reading, bases)
+        return tally(file, str(name), region.start, region.stop, reading, bases, floor)
 
 
 def _fasta(settings: VariantSettings) -> pysam.FastaFile:

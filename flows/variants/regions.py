@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -23,6 +23,12 @@ from flows.variants.settings import VariantSettings
 
 MOST = 256 * 2**20  # bytes of a BED file, packed and unpacked
 _NUMBER = re.compile(r"[0-9]{1,12}")
+_SAM_HEADER = re.compile(r"@[A-Z]{2}")  # of a line of a Picard interval_list
+_GATK = re.compile(r"([^\s:]+):([0-9]{1,12})(?:-([0-9]{1,12}))?")
+_FROM_0 = (
+    "BED counts from 0 and leaves out the end: position 5 alone is the line CONTIG 4 5; an "
+    "interval_list (with its header) and CONTIG:START-END count from 1"
+)
 _SPAN = re.compile(r"([0-9][0-9,]*)?(?:(-)([0-9][0-9,]*)?)?")
 _SPAN_LIKE = re.compile(r"[0-9,-]*")
 
@@ -76,22 +82,32 @@ def read_region(text: str, contigs: Container[str]) -> Wanted:
 def read_bed(path: str) -> list[Wanted]:
     """Read the intervals of a BED file, which may be packed with gzip or bgzip.
 
+    Or of a Picard interval_list, which has a SAM header, or of GATK intervals, CONTIG:START-END;
+    both count from 1.
+
     Raises
     ------
     InputError
         With every fault of the file.
     """
-    wanted, faults = [], []
+    wanted, faults, first = [], [], 0  # position of the first base
     # As text files are read: str.splitlines would also break lines where editors do not.
     for row, text in enumerate(io.StringIO(_text(path), newline=None), start=1):
         cells = text.split()
+        if cells and _SAM_HEADER.fullmatch(cells[0]):
+            first = 1
+            continue
+        if len(cells) == 1 and (gatk := _GATK.fullmatch(cells[0])):
+            stop = int(gatk[3] or gatk[2])
+            wanted.append(Wanted(path, row, gatk[1], int(gatk[2]) - 1, stop))
+            continue
         if not cells or cells[0].startswith("#") or cells[0] in ("track", "browser"):
             continue
         if len(cells) < 3 or not all(_NUMBER.fullmatch(cell) for cell in cells[1:3]):
             found = repr(text.rstrip()[:60])
             faults.append(Fault(file=path, row=row, expected="contig, start and end", found=found))
             continue
-        wanted.append(Wanted(path, row, cells[0], int(cells[1]), int(cells[2])))
+        wanted.append(Wanted(path, row, cells[0], int(cells[1]) - first, int(cells[2])))
     if not wanted and not faults:
         faults.append(Fault(file=path, expected="at least one interval", found="none"))
     if faults:
@@ -121,6 +137,8 @@ def _text(path: str) -> str:
 
 Marks = tuple[tuple[str, str], ...]  # files, and what marks the version of each
 _UNKNOWN = 2**31 - 1
+_MITOCHONDRIAL = ("MT", "M")
+_MOST_TAKEN = 4  # contigs in a sentence
 _WINDOW = 2**14  # positions
 _SHOWN = 60  # characters of a name in a message
 _one_at_a_time = threading.Lock()  # files are checked side by side; one of them makes the index
@@ -284,14 +302,31 @@ def unfit_name(name: str) -> str:
     return f"{shown!r}, whose character {first} is {name[first - 1]!r}"
 
 
-def in_file(contig: str, names: Collection[str], chr_names: str) -> str | None:
-    """Return a contig's name in a file: its own, or with or without ``chr`` where that is set."""
+def in_file(contig: str, names: Collection[str]) -> str | None:
+    """Return a contig's name in a file: its own, or that with or without ``chr``; M is MT.
+
+    >>> in_file("chr1", ["1", "MT"]), in_file("chrM", ["1", "MT"]), in_file("2", ["chr1"])
+    ('1', 'MT', None)
+    """
     if contig in names:
         return contig
-    if chr_names == "map":
-        other = contig[3:] if contig.startswith("chr") else f"chr{contig}"
-        return other if other in names else None
-    return None
+    base = contig.removeprefix("chr")
+    bases = _MITOCHONDRIAL if base in _MITOCHONDRIAL else (base,)
+    return next((n for b in bases for n in (b, f"chr{b}") if n in names), None)
+
+
+def renamed(file: str, pairs: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Say which contigs of a file are taken for those of other names; nothing where none is.
+
+    >>> renamed("a.bam", [("chr1", "1"), ("2", "2"), ("chrM", "MT")])
+    ['Contigs of a.bam are taken for those of the reference: chr1 for 1, chrM for MT.']
+    """
+    other = [f"{own} for {name}" for own, name in pairs if name is not None and own != name]
+    if not other:
+        return []
+    more = f", and {len(other) - _MOST_TAKEN} more" if len(other) > _MOST_TAKEN else ""
+    some = ", ".join(other[:_MOST_TAKEN])
+    return [f"Contigs of {file} are taken for those of the reference: {some}{more}."]
 
 
 def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
@@ -353,7 +388,7 @@ def _within(
     """Return what is wanted as regions of the contigs, and add what is none to the faults."""
     found, unknown = [], set()
     for one in wanted:
-        contig = in_file(one.name, contigs, settings.chr_names)
+        contig = in_file(one.name, contigs)
         if contig is None:
             if one.name not in unknown:  # a BED of another genome has as many as lines
                 faults.append(
@@ -376,8 +411,13 @@ def _within(
         end = length if one.stop is None else one.stop
         span = f"{one.name}:{one.start + 1}-{end}"
         if not 0 <= one.start < end <= length:
-            expected = f"positions within {contig}:1-{length}"
-            faults.append(Fault(file=one.file, row=one.row, expected=expected, found=span))
+            expected, remedy = f"positions within {contig}:1-{length}", None
+            if one.start >= end and one.row is not None:
+                found_at = f"nothing between {one.start} and {end}"
+                span, remedy = f"{found_at} of {one.name}", _FROM_0
+            faults.append(
+                Fault(file=one.file, row=one.row, expected=expected, found=span, remedy=remedy)
+            )
         elif end >= MOST_POS and end != _UNKNOWN:
             faults.append(
                 Fault(
@@ -409,7 +449,7 @@ def other_names(file: str, row: int | None, name: str, known: Collection[str], f
     some = ", ".join(itertools.islice(known, 5)) + (", ..." if len(known) > 5 else "")
     return Fault(
         file=file, row=row, expected=f"a contig of {fasta} ({some})", found=repr(name),
-        remedy="give files with the same contig names; --set chr_names=map takes 'chr1' for '1'",
+        remedy="give files of the same reference ('chr1' and '1', 'chrM' and 'MT' are the same)",
     )  # fmt: skip
 
 
@@ -422,6 +462,28 @@ def locate(found: Sequence[Region], start: int, stop: int) -> list[Region]:
             pieces.append(Region(region.contig, region.start + low, region.start + high))
         before += region.length
     return pieces
+
+
+def windows_of(found: Sequence[Region], start: int, stop: int) -> Iterator[tuple[Region, int]]:
+    """Cut positions ``start`` to ``stop`` of the regions, laid end to end, into windows.
+
+    With each comes where the positions before it end on its contig: a read that begins before
+    that has been met there.
+
+    >>> own = [Region("1", 10, 20), Region("1", 40, 50), Region("2", 5, 9)]
+    >>> [(r.contig, r.start, r.stop, met) for r, met in windows_of(own, 4, 23)]
+    [('1', 14, 20, 14), ('1', 40, 50, 20), ('2', 5, 8, 0)]
+    """
+    before, ends = 0, dict[str, int]()
+    for region in found:
+        low, high = max(start - before, 0), min(stop - before, region.length)
+        if low < high:
+            met = region.start + low if low else ends.get(region.contig, 0)
+            for window in windows(Region(region.contig, region.start + low, region.start + high)):
+                yield window, met
+                met = window.stop
+        ends[region.contig] = region.stop
+        before += region.length
 
 
 def window_of(region: Region) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
-from flows.variants import detection, indel_report
+from flows.variants import detection, indel_report, read_account
 from flows.variants.batch_report import (
     batch_results,
     batch_section,
@@ -22,6 +22,7 @@ from flows.variants.batch_report import (
 from flows.variants.calls import ALPHA, SAMPLER
 from flows.variants.detection import CALLABLE_SHARE
 from flows.variants.fitted_on import FIT_UNITS
+from flows.variants.read_account import SampleReads
 from flows.variants.roles import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
@@ -108,6 +109,7 @@ class PartCalls:
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
     mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
+    sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 
 NO_STRANDS = "these counts do not tell on which strand a read lies"
@@ -137,7 +139,8 @@ def report(
     calls = in_order(parts)
     passed = [c for c in calls if not c["filters"]]
     locations = sum(p.locations for p in parts)
-    headline = f"{len(passed):,} variants in {locations:,} locations {level_of(settings)}"
+    headline = headline_of(parts, len(passed), settings)
+    reads = parts[0].sample_reads if parts else None
     not_run = filters_not_run(parts, settings)
     why_not = parts[0].no_indels if parts else None
     sections = [_calls(calls, settings, not_run, why_not or "")]
@@ -153,7 +156,9 @@ def report(
     fit = parts[0].indel_fit if parts else None
     if fit is not None:
         sections.append(indel_report.section(indels, fit, settings))
-    sections += [_depth(parts), _q_values(parts)]
+    if reads is not None and (rows := read_account.as_rows(reads, settings)):
+        sections.append(read_account.section(rows))
+    sections += [_depth(parts, settings), _q_values(parts)]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
         sections.append(_detection(np.sum(found_at, axis=0), parts, settings))
@@ -167,7 +172,7 @@ def report(
          "rate": float(f"{c['MU']:.3g}")}
         for c in calls[:20]
     ]  # fmt: skip
-    results = results_of(parts, batch)
+    results = results_of(parts, settings, batch)
     return Findings(
         headline, sections, results, tuple(warnings_of(parts, caps, settings, batch)), top
     )
@@ -186,7 +191,9 @@ def warnings_of(
     parts: Sequence[PartCalls], caps: Sequence[str], settings: VariantSettings, batch: Any
 ) -> list[str]:
     """Return what a case's report warns of."""
-    warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
+    # That the errors of a substitution are alike at all sites (M0) is as clean data are.
+    limits = [cap for cap in caps if not cap.startswith("M0 of substitution")]
+    warnings = [f"A hyperparameter is at the limit of its range: {cap}." for cap in limits]
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.compared_with)
         warnings += context_warnings(batch, settings.case, settings.compared_with)
@@ -218,7 +225,30 @@ def warnings_of(
     return warnings
 
 
-def results_of(parts: Sequence[PartCalls], batch: Any) -> dict[str, Any]:
+def headline_of(parts: Sequence[PartCalls], passed: int, settings: VariantSettings) -> str:
+    """Return the result, how much of the regions could have shown it, and what limits it."""
+    locations = sum(p.locations for p in parts)
+    said = [f"{passed:,} variants in {locations:,} locations {level_of(settings)}"]
+    reads = parts[0].sample_reads if parts else None
+    if any(p.limits is not None for p in parts):
+        positions = locations if reads is None else max(reads.positions, locations)
+        said.append(
+            f"{_callable(parts) / max(positions, 1):.1%} of {positions:,} positions callable at a "
+            f"share of {CALLABLE_SHARE:.0%}"
+        )
+    if reads is not None and reads.account is not None:
+        said.append(read_account.share_counted(reads.account))
+    if reads is not None and reads.thin:
+        said.append(f"without reads: {', '.join(reads.thin)}")
+    if not settings.controls:
+        said.append(
+            "without a control errors that all reads share look like variants: a control of the "
+            "same protocol, or a panel, separates them"
+        )
+    return "; ".join(said)
+
+
+def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any) -> dict[str, Any]:
     """Return the numbers that a case's record has."""
     calls = [c for p in parts for c in p.calls]
     results: dict[str, Any] = {
@@ -238,6 +268,9 @@ def results_of(parts: Sequence[PartCalls], batch: Any) -> dict[str, Any]:
             "median_limit_of_detection": detection.quantile(np.sum(found_at, axis=0), 0.5),
             "callable_locations": _callable(parts),
         }
+    reads = parts[0].sample_reads if parts else None
+    if reads is not None and (rows := read_account.as_rows(reads, settings)):
+        results["reads"] = rows
     mixing = _mixing(parts)
     return results | (_trust(mixing) if mixing else {})
 
@@ -265,9 +298,9 @@ def _question(settings: VariantSettings) -> str:
     """Return what a call says, in one sentence, and what it does not."""
     if not settings.controls:
         return (
-            "Germline test without a control: the allele is more frequent than the errors of its "
-            "substitution. An error that all replicates share looks the same; only a control "
-            "tells them apart. "
+            "One sample without a control: the allele is more frequent than the errors of its "
+            "substitution. An error that all reads share looks the same; a control of the same "
+            "protocol, or a panel of other samples, separates them. "
         )
     if not settings.control:
         return (
@@ -296,7 +329,7 @@ def _calls(
     calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str],
     without: str,
 ) -> Section:  # fmt: skip
-    against = [name for name, there in (("control", settings.control or not settings.members),
+    against = [name for name, there in (("control", settings.control),
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
         (
@@ -307,7 +340,7 @@ def _calls(
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
     heads = {
-        "control": f"{settings.control or 'no control'}: the same",
+        "control": f"{settings.control}: the same",
         "panel": "panel: all; most in",
     }
     columns = ("variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
@@ -334,15 +367,12 @@ def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Sectio
     if settings.controls:
         series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
     plot = plots.paired_intervals([name_of(c) for c in shown], series, "rate of the allele")
-    return Section(
-        "Rates of the called alleles",
-        f"Posterior means and 95 % intervals in {settings.case} and "
-        f"{settings.compared_with or 'control'} (grey), on a log scale.",
-        (plot,),
-    )
+    other = f" and {settings.compared_with} (grey)" if settings.controls else ""
+    text = f"Posterior means and 95 % intervals in {settings.case}{other}, on a log scale."
+    return Section("Rates of the called alleles", text, (plot,))
 
 
-def _depth(parts: Sequence[PartCalls]) -> Section:
+def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
     points = [point for part in parts for point in part.depth]
     contigs = list(dict.fromkeys(p[0] for p in points))
     drawn = []
@@ -350,10 +380,8 @@ def _depth(parts: Sequence[PartCalls]) -> Section:
         own = sorted(p[1:] for p in points if p[0] == contig)
         step = max(1, len(own) // 2000)
         pos, case, control = (np.array(v) for v in zip(*own[::step], strict=True))
-        drawn.append(
-            plots.lines(pos, [("case", case), ("control", control)], contig, "mean depth",
-                        f"Depth along {contig}")
-        )  # fmt: skip
+        series = [("case", case), *([("control", control)] if settings.controls else [])]
+        drawn.append(plots.lines(pos, series, contig, "mean depth", f"Depth along {contig}"))
     note = f" The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
     return Section("Depth", f"Mean reads of a replicate along the region.{note}", drawn)
 
@@ -419,13 +447,14 @@ MEANINGS = {
 def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
     shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
     grid = Grid(("what", "of", "value", "name in parameters/"), shown)
-    text = "Estimated from the data of both samples."
+    samples = "both samples" if settings.controls else "the sample"
+    text = f"Estimated from the data of {samples}."
     if settings.test == "two_groups" and units > FIT_UNITS:
         text = (
-            f"Estimated from both samples' data at about {FIT_UNITS:,} of {units:,} units "
+            f"Estimated from the data of {samples} at about {FIT_UNITS:,} of {units:,} units "
             "(location and allele), drawn by their positions and the seed, those of "
-            "locations that differ between the samples sooner than others, each for as many as it "
-            "stands for; pi again from all units."
+            "locations that differ more sooner than others, each for as many as it stands for; pi "
+            "again from all units."
         )
     return Section("Hyperparameters", text, (), (grid,))
 

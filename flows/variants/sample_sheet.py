@@ -7,9 +7,11 @@ The layout of BAI is that of section 5.2 of the SAM specification, of CSI that o
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from flows.data.checks import Found
 from flows.faults import Fault, InputError
 from flows.variants.alignments import (
     described,
+    fasta_files,
     indexed_alignment,
     is_out_of_order,
     local_alignment,
@@ -29,7 +32,7 @@ from flows.variants.alignments import (
     own_index,
     quiet,
 )
-from flows.variants.mismatches import mismatch_faults
+from flows.variants.mismatches import digest_fault, mismatch_faults
 from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
 from flows.variants.settings import VariantSettings
 
@@ -126,8 +129,17 @@ def _walk(
 
 MOST = 16 * 2**20  # bytes of a sample sheet
 ALIGNMENTS = (".bam", ".cram", ".sam")  # what a sheet names, and is no input by itself
-_COLUMNS = ("sample", "replicate", "path")
+SHEETS = (".csv", ".tsv", ".txt")
+_SEPARATORS = ",;\t"
+_COLUMNS = ("sample", "path")
 ROLES = ("", "case", "control", "panel")
+_CASE = {"case", "cases", "tumour", "tumor", "cancer", "treated", "mutant", "mut", "diseased"}
+_CONTROL = {
+    "control", "ctrl", "ctl", "normal", "untreated", "wildtype", "wt", "healthy", "germline",
+    "mock",
+}  # fmt: skip
+_ALSO = {"bam": "path", "cram": "path", "file": "path", "sample_id": "sample",
+         "sample_name": "sample"}  # fmt: skip
 CRAM_END = 38  # bytes of the end-of-file container of CRAM 3; that of CRAM 2.1 has 30
 
 
@@ -142,6 +154,19 @@ class Alignment:
     role: str = ""
 
 
+def role_of_name(sample: str) -> str | None:
+    """Return the role that a sample's name says; None where it says none or two.
+
+    >>> role_of_name("p7_Tumour"), role_of_name("wt-2"), role_of_name("ann")
+    ('case', 'control', None)
+    """
+    words = set(re.split(r"[^a-z]+", sample.lower()))
+    of_case, of_control = bool(words & _CASE), bool(words & _CONTROL)
+    if of_case == of_control:
+        return None
+    return "case" if of_case else "control"
+
+
 def needs_a_sheet(url: str) -> Fault:
     """Return what is said to whoever gives reads where a sheet names them."""
     return Fault(
@@ -154,17 +179,20 @@ def needs_a_sheet(url: str) -> Fault:
 
 
 def read_sheet(url: str) -> list[Alignment]:
-    """Read a sample sheet: CSV with the columns sample, replicate, path and, if given, role.
+    """Read a sample sheet: the columns sample, path and, if given, replicate and role.
 
-    Relative paths start at the sheet's folder.
+    Columns are separated by commas, semicolons or tabs. Relative paths start at the sheet's folder.
+    Without the column replicate the files of a sample are numbered in their order.
 
     Raises
     ------
     InputError
         With every fault of the sheet.
     """
-    text = storage.read_bytes(url, MOST).decode("utf-8-sig", errors="replace")
-    reader = csv.DictReader(io.StringIO(text))
+    text = _text(storage.read_bytes(url, MOST))
+    first = text.lstrip().partition("\n")[0]
+    separator = max(_SEPARATORS, key=first.count)
+    reader = csv.DictReader(io.StringIO(text), delimiter=separator)
     found = Found(url)
     try:
         lines = [(reader.line_num, line) for line in reader]
@@ -172,13 +200,14 @@ def read_sheet(url: str) -> list[Alignment]:
         found.rows([reader.line_num], None, "lines of CSV", f"what is none ({error})",
                    "look for a quotation mark without its partner")  # fmt: skip
         raise InputError(found.faults()) from error
-    names = [name.strip() for name in reader.fieldnames or []]
+    names = _names(reader.fieldnames or [])
     listed = f"the columns {', '.join(names) or 'none'}"
+    wanted = (*_COLUMNS, *(["replicate"] if "replicate" in names else []))
     found.tell(
         *(
             Fault(url, "this column once", listed, name,
                   remedy="write a first line sample,replicate,path")
-            for name in _COLUMNS if names.count(name) != 1
+            for name in wanted if names.count(name) != 1
         )
     )  # fmt: skip
     if found:
@@ -187,10 +216,14 @@ def read_sheet(url: str) -> list[Alignment]:
     seen: dict[tuple[str, str], int] = {}
     read: dict[str, int] = {}
     roles: dict[str, str] = {}
+    of_sample: dict[str, int] = {}
     for row, cells_read in lines:
         at = [row - 1]
-        cells = {str(k).strip(): str(v or "").strip() for k, v in cells_read.items()}
-        for name in _COLUMNS:
+        cells = dict(zip(names, (str(v or "").strip() for v in cells_read.values()), strict=False))
+        if "replicate" not in wanted:
+            of_sample[cells["sample"]] = of_sample.get(cells["sample"], 0) + 1
+            cells["replicate"] = str(of_sample[cells["sample"]])
+        for name in wanted:
             if not cells[name]:
                 found.rows(at, name, "a value", "nothing")
         key = cells["sample"], cells["replicate"]
@@ -211,10 +244,12 @@ def read_sheet(url: str) -> list[Alignment]:
             again = f"{cells['path']} again, first in row {read[same]}"
             found.rows(at, "path", "a file of its own for each replicate", again)
         read.setdefault(same, row)
-        role = cells.get("role", "")
-        if role not in ROLES:
-            found.rows(at, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(role))
-        elif role != roles.setdefault(key[0], role):
+        given = cells.get("role", "")
+        role = given.lower() if given.lower() in ROLES else role_of_name(given)
+        if role is None:
+            found.rows(at, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(given))
+            continue
+        if role != roles.setdefault(key[0], role):
             found.rows(at, "role", f"one role for all replicates of {key[0]}",
                        f"{role or 'none'} after {roles[key[0]] or 'none'}")  # fmt: skip
         if role == "panel" and "," in key[0]:
@@ -242,42 +277,21 @@ def read_sheet(url: str) -> list[Alignment]:
     return alignments
 
 
-def settled_by(lines: Sequence[Alignment], settings: VariantSettings) -> dict[str, str]:
-    """Return the settings that a sheet's roles say; none where it says none.
+def _names(first: Sequence[str]) -> list[str]:
+    """Return the names of the columns; bam, cram and file are the path, sample_id the sample."""
+    names = [name.strip().lower() for name in first]
+    return [_ALSO[n] if n in _ALSO and _ALSO[n] not in names else n for n in names]
 
-    What is named by a setting and has that role stays: of several cases, say, the one named.
-    Where none is named, all of them are cases of one run.
 
-    Raises
-    ------
-    InputError
-        If several samples are cases, and a setting names another one.
-    """
-    samples = {line.sample: line.role for line in lines}
-    if not any(samples.values()):
-        return {}
-    of = {role: [s for s, own in samples.items() if own == role] for role in ROLES[1:]}
-    said: dict[str, str] = {}
-    if of["case"] and settings.case not in of["case"] and not settings.several:
-        if len(of["case"]) > 1:
-            if settings.case != type(settings).model_fields["case"].default:
-                raise InputError.of(
-                    file="settings",
-                    column="case",
-                    expected="the name of one of the sheet's cases",
-                    found=f"{settings.case!r}, and the role case of {', '.join(of['case'])}",
-                    remedy="name one of them, or leave case out for a run of all",
-                )
-            said["cases"] = ",".join(of["case"])
-        else:
-            said["case"] = of["case"][0]
-    if of["control"] and settings.control not in of["control"]:
-        said["control"] = of["control"][0]
-    elif of["panel"] and settings.control not in samples:
-        said["control"] = ""
-    if of["panel"] and not settings.members:
-        said["panel"] = ",".join(of["panel"])
-    return said
+def is_sheet(url: str) -> bool:
+    """Whether a file is a sample sheet, by its name."""
+    return url.lower().endswith(SHEETS)
+
+
+def _text(data: bytes) -> str:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # Excel's "Unicode text"
+        return data.decode("utf-16", errors="replace")
+    return data.decode("utf-8-sig", errors="replace")
 
 
 def _beside(sheet: str, path: str) -> str:
@@ -315,13 +329,7 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
     samples = {line.sample for line in lines}
     faults = check_samples(url, samples, settings) if compared else []
     if settings.fasta is None:
-        faults.append(
-            Fault(
-                file="settings", column="fasta", expected="the reference FASTA", found="nothing",
-                remedy="give --set fasta=FILE: a sample sheet needs it",
-            )
-        )  # fmt: skip
-        return faults
+        return [*faults, _no_fasta(url)]
     try:
         marks = marks_of(settings)
         contigs, wanted = contigs_of(settings, marks), regions_of(settings, marks)
@@ -332,16 +340,25 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
     return faults
 
 
+def _no_fasta(sheet: str) -> Fault:
+    names = [os.path.basename(path) for path in fasta_files(os.path.dirname(sheet))]
+    return Fault(
+        file="settings", column="fasta", expected="the reference FASTA",
+        found=f"{' and '.join(names)} in the sheet's folder" if names else "nothing",
+        remedy="give --set fasta=FILE: a sample sheet needs it",
+    )  # fmt: skip
+
+
 def check_samples(url: str, samples: set[str], settings: VariantSettings) -> list[Fault]:
-    """List samples that are asked for and not there."""
+    """List the samples of the settings that are not there."""
     wanted = [*settings.tested, *settings.controls]
     return [
         Fault(
             file=url, column="sample", expected=f"a sample named {name!r}",
             found=f"only {', '.join(sorted(samples))}",
-            remedy="name them with --set case=NAME (several: --set cases=NAME,NAME) and --set "
-            "control=NAME, a panel of other people's samples with --set panel=NAME,NAME; without "
-            "either, --set control= asks for the germline test",
+            remedy="a sheet's column role (case, control, panel) says who is who; or name them "
+            "with --set case=NAME (several: --set cases=NAME,NAME), --set control=NAME, --set "
+            "panel=NAME,NAME; --set control= calls the case without a control",
         )
         for name in wanted if name not in samples
     ]  # fmt: skip
@@ -371,7 +388,7 @@ def _check_alignment(
     except (OSError, ValueError, storage.StorageError) as error:
         return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
     for contig in dict.fromkeys(region.contig for region in wanted):
-        name = in_file(contig, lengths, settings.chr_names)
+        name = in_file(contig, lengths)
         if name is None:
             fault = other_names(line.path, None, contig, lengths, line.path)
             return [Fault(**{**vars(fault), "found": f"{contig!r} of {settings.fasta}"})]
@@ -385,9 +402,23 @@ def _check_alignment(
             ]  # fmt: skip
     try:
         with quiet(), open_alignment(line.path, settings) as file:
-            return mismatch_faults(file, line.path, wanted, settings)
+            other = digest_fault(file, line.path, wanted, settings) if file.is_cram else None
+            return [other] if other else mismatch_faults(file, line.path, wanted, settings)
     except (OSError, ValueError) as error:
+        if (other := _of_another_reference(line, wanted, settings)) is not None:
+            return [other]
         return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
+
+
+def _of_another_reference(
+    line: Alignment, wanted: Sequence[Region], settings: VariantSettings
+) -> Fault | None:
+    """Say that a CRAM that cannot be decoded is of another reference, however large that is."""
+    try:
+        with quiet(), open_alignment(line.path, settings, indexed=False) as file:
+            return digest_fault(file, line.path, wanted, settings, 2**40) if file.is_cram else None
+    except (OSError, ValueError):
+        return None
 
 
 def _truncated(file: pysam.AlignmentFile, path: str) -> bool:

@@ -28,8 +28,10 @@ READ_SUMS = {
 
 COUNTS = Table(
     "counts",
-    "Base counts: one row a location and replicate. What is known of their reads, without which "
-    "the filters of reads cannot run, are lists of four numbers, for A, C, G and T.",
+    "A sample sheet of BAM or CRAM files: CSV or TSV with the columns sample and path and, where "
+    "wanted, replicate and role (case, control, panel). Or base counts: one row a location and "
+    "replicate; what is known of their reads, without which the filters of reads cannot run, are "
+    "lists of four numbers, for A, C, G and T.",
     (
         Column("chrom", TEXT, "contig"),
         Column(

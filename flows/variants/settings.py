@@ -32,8 +32,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "cases", "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality",
-            "overlaps", "orphans", "indels",
+            "cases", "panel", "region", "min_base_quality", "min_mapping_quality",
+            "overlaps", "orphans", "duplicates", "min_depth", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
         "expert": ("tau",),
@@ -53,8 +53,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     control: str | None = Field(
         "control",
         pattern=r"^[^\t\r\n]*$",
-        description="Name of the sample it is compared with; empty: the germline test of the "
-        "case alone.",
+        description="Name of the sample it is compared with; empty: the case alone is "
+        "compared with errors, as a sample that is alone in its sheet is.",
     )
     panel: str = Field(
         "",
@@ -70,16 +70,13 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     )
     bed: str | None = Field(
         None,
-        description="BED file of the intervals to look at, plain or packed with gzip; with a "
-        "region, of the parts of them that lie in it.",
+        description="Intervals to look at: a BED file, a Picard interval_list or GATK intervals, "
+        "plain or packed with gzip; with a region, the parts of them in it.",
     )
     region: str | None = Field(
         None,
         description="One region, such as 17:7572000-7591000 (positions from 1, both included); "
         "with a BED file, what both have.",
-    )
-    chr_names: Literal["exact", "map"] = Field(
-        "exact", description="map: take contig 'chr1' for '1' and the other way round."
     )
     min_base_quality: int = Field(
         20,
@@ -96,6 +93,17 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         False,
         description="Whether paired reads count that are not flagged as a proper pair; mates that "
         "overlap are then found by their name alone.",
+    )
+    duplicates: Literal["drop", "keep"] = Field(
+        "drop",
+        description="Whether reads count that are flagged as duplicates: keep for amplicons, whose "
+        "reads all begin at the primers.",
+    )
+    min_depth: float = Field(
+        1.0,
+        ge=0.0,
+        description="Least mean depth of every replicate at the locations with reads; 0 allows "
+        "samples without reads.",
     )
     indels: bool = Field(
         True,
@@ -203,7 +211,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         if self.control == self.case and not self.several:
             raise ValueError(
                 f"case and control are both {self.case!r}; name two samples, or leave control "
-                "empty for the germline test"
+                "empty for a case without a control"
             )
         return self
 

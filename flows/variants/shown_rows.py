@@ -98,6 +98,9 @@ def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict
     of, j = shown.of, int(shown.of.location[i])
     depth, reads, z = of.depth[i], of.alt_reads[i], float(shown.read_end_z[i])
 
+    def share(member: BoolArray) -> float:
+        return float(reads[member].sum() / max(depth[member].sum(), 1))
+
     def said(member: BoolArray, called: bool) -> dict[str, Any]:
         return {
             "depth": int(depth[member].sum()),
@@ -109,7 +112,7 @@ def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict
             "called": called,
         }
 
-    case, control = (reads[m].sum() / max(depth[m].sum(), 1) for m in (of.case, ~of.case))
+    case, control = share(of.case), share(~of.case)
     row: dict[str, Any] = {
         "chrom": str(loci.chrom[j]),
         "pos": int(loci.pos[j]),
@@ -128,10 +131,11 @@ def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict
     for role in roles_of(of.case, of.member, settings):
         own = role.own
         single = [np.arange(len(own)) == r for r in np.flatnonzero(own) if not role.of_panel]
+        # A loss leaves the genotype to the reads; a replicate that shows the allele has the case's.
+        called = role.name == "case" and case > control
         row["samples"][role.name] = {
-            # A loss leaves the genotype to the reads.
-            **said(own, role.name == "case" and bool(case > control)),
-            "replicates": [said(alone, False) for alone in single],
+            **said(own, called),
+            "replicates": [said(one, called and share(one) >= 0.5 * case) for one in single],
         }
         pairs = row["replicates"].setdefault("panel" if role.of_panel else role.name, [])
         if role.of_panel:

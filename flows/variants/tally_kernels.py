@@ -7,12 +7,15 @@ import numpy as np
 
 from flows.variants.bam_kernels import (
     AT,
+    BASES,
     BEGIN,
     CIGAR,
     DELETION,
     HARD,
     INSERTION,
     LEAST_RECORD,
+    LOW_QUALITY,
+    NO_BASE,
     OPERATIONS,
     PADDING,
     REVERSE,
@@ -110,7 +113,7 @@ def clip(data, cigar, n, from_end):
 
 
 @njit(cache=True, nogil=True)
-def tally(data, given, reads, n, low, high, least, code, reference, pairs, origin, packed):
+def tally(data, given, reads, n, low, high, least, code, reference, pairs, origin, packed, account):
     """Add reads to the packed sums of positions ``low`` to ``high``.
 
     Parameters
@@ -128,8 +131,11 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
         two neighbours of them in one byte.
     packed
         [high - low, 4, WORDS] to be added to; two sums in each word, as `unpack` has them.
+    account
+        [ACCOUNT] to be added to: the bases, and those of a low quality or that are no base.
     """
     places = np.empty(_MOST_PLACES, np.int64)
+    looked_at = low_quality = no_base = 0
     for t in range(n):
         r, begin = reads[t, AT], reads[t, BEGIN]
         strand = 1 if int16(data, r + 14) & REVERSE else 0
@@ -160,13 +166,17 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
                     after = -(1 << 30)
                 continue
             before = base + many + _to_next_indel(data, cigar, n_cigar, k)
-            for j in range(max(0, low - position), min(many, high - position, length - base)):
+            start, stop = max(0, low - position), min(many, high - position, length - base)
+            looked_at += max(0, stop - start)
+            for j in range(start, stop):
                 i = base + j
                 if data[q + i] < least:
+                    low_quality += int(given[q + i] < least)
                     continue
                 shown = base_at(data, bases, i)
                 b = code[shown]
                 if b < 0:
+                    no_base += 1
                     continue
                 p = position + j
                 own = byte(given, q + i)
@@ -190,6 +200,9 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
                 of[6] += missing
             base += many
             position += many
+    account[BASES] += looked_at
+    account[LOW_QUALITY] += low_quality
+    account[NO_BASE] += no_base
 
 
 @njit(cache=True, nogil=True)

@@ -142,6 +142,7 @@ def write_vcf(
     not_run: Mapping[str, str] | None = None,
     null: str | None = None,
     indels: str | None = None,
+    thin: Sequence[str] = (),
 ) -> None:
     """Write calls, in the order of the contigs, and the index beside them.
 
@@ -166,11 +167,15 @@ def write_vcf(
         What no variant means, for the header.
     indels
         Why insertions and deletions were not called, for the header; None where they were.
+    thin
+        Replicates without reads, for the header.
     """
     order = {name: i for i, name in enumerate(contigs)}
     made = header(contigs, samples, source, not_run, null)
     if indels is not None:
         made.add_meta("vbflows_indels", indels)
+    for name in thin:
+        made.add_meta("vbflows_without_reads", _CONTROL.sub("_", name))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "variants.vcf.gz")
         with pysam.VariantFile(path, "wz", header=made) as file:

@@ -235,7 +235,7 @@ CASES = {
     "a null among four numbers": of_lists("clipped", [None, 0, 0, 0]),
     "counts of another reference": with_fasta(change=wrong_base),
     "counts of other contigs": with_fasta(
-        fasta=lambda f: write_fasta(f / "ref.fa", ("1", "chr2", "chr10"), 30)
+        fasta=lambda f: write_fasta(f / "ref.fa", ("other", "chr2", "chr10"), 30)
     ),
     "counts with the index of another FASTA": with_fasta(fasta=stale),
     "counts in a region that is none": with_fasta("region=chr1:1-2-3"),
@@ -291,7 +291,7 @@ CASES = {
     "a sheet with a line break in a path": reads(rows=f'{SHEET}case,1,"a\nb.bam\ncase,2,\n'),
     "a sheet with two paths": reads(rows="sample,replicate,path,path\ncase,1,a.bam,b.bam\n"),
     "a BAM by itself": command("check variants @/a.bam", write_reads),
-    "a role that is none": of_roles(("case", "case"), ("a", "normal")),
+    "a role that is none": of_roles(("case", "case"), ("a", "other")),
     "two controls": of_roles(("case", "case"), ("a", "control"), ("b", "control")),
     "two roles of a sample": of_roles(("case", "case"), ("a", "panel"), ("a", "control")),
     "a comma in a panel": of_roles(("case", "case"), ('"a,b"', "panel")),

@@ -23,7 +23,7 @@ def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArr
     """Return what `count_region` counts, [length, 2, 4], by htslib's pileup."""
     counts = np.zeros((region.length, 2, 4), np.int32)
     with quiet(), _for_pileup(path, region, settings) as file:
-        name = in_file(region.contig, file.references, settings.chr_names)
+        name = in_file(region.contig, file.references)
         pileup: Any = file.pileup  # its stub does not know multiple_iterators
         columns = pileup(
             name,
@@ -61,7 +61,7 @@ def _for_pileup(
         if not (settings.orphans and settings.overlaps == "once"):
             yield file
             return
-        name = in_file(region.contig, file.references, settings.chr_names)
+        name = in_file(region.contig, file.references)
         with tempfile.TemporaryDirectory() as folder:
             copy = os.path.join(folder, "reads.bam")
             with pysam.AlignmentFile(copy, "wb", template=file) as written:

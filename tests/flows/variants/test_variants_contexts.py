@@ -69,7 +69,7 @@ def test_contexts_are_said_not_called_and_the_same_however_rows_are_cut(
 
 def test_contexts_of_locations_come_from_the_fasta(deaminated):
     fasta = deaminated / "reference.fa"
-    settings = VariantSettings(fasta=str(fasta), types="trinucleotide", chr_names="map")
+    settings = VariantSettings(fasta=str(fasta), types="trinucleotide")
     ref = np.array(["ACGT".index(base) for base in fasta.read_text().split("\n")[1]])
     pos = np.array([450, 1, 2, 17, 300])
     places = Loci(np.array(["chrsimulated"] * 5), pos, None, None, None)

@@ -40,7 +40,7 @@ def test_thousands_of_contigs_and_intervals():
         **{b: np.ones(rows, np.int64) for b in "ACGT"},
     }  # fmt: skip
     wanted = [Region(name, s, s + 2) for name in contigs for s in (10, 20)]
-    found = read_sorted(reading.read(COUNTS, pa.table(data)), ["case"], wanted, None, "exact")
+    found = read_sorted(reading.read(COUNTS, pa.table(data)), ["case"], wanted, None)
     assert len(found.table) == 4000
     assert found.outside == rows - 4000
     assert set(found.table["pos"].to_pylist()) == {11, 12, 21, 22}
@@ -52,12 +52,14 @@ def test_counts_take_the_names_and_the_order_of_the_fasta(capsys, tmp_path):
     fasta = tmp_path / "plain.fa"
     fasta.write_text("".join(f">{a}\n{sequence(b)}\n" for a, b in names.items()))
     source = write_counts(tmp_path / "counts.parquet")
-    assert check(capsys, source, fasta=fasta)[0] == 2
-    how = options(fasta=fasta, chr_names="map", region="chr10:1-20")
+    code, out, _ = check(capsys, source, fasta=fasta)
+    assert code == 0
+    assert "taken for those of the reference: chr1 for 1, chr10 for 10, chr2 for 2" in out
+    how = options(fasta=fasta, region="chr10:1-20")
     succeed("variants", source, tmp_path / "one", *QUICK, *how)
     assert set(loci(tmp_path / "one")["chrom"].to_pylist()) == {"10"}
     for partitions in (1, 5):
-        how = ("--partitions", partitions, *options(fasta=fasta, chr_names="map"))
+        how = ("--partitions", partitions, *options(fasta=fasta))
         succeed("variants", source, tmp_path / "all", *QUICK, *how)
         found = loci(tmp_path / "all")
         assert found["chrom"].to_pylist() == [name for name in names for _ in range(40)]

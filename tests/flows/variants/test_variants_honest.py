@@ -68,7 +68,8 @@ def test_no_index_is_written_beside_the_users_files(capsys, reads, tmp_path):
     kept = sorted(p.name for p in (tmp_path / "staging").rglob("*.?ai"))
     assert kept == ["a.bam.bai", "b.bam.bai", "ref.fa.fai"]
     # Other reads under the same name get another index.
-    write_bam(folder / "a.bam", [(0, 0, 50, 0, -1, "r", 30)], index=False)
+    others = [(c, 4 * i, 50, 0, -1, f"q{c}-{i}", 30) for c in range(3) for i in range(15)]
+    write_bam(folder / "a.bam", others, index=False)
     (folder / "a.bam.bai").unlink(missing_ok=True)
     assert check(capsys, reads, fasta=folder / "ref.fa")[0] == 0
     assert len(list((tmp_path / "staging").rglob("a.bam.bai"))) == 2

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import numpy as np
 import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
+from flows.variants import bam_kernels
+from flows.variants.read_account import kept_bases, kept_reads, reads_of
 from flows.variants.reads import count_region
-from flows.variants.regions import Region
+from flows.variants.regions import Region, windows_of
 from flows.variants.settings import VariantSettings
-from tests.flows.variants.variant_files import write_bam, write_fasta
+from tests.flows.variants import hostile_bam
+from tests.flows.variants.variant_files import save_reads, write_bam, write_fasta
 
 
 def counted(path, region, settings):
@@ -66,3 +72,53 @@ def test_with_orphans_each_template_counts_once_whatever_its_flags_say(fasta, tm
     how = {"orphans": True, "min_base_quality": 0}
     assert_array_equal(depth(bam, fasta, 0, 120, **how), expected)
     assert depth(bam, fasta, 0, 120, overlaps="both", **how).sum() > 1.2 * expected.sum()
+
+
+def _rule_of(read):
+    """Return by which rule htslib's pileup leaves a read out, as its flags say it."""
+    for name in ("is_unmapped", "is_secondary", "is_qcfail", "is_duplicate"):
+        if getattr(read, name):
+            return name
+    if read.mapping_quality < 20:
+        return "mapping"
+    return "orphan" if read.is_paired and not read.is_proper_pair else "counted"
+
+
+@pytest.mark.parametrize("cut", [[0, 1000], [0, 130, 131, 400, 1000]])
+def test_every_read_is_in_one_account(tmp_path, cut):
+    """Over intervals and windows that reads span, and however the positions are cut."""
+    fasta = hostile_bam.write_fasta(tmp_path / "ref.fa")
+    bam = hostile_bam.write(tmp_path / "odd.bam", 0, kind="odd")
+    with pysam.AlignmentFile(str(bam)) as file:  # more of the flags
+        header, reads = file.header, list(file)
+    for i, read in enumerate(reads):
+        read.is_duplicate, read.is_qcfail = i % 5 == 0, i % 7 == 0
+        read.is_secondary, read.mapping_quality = i % 11 == 0, 10 if i % 13 == 0 else 60
+    save_reads(bam, header, reads)
+    regions = [Region("amp", 20, 420), Region("amp", 450, 950), Region("last", 50, 150)]
+    settings = VariantSettings(fasta=str(fasta))
+    account = sum(
+        count_region(str(bam), window, settings, met).account
+        for low, high in itertools.pairwise(cut)
+        for window, met in windows_of(regions, low, high)
+    )
+    expected, seen = Counter(), set()
+    with pysam.AlignmentFile(str(bam)) as file:
+        for region in regions:
+            for read in file.fetch(region.contig, region.start, region.stop):
+                key = read.to_string()
+                expected[_rule_of(read)] += key not in seen
+                seen.add(key)
+        total = file.mapped + file.unmapped
+    names = ("is_unmapped", "is_secondary", "is_qcfail", "is_duplicate", "mapping", "orphan")
+    assert account[: bam_kernels.BASES].tolist() == [
+        sum(expected.values()), *(expected[name] for name in names)
+    ]  # fmt: skip
+    assert all(expected[name] for name in ("is_duplicate", "is_qcfail", "mapping", "counted"))
+    of_all = np.append(account, total)
+    assert kept_reads(of_all) == expected["counted"]
+    counts = sum(
+        count_region(str(bam), region, settings).counts.sum(dtype=np.int64) for region in regions
+    )
+    assert kept_bases(of_all) == counts
+    assert reads_of(str(bam), settings) == total

@@ -204,7 +204,10 @@ def test_a_cut_file_is_refused(odd, fasta, tmp_path):
 def test_a_record_of_a_size_that_none_has_is_not_waited_for(size):
     data = np.frombuffer(struct.pack("<i", size) + bytes(64), np.uint8)
     reads = np.empty((4, bam_kernels.COLUMNS), np.int64)
-    found = bam_kernels.find_reads(data, 0, len(data), 0, 0, 100, 0, False, reads, 0)
+    account = np.zeros(bam_kernels.ACCOUNT, np.int64)
+    found = bam_kernels.find_reads(
+        data, 0, len(data), 0, 0, 100, 0, 0, 0x704, False, reads, 0, account
+    )
     assert found == (0, 0, 3)
 
 

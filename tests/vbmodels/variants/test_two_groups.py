@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from scipy.special import expit, gammaln, logsumexp
+from scipy.special import expit, gammaln, logit, logsumexp
 
 from tests.contract import ends
 from tests.contract.case_two_groups import brute_force
@@ -25,7 +25,9 @@ from vbmodels.variants.calls import (
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.simulate import simulate
 from vbmodels.variants.two_groups import posterior, table
+from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
+from vbmodels.variants.two_groups.posterior import log_bayes_factors, without_control
 
 MODEL = TwoGroups()
 
@@ -224,3 +226,33 @@ def test_q_values_and_e_bh():
     assert not e_bh(np.log(np.array([99.0, 1.0, 1.0, 1.0, 1.0])), 0.05).any()
     p = np.array([0.01, 0.04, 0.03, 0.5])
     assert_allclose(benjamini_hochberg(p), stats.false_discovery_control(p))
+
+
+@pytest.mark.parametrize("depth", [50, 2000])
+def test_evidence_of_a_case_alone_rises_with_the_share(depth):
+    """An allele of all reads is no less sure than one of a twentieth."""
+    shares = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0])
+    counts = np.zeros((len(shares), 1, 4), np.int32)
+    counts[:, 0, 1] = np.round(shares * depth)
+    counts[:, 0, 0] = depth - counts[:, 0, 1]
+    batch = Counts(counts, np.zeros(len(shares), np.int8), np.array([True]))
+    of = units(batch)
+    model = TwoGroups("germline", MIXTURE)
+    rate = np.full(12, 5e-4)
+    q = replace(start(batch, model), a=np.full(12, 2.0), b=2.0 / rate, log_m_mean=np.log(8000.0))
+    score = log_bayes_factors(model, q, of)[of.alt_reads[:, 0] > 0]
+    assert (np.diff(score) > 0).all()
+
+
+def test_without_a_control_s_reads_the_case_is_compared_with_its_own_errors():
+    model = BatchNull("gain", MIXTURE)
+    counts = np.zeros((30, 2, 4), np.int32)
+    counts[:, :, 0] = 500
+    counts[::10, 0, 1], counts[::10, 1, :] = 400, 0
+    batch = Counts(counts, np.zeros(30, np.int8), np.array([True, False]))
+    q = replace(start(batch, model), shift=np.full(12, 1.0))
+    alone, at = without_control(model, q)
+    assert alone.sense == "germline"
+    assert_allclose(logit(at.a / (at.a + at.b)), logit(q.a / (q.a + q.b)) + 1.0, rtol=1e-9)
+    score = log_bayes_factors(alone, at, units(batch))
+    assert (score[::30] > 30.0).all()

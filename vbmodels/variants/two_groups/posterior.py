@@ -16,15 +16,18 @@ from scipy.special import expit
 
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.variants import quadrature
-from vbmodels.variants.counts import Units
+from vbmodels.variants.counts import N_TYPES, Units
 from vbmodels.variants.two_groups import batch_null_rates_kernels as batch_kernels
+from vbmodels.variants.two_groups import pass_kernels
 from vbmodels.variants.two_groups import rates_kernels as kernels
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull
-from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups
+from vbmodels.variants.two_groups.table import Table
 
 LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
 OF_TABLES = slice(1, 3)  # those of `LEVELS` that are told of every location
 COARSE = 24  # nodes of x where an allele is no gain
+_NEVER = -1e5  # log of the weight of a component that there is not
 _CHUNK = 600  # units whose tables are held at once: some MiB, near the processor
 
 
@@ -66,9 +69,39 @@ def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
     for member, n_nodes in ((gain, quadrature.N_NODES), (~gain, COARSE)):
         which = np.flatnonzero(member)
         for some in np.split(which, range(_CHUNK, len(which), _CHUNK)):
-            log_m0, log_m1, _ = model.reweigh(at, model.table(at, of.take(some), n_nodes))
+            table = model.table(at, of.take(some), n_nodes)
+            if model.sense == "germline":
+                score[some] = _beyond_errors(model, at, table)
+                continue
+            log_m0, log_m1, _ = model.reweigh(at, table)
             score[some] = log_m1 - log_m0
     return score
+
+
+def _beyond_errors(model: TwoGroups, q: Any, table: Table) -> FloatArray:
+    """Return log Bayes factors against the error rates without their broad component, [U].
+
+    That is there for the fit. In the evidence it would be the best explanation of every frequent
+    allele, so that one of all reads had less evidence than one of a twentieth.
+    """
+    under = model.hypotheses(q, table.x.shape[2])._replace(log_w=_NEVER)
+    log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
+    sums = np.zeros(5 + len(model.alternatives) + 3 * N_TYPES)
+    pass_kernels.reweigh(table.grids, under, log_m0, log_m1, sums)
+    return log_m1 - log_m0
+
+
+def without_control(model: TwoGroups, q: Any) -> tuple[TwoGroups, Global]:
+    """Return the model of the case alone at a fit's error rates, with the shifts of the case.
+
+    For locations where the control has no reads: there the control's rate could be anything, and
+    an allele of all of the case's reads would be no evidence.
+    """
+    shift = q.shift if isinstance(q, BatchGlobal) else np.zeros(N_TYPES)
+    return TwoGroups("germline", model.alternatives), Global(
+        pi=q.pi, rho=q.rho, w=GERMLINE_W, log_m_mean=q.log_m_mean, log_m_sd=q.log_m_sd, a=q.a,
+        b=q.b * np.exp(-shift), anchor=q.anchor,
+    )  # fmt: skip
 
 
 def gains(q: Any, of: Units) -> BoolArray:

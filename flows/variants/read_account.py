@@ -1,0 +1,326 @@
+"""The account of reads: how many each rule left out, by replicate, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from flows.data import storage
+from flows.data.runs import Dropped
+from flows.faults import Fault
+from flows.report.page import Grid, Section
+from flows.variants import bam_kernels as of
+from flows.variants.alignments import open_alignment, quiet
+from flows.variants.counts import Column
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import IntArray
+
+IN_FILE = of.ACCOUNT  # reads of the whole file, 0 where no index has their number
+FIELDS = of.ACCOUNT + 1
+MUCH = 1 / 3  # of the reads or bases; a rule that leaves out more is a warning
+COUNTED = "counted"
+_MOST_NAMED = 4  # samples in a sentence
+
+
+class Rule(NamedTuple):
+    """A rule that leaves out reads, or bases of the reads that count.
+
+    Attributes
+    ----------
+    at, whole
+        Which fields of an account it has, and what it is a part of.
+    name
+        In tables.
+    words
+        What is so of what it leaves out.
+    remedy
+        What to do where it leaves out much; empty where that is no fault.
+    """
+
+    at: int
+    whole: int
+    name: str
+    words: str
+    remedy: str
+
+
+def rules(settings: VariantSettings) -> list[Rule]:
+    """Return the rules by which reads and bases are left out, in the order in which they apply."""
+    reads, bases = of.REACHED, of.BASES
+    least, mapped = settings.min_base_quality, settings.min_mapping_quality
+    return [
+        Rule(of.UNMAPPED, reads, "unmapped", "unmapped", ""),
+        Rule(of.SECONDARY, reads, "secondary", "secondary alignments", ""),
+        Rule(of.FAILED, reads, "failed", "flagged as failed by quality control",
+             "remove the flag: samtools view --remove-flags QCFAIL"),
+        Rule(of.DUPLICATE, reads, "duplicate", "flagged as duplicates",
+             "set duplicates=keep (amplicons: all reads begin at the primers)"),
+        Rule(of.LOW_MAPPING, reads, "mapping quality", f"of a mapping quality below {mapped}",
+             "set min_mapping_quality= to a lower value"),
+        Rule(of.NOT_PROPER, reads, "not proper pair", "not flagged as a proper pair",
+             "set orphans=true"),
+        Rule(of.LOW_QUALITY, bases, "base quality", f"of a quality below {least}",
+             "set min_base_quality= to a lower value (long reads need it)"),
+        Rule(of.OF_MATE, bases, "overlap", "counted in the mate, which overlaps", ""),
+        Rule(of.NO_BASE, bases, "no base", "not A, C, G or T", ""),
+    ]  # fmt: skip
+
+
+def kept_reads(account: IntArray) -> IntArray:
+    """Return how many reads count, of accounts [..., FIELDS]."""
+    return np.asarray(account[..., of.REACHED] - account[..., 1 : of.BASES].sum(axis=-1))
+
+
+def kept_bases(account: IntArray) -> IntArray:
+    """Return how many bases count, of accounts [..., FIELDS]."""
+    left_out = account[..., of.LOW_QUALITY : of.ACCOUNT].sum(axis=-1)
+    return np.asarray(account[..., of.BASES] - left_out)
+
+
+def reads_of(path: str, settings: VariantSettings) -> int:
+    """Return how many reads a file has, as its index says; 0 where that does not."""
+    with quiet(), open_alignment(path, settings) as file:
+        try:
+            return 0 if file.is_cram else int(file.mapped + file.unmapped)
+        except ValueError:
+            return 0
+
+
+def dropped(account: IntArray, settings: VariantSettings) -> tuple[Dropped, ...]:
+    """Return what each rule left out of all replicates, of accounts [R, FIELDS]."""
+    sums = account.sum(axis=0)
+    return tuple(
+        Dropped(
+            reason=f"{'read' if rule.whole == of.REACHED else 'base'} not counted: {rule.words}",
+            count=int(sums[rule.at]),
+        )
+        for rule in rules(settings)
+    )
+
+
+MANY_DIFFER = 0.08  # share of the bases
+LEAST_SAME = 20  # bases that differ, which two libraries do not share
+THIN = 1.0  # mean depth below which a replicate is named as without reads
+
+
+@dataclass(frozen=True)
+class SampleReads:
+    """What is known of the reads of some replicates.
+
+    Attributes
+    ----------
+    columns
+        The replicates.
+    positions, locations
+        Positions of the regions, and those with reads and a reference base.
+    depth
+        [R, 2] bases that count at the locations, and those that differ from the reference.
+    account
+        [R, FIELDS]; None where no reads were counted in this run.
+    """
+
+    columns: Sequence[Column]
+    positions: int
+    locations: int
+    depth: IntArray
+    account: IntArray | None = None
+
+    def of(self, columns: Sequence[Column]) -> SampleReads:
+        """Return the same of some of the replicates."""
+        at = [list(self.columns).index(column) for column in columns]
+        account = None if self.account is None else self.account[at]
+        return replace(self, columns=columns, depth=self.depth[at], account=account)
+
+    def below(self, least: float) -> list[int]:
+        """Return which replicates have a mean depth below the least."""
+        mean = self.depth[:, 0] / max(self.locations, 1)
+        return np.flatnonzero(mean < least).tolist()
+
+    @property
+    def thin(self) -> list[str]:
+        """The replicates with next to no reads, as ``sample replicate``."""
+        return [" ".join(self.columns[r]) for r in self.below(THIN)]
+
+
+def thin_faults(
+    source: str, paths: Mapping[Column, str], reads: SampleReads, settings: VariantSettings
+) -> list[Fault]:
+    """List replicates with too few reads: that nothing is found in them says nothing.
+
+    Parameters
+    ----------
+    source
+        The counts, where no files of reads are known.
+    paths
+        The replicates' files of reads.
+    reads, settings
+        What is known of the reads; the run's settings.
+    """
+    faults = []
+    for r in reads.below(settings.min_depth):
+        mean = reads.depth[r, 0] / max(reads.locations, 1)
+        found = f"a mean depth of {mean:.2g}"
+        remedy = ""
+        if reads.account is not None:
+            why, remedy = nothing_left(reads.account[r : r + 1], settings)
+            found = f"{found} ({why})"
+        faults.append(
+            Fault(
+                file=paths.get(reads.columns[r], source),
+                expected=f"a mean depth of at least {settings.min_depth:g} in "
+                f"{' '.join(reads.columns[r])}, at the {reads.locations:,} locations with reads",
+                found=found,
+                remedy=f"{remedy}{'; ' if remedy else ''}leave it out, or set min_depth=0 to go "
+                "on without its reads",
+            )
+        )
+    return faults
+
+
+def mismatch_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:
+    """Say of which replicates more bases differ from the reference than errors would."""
+    hit = [
+        f"{' '.join(column)} {differ / bases:.0%}"
+        for column, (bases, differ) in zip(reads.columns, reads.depth.tolist(), strict=True)
+        if differ > MANY_DIFFER * bases
+    ]
+    if not hit:
+        return []
+    more = f", and {len(hit) - _MOST_NAMED} more" if len(hit) > _MOST_NAMED else ""
+    name = "the reference" if settings.fasta is None else storage.shown(settings.fasta)
+    return [
+        f"Many bases that count differ from {name}: {', '.join(hit[:_MOST_NAMED])}{more}. Errors "
+        "of sequencing are below 1 %: is it the FASTA that the reads were aligned to?"
+    ]
+
+
+def same_reads(
+    columns: Sequence[Column], digests: Sequence[Sequence[str]], depth: IntArray
+) -> list[str]:
+    """Say which replicates have the same counts everywhere, errors included.
+
+    Parameters
+    ----------
+    columns
+        [R] the replicates.
+    digests
+        [parts, R] of their counts.
+    depth
+        [R, 2] bases, and those that differ from the reference.
+    """
+    of: dict[tuple[str, ...], list[str]] = {}
+    for r, column in enumerate(columns):
+        if depth[r, 1] >= LEAST_SAME:
+            of.setdefault(tuple(part[r] for part in digests), []).append(" ".join(column))
+    return [
+        f"{' and '.join(names)} have the same reads, errors included: one file under several "
+        "names? Replicates are libraries of their own."
+        for names in of.values()
+        if len(names) > 1
+    ]
+
+
+def _by_sample(account: IntArray, columns: Sequence[Column]) -> dict[str, IntArray]:
+    found: dict[str, IntArray] = {}
+    for (sample, _), own in zip(columns, account, strict=True):
+        found[sample] = found.get(sample, 0) + own
+    return found
+
+
+def warnings(account: IntArray, columns: Sequence[Column], settings: VariantSettings) -> list[str]:
+    """Say which rules leave out more than a third of a sample's reads or bases.
+
+    Parameters
+    ----------
+    account
+        [R, FIELDS] of the replicates.
+    columns
+        The replicates.
+    settings
+        The run's.
+    """
+    samples = _by_sample(account, columns)
+    found = []
+    for rule in rules(settings):
+        what = "reads" if rule.whole == of.REACHED else "bases"
+        hit = [
+            f"{name} {own[rule.at]:,} of {own[rule.whole]:,} ({own[rule.at] / own[rule.whole]:.0%})"
+            for name, own in samples.items()
+            if own[rule.at] > MUCH * own[rule.whole]
+        ]
+        if hit and rule.remedy:
+            more = f", and {len(hit) - _MOST_NAMED} more samples" if len(hit) > _MOST_NAMED else ""
+            found.append(
+                f"{what.capitalize()} {rule.words} are not counted: "
+                f"{', '.join(hit[:_MOST_NAMED])}{more}. If these {what} are good, {rule.remedy}."
+            )
+    return found
+
+
+def nothing_left(account: IntArray, settings: VariantSettings) -> tuple[str, str]:
+    """Say what left no read or base at all, of accounts [R, FIELDS], and what to do about it."""
+    sums = account.sum(axis=0)
+    reached, total = int(sums[of.REACHED]), int(sums[IN_FILE])
+    if not reached:
+        files = f", and {total:,} elsewhere or unmapped" if total else ""
+        return f"no read in the regions{files}", "see where its reads are: samtools idxstats"
+    bases = not int(kept_bases(sums)) and int(kept_reads(sums))
+    own = [rule for rule in rules(settings) if (rule.whole == of.BASES) == bool(bases)]
+    most = max(own, key=lambda rule: int(sums[rule.at]))
+    what = "bases" if bases else "reads"
+    if not sums[most.at]:
+        return f"{int(kept_reads(sums)):,} of {reached:,} reads counted", ""
+    found = f"{sums[most.at]:,} of {sums[most.whole]:,} {what} {most.words}"
+    return found, most.remedy
+
+
+def share_counted(account: IntArray) -> str:
+    """Say how many of the reads in the regions count, of accounts [R, FIELDS]."""
+    reached, kept = int(account[:, of.REACHED].sum()), int(kept_reads(account).sum())
+    return f"{kept:,} of {reached:,} reads counted" if reached else ""
+
+
+def as_rows(reads: SampleReads, settings: VariantSettings) -> dict[str, dict[str, int]]:
+    """Return the account by the replicates' names and those of the rules; empty where none is."""
+    found: dict[str, dict[str, int]] = {}
+    if reads.account is None:
+        return found
+    every = rules(settings)
+    for (sample, replicate), own in zip(reads.columns, reads.account, strict=True):
+        row = {}
+        if own[IN_FILE]:
+            outside = max(own[IN_FILE] - own[of.REACHED], 0)
+            row = {"in the file": int(own[IN_FILE]), "outside the regions": int(outside)}
+        row |= {COUNTED: int(kept_reads(own))}
+        row |= {rule.name: int(own[rule.at]) for rule in every if rule.whole == of.REACHED}
+        row |= {"bases counted": int(kept_bases(own))}
+        row |= {f"bases: {r.name}": int(own[r.at]) for r in every if r.whole == of.BASES}
+        found[f"{sample} {replicate}"] = row
+    return found
+
+
+def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
+    """Return the account, as `as_rows` has it, as a table of the report."""
+    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    grid = Grid(
+        ("replicate", *names),
+        [(name, *(f"{row[n]:,}" if n in row else "" for n in names)) for name, row in rows.items()],
+    )
+    text = (
+        "How many reads of the regions count, and how many each rule left out: a read by the first "
+        "rule that applies. Of the reads that count, bases at the positions. Supplementary "
+        "alignments count."
+    )
+    return Section("Reads", text, (), (grid,))
+
+
+def for_multiqc(rows: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return reads by replicate and rule, of the account as `as_rows` has it."""
+    without = ("in the file", "outside the regions")
+    return {
+        replicate: {n: v for n, v in row.items() if n not in without and not n.startswith("bases")}
+        for replicate, row in rows.items()
+    }

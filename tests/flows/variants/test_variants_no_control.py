@@ -1,0 +1,117 @@
+"""Locations where the control has no reads, cases without a control, and what is a warning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pysam
+import pytest
+
+from flows.data.runs import open_run
+from flows.variants.batch_report import batch_warnings
+from flows.variants.counts import to_table
+from flows.variants.report import warnings_of
+from flows.variants.settings import VariantSettings
+from tests.flows.commands import succeed
+from vbmodels.variants.counts import Counts
+from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.model import MIXTURE
+
+WITHOUT = range(40, 60)  # locations, from 0, where the control has no reads
+SHARES = {5: 0.05, 42: 0.04, 45: 0.3, 50: 0.999}
+
+
+def write_counts(path, samples=("case", "control"), depth=2000):
+    rng = np.random.default_rng(2)
+    ref = rng.integers(0, 4, 80).astype(np.int8)
+    counts = np.zeros((80, len(samples), 4), int)
+    for j in range(80):
+        for s, sample in enumerate(samples):
+            p = np.full(4, 3e-4)
+            if sample == "case":
+                p[(ref[j] + 1) % 4] += SHARES.get(j, 0.0)
+            p[ref[j]] = 1.0 - (p.sum() - p[ref[j]])
+            counts[j, s] = rng.multinomial(depth, p / p.sum())
+            if sample == "control" and j in WITHOUT:
+                counts[j, s] = 0
+    pq.write_table(to_table(counts, ref, "chr1", 0, [(s, "1") for s in samples]), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("no-control")
+    succeed("variants", write_counts(folder / "counts.parquet"), folder / "out",
+            "--set", "max_iter=30")  # fmt: skip
+    return open_run(str(folder / "out"))[0]
+
+
+def records(place):
+    with pysam.VariantFile(place.file("variants.vcf.gz")) as vcf:
+        return {r.pos - 1: (list(r.filter), r.qual) for r in vcf}
+
+
+def test_every_allele_that_the_case_alone_shows_is_in_the_vcf(place):
+    found = records(place)
+    assert found.keys() >= SHARES.keys()
+    assert found[5][0] == ["PASS"]
+    assert all(found[j][0] == ["no_control"] for j in SHARES if j in WITHOUT)
+    assert found[42][1] < found[45][1] < found[50][1]
+
+
+def test_a_replicate_that_shows_the_allele_has_the_genotype_of_its_sample(place):
+    with pysam.VariantFile(place.file("variants.vcf.gz")) as vcf:
+        (call,) = (r for r in vcf if r.pos == 6)
+    assert call.samples["case:1"]["AD"] == call.samples["case"]["AD"]
+    assert call.samples["case:1"]["GT"] == call.samples["case"]["GT"] == (0, 1)
+    assert call.samples["control:1"]["GT"] == (0, 0)
+
+
+def test_a_location_without_control_is_not_callable(place):
+    with open(place.file("callable.bed")) as file:
+        spans = [line.split()[1:] for line in file]
+    callable_at = {j for low, high in spans for j in range(int(low), int(high))}
+    assert callable_at
+    assert not callable_at & set(WITHOUT)
+
+
+def test_a_case_alone_has_no_word_of_a_control_in_its_report(tmp_path):
+    source = write_counts(tmp_path / "counts.parquet", samples=("case",))
+    succeed("variants", source, tmp_path / "out", "--set", "control=", "--set", "max_iter=30")
+    place, _ = open_run(str(tmp_path / "out"))
+    found = records(place)
+    assert found[42][1] < found[45][1] < found[50][1]
+    with open(place.file("report.html")) as file:
+        text = file.read()
+    assert "errors that all reads share look like variants" in text
+    assert "both samples" not in text
+    assert "no control: the same" not in text
+
+
+def _fit(shift, se, sd=0.3):
+    q = BatchNull("gain", MIXTURE)
+    of = Counts(np.ones((2, 2, 4), np.int32), np.zeros(2, np.int8), np.array([True, False]))
+    q = q.init(q.observe(of), np.random.default_rng(0))
+    return replace(
+        q, shift=np.full(12, shift), shift_se=np.full(12, se), shift_mean=shift, shift_sd=sd
+    )
+
+
+def test_a_mean_difference_of_few_errors_is_no_warning():
+    """Of 5 against 13 errors of each type the log of the ratio has a standard error of .5."""
+    few = (1.0 / 0.3**2 + 1.0 / (12 * 0.53**2)) ** -0.5
+    assert batch_warnings(_fit(-0.45, few), "case", "control") == []
+    many = (1.0 / 0.3**2 + 1.0 / 0.1**2) ** -0.5
+    (said,) = batch_warnings(_fit(-0.45, many), "case", "control")
+    assert "Errors are 0.6 times as frequent" in said
+
+
+def test_errors_that_are_alike_at_all_sites_are_no_warning():
+    settings = VariantSettings(control="")
+    caps = ["M0 of substitution type 0 = 1e+06", "mean of log M = 3.4"]
+    said = warnings_of([], caps, settings, None)
+    assert [s for s in said if "limit of its range" in s] == [
+        "A hyperparameter is at the limit of its range: mean of log M = 3.4."
+    ]
