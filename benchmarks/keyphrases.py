@@ -38,7 +38,6 @@ from threadpoolctl import threadpool_limits
 from benchmarks.keyword_corpora import LANGUAGES, SHARED, features, short
 from flows.keywords.counts import Rows, Whole, count_candidates
 from flows.keywords.documents import Prepared, prepare
-from flows.keywords.text import Normaliser, TextOptions
 from reproduce.keyword_documents import take_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -52,6 +51,7 @@ from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import key_of, stem_keys
 from vbmodels.keywords.phrases.spans import Spans, find_spans
 from vbmodels.keywords.selection import select_share
+from vbmodels.keywords.text import Normaliser, TextOptions
 
 SCHEMES = ("share", "tenth", "thirty", "one", "complete")
 LEVELS = (0.1, 0.3, 0.5)

@@ -34,16 +34,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
-from flows.keywords.candidates import spans_of
 from flows.keywords.counts import Rows, Whole, count_candidates
 from flows.keywords.documents import Prepared, prepare
-from flows.keywords.text import TextOptions
 from vbmodels.core.fit import fit
+from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates, own_score
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.selection import select_share
+from vbmodels.keywords.text import TextOptions
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 LANGUAGES = {
@@ -199,7 +199,7 @@ def by_yake(corpus: Corpus) -> np.ndarray:
     """YAKE on the texts, single words, joined by the product's stems; run once a corpus."""
     import yake
 
-    from flows.keywords.text import Normaliser
+    from vbmodels.keywords.text import Normaliser
 
     extractor = yake.KeywordExtractor(n=1, top=100_000, dedupLim=1.0)
     normalise = Normaliser(TextOptions(language=LANGUAGES[corpus.name]))

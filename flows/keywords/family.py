@@ -21,9 +21,7 @@ from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
-from flows.keywords.candidates import Marks, spans_of
 from flows.keywords.check import check_documents
-from flows.keywords.documents import Told
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -41,12 +39,12 @@ from flows.keywords.shards import (
     read_about,
     write_about,
 )
-from flows.keywords.text import TextOptions
 from flows.keywords.work import AboutPart, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.bss.gibbs import bss
 from vbmodels.keywords.bss.model import BSS
+from vbmodels.keywords.candidates import Marks, spans_of
 from vbmodels.keywords.corpus.model import (
     CorpusGlobal,
     CorpusProbit,
@@ -58,12 +56,15 @@ from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch
 from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.languages import LanguageError, stop_words
 from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.reading import Named
+from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.vbss.coordinate_ascent import Form
 from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
@@ -155,7 +156,7 @@ class Keywords:
                 ),
                 _dropped(
                     "known keyword that is no candidate phrase of its document",
-                    Told(prepared.unmatched),
+                    Named(prepared.unmatched),
                 ),
                 _dropped(
                     f"document cut to its {settings.max_words} most frequent words",
@@ -294,14 +295,22 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
 
 
 def _text_options(settings: KeywordSettings) -> TextOptions:
-    return TextOptions(
-        language=settings.language,
-        stem=settings.stem,
-        stop_words=settings.stop_words,
-        tag=settings.tag,
-        min_count=settings.min_count,
-        max_words=settings.max_words,
-    )
+    try:
+        options = TextOptions(
+            language=settings.language,
+            stem=settings.stem,
+            stop_words=settings.stop_words,
+            tag=settings.tag,
+            min_count=settings.min_count,
+            max_words=settings.max_words,
+        )
+        if options.stop_words:
+            stop_words(options.language)
+    except LanguageError as error:
+        raise InputError.of(
+            "settings", error.expected, error.found, "language", remedy=error.remedy
+        ) from error
+    return options
 
 
 def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
@@ -311,8 +320,8 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _dropped(reason: str, told: Told) -> Dropped:
-    return Dropped(reason=reason, count=told.count, examples=list(told.names))
+def _dropped(reason: str, named: Named) -> Dropped:
+    return Dropped(reason=reason, count=named.count, examples=list(named.names))
 
 
 def _of_candidates(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGlobal | None]:

@@ -15,13 +15,14 @@ from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of, written
 from flows.keywords.report import Asked, KeywordSummary, summarise
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.surfaces import written
 from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import Unsettled, ask_for, unsettled
+from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of
 from vbmodels.keywords.corpus.model import CorpusGlobal
 from vbmodels.keywords.corpus.selection import BINS, Histogram, select_above, select_in_documents
 from vbmodels.keywords.documents import DocumentTokens

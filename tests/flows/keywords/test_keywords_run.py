@@ -13,14 +13,15 @@ from flows.data import storage
 from flows.data.runs import open_run
 from flows.fit.driver import FitError
 from flows.keywords import shards
-from flows.keywords.candidates import spans_of, written
 from flows.keywords.documents import prepare
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.text import Normaliser, TextOptions
+from flows.keywords.surfaces import written
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.settings import ComputeSettings
+from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
+from vbmodels.keywords.text import Normaliser, TextOptions
 
 SUBJECTS = ("support vector machine", "neural network", "decision tree", "random forest")
 THINGS = ("market price", "patient record", "river basin", "power station", "protein structure")

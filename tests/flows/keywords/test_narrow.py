@@ -15,9 +15,9 @@ from flows.data.runs import RunPaths
 from flows.keywords.documents import prepare
 from flows.keywords.family import FAMILY
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.text import TextOptions
 from flows.keywords.work import read_wide
 from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.text import TextOptions
 
 
 def ingested(folder: Path, unit: str):

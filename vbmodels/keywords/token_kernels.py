@@ -74,15 +74,15 @@ def _noun_phrases(pos, group, breaks, first, last, length):
 
 
 @njit(cache=True, nogil=True)
-def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, group, capital,
-                upper, lower):  # fmt: skip
+def occurrences(token, pos, sentence, offsets, in_sentences, stem, stems, term, words, group,
+                capital, upper, lower):  # fmt: skip
     """Return where and how every candidate word occurs, and its most frequent form [W].
 
     Parameters
     ----------
     token, pos, sentence, offsets
         [T], [T], [T], [D + 1] the documents.
-    told
+    in_sentences
         [D] whether sentences are known.
     stem, stems
         As in `candidates`.
@@ -112,7 +112,7 @@ def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, g
     forms, times = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
     after = np.empty(len(token), np.int64)
     filled = known = 0
-    for d in range(len(told)):
+    for d in range(len(offsets) - 1):
         first, last = offsets[d], offsets[d + 1]
         if words[d] == words[d + 1]:
             continue
@@ -128,7 +128,7 @@ def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, g
             high = inside and capital[t]
             one = table[filled]
             one[0], one[1], one[2], one[4] = r, i - first, sentence[i], pos[i]
-            one[3] = told[d] and sentence[i] == sentence[first]
+            one[3] = in_sentences[d] and sentence[i] == sentence[first]
             one[5], one[6], one[7] = length[i], high, upper[t]
             which[filled] = t
             filled += 1

@@ -21,13 +21,17 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Literal
 
-import Stemmer
-
-from flows.faults import InputError
-from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, plain, stop_words
-from flows.keywords.token_kernels import OTHER as OTHER
-from flows.keywords.token_kernels import UNKNOWN as UNKNOWN
 from vbmodels.keywords.features import POS_GROUPS
+from vbmodels.keywords.languages import (
+    ENGLISH,
+    OTHER_LANGUAGE,
+    LanguageError,
+    languages,
+    plain,
+    stop_words,
+)
+from vbmodels.keywords.token_kernels import OTHER as OTHER
+from vbmodels.keywords.token_kernels import UNKNOWN as UNKNOWN
 
 Stem = Literal["auto", "none", "porter", "snowball"]
 
@@ -105,12 +109,10 @@ class TextOptions:
     def __post_init__(self) -> None:
         known = languages()
         if self.language not in known:
-            raise InputError.of(
-                file="settings",
-                column="language",
-                expected=f"one of {', '.join(known)}",
-                found=repr(self.language),
-                remedy=f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
+            raise LanguageError(
+                f"one of {', '.join(known)}",
+                repr(self.language),
+                f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
             )
 
     @property
@@ -118,6 +120,8 @@ class TextOptions:
         """The Snowball algorithm, None without stemming or where the language has no stemmer."""
         if self.stem == "none":
             return None
+        import Stemmer
+
         if self.language not in Stemmer.algorithms():
             return None
         porter = self.stem == "porter" or (self.stem == "auto" and self.language == ENGLISH)
@@ -128,6 +132,15 @@ class TextOptions:
         if self.min_count is not None:
             return self.min_count
         return 3 if n_tokens > self.long_document else 1
+
+
+def _stemmer(algorithm: str | None) -> Any:
+    """Return a Snowball stemmer, None without an algorithm."""
+    if algorithm is None:
+        return None
+    import Stemmer
+
+    return Stemmer.Stemmer(algorithm)
 
 
 @cache
@@ -214,7 +227,7 @@ class Normaliser:
     def __init__(self, options: TextOptions) -> None:
         self._options = options
         self._stop = stop_words(options.language) if options.stop_words else frozenset()
-        self._stemmer = Stemmer.Stemmer(options.algorithm) if options.algorithm else None
+        self._stemmer = _stemmer(options.algorithm)
         self._known: dict[str, str | None] = {}
         self._terms: dict[str, Sequence[tuple[str, str | None, Sequence[str | None]]]] = {}
 

@@ -13,9 +13,17 @@ import unicodedata
 from functools import cache
 from importlib import resources
 
-import Stemmer
 
-from flows.faults import InputError
+class LanguageError(ValueError):
+    """A language cannot be read: what was expected, what was found, what to do."""
+
+    def __init__(self, expected: str, found: str, remedy: str) -> None:
+        self.expected, self.found, self.remedy = expected, found, remedy
+        super().__init__(f"language: expected {expected}, found {found}; {remedy}")
+
+    def __reduce__(self) -> tuple[type[LanguageError], tuple[str, str, str]]:
+        return LanguageError, (self.expected, self.found, self.remedy)
+
 
 _CYRILLIC = dict(
     zip(
@@ -46,7 +54,7 @@ def plain(word: str) -> str:
 @cache
 def _lists() -> dict[str, frozenset[str]]:
     """Return this project's own lists, by language."""
-    text = resources.files("flows.keywords").joinpath("stop_words.txt").read_text("utf-8")
+    text = resources.files("vbmodels.keywords").joinpath("stop_words.txt").read_text("utf-8")
     lists = re.findall(r"^(\w+)\n((?: .*\n)+)", text, re.MULTILINE)
     found = {language: [plain(word) for word in words.split()] for language, words in lists}
     found["serbian"] += [_in_cyrillic(word) for word in found["serbian"]]
@@ -59,7 +67,7 @@ def stop_words(language: str) -> frozenset[str]:
 
     Raises
     ------
-    InputError
+    LanguageError
         If there is no list for the language, or the package that has it is not installed.
     """
     if language == OTHER_LANGUAGE:
@@ -78,18 +86,14 @@ def stop_words(language: str) -> frozenset[str]:
             return frozenset(map(plain, words))
         except StopWordError:
             pass
-    raise InputError.of(
-        file="settings",
-        column="language",
-        expected="a language with a list of stop words",
-        found=repr(language),
-        remedy=remedy,
-    )
+    raise LanguageError("a language with a list of stop words", repr(language), remedy)
 
 
 @cache
 def languages() -> tuple[str, ...]:
     """Return the languages that have a stemmer or a list of stop words, and `OTHER_LANGUAGE`."""
+    import Stemmer
+
     found = {*Stemmer.algorithms(), *_lists(), OTHER_LANGUAGE}
     try:
         from stop_words import AVAILABLE_LANGUAGES

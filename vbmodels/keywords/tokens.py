@@ -7,30 +7,48 @@ were there before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from flows.keywords import token_kernels as kernels
-from flows.keywords.languages import ENGLISH
-from flows.keywords.text import (
+from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.keywords import token_kernels as kernels
+from vbmodels.keywords.languages import ENGLISH
+from vbmodels.keywords.text import (
     AT_THE_START,
     INSIDE_SENTENCES,
     TextOptions,
     pos_code,
     splitter,
 )
-from vbmodels.core.state import BoolArray, IntArray
-
-ROWS = 256  # read at once, so that few Python objects are alive
 
 _TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
 _TITLE_WORDS = 40
 _SLASH = re.compile(r"(?<=\w\w\w)/(?=\w\w\w)")
+
+
+class Labels(NamedTuple):
+    """What a row says of a document, besides its words."""
+
+    doc_id: str
+    keywords: Sequence[str] | None = None
+    complete: bool | None = None
+    gold: Sequence[str] | None = None
+    scored: Sequence[str] | None = None
+    scores: Sequence[float] | None = None
+
+
+class Row(NamedTuple):
+    """A document: running text, or tokens (with tags and sentences where known); its labels."""
+
+    labels: Labels
+    text: str | None = None
+    tokens: Sequence[str] | None = None
+    pos: Sequence[str] | None = None
+    sentence: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +67,7 @@ class Tokens:
         [T] its number, `UNKNOWN` where the document's sentences are not known.
     offsets
         [D + 1] where each document begins.
-    told
+    in_sentences
         [D] whether the document's sentences are known.
     """
 
@@ -58,7 +76,7 @@ class Tokens:
     pos: IntArray
     sentence: IntArray
     offsets: IntArray
-    told: BoolArray
+    in_sentences: BoolArray
 
 
 class _Numbers(dict[Any, int]):
@@ -81,13 +99,15 @@ def _with_title(text: str) -> str:
     return text
 
 
-def read_tokens(documents: pa.Table, options: TextOptions) -> Tokens:
-    """Return the tokens of a table's rows; text is split where a row has no tokens."""
+def read_tokens(rows: Iterable[Row], options: TextOptions) -> tuple[Tokens, list[Labels]]:
+    """Return the tokens and the labels of rows; text is split where a row has no tokens."""
     english = options.language == ENGLISH
     rules: dict[str, Any] = {} if english else {"replace": {}}  # of n't and the like
     numbers = _Numbers()
-    token, sentence, given, told = [], [], [], []
-    for text, tokens, tag, where in columns_of(documents, ("text", "tokens", "pos", "sentence")):
+    token, sentence, given, in_sentences, labels = [], [], [], [], []
+    where: Any
+    for label, text, tokens, tag, where in rows:
+        labels.append(label)
         codes = None
         if tokens is None:
             text = _SLASH.sub(" / ", _with_title(text or ""))
@@ -96,7 +116,7 @@ def read_tokens(documents: pa.Table, options: TextOptions) -> Tokens:
             where = np.repeat(np.arange(len(split)), [len(line) for line in split])
         else:
             codes = [kernels.UNKNOWN] * len(tokens) if tag is None else [pos_code(t) for t in tag]
-        told.append(where is not None)
+        in_sentences.append(where is not None)
         where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
         token.append(np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens)))
         sentence.append(np.array(where, np.int64))
@@ -110,23 +130,13 @@ def read_tokens(documents: pa.Table, options: TextOptions) -> Tokens:
         whole,
         np.concatenate([none, *sentence]),
         offsets,
-        np.array(told, bool),
+        np.array(in_sentences, bool),
     )
     found = replace(found, pos=_tagged(found, english and options.tag))
     for d, codes in enumerate(given):
         if codes is not None:
             found.pos[offsets[d] : offsets[d + 1]] = codes
-    return found
-
-
-def columns_of(documents: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of these columns, None where there is no such column, a slice at a time."""
-    for batch in documents.to_batches(max_chunksize=ROWS):
-        there = batch.schema.names
-        nothing = [None] * batch.num_rows
-        yield from zip(
-            *(batch[name].to_pylist() if name in there else nothing for name in names), strict=True
-        )
+    return found, labels
 
 
 def _tagged(tokens: Tokens, tag: bool) -> IntArray:
