@@ -94,7 +94,8 @@ def load(name: str, folder: Path, most: int | None) -> Corpus:
     for column in ("tokens", "pos", "sentence", "text"):
         if column in rows[0] and not (column == "text" and "tokens" in rows[0]):
             columns[column] = [row[column] for row in rows]
-    columns["keywords"] = [list(row[gold]) for row in rows]
+    columns["gold"] = [list(row[gold]) for row in rows]
+    columns["keywords"] = [[] for _ in rows]  # named ones would be candidates because they are gold
     prepared = prepare(pa.table(columns), TextOptions(language=LANGUAGES[name]), False)
     return Corpus(name, prepared, [row["text"] for row in rows], len(rows))
 
@@ -121,7 +122,7 @@ def known_words(scheme: str, truth: np.ndarray, tokens, rng: np.random.Generator
 def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     """Draw the known words and make the features."""
     tokens = corpus.prepared.tokens
-    truth = tokens.y
+    truth = corpus.prepared.marks.gold == 1
     known, whole = known_words(scheme, truth, tokens, np.random.default_rng([seed, 3]))
     tokens = replace(tokens, y=known, complete=whole)
     batch = features(tokens, corpus.prepared.vocabulary)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from vbmodels.core.state import IntArray
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
-from vbmodels.keywords.phrases.spans import MOST_WORDS, Spans
+from vbmodels.keywords.phrases.spans import Spans
+
+Numbers = NDArray[np.signedinteger]
 
 
 @dataclass(frozen=True)
@@ -48,41 +50,60 @@ def written(
     forms
         [F] the distinct written forms of the partition's words.
     """
-    # Lower case but where capitals are more than a sentence's first.
-    plain = pc.utf8_lower(forms)
-    both = pa.concat_arrays([forms, plain])
-    kept = tokens.capital | tokens.upper
-    number = marks.form.astype(np.int64)
-    texts = both.dictionary_encode()
+    width = spans.words.shape[1]
+    texts = forms.dictionary_encode()
     same = texts.indices.to_numpy().astype(np.int64)
-    code = same[number + np.where(kept, 0, len(forms))] if len(number) else number
-    size = spans.size[spans.phrase]
-    place = spans.start[:, None] + np.arange(MOST_WORDS)
-    within = np.arange(MOST_WORDS) < size[:, None]
-    each = np.where(within, code[np.where(within, place, 0)] if len(code) else place, -1)
+    shown = _between(spans.start, spans.size[spans.phrase], width, marks.shown, marks.link)
+    each = np.where(shown >= 0, same[shown], -1) if len(same) else shown
     # "Support Vector" at a sentence's beginning is a name as much as it is elsewhere.
-    named = np.flatnonzero(size > 1)
-    named = named[kept[spans.start[named] + 1]]
-    each[named, 0] = same[number[spans.start[named]]]
+    kept = tokens.capital | tokens.upper
+    uncapitalised = np.zeros(tokens.n_words, bool)
+    uncapitalised[tokens.word[(marks.form == marks.shown) & ~kept]] = True
+    named = np.flatnonzero(spans.size[spans.phrase] > 1)
+    first = spans.start[named]
+    named = named[kept[first + 1] & ~uncapitalised[tokens.word[first]]]
+    each[named, 0] = same[marks.form[spans.start[named]]]
+    links = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
+    links = np.where(links < -1, -2 - links, links)
+    terms = tokens.term[tokens.word]
     return Written(
         _joined(texts.dictionary, _most_frequent(spans, each)),
-        _joined(forms, _at_first(spans, marks.form)),
-        _joined(vocabulary, np.where(spans.words >= 0, tokens.term[spans.words], -1)),
+        _joined(forms, _between(spans.first, spans.size, width, marks.form, marks.link)),
+        _joined(vocabulary, _between(spans.first, spans.size, width, terms, links)),
         tokens.position[spans.first].astype(np.int64),
         spans.count,
     )
 
 
-def _at_first(spans: Spans, form: NDArray[np.int32]) -> IntArray:
-    """Numbers [M, 4] of the forms of each phrase's first occurrence, -1 beyond its words."""
-    within = np.arange(MOST_WORDS) < spans.size[:, None]
-    place = np.where(within, spans.first[:, None] + np.arange(MOST_WORDS), 0)
-    return np.where(within, form[place] if len(form) else place, -1).astype(np.int64)
+def _between(
+    start: IntArray, size: IntArray, width: int, words: Numbers, links: Numbers
+) -> IntArray:
+    """Return the numbers [n, 2 width - 1] of words in a row and of what is between them.
+
+    -1 where nothing is.
+
+    Parameters
+    ----------
+    start, size
+        [n] the first word of each row, and how many it has.
+    words, links
+        [T] numbers of every word, and of what is between it and the next one.
+    """
+    found = np.full((len(start), 2 * width - 1), -1)
+    if not len(words):
+        return found
+    for i in range(width):
+        rows = np.flatnonzero(size > i)
+        found[rows, 2 * i] = words[start[rows] + i]
+        if i + 1 < width:
+            rows = np.flatnonzero(size > i + 1)
+            found[rows, 2 * i + 1] = links[start[rows] + i]
+    return found
 
 
 def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
-    """Return the most frequent row [M, 4] of ``each`` [O, 4] of a phrase; the earlier of equals."""
-    chosen = np.empty((len(spans.size), MOST_WORDS), np.int64)
+    """Return the most frequent row of ``each`` [O, K] of a phrase; the earlier of equals."""
+    chosen = np.empty((len(spans.size), each.shape[1]), np.int64)
     chosen[spans.phrase] = each
     again = np.flatnonzero(spans.count[spans.phrase] > 1)
     if not len(again):
@@ -102,7 +123,7 @@ def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
 
 
 def _joined(texts: pa.Array, numbers: IntArray) -> pa.Array:
-    """Join texts by blanks, row by row of their numbers [M, 4]; -1 is none, never of all four."""
+    """Join texts by blanks, row by row of their numbers [M, K]; -1 is none, never of all."""
     columns = [
         texts.take(pa.array(column, mask=column < 0)).cast(pa.string()) for column in numbers.T
     ]

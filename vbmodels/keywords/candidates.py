@@ -17,7 +17,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import KeyArray, key_of, stem_keys
 from vbmodels.keywords.phrases.spans import MOST_WORDS, Spans, find_spans
-from vbmodels.keywords.text import MOST_TOKENS, Normaliser
+from vbmodels.keywords.text import MOST_KNOWN, MOST_TOKENS, Normaliser
 
 UNKNOWN_TRUTH = -1
 
@@ -34,8 +34,10 @@ class Marks(State):
         [M] 1 where it is a true keyword, 0 where it is none, -1 where the truth is not known.
     listed
         Known keywords of all documents, those that are no candidate too.
-    form
-        [T] number of the written form of every occurrence of a word.
+    form, shown, link
+        [T] numbers of the written form of every occurrence of a word, of that without a capital
+        that only a sentence's beginning gives it, and of what is written between it and the next
+        word (-1: nothing).
     score
         [M] the user's own score, NaN where there is none; None where no candidate has any.
     """
@@ -44,6 +46,8 @@ class Marks(State):
     gold: NDArray[np.int8]
     listed: int
     form: NDArray[np.int32]
+    shown: NDArray[np.int32]
+    link: NDArray[np.int32]
     score: FloatArray | None = None
 
 
@@ -76,9 +80,10 @@ def words_as_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
 class Said:
     """What a document's row says of phrases: each as the numbers of its possible forms.
 
-    None for a term that cannot be a candidate: of more than four words, or with a stop word inside.
+    None for a term that cannot be a candidate: of more than twelve words.
     """
 
+    terms: Sequence[str]
     known: Sequence[tuple[int, ...]]
     gold: Sequence[tuple[int, ...]] | None
     scores: Sequence[tuple[tuple[int, ...], float]]
@@ -94,11 +99,13 @@ def said_of(
     """Read a row's keywords, true keywords and scored terms as phrases."""
 
     def read(terms: Iterable[str]) -> list[tuple[int, ...]]:
-        return [_keys(term, normalise) for term in terms if any(map(str.isalpha, term))]
+        return [_keys(term, normalise) for term in terms if any(map(str.isalnum, term))]
 
     pairs = zip(scored or (), scores or (), strict=False)
+    terms = [term for term in keywords or () if any(map(str.isalnum, term))]
     return Said(
-        read(keywords or ()),
+        terms,
+        read(terms),
         None if gold is None else read(gold),
         [(_keys(term, normalise), value) for term, value in pairs],
     )
@@ -106,18 +113,18 @@ def said_of(
 
 @lru_cache(maxsize=MOST_TOKENS)
 def _keys(term: str, normalise: Normaliser) -> tuple[int, ...]:
-    """Return the numbers of a term as it stands, and of its words in parts if those differ."""
-    found = []
-    for stems in normalise.phrase(term):
-        if 0 < len(stems) <= MOST_WORDS:
-            found.append(key_of(stems))
-    return tuple(found)
+    """Return the numbers of a term as a text may write it."""
+    found = (one.parts for one in normalise.variants(term) if sum(one.is_word) <= MOST_KNOWN)
+    return tuple(dict.fromkeys(map(key_of, found)))
 
 
 def mark(
-    tokens: DocumentTokens, vocabulary: Sequence[str], said: Sequence[Said], forms: IntArray
-) -> tuple[Marks, Spans]:
-    """Find which candidate phrases the rows name; return the phrases too.
+    tokens: DocumentTokens,
+    vocabulary: Sequence[str],
+    said: Sequence[Said],
+    forms: tuple[IntArray, IntArray, IntArray],
+) -> tuple[Marks, Spans, list[tuple[int, str]]]:
+    """Find which candidate phrases the rows name.
 
     Parameters
     ----------
@@ -126,20 +133,31 @@ def mark(
     said
         [D] of every document.
     forms
-        [T] number of the written form of every occurrence.
+        [T] as `Marks` has them: form, shown and link.
+
+    Returns
+    -------
+    marks, spans
+        What the rows say, and the phrases.
+    absent
+        Known keywords that are no candidates, with the numbers of their documents.
     """
     spans = find_spans(tokens, stem_keys(vocabulary))
     size = len(spans.size)
     y, gold = np.zeros(size, bool), np.full(size, UNKNOWN_TRUTH, np.int8)
     score = np.full(size, np.nan)
     listed = 0
+    absent = []
     for d, one in enumerate(said):
         if not (one.known or one.gold is not None or one.scores):
             continue
         low, high = int(spans.offsets[d]), int(spans.offsets[d + 1])
         place = dict(zip(spans.key[low:high].tolist(), range(low, high), strict=True))
-        for keys in one.known:
-            y[[place[key] for key in keys if key in place][:1]] = True
+        for term, keys in zip(one.terms, one.known, strict=True):
+            rows = [place[key] for key in keys if key in place][:1]
+            y[rows] = True
+            if not rows:
+                absent.append((d, term))
         listed += _distinct(one.known)
         if one.gold is not None:
             gold[low:high] = 0
@@ -149,8 +167,9 @@ def mark(
             for row in [place[key] for key in keys if key in place][:1]:
                 score[row] = value if math.isnan(score[row]) else max(value, score[row])
     own = score if np.isfinite(score).any() else None
-    marks = Marks(y, gold, listed, forms.astype(np.int32), own)
-    return marks, spans
+    form, shown, link = (one.astype(np.int32) for one in forms)
+    marks = Marks(y, gold, listed, form, shown, link, own)
+    return marks, spans, absent
 
 
 def _distinct(terms: Sequence[tuple[int, ...]]) -> int:

@@ -42,13 +42,29 @@ def _in_cyrillic(word: str) -> str:
 
 
 ENGLISH = "english"
+NOUNS_IN_CAPITALS = frozenset(["german"])
+"""Languages that write nouns with a capital."""
 OTHER_LANGUAGE = "other"
 """Any language without a stemmer and a list of stop words: words stay as they are."""
 
 
+_IGNORED = re.compile(
+    "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u00ad]"
+)
+"""Marks that writers of Arabic, Hebrew, Cyrillic and others leave out as they please."""
+_ALIKE = str.maketrans({**dict.fromkeys("‐‑‒–−", "-"), **dict.fromkeys("’ʼ`´", "'")})
+
+
 def plain(word: str) -> str:
-    """Return a word in lower case and compatible letters, as stop words are compared."""
-    return unicodedata.normalize("NFKC", word).lower()
+    """Return a word in lower case and compatible letters, as stop words are compared.
+
+    Hyphens and apostrophes are of one kind; marks of short vowels and stresses are left out.
+
+    >>> plain("Ｒｅ\u0301seau"), plain("COVID\u201119"), plain("\u0627\u0644\u0631\u0651\u064a")
+    ('réseau', 'covid-19', 'الري')
+    """
+    word = unicodedata.normalize("NFKC", word).lower()
+    return word if word.isascii() else _IGNORED.sub("", word).translate(_ALIKE)
 
 
 @cache

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, Said, mark, said_of, spans_of
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS, fold_of
+from vbmodels.keywords.languages import NOUNS_IN_CAPITALS
+from vbmodels.keywords.named_phrases import MOST_BETWEEN, Finder, Occurrence, Rules, patterns_of
 from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.text import Normaliser, TextOptions
 from vbmodels.keywords.tokens import Labels, Row, Tokens, distinct, read_tokens
@@ -51,10 +53,12 @@ class Report:
         Documents read, their tokens, their candidate words, and the observed among these.
     without_words
         Documents without any candidate word: no row of the result is theirs.
+    listed
+        Known keywords.
     absent_keywords
-        Known keywords of which a word does not occur among the document's candidates, as
-        "doc_id: keyword (missing word: absent or too rare)". An absent word does not occur
-        as a noun, adjective or verb; a rare one occurs fewer than ``min_count`` times. The
+        Those of them that are no candidates, as "doc_id: keyword". Of words, where a word of the
+        keyword is none, "doc_id: keyword (missing word: absent or too rare)"; an absent word does
+        not occur as a noun, adjective or verb, a rare one fewer than ``min_count`` times, and the
         keyword's other words count as observed.
     shortened
         Documents cut to ``max_words`` candidates, as "doc_id (candidates before)".
@@ -66,6 +70,7 @@ class Report:
     tokens: int = 0
     words: int = 0
     observed: int = 0
+    listed: int = 0
     without_words: Named = field(default_factory=Named)
     absent_keywords: Named = field(default_factory=Named)
     shortened: Named = field(default_factory=Named)
@@ -85,6 +90,8 @@ _GROUP = np.array(
     + [0, 0]
 )
 """What each part of speech is in a noun phrase, and those of -2 and -1."""
+
+_NOUN, _PROPER = POS_GROUPS.index("noun"), POS_GROUPS.index("proper_noun")
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,26 @@ class ReadDocuments:
     several: int
 
 
+@dataclass(frozen=True)
+class _Kinds:
+    """What the distinct tokens of a partition are.
+
+    Parameters
+    ----------
+    stem, normal
+        [V] numbers of the stem, -1 where it has none, and of the normal form.
+    link
+        [V] whether it is no word and may be inside a phrase.
+    named
+        [V] whether it is of phrases that the user names: candidates however rare.
+    """
+
+    stem: IntArray
+    normal: IntArray
+    link: BoolArray
+    named: BoolArray
+
+
 @dataclass
 class _Words:
     """The candidate words of a partition's documents, as they are found.
@@ -130,20 +157,37 @@ class _Words:
     ----------
     tokens
         Its tokens.
+    kinds
+        What the distinct tokens are.
     stems
-        [S] the distinct stems of these.
-    stem
-        [V] number of the stem of each distinct token, -1 where it has none.
+        [S] the distinct normal forms of these.
+    least
+        [D] fewest occurrences of a candidate.
     term, count, offsets
         [W] stem and occurrences of every candidate, and [D + 1] where each document's begin.
+    named
+        Phrases that the user names, in their order.
     """
 
     tokens: Tokens
+    kinds: _Kinds
     stems: list[str]
-    stem: IntArray
+    least: IntArray
     term: IntArray
     count: IntArray
     offsets: IntArray
+    named: Sequence[Occurrence] = ()
+
+    @property
+    def kept(self) -> BoolArray:
+        """[W] whether a candidate is of a phrase that the user names."""
+        found = np.zeros(len(self.term), bool)
+        for d in np.flatnonzero(np.diff(self.offsets)):
+            own = self.tokens.token[self.tokens.offsets[d] : self.tokens.offsets[d + 1]]
+            stems = self.kinds.stem[own[self.kinds.named[own]]]
+            rows = slice(self.offsets[d], self.offsets[d + 1])
+            found[rows] = np.isin(self.term[rows], stems)
+        return found
 
     def of(self, d: int) -> dict[str, int]:
         """Return the candidates of a document with their rows."""
@@ -154,7 +198,7 @@ class _Words:
     def stand_in(self, d: int) -> set[str]:
         """Return the stems of all words of a document, candidates or not."""
         own = slice(self.tokens.offsets[d], self.tokens.offsets[d + 1])
-        stem = self.stem[self.tokens.token[own]]
+        stem = self.kinds.stem[self.tokens.token[own]]
         return {self.stems[i] for i in stem[(stem >= 0) & (self.tokens.pos[own] != kernels.OTHER)]}
 
     def keep(self, rows: IntArray) -> None:
@@ -209,7 +253,9 @@ def read_documents(rows: Iterable[Row], options: TextOptions, phrases: bool) -> 
     """
     normalise = Normaliser.of(options)
     tokens, labels = read_tokens(rows, options)
-    words = _candidates(tokens, normalise, options)
+    words = _candidates(tokens, options)
+    if phrases:
+        words = _name_phrases(words, labels, options)
     matched = _match(labels, words, normalise, phrases)
     names = [label.doc_id for label in labels]
     report = Report(
@@ -219,22 +265,93 @@ def read_documents(rows: Iterable[Row], options: TextOptions, phrases: bool) -> 
         shortened=Named.of(_shorten(words, matched, names, options.max_words)),
         unused_scores=matched.unused,
     )
-    return _pack(labels, words, matched, report, phrases)
+    return _pack(labels, words, matched, report, options, phrases)
 
 
-def _candidates(tokens: Tokens, normalise: Normaliser, options: TextOptions) -> _Words:
+def _candidates(tokens: Tokens, options: TextOptions) -> _Words:
     """Find every document's words that are frequent enough."""
     numbers: dict[str, int] = {}
-    stem = np.array(
-        [
-            -1 if s is None else numbers.setdefault(s, len(numbers))
-            for s in map(normalise, tokens.names)
-        ],
-        np.int64,
+    stem, normal, acronym, link = [], [], [], []
+    for name, language in zip(tokens.names, tokens.languages, strict=True):
+        normalise = Normaliser.of(options.in_language(language))
+        own = normalise(name)
+        normal.append(numbers.setdefault(normalise.normal(name), len(numbers)))
+        stem.append(-1 if own is None else normal[-1])
+        acronym.append(normalise.is_acronym(name))
+        link.append(own is None and normalise.is_link(name))
+    named = np.array(acronym, bool)[tokens.token] & (tokens.pos == kernels.OTHER)
+    tokens = replace(tokens, pos=np.where(named, _PROPER, tokens.pos))
+    kinds = _Kinds(
+        np.array(stem, np.int64),
+        np.array(normal, np.int64),
+        np.array(link, bool),
+        np.zeros(len(stem), bool),
     )
     least = np.array([options.least(n) for n in np.diff(tokens.offsets).tolist()], np.int64)
-    found = kernels.candidates(tokens.token, tokens.pos, tokens.offsets, stem, len(numbers), least)
-    return _Words(tokens, list(numbers), stem, *found)
+    return _counted(tokens, kinds, list(numbers), least)
+
+
+def _counted(tokens: Tokens, kinds: _Kinds, stems: list[str], least: IntArray) -> _Words:
+    """Count the candidate words of every document."""
+    found = kernels.candidates(
+        tokens.token, tokens.pos, tokens.offsets, kinds.stem, len(stems), least, kinds.named
+    )
+    return _Words(tokens, kinds, stems, least, *found)
+
+
+def _name_phrases(words: _Words, labels: Sequence[Labels], options: TextOptions) -> _Words:
+    """Make candidates of the known keywords and of a vocabulary's terms that a text has."""
+    tokens, kinds = words.tokens, words.kinds
+    number = {text: i for i, text in enumerate(words.stems)}
+    normal = kinds.normal[tokens.token]
+    rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, kinds.link[tokens.token])
+    found: set[Occurrence] = set()
+    vocabularies: dict[str, Finder] = {}
+    for d, label in enumerate(labels):
+        start, end = int(tokens.offsets[d]), int(tokens.offsets[d + 1])
+        if start == end:
+            continue
+        own = options.in_language(tokens.languages[tokens.token[start]])
+        normalise = Normaliser.of(own)
+        for term in label.keywords or ():
+            for pattern in patterns_of(normalise.variants(term), number):
+                there = [one for _, one in Finder([pattern])(normal[start:end], start)]
+                if there:
+                    found.update(rules.to_name(there, start, end - start, int(words.least[d])))
+                    break
+        if options.vocabulary:
+            if own.language not in vocabularies:
+                terms = map(normalise.variants, options.vocabulary)
+                vocabularies[own.language] = Finder(
+                    pattern for variants in terms for pattern in patterns_of(variants, number)
+                )
+            found.update(one for _, one in vocabularies[own.language](normal[start:end], start))
+    if not found:
+        return words
+    places = np.unique(np.array([place for one in found for place in one.words], np.int64))
+    first = len(tokens.names)
+    old, kind = np.unique(tokens.token[places], return_inverse=True)
+    token, pos = tokens.token.copy(), tokens.pos.copy()
+    token[places] = first + kind
+    capital = np.array([tokens.names[i][:1].isupper() for i in old], bool)[kind]
+    pos[places] = np.where(
+        pos[places] == kernels.OTHER, np.where(capital, _PROPER, _NOUN), pos[places]
+    )
+    tokens = replace(
+        tokens,
+        names=[*tokens.names, *(tokens.names[i] for i in old)],
+        languages=[*tokens.languages, *(tokens.languages[i] for i in old)],
+        token=token,
+        pos=pos,
+    )
+    kinds = _Kinds(
+        np.append(kinds.stem, kinds.normal[old]),
+        np.append(kinds.normal, kinds.normal[old]),
+        np.append(kinds.link, kinds.link[old]),
+        np.append(kinds.named, np.ones(len(old), bool)),
+    )
+    named = sorted(found, key=lambda one: (one.words[0], len(one.words)))
+    return replace(_counted(tokens, kinds, words.stems, words.least), named=named)
 
 
 def _match(
@@ -280,13 +397,15 @@ def _match(
 
 def _shorten(words: _Words, labels: _Matched, names: list[str], most: int) -> list[str]:
     """Cut long documents to the known and the most frequent words, of equal ones the earlier."""
-    told, out = [], []
-    for d in np.flatnonzero(np.diff(words.offsets) > most):
+    shortened, out = [], []
+    long = np.flatnonzero(np.diff(words.offsets) > most)
+    kept_rows = {*labels.known, *(np.flatnonzero(words.kept).tolist() if len(long) else ())}
+    for d in long:
         first, last = int(words.offsets[d]), int(words.offsets[d + 1])
-        told.append(f"{names[d]} ({last - first})")
+        shortened.append(f"{names[d]} ({last - first})")
         rows = range(first, last)
-        known = sum(row in labels.known for row in rows)
-        ranked = sorted(rows, key=lambda row: (row not in labels.known, -words.count[row], row))
+        known = sum(row in kept_rows for row in rows)
+        ranked = sorted(rows, key=lambda row: (row not in kept_rows, -words.count[row], row))
         out += ranked[max(most, known) :]
     if out:
         kept = np.setdiff1d(np.arange(len(words.term)), out)
@@ -295,36 +414,43 @@ def _shorten(words: _Words, labels: _Matched, names: list[str], most: int) -> li
         labels.known = {place[row] for row in labels.known}
         labels.scores = {place[r]: value for r, value in labels.scores.items() if r in place}
         labels.gold = {place[r]: value for r, value in labels.gold.items() if r in place}
-    return told
+    return shortened
 
 
 def _pack(
-    rows: Sequence[Labels], words: _Words, labels: _Matched, report: Report, phrases: bool
-) -> ReadDocuments:
+    rows: Sequence[Labels], words: _Words, labels: _Matched, report: Report,
+    options: TextOptions, phrases: bool,
+) -> ReadDocuments:  # fmt: skip
     """Lay the documents that have a word end to end."""
     tokens, size = words.tokens, len(words.term)
-    forms = {name: number for number, name in enumerate(tokens.names)}
+    forms: dict[str, int] = {}
+    form_of = np.array([forms.setdefault(n, len(forms)) for n in tokens.names], np.int64)
     lower = np.array([forms.setdefault(n.lower(), len(forms)) for n in tokens.names], np.int64)
-    table, token, best = kernels.occurrences(
-        tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.in_sentences, words.stem,
-        len(words.stems), words.term, words.offsets, _GROUP,
+    table, token, shown, best = kernels.occurrences(
+        tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.in_sentences,
+        words.kinds.stem, len(words.stems), words.term, words.offsets, _GROUP,
         np.array([name[:1].isupper() for name in tokens.names], bool),
-        np.array([len(name) > 1 and name.isupper() for name in tokens.names], bool), lower,
+        np.array([len(name) > 1 and name.isupper() for name in tokens.names], bool), form_of,
+        lower, np.array([language in NOUNS_IN_CAPITALS for language in tokens.languages], bool),
     )  # fmt: skip
     word, position, sentence, title, pos, phrase, capital, upper = np.ascontiguousarray(table.T)
     has = np.diff(words.offsets) > 0
     sizes = np.diff(words.offsets)[has]
     names = [row.doc_id for row, kept in zip(rows, has, strict=True) if kept]
     folds = np.array([fold_of(name) for name in names], np.int64)
+    occurrences = tokens.offsets[:-1][has][_document_of(sizes)[word]] + position
+    linked = _links(words, occurrences, word, sentence, sizes, forms) if phrases else None
     used, term = distinct(words.term, len(words.stems))
-    order = sorted(range(len(used)), key=lambda i: words.stems[used[i]])
-    term = np.argsort(np.array(order, np.int64))[term] if len(order) else term
-    vocabulary = [words.stems[used[i]] for i in order]
+    vocabulary = sorted(
+        {*(words.stems[i] for i in used), *(linked.texts if linked is not None else ())}
+    )
+    place = {text: i for i, text in enumerate(vocabulary)}
+    term = np.array([place[words.stems[i]] for i in used], np.int64)[term]
     observed = np.zeros(size, bool)
     observed[list(labels.known)] = True
-    shown, form = distinct(best, len(forms))
     written = list(forms)
-    surfaces = [written[i] for i in shown]
+    shortest, form = distinct(best, len(forms))
+    surfaces = [written[i] for i in shortest]
     complete = np.array([bool(row.complete) for row in rows], bool)
     unlabelled = np.array([row.keywords is None for row in rows], bool) & ~complete
     packed = DocumentTokens(
@@ -346,18 +472,33 @@ def _pack(
         upper=upper.astype(bool),
         unlabelled=unlabelled[has],
         score=_scores(labels.scores, size),
+        link=None if linked is None else linked.link(place),
+        given=None if linked is None else linked.given,
+        given_only=phrases and options.vocabulary_only,
     )
-    without = [row.doc_id for row, kept in zip(rows, has, strict=True) if not kept]
-    report = replace(
-        report, words=size, observed=len(labels.known), without_words=Named.of(without)
-    )
-    own, code = distinct(token, len(written))
+    missing = [row for row, kept in zip(rows, has, strict=True) if not kept]
+    without = Named.of([row.doc_id for row in missing])
+    report = replace(report, words=size, observed=len(labels.known), without_words=without)
+    between = np.full(len(token), -1) if linked is None else linked.form
+    own, code = distinct(np.concatenate([token, shown, between[between >= 0]]), len(written))
+    of_form, of_shown = code[: len(token)], code[len(token) : 2 * len(token)]
+    of_link = np.full(len(token), -1)
+    of_link[between >= 0] = code[2 * len(token) :]
     if phrases:
-        marks, spans = mark(packed, vocabulary, labels.said, code)
+        marks, spans, absent = mark(packed, vocabulary, labels.said, (of_form, of_shown, of_link))
+        observed[spans.words[marks.y][spans.words[marks.y] >= 0]] = True
+        packed = replace(packed, y=observed)
+        lost = [f"{row.doc_id}: {term}" for row in missing for term in row.keywords or ()]
+        lost += [f"{names[d]}: {term}" for d, term in absent]
+        listed = sum(len(row.keywords or ()) for row in rows)
+        report = replace(
+            report, observed=int(observed.sum()), absent_keywords=Named.of(lost), listed=listed
+        )
     else:
         gold = np.full(size, UNKNOWN_TRUTH, np.int8)
         gold[list(labels.gold)] = list(labels.gold.values())
-        marks = Marks(observed, gold, labels.sizes[0], code.astype(np.int32), packed.score)
+        own_form, own_shown, none = (one.astype(np.int32) for one in (of_form, of_shown, of_link))
+        marks = Marks(observed, gold, labels.sizes[0], own_form, own_shown, none, packed.score)
         spans = spans_of(packed, vocabulary, False)
     return ReadDocuments(
         tokens=packed,
@@ -370,6 +511,94 @@ def _pack(
         known=labels.sizes[0],
         several=labels.sizes[1],
     )
+
+
+def _document_of(sizes: IntArray) -> IntArray:
+    """Return the number of the document of every word."""
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+@dataclass(frozen=True)
+class _Links:
+    """What is between words that may be of one phrase.
+
+    Parameters
+    ----------
+    texts
+        The distinct normal forms.
+    number
+        [T] which of these is between a word and the next one, -1 where nothing is.
+    free
+        [T] whether it may be inside of phrases that nobody names.
+    form
+        [T] number of its written form, -1 where nothing is.
+    given
+        [G, 2] as `DocumentTokens` has it.
+    """
+
+    texts: list[str]
+    number: IntArray
+    free: BoolArray
+    form: IntArray
+    given: IntArray
+
+    def link(self, place: dict[str, int]) -> IntArray:
+        """Return the links [T] as `DocumentTokens` has them."""
+        places = np.array([*(place[text] for text in self.texts), -1], np.int64)[self.number]
+        return np.where(self.free | (self.number < 0), places, -2 - places)
+
+
+def _links(
+    words: _Words, occurrences: IntArray, word: IntArray, sentence: IntArray, sizes: IntArray,
+    forms: dict[str, int],
+) -> _Links:  # fmt: skip
+    """Find what is between words that may be of one phrase, and the named phrases' places.
+
+    Parameters
+    ----------
+    occurrences
+        [T] places of the candidate words among all tokens.
+    word, sentence
+        [T] as `DocumentTokens` has them.
+    sizes
+        [D] words of every document.
+    forms
+        Numbers of written forms; new ones are added.
+    """
+    tokens, kinds = words.tokens, words.kinds
+    size = len(occurrences)
+    gap = np.append(np.diff(occurrences) - 1, 0)
+    document = _document_of(sizes)[word]
+    same = np.append((document[1:] == document[:-1]) & (sentence[1:] == sentence[:-1]), False)[
+        :size
+    ]
+    others = np.concatenate([[0], np.cumsum(~kinds.link[tokens.token])])
+    free = same & (gap > 0) & (gap <= MOST_BETWEEN)
+    rows = np.flatnonzero(free)
+    free[rows] = others[occurrences[rows] + gap[rows] + 1] == others[occurrences[rows] + 1]
+    row_of = {place: i for i, place in enumerate(occurrences.tolist())} if words.named else {}
+    given: list[tuple[int, int]] = []
+    named: set[int] = set()
+    for one in words.named:
+        places = [row_of.get(place, -1) for place in one.words]
+        if min(places) < 0 or places[-1] - places[0] != len(places) - 1:
+            continue  # its document was shortened
+        given.append((places[0], len(places)))
+        named.update(i for i in places[:-1] if gap[i])
+    texts: dict[str, int] = {}
+    number, form = np.full(size, -1), np.full(size, -1)
+    seen: dict[tuple[int, ...], tuple[int, int]] = {}
+    for i in sorted({*np.flatnonzero(free).tolist(), *named}):
+        first = int(occurrences[i]) + 1
+        between = tuple(tokens.token[first : first + int(gap[i])].tolist())
+        if between not in seen:
+            normal = " ".join(words.stems[kinds.normal[kind]] for kind in between)
+            written = " ".join(tokens.names[kind] for kind in between)
+            seen[between] = (
+                texts.setdefault(normal, len(texts)), forms.setdefault(written, len(forms))
+            )  # fmt: skip
+        number[i], form[i] = seen[between]
+    return _Links(list(texts), number, free, form, np.array(given, np.int64).reshape(-1, 2))
 
 
 def _scores(found: dict[int, float], size: int) -> FloatArray | None:

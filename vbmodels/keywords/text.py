@@ -1,8 +1,8 @@
 """From running text to tagged tokens, and from tokens to normalised words.
 
-Raw English text is split and tagged by textblob's rule tagger (Brill's rules, a lexicon
-that ships with the package; nothing is downloaded). Other languages are split by the same
-tokeniser and not tagged: their candidates are all words that are no stop words. Words are
+English text is tagged by textblob's rule tagger (Brill's rules, a lexicon
+that ships with the package; nothing is downloaded). Other languages are
+not tagged: their candidates are all words that are no stop words. Words are
 lower-cased and stemmed by Snowball (PyStemmer): Porter for English, as in the papers, and
 the language's own stemmer elsewhere.
 """
@@ -14,9 +14,9 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from vbmodels.keywords.languages import (
     plain,
     stop_words,
 )
+from vbmodels.keywords.splitting import split_words
 from vbmodels.keywords.token_kernels import OTHER as OTHER
 from vbmodels.keywords.token_kernels import UNKNOWN as UNKNOWN
 
@@ -63,12 +64,46 @@ POS_CODES = {
 """Penn and universal tags of candidate words; every other tag, modal verbs and AUX among
 them, marks a word that is no candidate."""
 
-_NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:,?!]")
+_NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:?!]|(?<!\d),|,(?!\d)|^www\.")
 _LONGEST = 50
+_LONGEST_NUMBER = 4
+_LINKS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "at",
+        "by",
+        "de",
+        "del",
+        "for",
+        "from",
+        "in",
+        "la",
+        "of",
+        "on",
+        "the",
+        "to",
+        "with",
+    ]
+)
+"""English words that may be inside a phrase."""
+_MOST_NORMALISERS = 64
 MOST_TOKENS = 2**16  # of which a process remembers the tags
-_POSSESSIVE = re.compile("['’]s?$")
 _INSIDE = re.compile(r"[^\W_]+")
-_EDGES = "".join(chr(c) for c in range(33, 127) if not chr(c).isalnum()) + "“”‘’«»–—…"
+_PIECES = re.compile(r"[/']")
+_ACRONYM = 6
+"""Letters of the longest stop word that is an acronym where it is written in capitals."""
+_EMPHASIS = frozenset(["all", "and", "but", "must", "never", "no", "not", "only", "the", "very"])
+_GREEK_NAMES = """
+    alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho -
+    sigma tau upsilon phi chi psi omega
+"""
+_GREEK = {name: chr(code) for code, name in enumerate(_GREEK_NAMES.split(), 0x3B1)}
+del _GREEK["-"]
+_NAMED_GREEK = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(_GREEK)})(?![^\W\d_])", re.IGNORECASE)
+MOST_KNOWN = 12
+"""Words of the longest known keyword that can be a candidate."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +131,10 @@ class TextOptions:
         Most candidate words of a document, since its graph costs 8 n^2 bytes and time n^3.
         Beyond it the most frequent words stay (of equal ones the earlier), observed keywords
         always.
+    vocabulary
+        Terms that are candidates wherever a text has them.
+    vocabulary_only
+        Whether no other phrases are candidates, but for the known ones.
     """
 
     language: str = ENGLISH
@@ -105,6 +144,8 @@ class TextOptions:
     min_count: int | None = None
     long_document: int = 1000
     max_words: int = 2000
+    vocabulary: tuple[str, ...] = ()
+    vocabulary_only: bool = False
 
     def __post_init__(self) -> None:
         known = languages()
@@ -126,6 +167,10 @@ class TextOptions:
             return None
         porter = self.stem == "porter" or (self.stem == "auto" and self.language == ENGLISH)
         return "porter" if porter else self.language
+
+    def in_language(self, language: str) -> TextOptions:
+        """Return the same options for documents of a language."""
+        return self if language == self.language else replace(self, language=language)
 
     def least(self, n_tokens: int) -> int:
         """Return the minimum count for a document of this length."""
@@ -153,12 +198,6 @@ def _parser() -> Any:
 
         parser.find_tags(["Loads", "the", "unheardoffly", "lexicon"])
     return parser
-
-
-def splitter() -> Any:
-    """Return the module of textblob that splits text into tokens, with its rules."""
-    _parser()
-    return sys.modules["textblob._text"]
 
 
 @contextmanager
@@ -215,6 +254,32 @@ class _TokenCodes(dict[str, int]):
 AT_THE_START, INSIDE_SENTENCES = _TokenCodes([]), _TokenCodes(["a"])
 
 
+@dataclass(frozen=True)
+class Parts:
+    """A term as a text may have it: the normal form of every token, and which are words.
+
+    Tokens between words are stop words, numbers and signs.
+    """
+
+    tokens: tuple[str, ...]
+    is_word: tuple[bool, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The words, and what is between them in one piece: the term's name in counts."""
+        found: list[str] = []
+        between: list[str] = []
+        for token, word in zip(self.tokens, self.is_word, strict=True):
+            if not word:
+                between.append(token)
+                continue
+            if between:
+                found.append(" ".join(between))
+            found.append(token)
+            between = []
+        return tuple(found)
+
+
 class Normaliser:
     """Lower case, stop words and stems, each distinct token worked out once.
 
@@ -229,6 +294,7 @@ class Normaliser:
         self._stop = stop_words(options.language) if options.stop_words else frozenset()
         self._stemmer = _stemmer(options.algorithm)
         self._known: dict[str, str | None] = {}
+        self._variants: dict[str, Sequence[Parts]] = {}
         self._terms: dict[str, Sequence[tuple[str, str | None, Sequence[str | None]]]] = {}
 
     @classmethod
@@ -237,10 +303,12 @@ class Normaliser:
 
         A stemmer is not for several threads at once.
         """
-        if getattr(_OF_THREAD, "options", None) != options:
-            _OF_THREAD.options, _OF_THREAD.normaliser = options, cls(options)
-        known: Normaliser = _OF_THREAD.normaliser
-        return known
+        known: dict[TextOptions, Normaliser] = _OF_THREAD.__dict__.setdefault("normalisers", {})
+        if options not in known:
+            if len(known) >= _MOST_NORMALISERS:
+                known.clear()
+            known[options] = cls(options)
+        return known[options]
 
     def __call__(self, token: str) -> str | None:
         """Return the stem of a token, or None.
@@ -258,44 +326,90 @@ class Normaliser:
 
     def _normalise(self, token: str) -> str | None:
         word = plain(token)
-        if self._options.stop_words and (len(word) < 2 or word in self._stop):
-            return None
+        if len(word) > 2 and word[-1] == ".":
+            word = word.rstrip(".") if word.count(".") == 1 else word
+        if self._options.stop_words:
+            if word in self._stop or len(word) < 2:
+                return token if self.is_acronym(token) else None
+            pieces = _PIECES.split(word)
+            if len(pieces) > 1 and all(len(p) < 2 or p in self._stop for p in pieces):
+                return None  # and/or
+            if "'" in word and pieces[0] in self._stop:
+                return None  # don't
         if len(word) > _LONGEST or _NO_WORD.search(word) or not any(map(str.isalpha, word)):
             return None
         stem: str = self._stemmer.stemWord(word) if self._stemmer else word
         return stem
 
-    def phrase(self, term: str) -> list[list[str]]:
-        """Return the stems of a term's words, and those of their parts where these differ.
+    def is_acronym(self, token: str) -> bool:
+        """Return whether a token is a stop word but for its capitals: US, IT, WHO."""
+        word = plain(token)
+        capitals = token.isupper() and token.isalpha() and 1 < len(token) <= _ACRONYM
+        return capitals and word in self._stop and word not in _EMPHASIS
 
-        Words before the first that has a stem ("the") are left out. Nothing is returned for a
-        term with a stop word or a sign inside: no phrase has these.
+    def is_stop_word(self, token: str) -> bool:
+        """Return whether a token is a stop word as it is written."""
+        return plain(token) in self._stop and not self.is_acronym(token)
+
+    def is_link(self, token: str) -> bool:
+        """Return whether a token may be inside a phrase though it is no candidate word."""
+        if token.isdigit():
+            return len(token) <= _LONGEST_NUMBER
+        if self._options.language == ENGLISH:
+            return token.lower() in _LINKS
+        return token.isalpha() and self.is_stop_word(token)
+
+    def normal(self, token: str) -> str:
+        """Return the stem of a word; of anything else itself in lower case."""
+        return self(token) or plain(token)
+
+    def variants(self, term: str) -> Sequence[Parts]:
+        """Return how a text may write a term: as it is, and with other hyphens or Greek letters.
+
+        >>> [one.parts for one in Normaliser(TextOptions()).variants("the quality of life")]
+        [('qualiti', 'of', 'life')]
+        >>> [one.parts for one in Normaliser(TextOptions()).variants("semi-supervised learning")]
+        [('semi-supervis', 'learn'), ('semi', 'supervis', 'learn')]
         """
-        found = self._words_of(term)
-        first = next((i for i, (_, stem, _) in enumerate(found) if stem is not None), len(found))
-        whole = [stem for _, stem, _ in found[first:] if stem is not None]
-        if not whole or len(whole) < len(found) - first:
-            return []
-        parts: list[str] = []
-        for _, stem, inside in found[first:]:
-            several = len(inside) > 1 and None not in inside
-            parts += [part for part in (inside if several else (stem,)) if part is not None]
-        return [whole] if parts == whole else [whole, parts]
-
-    def _words_of(self, term: str) -> Sequence[tuple[str, str | None, Sequence[str | None]]]:
-        """Return every word of a term, its stem, and those of its parts; each term once."""
-        if (known := self._terms.get(term)) is not None:
+        if (known := self._variants.get(term)) is not None:
             return known
-        if len(self._terms) >= MOST_TOKENS:
-            self._terms.clear()
-        words = [_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()]
-        found = [
-            (word, self(word), [self(part) for part in _INSIDE.findall(word)]) for word in words
+        if len(self._variants) >= MOST_TOKENS:
+            self._variants.clear()
+        tokens = split_words(term)
+        if len(tokens) > 3 and "".join(tokens).isupper():
+            tokens = [t.lower() if plain(t) in self._stop else t for t in tokens]
+        spellings = [
+            tokens,
+            [part for token in tokens for part in _INSIDE.findall(token) or [token]],
         ]
-        self._terms[term] = found
-        return found
+        spellings += [
+            [*tokens[:i], f"{tokens[i]}-{tokens[i + 1]}", *tokens[i + 2 :]]
+            for i in range(len(tokens) - 1)
+            if tokens[i].isalnum() and tokens[i + 1].isalnum() and len(tokens) < 4
+        ]
+        if _NAMED_GREEK.search(term):
+            spellings.append(split_words(_NAMED_GREEK.sub(lambda m: _GREEK[m[0].lower()], term)))
+        found = dict.fromkeys(
+            parts for spelling in spellings if (parts := self._parts(spelling)) is not None
+        )
+        self._variants[term] = tuple(found)
+        return self._variants[term]
 
-    def keyword(self, phrase: str, candidates: dict[str, int]) -> tuple[list[str], list[str]]:
+    def _parts(self, tokens: Sequence[str]) -> Parts | None:
+        """Return the parts of a term; None where it has no letter and no digit."""
+        stems = [self(token) for token in tokens]
+        solid = [any(map(str.isalnum, token)) for token in tokens]
+        if not any(solid):
+            return None
+        words = [i for i, stem in enumerate(stems) if stem is not None]
+        signs = not words and len(tokens) > 1  # A*
+        first = words[0] if words else 0
+        last = len(tokens) - 1 if signs else max(i for i, it in enumerate(solid) if it)
+        is_word = [i in (first, last) or stems[i] is not None for i in range(len(tokens))]
+        normal = tuple(map(self.normal, tokens[first : last + 1]))
+        return Parts(normal, tuple(is_word[first : last + 1]))
+
+    def keyword(self, phrase: str, candidates: Container[str]) -> tuple[list[str], list[str]]:
         """Match a known keyword, of one or more words, with a document's candidates.
 
         A word that is no candidate as it stands is tried in its parts ("client/server",
@@ -319,3 +433,16 @@ class Normaliser:
             else:
                 missing.append(word)
         return found, missing
+
+    def _words_of(self, term: str) -> Sequence[tuple[str, str | None, Sequence[str | None]]]:
+        """Return every word of a term, its stem, and those of its parts; each term once."""
+        if (known := self._terms.get(term)) is not None:
+            return known
+        if len(self._terms) >= MOST_TOKENS:
+            self._terms.clear()
+        found = [
+            (word, self(word), [self(part) for part in _INSIDE.findall(word)])
+            for word in split_words(term)
+        ]
+        self._terms[term] = found
+        return found

@@ -1,7 +1,6 @@
 """From rows to the tokens of a partition: numbered, in sentences, with their parts of speech.
 
-Text is split by textblob; each distinct token is tagged once, as most text is made of words that
-were there before.
+Each distinct token is tagged once, as most text is made of words that were there before.
 """
 
 from __future__ import annotations
@@ -17,17 +16,19 @@ import numpy as np
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.languages import ENGLISH
+from vbmodels.keywords.splitting import split_sentences
 from vbmodels.keywords.text import (
     AT_THE_START,
     INSIDE_SENTENCES,
+    Normaliser,
     TextOptions,
     pos_code,
-    splitter,
 )
 
 _TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
 _TITLE_WORDS = 40
-_SLASH = re.compile(r"(?<=\w\w\w)/(?=\w\w\w)")
+_CAPITALS = 4
+"""Words from which on a sentence all in capitals has no acronyms."""
 
 
 class Labels(NamedTuple):
@@ -57,8 +58,8 @@ class Tokens:
 
     Parameters
     ----------
-    names
-        [V] the distinct tokens as they are written.
+    names, languages
+        [V] the distinct tokens as they are written, and the language of their documents.
     token
         [T] number of each.
     pos
@@ -72,6 +73,7 @@ class Tokens:
     """
 
     names: list[str]
+    languages: list[str]
     token: IntArray
     pos: IntArray
     sentence: IntArray
@@ -79,11 +81,30 @@ class Tokens:
     in_sentences: BoolArray
 
 
-class _Numbers(dict[Any, int]):
-    """Numbers of things, as they come."""
+class _Kinds:
+    """Numbers of distinct tokens, of each language its own, as they come."""
 
-    def __missing__(self, thing: Any) -> int:
-        number = self[thing] = len(self)
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.languages: list[str] = []
+        self._numbers: dict[str, _Numbers] = {}
+
+    def of(self, language: str) -> _Numbers:
+        """Return the numbers of a language's tokens."""
+        if language not in self._numbers:
+            self._numbers[language] = _Numbers(self, language)
+        return self._numbers[language]
+
+
+class _Numbers(dict[str, int]):
+    def __init__(self, kinds: _Kinds, language: str) -> None:
+        super().__init__()
+        self._kinds, self._language = kinds, language
+
+    def __missing__(self, token: str) -> int:
+        number = self[token] = len(self._kinds.names)
+        self._kinds.names.append(token)
+        self._kinds.languages.append(self._language)
         return number
 
 
@@ -101,53 +122,66 @@ def _with_title(text: str) -> str:
 
 def read_tokens(rows: Iterable[Row], options: TextOptions) -> tuple[Tokens, list[Labels]]:
     """Return the tokens and the labels of rows; text is split where a row has no tokens."""
-    english = options.language == ENGLISH
-    rules: dict[str, Any] = {} if english else {"replace": {}}  # of n't and the like
-    numbers = _Numbers()
+    kinds = _Kinds()
     token, sentence, given, in_sentences, labels = [], [], [], [], []
     where: Any
     for label, text, tokens, tag, where in rows:
         labels.append(label)
-        codes = None
+        language, codes = options.language, None
         if tokens is None:
-            text = _SLASH.sub(" / ", _with_title(text or ""))
-            split = [line.split(" ") for line in splitter().find_tokens(text, **rules)]
+            split = [
+                _without_capitals(line, Normaliser.of(options))
+                for line in split_sentences(_with_title(text or ""))
+            ]
             tokens = list(chain.from_iterable(split))
             where = np.repeat(np.arange(len(split)), [len(line) for line in split])
         else:
             codes = [kernels.UNKNOWN] * len(tokens) if tag is None else [pos_code(t) for t in tag]
         in_sentences.append(where is not None)
         where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
-        token.append(np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens)))
+        number_of = kinds.of(language).__getitem__
+        token.append(np.fromiter(map(number_of, tokens), np.int64, len(tokens)))
         sentence.append(np.array(where, np.int64))
         given.append(codes)
     none = np.zeros(0, np.int64)
     whole = np.concatenate([none, *token])
     offsets = np.cumsum([0, *map(len, token)])
     found = Tokens(
-        list(numbers),
+        kinds.names,
+        kinds.languages,
         whole,
         whole,
         np.concatenate([none, *sentence]),
         offsets,
         np.array(in_sentences, bool),
     )
-    found = replace(found, pos=_tagged(found, english and options.tag))
+    found = replace(found, pos=_tagged(found, options.tag))
     for d, codes in enumerate(given):
         if codes is not None:
             found.pos[offsets[d] : offsets[d + 1]] = codes
     return found, labels
 
 
+def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:
+    """Return a sentence with its stop words in lower case where it is all in capitals."""
+    cased = [token for token in tokens if len(token) > 1 and token.lower() != token]
+    if len(cased) < _CAPITALS or not all(map(str.isupper, cased)):
+        return tokens
+    return [token.lower() if normalise.is_acronym(token) else token for token in tokens]
+
+
 def _tagged(tokens: Tokens, tag: bool) -> IntArray:
-    """Return parts of speech [T] by the tagger; all unknown where there is none."""
-    if not tag:
-        return np.full(len(tokens.token), kernels.UNKNOWN)
+    """Return parts of speech [T] by the tagger; unknown where there is none."""
+    english = np.array([language == ENGLISH for language in tokens.languages], bool)
+    tagged = english[tokens.token] & tag
+    found = np.full(len(tokens.token), kernels.UNKNOWN)
     begins = np.ones(len(tokens.token), bool)
     begins[1:] = tokens.sentence[1:] != tokens.sentence[:-1]
     begins[tokens.offsets[:-1][tokens.offsets[:-1] < len(begins)]] = True
-    found = np.empty(len(begins), np.int64)
-    for rows, code_of in ((begins, AT_THE_START), (~begins, INSIDE_SENTENCES)):
+    for rows, code_of in (
+        (tagged & begins, AT_THE_START),
+        (tagged & ~begins, INSIDE_SENTENCES),
+    ):
         own, place = distinct(tokens.token[rows], len(tokens.names))
         names = map(tokens.names.__getitem__, own.tolist())
         found[rows] = np.fromiter(map(code_of.__getitem__, names), np.int64, len(own))[place]

@@ -13,6 +13,7 @@ from vbmodels.keywords.text import (
     _parser,
     pos_code,
 )
+from vbmodels.keywords.splitting import split_sentences
 from vbmodels.keywords.tokens import Labels, Row, read_tokens
 
 TAGS = """
@@ -50,7 +51,7 @@ TEXT = (
 def test_a_token_has_the_tag_that_it_has_in_its_sentence(monkeypatch):
     """Though each is worked out once, whatever stands beside it, in a memory of a limited size."""
     monkeypatch.setattr("vbmodels.keywords.text.MOST_TOKENS", 5)
-    lines = [line.split(" ") for line in _parser().find_tokens(TEXT)]
+    lines = split_sentences(TEXT)
     assert len(lines) > 3
     told = [pos_code(tag) for line in lines for _, tag in _parser().find_tags(line)]
     for _ in range(2):
