@@ -128,4 +128,5 @@ def _joined(texts: pa.Array, numbers: IntArray) -> pa.Array:
         texts.take(pa.array(column, mask=column < 0)).cast(pa.string()) for column in numbers.T
     ]
     joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
+    joined = pc.replace_substring_regex(joined, r"(\w['’]) ", r"\1")  # l'eau
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined

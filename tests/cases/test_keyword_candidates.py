@@ -30,7 +30,7 @@ SIGNS = (
     ("The A* search and R are used on 5G and 3D data, for type 2 diabetes and vitamin C.",
      ("A* search", "R", "5G", "type 2 diabetes", "vitamin C")),
     ("COVID\u201119 and the TCP/IP stack; O\u2019Reilly\u2019s book on client/server systems.",
-     ("COVID-19", "TCP/IP", "O'Reilly", "client/server systems", "client server")),
+     ("COVID-19", "TCP/IP", "O'Reilly", "client/server systems")),
     ("DO NOT PANIC: THE WHO SAYS THAT THE UNITED STATES WILL JOIN.",
      ("United States",)),
     ("Quality of life after stroke. The Ministry of Health has rules on freedom of information.",
@@ -83,13 +83,15 @@ def test_what_is_shown_is_written_as_in_the_text():
 
 def test_phrases_with_stop_words_that_recur_are_candidates_without_being_known():
     text = (
-        "Quality of life was measured. The quality of life of users of the Internet of Things and "
-        "type 2 diabetes are studied. Internet of Things gateways for type 2 diabetes. Once in a "
-        "lifetime of study."
+        "Quality of life was measured. The quality of life of users of the Internet of Things is "
+        "studied. Internet of Things gateways are new. Once a lifetime of study."
     )
     every, _ = terms_of(read([{"doc_id": "d", "text": text}]))
-    assert {"quality of life", "Internet of Things", "type 2 diabetes"} <= set(every)
+    assert {"quality of life", "Internet of Things"} <= set(every)
     assert not [term for term in every if "lifetime" in term and " " in term]
+    french = "Les droits de l'homme. Des droits de l'homme et la qualité de l'eau."
+    every, _ = terms_of(read([{"doc_id": "d", "text": french}], language="french"))
+    assert "droits de l'homme" in every
     german = "Der Schutz des Menschen ist alt. Der Schutz des Menschen bleibt."
     assert "Schutz des Menschen" in terms_of(
         read([{"doc_id": "d", "text": german}], language="german")
@@ -110,6 +112,9 @@ def test_a_known_keyword_is_counted_as_others_are():
 
 
 def test_a_capital_at_the_beginning_of_a_sentence_is_that_of_most_forms():
+    french = "Les droits de l'homme. Des droits de l'homme et la qualité de l'eau."
+    every, _ = terms_of(read([{"doc_id": "d", "text": french}], language="french"))
+    assert "droits de l'homme" in every
     german = (
         "Krankenkassen warnen. Krankenkassen zahlen mehr. Beiträge steigen, und die Beiträge der "
         "Krankenkassen bleiben. Schnelle Hilfe kommt, schnelle Hilfe zählt."

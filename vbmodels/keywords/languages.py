@@ -44,6 +44,24 @@ def _in_cyrillic(word: str) -> str:
 ENGLISH = "english"
 NOUNS_IN_CAPITALS = frozenset(["german"])
 """Languages that write nouns with a capital."""
+_LINKS = """
+    english: of, and
+    french: de, du, des, d', de la, de l'
+    spanish: de, del, de la, de los, de las
+    portuguese: de, do, da, dos, das
+    italian: di, del, della, dei, delle, dell', degli, dello, d'
+    catalan: de, del, dels, de la, de les, de l', d'
+    german: der, des, und, für
+    dutch: van, van de, van het
+    swedish: av, och, för
+    danish: af, og, for
+    norwegian: av, og, for
+"""
+LINKS = {
+    language.strip(): frozenset(link.strip() for link in links.split(","))
+    for language, _, links in (line.partition(":") for line in _LINKS.strip().splitlines())
+}
+"""What is inside phrases that recur, by language: of, de, für. Other stop words rarely are."""
 OTHER_LANGUAGE = "other"
 """Any language without a stemmer and a list of stop words: words stay as they are."""
 

@@ -7,12 +7,12 @@ counted alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.core.state import IntArray
 from vbmodels.keywords.phrases.spans import EARLY, LAST, LONG_DOCUMENT, MOST_WORDS, VERB
 from vbmodels.keywords.text import MOST_KNOWN, Parts
 from vbmodels.keywords.token_kernels import OTHER
@@ -85,14 +85,14 @@ class Rules:
         [T] numbers of the tokens' normal forms, and of their stems (-1: no word).
     pos
         [T] parts of speech.
-    links
-        [T] whether a token may be inside a phrase though it is no word.
+    is_link
+        Whether the tokens of these places may be inside of a phrase that nobody names.
     """
 
     normal: IntArray
     stem: IntArray
     pos: IntArray
-    links: BoolArray
+    is_link: Callable[[IntArray], bool]
 
     def ordinary(self, occurrence: Occurrence) -> tuple[bool, bool]:
         """Return whether it is of an ordinary form, and whether it must be found twice."""
@@ -109,7 +109,7 @@ class Rules:
             return True, False
         inside = np.setdiff1d(np.arange(words[0], words[-1]), words)
         short = between.max() <= MOST_BETWEEN and np.count_nonzero(between) == 1
-        return bool(short and self.links[inside].all()), True
+        return bool(short and self.is_link(inside)), True
 
     def to_name(
         self, found: Sequence[Occurrence], start: int, size: int, least: int

@@ -64,6 +64,8 @@ class Report:
         Documents cut to ``max_words`` candidates, as "doc_id (candidates before)".
     unused_scores
         Scored terms of which no word is a candidate of the document, as "doc_id: term".
+    cleaned
+        Documents of which markup or running heads were taken out, as "doc_id (HTML)".
     """
 
     documents: int = 0
@@ -75,6 +77,7 @@ class Report:
     absent_keywords: Named = field(default_factory=Named)
     shortened: Named = field(default_factory=Named)
     unused_scores: Named = field(default_factory=Named)
+    cleaned: Named = field(default_factory=Named)
 
     def __add__(self, other: Report) -> Report:
         return Report(
@@ -138,7 +141,7 @@ class _Kinds:
     stem, normal
         [V] numbers of the stem, -1 where it has none, and of the normal form.
     link
-        [V] whether it is no word and may be inside a phrase.
+        [V] whether it is a stop word, which may be inside a phrase.
     named
         [V] whether it is of phrases that the user names: candidates however rare.
     """
@@ -201,6 +204,13 @@ class _Words:
         stem = self.kinds.stem[self.tokens.token[own]]
         return {self.stems[i] for i in stem[(stem >= 0) & (self.tokens.pos[own] != kernels.OTHER)]}
 
+    def is_link(self, kinds: Sequence[int], options: TextOptions) -> bool:
+        """Return whether a phrase that nobody names may have these tokens inside."""
+        if not self.kinds.link[list(kinds)].all():
+            return False
+        normalise = Normaliser.of(options.in_language(self.tokens.languages[kinds[0]]))
+        return normalise.is_link([self.tokens.names[kind] for kind in kinds])
+
     def keep(self, rows: IntArray) -> None:
         """Keep some of the candidates."""
         document = np.searchsorted(self.offsets, rows, side="right") - 1
@@ -252,7 +262,7 @@ def read_documents(rows: Iterable[Row], options: TextOptions, phrases: bool) -> 
         Whether candidates are phrases, not words.
     """
     normalise = Normaliser.of(options)
-    tokens, labels = read_tokens(rows, options)
+    tokens, labels, removed = read_tokens(rows, options)
     words = _candidates(tokens, options)
     if phrases:
         words = _name_phrases(words, labels, options)
@@ -264,6 +274,9 @@ def read_documents(rows: Iterable[Row], options: TextOptions, phrases: bool) -> 
         absent_keywords=Named.of(matched.absent),
         shortened=Named.of(_shorten(words, matched, names, options.max_words)),
         unused_scores=matched.unused,
+        cleaned=Named.of(
+            [f"{name} ({', '.join(of)})" for name, of in zip(names, removed, strict=True) if of]
+        ),
     )
     return _pack(labels, words, matched, report, options, phrases)
 
@@ -278,7 +291,7 @@ def _candidates(tokens: Tokens, options: TextOptions) -> _Words:
         normal.append(numbers.setdefault(normalise.normal(name), len(numbers)))
         stem.append(-1 if own is None else normal[-1])
         acronym.append(normalise.is_acronym(name))
-        link.append(own is None and normalise.is_link(name))
+        link.append(own is None and name[:1].isalpha())
     named = np.array(acronym, bool)[tokens.token] & (tokens.pos == kernels.OTHER)
     tokens = replace(tokens, pos=np.where(named, _PROPER, tokens.pos))
     kinds = _Kinds(
@@ -304,7 +317,11 @@ def _name_phrases(words: _Words, labels: Sequence[Labels], options: TextOptions)
     tokens, kinds = words.tokens, words.kinds
     number = {text: i for i, text in enumerate(words.stems)}
     normal = kinds.normal[tokens.token]
-    rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, kinds.link[tokens.token])
+
+    def is_link(places: IntArray) -> bool:
+        return words.is_link(tokens.token[places].tolist(), options)
+
+    rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, is_link)
     found: set[Occurrence] = set()
     vocabularies: dict[str, Finder] = {}
     for d, label in enumerate(labels):
@@ -439,7 +456,7 @@ def _pack(
     names = [row.doc_id for row, kept in zip(rows, has, strict=True) if kept]
     folds = np.array([fold_of(name) for name in names], np.int64)
     occurrences = tokens.offsets[:-1][has][_document_of(sizes)[word]] + position
-    linked = _links(words, occurrences, word, sentence, sizes, forms) if phrases else None
+    linked = _links(words, occurrences, word, sentence, sizes, forms, options) if phrases else None
     used, term = distinct(words.term, len(words.stems))
     vocabulary = sorted(
         {*(words.stems[i] for i in used), *(linked.texts if linked is not None else ())}
@@ -551,6 +568,7 @@ class _Links:
 def _links(
     words: _Words, occurrences: IntArray, word: IntArray, sentence: IntArray, sizes: IntArray,
     forms: dict[str, int],
+    options: TextOptions,
 ) -> _Links:  # fmt: skip
     """Find what is between words that may be of one phrase, and the named phrases' places.
 
@@ -587,7 +605,7 @@ def _links(
         named.update(i for i in places[:-1] if gap[i])
     texts: dict[str, int] = {}
     number, form = np.full(size, -1), np.full(size, -1)
-    seen: dict[tuple[int, ...], tuple[int, int]] = {}
+    seen: dict[tuple[int, ...], tuple[int, int, bool]] = {}
     for i in sorted({*np.flatnonzero(free).tolist(), *named}):
         first = int(occurrences[i]) + 1
         between = tuple(tokens.token[first : first + int(gap[i])].tolist())
@@ -595,9 +613,15 @@ def _links(
             normal = " ".join(words.stems[kinds.normal[kind]] for kind in between)
             written = " ".join(tokens.names[kind] for kind in between)
             seen[between] = (
-                texts.setdefault(normal, len(texts)), forms.setdefault(written, len(forms))
-            )  # fmt: skip
-        number[i], form[i] = seen[between]
+                texts.setdefault(normal, len(texts)),
+                forms.setdefault(written, len(forms)),
+                words.is_link(between, options),
+            )
+        number[i], form[i], inside = seen[between]
+        free[i] &= inside
+    unused = ~free
+    unused[list(named)] = False
+    number[unused], form[unused] = -1, -1
     return _Links(list(texts), number, free, form, np.array(given, np.int64).reshape(-1, 2))
 
 

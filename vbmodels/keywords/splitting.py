@@ -27,6 +27,7 @@ def _ranges(characters: list[int]) -> str:
 _MARKS = _ranges([c for c in range(0x300, 0x10000) if unicodedata.category(chr(c))[0] == "M"])
 _W = rf"[\w{_MARKS}\u200c\u200d]"  # letters, digits, marks of vowels, joiners
 _HYPHENS = "-\u2010\u2011\u2012\u2013"
+_OPERATORS = r"=<>±×÷→←↔≤≥≈≡∞∝∂∑∫√^°·⋅∘"
 _QUOTES = "'\u2019\u02bc"
 _ELIDED = (
     r"(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|presqu|dell|all|nell|sull|dall|coll|gl|un|quest)"
@@ -41,6 +42,7 @@ _WORD = rf"""
       | (?<=\d),(?=\d){_W}+                 # 1,000 and 2,4-D
       | (?<!\w\w\w)/{_W}+                   # I/O
       | /\w{{1,2}}(?!{_W})                  # TCP/IP
+      | [{_OPERATORS}]+{_W}*               # p<0.05, 5±2: formulae, which are no words
     )*
     (?: \+{{1,2}}(?![\w+])                  # C++, Fe2+
       | (?<=(?<!\w)[A-Z])\#(?!\w)          # C#
@@ -65,7 +67,7 @@ _ABBREVIATIONS = """
     al approx bd bzw ca cf co corp dept dr ed eds eq eqs etc fig figs hr inc jr ltd mr mrs ms
     nr p pp prof ref refs resp sr st vol vols vs
 """
-_ABBREVIATED = frozenset(_ABBREVIATIONS.split())
+ABBREVIATED = frozenset(_ABBREVIATIONS.split())
 """Words after which a full stop ends no sentence."""
 
 
@@ -101,7 +103,7 @@ def split_sentences(text: str) -> list[list[str]]:
 
 def _is_abbreviation(word: str, text: str, end: int) -> bool:
     """Return whether the full stop after a word belongs to it."""
-    if word.lower() in _ABBREVIATED:
+    if word.lower() in ABBREVIATED:
         return text[end : end + 1].isspace()
     initial = len(word) == 1 and word.isupper() and word != "I"
     return initial and text[end : end + 3].lstrip()[:1].isupper()  # J. Smith

@@ -24,13 +24,14 @@ from typing import Any, Literal
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.languages import (
     ENGLISH,
+    LINKS,
     OTHER_LANGUAGE,
     LanguageError,
     languages,
     plain,
     stop_words,
 )
-from vbmodels.keywords.splitting import split_words
+from vbmodels.keywords.splitting import ABBREVIATED, split_words
 from vbmodels.keywords.token_kernels import OTHER as OTHER
 from vbmodels.keywords.token_kernels import UNKNOWN as UNKNOWN
 
@@ -64,30 +65,9 @@ POS_CODES = {
 """Penn and universal tags of candidate words; every other tag, modal verbs and AUX among
 them, marks a word that is no candidate."""
 
-_NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:?!]|(?<!\d),|,(?!\d)|^www\.")
+_NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:?!±×÷→←↔≤≥≈≡∞∝∂∑∫√·⋅∘]|(?<!\d),|,(?!\d)|^www\.")
 _LONGEST = 50
-_LONGEST_NUMBER = 4
-_LINKS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "at",
-        "by",
-        "de",
-        "del",
-        "for",
-        "from",
-        "in",
-        "la",
-        "of",
-        "on",
-        "the",
-        "to",
-        "with",
-    ]
-)
-"""English words that may be inside a phrase."""
+_LONGEST_LINK = 3
 _MOST_NORMALISERS = 64
 MOST_TOKENS = 2**16  # of which a process remembers the tags
 _INSIDE = re.compile(r"[^\W_]+")
@@ -326,8 +306,10 @@ class Normaliser:
 
     def _normalise(self, token: str) -> str | None:
         word = plain(token)
-        if len(word) > 2 and word[-1] == ".":
-            word = word.rstrip(".") if word.count(".") == 1 else word
+        if len(word) > 2 and word[-1] == "." and word.count(".") == 1:
+            word = word[:-1]
+            if word in ABBREVIATED and self._options.stop_words:
+                return None
         if self._options.stop_words:
             if word in self._stop or len(word) < 2:
                 return token if self.is_acronym(token) else None
@@ -351,13 +333,12 @@ class Normaliser:
         """Return whether a token is a stop word as it is written."""
         return plain(token) in self._stop and not self.is_acronym(token)
 
-    def is_link(self, token: str) -> bool:
-        """Return whether a token may be inside a phrase though it is no candidate word."""
-        if token.isdigit():
-            return len(token) <= _LONGEST_NUMBER
-        if self._options.language == ENGLISH:
-            return token.lower() in _LINKS
-        return token.isalpha() and self.is_stop_word(token)
+    def is_link(self, tokens: Sequence[str]) -> bool:
+        """Return whether a phrase that nobody names may have these between two of its words."""
+        text = " ".join(map(plain, tokens))
+        if (links := LINKS.get(self._options.language)) is not None:
+            return text in links
+        return len(text) <= _LONGEST_LINK and text.isalpha() and self.is_stop_word(text)
 
     def normal(self, token: str) -> str:
         """Return the stem of a word; of anything else itself in lower case."""

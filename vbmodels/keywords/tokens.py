@@ -15,6 +15,7 @@ import numpy as np
 
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords import token_kernels as kernels
+from vbmodels.keywords.cleaning import cleaned
 from vbmodels.keywords.languages import ENGLISH
 from vbmodels.keywords.splitting import split_sentences
 from vbmodels.keywords.text import (
@@ -120,18 +121,30 @@ def _with_title(text: str) -> str:
     return text
 
 
-def read_tokens(rows: Iterable[Row], options: TextOptions) -> tuple[Tokens, list[Labels]]:
-    """Return the tokens and the labels of rows; text is split where a row has no tokens."""
+def read_tokens(
+    rows: Iterable[Row], options: TextOptions
+) -> tuple[Tokens, list[Labels], list[tuple[str, ...]]]:
+    """Split text into tokens where a row has none.
+
+    Returns
+    -------
+    tokens, labels
+        Of all rows.
+    removed
+        [D] what was taken out of the text; see `vbmodels.keywords.cleaning.cleaned`.
+    """
     kinds = _Kinds()
-    token, sentence, given, in_sentences, labels = [], [], [], [], []
+    token, sentence, given, in_sentences, labels, removed = [], [], [], [], [], []
     where: Any
     for label, text, tokens, tag, where in rows:
         labels.append(label)
         language, codes = options.language, None
+        out: tuple[str, ...] = ()
         if tokens is None:
+            text, out = cleaned(text or "")
             split = [
                 _without_capitals(line, Normaliser.of(options))
-                for line in split_sentences(_with_title(text or ""))
+                for line in split_sentences(_with_title(text))
             ]
             tokens = list(chain.from_iterable(split))
             where = np.repeat(np.arange(len(split)), [len(line) for line in split])
@@ -143,6 +156,7 @@ def read_tokens(rows: Iterable[Row], options: TextOptions) -> tuple[Tokens, list
         token.append(np.fromiter(map(number_of, tokens), np.int64, len(tokens)))
         sentence.append(np.array(where, np.int64))
         given.append(codes)
+        removed.append(out)
     none = np.zeros(0, np.int64)
     whole = np.concatenate([none, *token])
     offsets = np.cumsum([0, *map(len, token)])
@@ -159,7 +173,7 @@ def read_tokens(rows: Iterable[Row], options: TextOptions) -> tuple[Tokens, list
     for d, codes in enumerate(given):
         if codes is not None:
             found.pos[offsets[d] : offsets[d + 1]] = codes
-    return found, labels
+    return found, labels, removed
 
 
 def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
+from vbmodels.keywords.splitting import split_sentences
 from vbmodels.keywords.text import (
     INSIDE_SENTENCES,
     TextOptions,
     _parser,
     pos_code,
 )
-from vbmodels.keywords.splitting import split_sentences
 from vbmodels.keywords.tokens import Labels, Row, read_tokens
 
 TAGS = """
