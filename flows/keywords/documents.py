@@ -6,7 +6,7 @@ partitions; `vbmodels.keywords.features` makes features of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +46,6 @@ class Prepared:
     known: int
     several: int
 
-    @property
-    def unmatched(self) -> int:
-        """Known keywords that may be phrases and are no candidates of their documents."""
-        return self.marks.listed - int(self.marks.y.sum()) if PHRASES in self.counts else 0
-
 
 def prepare(documents: pa.Table, options: TextOptions, phrases: bool) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
@@ -85,6 +80,7 @@ def prepare(documents: pa.Table, options: TextOptions, phrases: bool) -> Prepare
     )
 
 
+SEPARATOR = ";"
 _LABELS = Labels._fields
 _WORDS = Row._fields[1:]
 
@@ -97,4 +93,15 @@ def rows_of(documents: pa.Table) -> Iterator[Row]:
             batch[name].to_pylist() if name in present else nothing for name in (*_LABELS, *_WORDS)
         ]
         for cells in zip(*columns, strict=True):
-            yield Row(Labels(*cells[: len(_LABELS)]), *cells[len(_LABELS) :])
+            labels = Labels(*cells[: len(_LABELS)])
+            labels = labels._replace(
+                keywords=_split(labels.keywords), gold=_split(labels.gold)
+            )  # fmt: skip
+            yield Row(labels, *cells[len(_LABELS) :])
+
+
+def _split(terms: Sequence[str] | None) -> Sequence[str] | None:
+    """Split terms at the separator of CSV, which a list of other formats may hold too."""
+    if terms is None or not any(SEPARATOR in term for term in terms):
+        return terms
+    return [piece.strip() for term in terms for piece in term.split(SEPARATOR) if piece.strip()]

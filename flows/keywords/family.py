@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from flows.data import json_files, partition, storage
 from flows.data.checks import shared_names
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPaths
+from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested
 from flows.family import Prepared as PreparedRun
@@ -22,6 +23,7 @@ from flows.faults import Fault, InputError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
 from flows.keywords.check import check_documents
+from flows.keywords.notices import losses_of, notices_of, small_losses
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -39,7 +41,7 @@ from flows.keywords.shards import (
     read_about,
     write_about,
 )
-from flows.keywords.work import AboutPart, about_url, read_wide, work_url, write_narrow
+from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.bss.gibbs import bss
@@ -63,7 +65,6 @@ from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading import Named
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.vbss.coordinate_ascent import Form
 from vbmodels.keywords.vbss.gibbs import gibbs
@@ -143,28 +144,13 @@ class Keywords:
         options = _text_options(settings)
         prepared = documents_of.prepare(documents, options, settings.with_phrases)
         _write(prepared, part.index, paths)
-        told = prepared.report
-        kept = told.documents - told.without_words.count
+        read_report = prepared.report
+        kept = read_report.documents - read_report.without_words.count
         return Ingested(
-            rows_read=told.documents,
+            rows_read=read_report.documents,
             rows_kept=kept,
-            dropped=(
-                _dropped("document without a candidate word", told.without_words),
-                _dropped(
-                    "known keyword with a word that is no candidate of its document",
-                    told.absent_keywords,
-                ),
-                _dropped(
-                    "known keyword that is no candidate phrase of its document",
-                    Named(prepared.unmatched),
-                ),
-                _dropped(
-                    f"document cut to its {settings.max_words} most frequent words",
-                    told.shortened,
-                ),
-                _dropped("score of a term without a candidate word", told.unused_scores),
-            ),
-            notes={"words": told.words, "observed": told.observed},
+            dropped=losses_of(read_report, settings),
+            notes={name: getattr(read_report, name) for name in ("words", "observed", "listed")},
             checked=tuple(checked),
         )
 
@@ -191,7 +177,8 @@ class Keywords:
             shards = look_up_counts(rows, indices, paths, corpus, each)
         urls = each(_build, indices, settings, paths, corpus, shards)
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
-        return PreparedRun(tuple(urls), batch)
+        whole_report = reduce(add, (one.report.report for one in about))
+        return PreparedRun(tuple(urls), batch, tuple(notices_of(whole_report, settings)))
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the model to fit, or nothing for samplers and plain scores."""
@@ -235,9 +222,15 @@ class Keywords:
         ingested: Sequence[Ingested], settings: KeywordSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        warnings: tuple[str, ...] = ()
+        warnings: tuple[str, ...] = tuple(
+            small_losses(
+                [one for part in ingested for one in part.dropped],
+                sum(part.rows_read for part in ingested),
+                int(sum(part.notes.get("listed", 0) for part in ingested)),
+            )
+        )
         if isinstance(model, Keyphrases):
-            warnings = _too_many(model, q)
+            warnings += _too_many(model, q)
             if not q.observed.known:
                 warnings = (*warnings, NOTHING_TO_LEARN)
         return report(*_of_candidates(model, q), summaries, settings, warnings)
@@ -320,10 +313,6 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _dropped(reason: str, named: Named) -> Dropped:
-    return Dropped(reason=reason, count=named.count, examples=list(named.names))
-
-
 def _of_candidates(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGlobal | None]:
     """Return the regression over the corpus of the candidates; None where there is none."""
     if isinstance(model, Keyphrases):
@@ -347,6 +336,7 @@ def _write(prepared: documents_of.Prepared, index: int, paths: RunPaths) -> None
         rows={kind: counts.num_rows for kind, counts in prepared.counts.items()},
         known=prepared.known,
         several=prepared.several,
+        report=AboutReport.of(prepared.report),
     )
     json_files.write(about_url(paths, index), about)
 

@@ -75,6 +75,24 @@ class Finder:
                     yield pattern, Occurrence(tuple(words))
 
 
+def occurrences_of(
+    variants: Iterable[Parts], number: dict[str, int], normal: IntArray, start: int
+) -> list[Occurrence]:
+    """Return where the first of a term's variants is that a document has.
+
+    Parameters
+    ----------
+    variants, number
+        As for `patterns_of`.
+    normal, start
+        As for `Finder`.
+    """
+    for pattern in patterns_of(variants, number):
+        if found := [one for _, one in Finder([pattern])(normal, start)]:
+            return found
+    return []
+
+
 @dataclass(frozen=True)
 class Rules:
     """What decides whether an occurrence is a candidate that nobody needs to name.
@@ -125,6 +143,8 @@ class Rules:
         least
             Fewest occurrences of a candidate word.
         """
+        if not found:
+            return []
         ordinary = [one for one in found if self.ordinary(one)[0]]
         if not ordinary:
             return list(found)

@@ -7,6 +7,7 @@ counts of the whole corpus.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
@@ -18,11 +19,20 @@ from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, Said, mark, said_
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS, fold_of
 from vbmodels.keywords.languages import NOUNS_IN_CAPITALS
-from vbmodels.keywords.named_phrases import MOST_BETWEEN, Finder, Occurrence, Rules, patterns_of
+from vbmodels.keywords.named_phrases import (
+    MOST_BETWEEN,
+    Finder,
+    Occurrence,
+    Rules,
+    occurrences_of,
+    patterns_of,
+)
 from vbmodels.keywords.phrases.spans import Spans
-from vbmodels.keywords.text import Normaliser, TextOptions
+from vbmodels.keywords.text import MOST_KNOWN, Normaliser, Parts, TextOptions
 from vbmodels.keywords.tokens import Labels, Row, Tokens, distinct, read_tokens
 
+SEPARATORS = (",", "|", "/", "\t", "\n", "，", "、", "；", "،")
+"""What people put between keywords, where the product has ;."""
 MAX_NAMED = 100
 """Documents that a report names for each reason; all are counted."""
 
@@ -66,6 +76,9 @@ class Report:
         Scored terms of which no word is a candidate of the document, as "doc_id: term".
     cleaned
         Documents of which markup or running heads were taken out, as "doc_id (HTML)".
+    separators
+        Of signs inside known keywords that are not in the text: how many of these keywords would
+        be if the sign were between keywords.
     """
 
     documents: int = 0
@@ -78,6 +91,7 @@ class Report:
     shortened: Named = field(default_factory=Named)
     unused_scores: Named = field(default_factory=Named)
     cleaned: Named = field(default_factory=Named)
+    separators: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Report) -> Report:
         return Report(
@@ -170,6 +184,10 @@ class _Words:
         [W] stem and occurrences of every candidate, and [D + 1] where each document's begin.
     named
         Phrases that the user names, in their order.
+    separators
+        As `Report` has them.
+    reasons
+        Why a known keyword of a document is no candidate, where that can be said.
     """
 
     tokens: Tokens
@@ -180,6 +198,8 @@ class _Words:
     count: IntArray
     offsets: IntArray
     named: Sequence[Occurrence] = ()
+    separators: Counter[str] = field(default_factory=Counter)
+    reasons: dict[tuple[int, str], str] = field(default_factory=dict)
 
     @property
     def kept(self) -> BoolArray:
@@ -312,6 +332,18 @@ def _counted(tokens: Tokens, kinds: _Kinds, stems: list[str], least: IntArray) -
     return _Words(tokens, kinds, stems, least, *found)
 
 
+def _why_absent(variants: Sequence[Parts], number: dict[str, int], normal: IntArray) -> str | None:
+    """Return why a document's known keyword is not in its text; None where it just is not."""
+    if not variants:
+        return "no letter and no digit"
+    if all(sum(one.is_word) > MOST_KNOWN for one in variants):
+        return f"more than {MOST_KNOWN} words"
+    own = {number.get(token, -1) for token in variants[0].tokens}
+    if len(own) > 1 and own <= set(normal.tolist()):
+        return "its words are apart"
+    return None
+
+
 def _name_phrases(words: _Words, labels: Sequence[Labels], options: TextOptions) -> _Words:
     """Make candidates of the known keywords and of a vocabulary's terms that a text has."""
     tokens, kinds = words.tokens, words.kinds
@@ -331,11 +363,19 @@ def _name_phrases(words: _Words, labels: Sequence[Labels], options: TextOptions)
         own = options.in_language(tokens.languages[tokens.token[start]])
         normalise = Normaliser.of(own)
         for term in label.keywords or ():
-            for pattern in patterns_of(normalise.variants(term), number):
-                there = [one for _, one in Finder([pattern])(normal[start:end], start)]
-                if there:
-                    found.update(rules.to_name(there, start, end - start, int(words.least[d])))
-                    break
+            there = occurrences_of(normalise.variants(term), number, normal[start:end], start)
+            found.update(rules.to_name(there, start, end - start, int(words.least[d])))
+            if there:
+                continue
+            for sign in SEPARATORS:
+                pieces = [piece for piece in term.split(sign) if piece.strip()]
+                split = (
+                    occurrences_of(normalise.variants(p), number, normal[start:end], start)
+                    for p in pieces
+                )
+                words.separators[sign] += len(pieces) > 1 and any(split)
+            if reason := _why_absent(normalise.variants(term), number, normal[start:end]):
+                words.reasons[d, term] = reason
         if options.vocabulary:
             if own.language not in vocabularies:
                 terms = map(normalise.variants, options.vocabulary)
@@ -505,12 +545,16 @@ def _pack(
         marks, spans, absent = mark(packed, vocabulary, labels.said, (of_form, of_shown, of_link))
         observed[spans.words[marks.y][spans.words[marks.y] >= 0]] = True
         packed = replace(packed, y=observed)
+        rows_of = np.flatnonzero(has).tolist()
         lost = [f"{row.doc_id}: {term}" for row in missing for term in row.keywords or ()]
-        lost += [f"{names[d]}: {term}" for d, term in absent]
+        for d, keyword in absent:
+            reason = words.reasons.get((rows_of[d], keyword))
+            lost.append(f"{names[d]}: {keyword}" + (f" ({reason})" if reason else ""))
         listed = sum(len(row.keywords or ()) for row in rows)
         report = replace(
-            report, observed=int(observed.sum()), absent_keywords=Named.of(lost), listed=listed
-        )
+            report, observed=int(observed.sum()), absent_keywords=Named.of(lost), listed=listed,
+            separators=+words.separators,
+        )  # fmt: skip
     else:
         gold = np.full(size, UNKNOWN_TRUTH, np.int8)
         gold[list(labels.gold)] = list(labels.gold.values())
