@@ -58,7 +58,7 @@ from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch
 from vbmodels.keywords.graph import ss, textrank
-from vbmodels.keywords.languages import LanguageError, stop_words
+from vbmodels.keywords.languages import AUTO, LanguageError, stop_words
 from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
@@ -142,7 +142,10 @@ class Keywords:
             checked.append(check.piece(checker, rows))
         documents = partition.joined(read, table)
         options = _text_options(settings)
-        prepared = documents_of.prepare(documents, options, settings.with_phrases)
+        try:
+            prepared = documents_of.prepare(documents, options, settings.with_phrases)
+        except LanguageError as error:
+            raise _as_input_error(error, part.slices[0].url) from error
         _write(prepared, part.index, paths)
         read_report = prepared.report
         kept = read_report.documents - read_report.without_words.count
@@ -297,13 +300,15 @@ def _text_options(settings: KeywordSettings) -> TextOptions:
             min_count=settings.min_count,
             max_words=settings.max_words,
         )
-        if options.stop_words:
+        if options.stop_words and options.language != AUTO:
             stop_words(options.language)
     except LanguageError as error:
-        raise InputError.of(
-            "settings", error.expected, error.found, "language", remedy=error.remedy
-        ) from error
+        raise _as_input_error(error, "settings", "language") from error
     return options
+
+
+def _as_input_error(error: LanguageError, file: str, column: str | None = None) -> InputError:
+    return InputError.of(file, error.expected, error.found, column, remedy=error.remedy)
 
 
 def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:

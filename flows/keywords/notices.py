@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from flows.data.runs import Dropped
 from flows.keywords.settings import KeywordSettings
+from vbmodels.keywords.languages import ENGLISH
 from vbmodels.keywords.reading import Named, Report
 
 LARGE_SHARE = 0.1
@@ -58,6 +59,8 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
             f"Markup or running heads were taken out of {_documents(report.cleaned.count)} "
             f"({_examples(report.cleaned)})."
         )
+    if languages := _languages(report, settings):
+        found.append(languages)
     empty = report.without_words
     if empty.count > LARGE_SHARE * report.documents:
         found.append(
@@ -74,6 +77,19 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
             + (f" {separator}" if separator else "")
         )
     return found
+
+
+def _languages(report: Report, settings: KeywordSettings) -> str | None:
+    """Say which languages were detected, unless all is English or as it was given."""
+    counts = dict(report.languages.most_common())
+    unclear = counts.pop("", 0)
+    if not set(counts) - {settings.language, ENGLISH}:
+        return None
+    listed = ", ".join(f"{language} {count:,}" for language, count in counts.items())
+    sentence = f"Documents by language: {listed}"
+    if unclear:
+        sentence += f"; {unclear:,} too short or not clear, read as English"
+    return f"{sentence}. Where that is wrong, set language."
 
 
 def _separator(report: Report, settings: KeywordSettings) -> str | None:

@@ -7,18 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
+from vbmodels.keywords.languages import AUTO, CODES
 from vbmodels.keywords.options import KeywordOptions, conflict
-
-_CODES = """
-    ar:arabic hy:armenian eu:basque bg:bulgarian ca:catalan zh:chinese cs:czech da:danish nl:dutch
-    en:english eo:esperanto et:estonian fi:finnish fr:french de:german el:greek gu:gujarati
-    he:hebrew hi:hindi hu:hungarian id:indonesian ga:irish it:italian ja:japanese ko:korean
-    lt:lithuanian ms:malaysian ne:nepali no:norwegian nb:norwegian nn:norwegian fa:persian
-    pl:polish pt:portuguese ro:romanian ru:russian sr:serbian st:sesotho sk:slovak es:spanish
-    sv:swedish ta:tamil tr:turkish uk:ukrainian vi:vietnamese yi:yiddish
-"""
-CODES = dict(pair.split(":") for pair in _CODES.split())
-"""Languages by ISO 639-1."""
 
 
 def named(language: str) -> str:
@@ -100,9 +90,10 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         "language's own elsewhere.",
     )
     language: str = Field(
-        "english",
+        AUTO,
         description="Language of the stemmer and stop words, by name or code (german or de): any "
-        "with a Snowball stemmer or a list of stop words; other has neither.",
+        "with a Snowball stemmer or a list of stop words; other has neither; auto: every "
+        "document's own, English where that is not clear.",
     )
     stop_words: bool = Field(True, description="Whether stop words are left out.")
     tag: bool = Field(

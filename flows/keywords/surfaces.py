@@ -14,6 +14,9 @@ from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.spans import Spans
 
+_SIGN = r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}]"
+_UNSPACED = rf"({_SIGN}) ({_SIGN})"
+"""A blank between letters of a script that has none between words."""
 Numbers = NDArray[np.signedinteger]
 
 
@@ -129,4 +132,6 @@ def _joined(texts: pa.Array, numbers: IntArray) -> pa.Array:
     ]
     joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
     joined = pc.replace_substring_regex(joined, r"(\w['’]) ", r"\1")  # l'eau
+    for _ in range(2):  # characters that are words have one before and one behind
+        joined = pc.replace_substring_regex(joined, _UNSPACED, r"\1\2")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined

@@ -8,10 +8,12 @@ tags, the list mostly removes be, have and do, which Penn tags as verbs.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from functools import cache
 from importlib import resources
+from typing import Any
 
 
 class LanguageError(ValueError):
@@ -41,7 +43,9 @@ def _in_cyrillic(word: str) -> str:
     return word
 
 
-ENGLISH = "english"
+AUTO = "auto"
+"""Every document's own language, as it is detected."""
+ENGLISH, CHINESE, JAPANESE, THAI = "english", "chinese", "japanese", "thai"
 NOUNS_IN_CAPITALS = frozenset(["german"])
 """Languages that write nouns with a capital."""
 _LINKS = """
@@ -109,6 +113,8 @@ def stop_words(language: str) -> frozenset[str]:
     own = ENGLISH if language == "porter" else language
     if own in _lists():
         return _lists()[own]
+    if own == THAI:
+        return _thai()
     remedy = "mark the words yourself as `tokens` with `pos`, or turn the stop words off"
     try:
         from stop_words import StopWordError, get_stop_words
@@ -123,12 +129,71 @@ def stop_words(language: str) -> frozenset[str]:
     raise LanguageError("a language with a list of stop words", repr(language), remedy)
 
 
+def _thai() -> frozenset[str]:
+    os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
+    try:
+        from pythainlp.corpus import thai_stopwords
+    except ImportError as error:
+        raise LanguageError(
+            "a segmenter for thai",
+            "thai text without pythainlp",
+            "install the extra: pip install 'vbflows[languages]'; or give the words as tokens",
+        ) from error
+    return frozenset(map(plain, thai_stopwords()))
+
+
+_CODES = """
+    ar:arabic hy:armenian eu:basque bg:bulgarian ca:catalan zh:chinese cs:czech da:danish nl:dutch
+    en:english eo:esperanto et:estonian fi:finnish fr:french de:german el:greek gu:gujarati
+    he:hebrew hi:hindi hu:hungarian id:indonesian ga:irish it:italian ja:japanese ko:korean
+    lt:lithuanian ms:malaysian ne:nepali no:norwegian nb:norwegian nn:norwegian fa:persian
+    pl:polish pt:portuguese ro:romanian ru:russian sr:serbian st:sesotho sk:slovak es:spanish
+    sv:swedish ta:tamil th:thai tr:turkish uk:ukrainian vi:vietnamese yi:yiddish
+"""
+CODES = dict(pair.split(":") for pair in _CODES.split())
+"""Languages by ISO 639-1."""
+_SURE = 0.9
+_READ = 2000  # characters
+_FEWEST_LETTERS = 40
+_ENGLISH_WORDS = """
+    the of and to is that for with are was by on this from which be have has were we not it as an
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+_ENGLISH_SHARE = 0.2
+
+
+def detected(text: str) -> str | None:
+    """Return the language of a running text; None where it is too short or not clear.
+
+    >>> detected("The rate of growth of the trees is what we measured in this study of forests.")
+    'english'
+    """
+    text = text[:_READ]
+    words = text.lower().split()
+    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+        return None
+    if sum(word in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words):
+        return ENGLISH
+    code, probability = _identifier().classify(text)
+    return CODES[code] if probability >= _SURE else None
+
+
+@cache
+def _identifier() -> Any:
+    """Return py3langid's classifier among the languages that are known here."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    found.set_languages([code for code in CODES if code in found.labels])
+    return found
+
+
 @cache
 def languages() -> tuple[str, ...]:
     """Return the languages that have a stemmer or a list of stop words, and `OTHER_LANGUAGE`."""
     import Stemmer
 
-    found = {*Stemmer.algorithms(), *_lists(), OTHER_LANGUAGE}
+    found = {*Stemmer.algorithms(), *_lists(), OTHER_LANGUAGE, THAI}
     try:
         from stop_words import AVAILABLE_LANGUAGES
     except ImportError:

@@ -18,7 +18,7 @@ from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, Said, mark, said_of, spans_of
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS, fold_of
-from vbmodels.keywords.languages import NOUNS_IN_CAPITALS
+from vbmodels.keywords.languages import ENGLISH, NOUNS_IN_CAPITALS
 from vbmodels.keywords.named_phrases import (
     MOST_BETWEEN,
     Finder,
@@ -79,6 +79,8 @@ class Report:
     separators
         Of signs inside known keywords that are not in the text: how many of these keywords would
         be if the sign were between keywords.
+    languages
+        Documents of each language; those of which it is not clear have the name "".
     """
 
     documents: int = 0
@@ -92,6 +94,7 @@ class Report:
     unused_scores: Named = field(default_factory=Named)
     cleaned: Named = field(default_factory=Named)
     separators: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Report) -> Report:
         return Report(
@@ -109,6 +112,25 @@ _GROUP = np.array(
 """What each part of speech is in a noun phrase, and those of -2 and -1."""
 
 _NOUN, _PROPER = POS_GROUPS.index("noun"), POS_GROUPS.index("proper_noun")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Phrases that are candidates wherever a text has them.
+
+    Parameters
+    ----------
+    terms
+        The phrases.
+    only
+        Whether no others are candidates, but for the known ones.
+    """
+
+    terms: tuple[str, ...] = ()
+    only: bool = False
+
+
+NO_VOCABULARY = Vocabulary()
 
 
 @dataclass(frozen=True)
@@ -224,6 +246,12 @@ class _Words:
         stem = self.kinds.stem[self.tokens.token[own]]
         return {self.stems[i] for i in stem[(stem >= 0) & (self.tokens.pos[own] != kernels.OTHER)]}
 
+    def normaliser(self, d: int, options: TextOptions) -> Normaliser:
+        """Return the normaliser of a document's language."""
+        start, end = self.tokens.offsets[d : d + 2]
+        language = self.tokens.languages[self.tokens.token[start]] if start < end else ENGLISH
+        return Normaliser.of(options.in_language(language))
+
     def is_link(self, kinds: Sequence[int], options: TextOptions) -> bool:
         """Return whether a phrase that nobody names may have these tokens inside."""
         if not self.kinds.link[list(kinds)].all():
@@ -269,7 +297,9 @@ class _Matched:
     said: list[Said] = field(default_factory=list)
 
 
-def read_documents(rows: Iterable[Row], options: TextOptions, phrases: bool) -> ReadDocuments:
+def read_documents(
+    rows: Iterable[Row], options: TextOptions, phrases: bool, vocabulary: Vocabulary = NO_VOCABULARY
+) -> ReadDocuments:
     """Read documents into candidates.
 
     Parameters
@@ -280,13 +310,14 @@ def read_documents(rows: Iterable[Row], options: TextOptions, phrases: bool) -> 
         How text becomes words.
     phrases
         Whether candidates are phrases, not words.
+    vocabulary
+        Phrases that are candidates wherever a text has them.
     """
-    normalise = Normaliser.of(options)
-    tokens, labels, removed = read_tokens(rows, options)
+    tokens, labels, readings = read_tokens(rows, options)
     words = _candidates(tokens, options)
     if phrases:
-        words = _name_phrases(words, labels, options)
-    matched = _match(labels, words, normalise, phrases)
+        words = _name_phrases(words, labels, options, vocabulary)
+    matched = _match(labels, words, options, phrases)
     names = [label.doc_id for label in labels]
     report = Report(
         documents=len(names),
@@ -295,18 +326,26 @@ def read_documents(rows: Iterable[Row], options: TextOptions, phrases: bool) -> 
         shortened=Named.of(_shorten(words, matched, names, options.max_words)),
         unused_scores=matched.unused,
         cleaned=Named.of(
-            [f"{name} ({', '.join(of)})" for name, of in zip(names, removed, strict=True) if of]
+            [
+                f"{name} ({', '.join(one.removed)})"
+                for name, one in zip(names, readings, strict=True)
+                if one.removed
+            ]
         ),
+        languages=Counter(one.language or "" for one in readings),
     )
-    return _pack(labels, words, matched, report, options, phrases)
+    return _pack(labels, words, matched, report, options, phrases, vocabulary)
 
 
 def _candidates(tokens: Tokens, options: TextOptions) -> _Words:
     """Find every document's words that are frequent enough."""
     numbers: dict[str, int] = {}
     stem, normal, acronym, link = [], [], [], []
+    by_language = {
+        language: Normaliser.of(options.in_language(language)) for language in {*tokens.languages}
+    }
     for name, language in zip(tokens.names, tokens.languages, strict=True):
-        normalise = Normaliser.of(options.in_language(language))
+        normalise = by_language[language]
         own = normalise(name)
         normal.append(numbers.setdefault(normalise.normal(name), len(numbers)))
         stem.append(-1 if own is None else normal[-1])
@@ -344,7 +383,9 @@ def _why_absent(variants: Sequence[Parts], number: dict[str, int], normal: IntAr
     return None
 
 
-def _name_phrases(words: _Words, labels: Sequence[Labels], options: TextOptions) -> _Words:
+def _name_phrases(
+    words: _Words, labels: Sequence[Labels], options: TextOptions, vocabulary: Vocabulary
+) -> _Words:
     """Make candidates of the known keywords and of a vocabulary's terms that a text has."""
     tokens, kinds = words.tokens, words.kinds
     number = {text: i for i, text in enumerate(words.stems)}
@@ -360,8 +401,8 @@ def _name_phrases(words: _Words, labels: Sequence[Labels], options: TextOptions)
         start, end = int(tokens.offsets[d]), int(tokens.offsets[d + 1])
         if start == end:
             continue
-        own = options.in_language(tokens.languages[tokens.token[start]])
-        normalise = Normaliser.of(own)
+        normalise = words.normaliser(d, options)
+        language = tokens.languages[tokens.token[start]]
         for term in label.keywords or ():
             there = occurrences_of(normalise.variants(term), number, normal[start:end], start)
             found.update(rules.to_name(there, start, end - start, int(words.least[d])))
@@ -376,13 +417,13 @@ def _name_phrases(words: _Words, labels: Sequence[Labels], options: TextOptions)
                 words.separators[sign] += len(pieces) > 1 and any(split)
             if reason := _why_absent(normalise.variants(term), number, normal[start:end]):
                 words.reasons[d, term] = reason
-        if options.vocabulary:
-            if own.language not in vocabularies:
-                terms = map(normalise.variants, options.vocabulary)
-                vocabularies[own.language] = Finder(
+        if vocabulary.terms:
+            if language not in vocabularies:
+                terms = map(normalise.variants, vocabulary.terms)
+                vocabularies[language] = Finder(
                     pattern for variants in terms for pattern in patterns_of(variants, number)
                 )
-            found.update(one for _, one in vocabularies[own.language](normal[start:end], start))
+            found.update(one for _, one in vocabularies[language](normal[start:end], start))
     if not found:
         return words
     places = np.unique(np.array([place for one in found for place in one.words], np.int64))
@@ -412,7 +453,7 @@ def _name_phrases(words: _Words, labels: Sequence[Labels], options: TextOptions)
 
 
 def _match(
-    labels: Sequence[Labels], words: _Words, normalise: Normaliser, phrases: bool
+    labels: Sequence[Labels], words: _Words, options: TextOptions, phrases: bool
 ) -> _Matched:
     """Match what the rows list and score with their documents' candidates."""
     found = _Matched()
@@ -421,6 +462,7 @@ def _match(
         scored, scores = label.scored, label.scores
         if words.offsets[d] == words.offsets[d + 1] and not keywords:
             continue
+        normalise = words.normaliser(d, options)
         places = words.of(d) if keywords or scored or gold is not None else {}
         for keyword in keywords or ():
             there, missing = normalise.keyword(keyword, places)
@@ -476,7 +518,7 @@ def _shorten(words: _Words, labels: _Matched, names: list[str], most: int) -> li
 
 def _pack(
     rows: Sequence[Labels], words: _Words, labels: _Matched, report: Report,
-    options: TextOptions, phrases: bool,
+    options: TextOptions, phrases: bool, vocabulary: Vocabulary,
 ) -> ReadDocuments:  # fmt: skip
     """Lay the documents that have a word end to end."""
     tokens, size = words.tokens, len(words.term)
@@ -498,10 +540,8 @@ def _pack(
     occurrences = tokens.offsets[:-1][has][_document_of(sizes)[word]] + position
     linked = _links(words, occurrences, word, sentence, sizes, forms, options) if phrases else None
     used, term = distinct(words.term, len(words.stems))
-    vocabulary = sorted(
-        {*(words.stems[i] for i in used), *(linked.texts if linked is not None else ())}
-    )
-    place = {text: i for i, text in enumerate(vocabulary)}
+    stems = sorted({*(words.stems[i] for i in used), *(linked.texts if linked is not None else ())})
+    place = {text: i for i, text in enumerate(stems)}
     term = np.array([place[words.stems[i]] for i in used], np.int64)[term]
     observed = np.zeros(size, bool)
     observed[list(labels.known)] = True
@@ -531,7 +571,7 @@ def _pack(
         score=_scores(labels.scores, size),
         link=None if linked is None else linked.link(place),
         given=None if linked is None else linked.given,
-        given_only=phrases and options.vocabulary_only,
+        given_only=phrases and vocabulary.only,
     )
     missing = [row for row, kept in zip(rows, has, strict=True) if not kept]
     without = Named.of([row.doc_id for row in missing])
@@ -542,7 +582,7 @@ def _pack(
     of_link = np.full(len(token), -1)
     of_link[between >= 0] = code[2 * len(token) :]
     if phrases:
-        marks, spans, absent = mark(packed, vocabulary, labels.said, (of_form, of_shown, of_link))
+        marks, spans, absent = mark(packed, stems, labels.said, (of_form, of_shown, of_link))
         observed[spans.words[marks.y][spans.words[marks.y] >= 0]] = True
         packed = replace(packed, y=observed)
         rows_of = np.flatnonzero(has).tolist()
@@ -560,10 +600,10 @@ def _pack(
         gold[list(labels.gold)] = list(labels.gold.values())
         own_form, own_shown, none = (one.astype(np.int32) for one in (of_form, of_shown, of_link))
         marks = Marks(observed, gold, labels.sizes[0], own_form, own_shown, none, packed.score)
-        spans = spans_of(packed, vocabulary, False)
+        spans = spans_of(packed, stems, False)
     return ReadDocuments(
         tokens=packed,
-        vocabulary=vocabulary,
+        vocabulary=stems,
         names=names,
         marks=marks,
         spans=spans,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from vbmodels.keywords.segmenting import segmented
 
@@ -71,13 +72,23 @@ ABBREVIATED = frozenset(_ABBREVIATIONS.split())
 """Words after which a full stop ends no sentence."""
 
 
-def split_sentences(text: str) -> list[list[str]]:
+def split_sentences(text: str, whole: Sequence[str] = ()) -> list[list[str]]:
     """Return the tokens of a text, sentence by sentence.
+
+    Parameters
+    ----------
+    text
+        The text.
+    whole
+        Terms that no word may cross the ends of, where the script has no spaces.
+
+    Examples
+    --------
 
     >>> split_sentences("COVID-19 isn't new. C++, Dr. No: 3.5 %!")
     [['COVID-19', "isn't", 'new', '.'], ['C++', ',', 'Dr.', 'No', ':', '3.5', '%', '!']]
     """
-    text = segmented(text)
+    text = segmented(text, whole)
     sentences: list[list[str]] = []
     tokens: list[str] = []
     ended = False

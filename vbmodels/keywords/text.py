@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.languages import (
+    AUTO,
     ENGLISH,
     LINKS,
     OTHER_LANGUAGE,
@@ -111,10 +112,6 @@ class TextOptions:
         Most candidate words of a document, since its graph costs 8 n^2 bytes and time n^3.
         Beyond it the most frequent words stay (of equal ones the earlier), observed keywords
         always.
-    vocabulary
-        Terms that are candidates wherever a text has them.
-    vocabulary_only
-        Whether no other phrases are candidates, but for the known ones.
     """
 
     language: str = ENGLISH
@@ -124,11 +121,9 @@ class TextOptions:
     min_count: int | None = None
     long_document: int = 1000
     max_words: int = 2000
-    vocabulary: tuple[str, ...] = ()
-    vocabulary_only: bool = False
 
     def __post_init__(self) -> None:
-        known = languages()
+        known = (AUTO, *languages())
         if self.language not in known:
             raise LanguageError(
                 f"one of {', '.join(known)}",

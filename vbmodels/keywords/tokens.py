@@ -16,8 +16,9 @@ import numpy as np
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.cleaning import cleaned
-from vbmodels.keywords.languages import ENGLISH
-from vbmodels.keywords.splitting import split_sentences
+from vbmodels.keywords.languages import AUTO, CHINESE, ENGLISH, JAPANESE, THAI, detected
+from vbmodels.keywords.segmenting import unspaced_language
+from vbmodels.keywords.splitting import split_sentences, split_words
 from vbmodels.keywords.text import (
     AT_THE_START,
     INSIDE_SENTENCES,
@@ -28,6 +29,8 @@ from vbmodels.keywords.text import (
 
 _TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
 _TITLE_WORDS = 40
+_FIRST = 300
+"""Tokens that tell a document's language."""
 _CAPITALS = 4
 """Words from which on a sentence all in capitals has no acronyms."""
 
@@ -51,6 +54,13 @@ class Row(NamedTuple):
     tokens: Sequence[str] | None = None
     pos: Sequence[str] | None = None
     sentence: Sequence[int] | None = None
+
+
+class Reading(NamedTuple):
+    """How a document was read: its language (None: not clear), and what was taken out."""
+
+    language: str | None
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,36 +133,38 @@ def _with_title(text: str) -> str:
 
 def read_tokens(
     rows: Iterable[Row], options: TextOptions
-) -> tuple[Tokens, list[Labels], list[tuple[str, ...]]]:
+) -> tuple[Tokens, list[Labels], list[Reading]]:
     """Split text into tokens where a row has none.
 
     Returns
     -------
     tokens, labels
         Of all rows.
-    removed
-        [D] what was taken out of the text; see `vbmodels.keywords.cleaning.cleaned`.
+    readings
+        [D] how each was read.
     """
     kinds = _Kinds()
-    token, sentence, given, in_sentences, labels, removed = [], [], [], [], [], []
+    token, sentence, given, in_sentences, labels = [], [], [], [], []
+    removed: list[tuple[str, ...]] = []
+    languages: list[str | None] = []
     where: Any
     for label, text, tokens, tag, where in rows:
         labels.append(label)
-        language, codes = options.language, None
+        language, codes = _language(None, tokens, options.language), None
         out: tuple[str, ...] = ()
         if tokens is None:
             text, out = cleaned(text or "")
-            split = [
-                _without_capitals(line, Normaliser.of(options))
-                for line in split_sentences(_with_title(text))
-            ]
+            language = _language(text, None, options.language)
+            normalise = Normaliser.of(options.in_language(language or ENGLISH))
+            split = [_without_capitals(line, normalise) for line in _split(text, label.keywords)]
             tokens = list(chain.from_iterable(split))
             where = np.repeat(np.arange(len(split)), [len(line) for line in split])
         else:
             codes = [kernels.UNKNOWN] * len(tokens) if tag is None else [pos_code(t) for t in tag]
         in_sentences.append(where is not None)
         where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
-        number_of = kinds.of(language).__getitem__
+        languages.append(language)
+        number_of = kinds.of(language or ENGLISH).__getitem__
         token.append(np.fromiter(map(number_of, tokens), np.int64, len(tokens)))
         sentence.append(np.array(where, np.int64))
         given.append(codes)
@@ -173,7 +185,32 @@ def read_tokens(
     for d, codes in enumerate(given):
         if codes is not None:
             found.pos[offsets[d] : offsets[d + 1]] = codes
-    return found, labels, removed
+    return found, labels, list(map(Reading, languages, removed))
+
+
+_UNSPACED = frozenset([CHINESE, JAPANESE, THAI])
+
+
+def _language(text: str | None, tokens: Sequence[str] | None, given: str) -> str | None:
+    """Return a document's language: the one that is given, unless it is to be detected."""
+    if given != AUTO and given not in _UNSPACED:
+        return given
+    text = " ".join(tokens[:_FIRST] if tokens is not None else [text or ""])
+    return unspaced_language(text) or (detected(text) if given == AUTO else given)
+
+
+def _split(text: str, keywords: Sequence[str] | None) -> list[list[str]]:
+    """Return a text's sentences; known keywords are words of their own where it has no spaces."""
+    text = _with_title(text)
+    sentences = split_sentences(text)
+    if not keywords or unspaced_language(text) is None:
+        return sentences
+    joined = "\0".join("\0".join(["", *line, ""]) for line in sentences)
+    crossed = [
+        term for term in keywords
+        if term in text and "\0".join(["", *split_words(term), ""]) not in joined
+    ]  # fmt: skip
+    return split_sentences(text, crossed) if crossed else sentences
 
 
 def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:

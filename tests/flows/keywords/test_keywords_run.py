@@ -158,7 +158,7 @@ def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_pa
     place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
     assert not any(table_of(place, record)["selected"].to_pylist())
     assert any("nothing to learn" in line for line in (*record.warnings, *outcome["lines"]))
-    assert any("no candidate phrase" in one.reason and one.count == 120 for one in record.dropped)
+    assert any("not in its document" in one.reason and one.count == 120 for one in record.dropped)
 
 
 def documents(**columns):
