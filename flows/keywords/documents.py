@@ -18,7 +18,7 @@ from flows.keywords.shards import PHRASES, WORDS
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
-from vbmodels.keywords.reading import Report, read_documents
+from vbmodels.keywords.reading import NO_VOCABULARY, Report, Vocabulary, read_documents
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import Labels, Row
 
@@ -47,7 +47,9 @@ class Prepared:
     several: int
 
 
-def prepare(documents: pa.Table, options: TextOptions, phrases: bool) -> Prepared:
+def prepare(
+    documents: pa.Table, options: TextOptions, phrases: bool, vocabulary: Vocabulary = NO_VOCABULARY
+) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
 
     Parameters
@@ -59,8 +61,10 @@ def prepare(documents: pa.Table, options: TextOptions, phrases: bool) -> Prepare
         How text becomes words.
     phrases
         Whether candidates are phrases, not words.
+    vocabulary
+        Phrases that are candidates wherever a text has them.
     """
-    read = read_documents(rows_of(documents), options, phrases)
+    read = read_documents(rows_of(documents), options, phrases, vocabulary)
     tokens, spans = read.tokens, read.spans
     keys = stem_keys(read.vocabulary)[tokens.term]
     folds = np.repeat(tokens.fold, np.diff(tokens.offsets))

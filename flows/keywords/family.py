@@ -41,6 +41,7 @@ from flows.keywords.shards import (
     read_about,
     write_about,
 )
+from flows.keywords.term_lists import terms_of, with_digest
 from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
@@ -58,13 +59,14 @@ from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch
 from vbmodels.keywords.graph import ss, textrank
-from vbmodels.keywords.languages import AUTO, LanguageError, stop_words
+from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words
 from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.reading import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.vbss.coordinate_ascent import Form
 from vbmodels.keywords.vbss.gibbs import gibbs
@@ -91,6 +93,13 @@ class Keywords:
     name = "keywords"
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
+
+    def settled(self, source: storage.Sources, settings: KeywordSettings) -> KeywordSettings:
+        """Return the settings with digests of the files that they name."""
+        names = ("stop_words", "vocabulary")
+        given = {name: getattr(settings, name) for name in names}
+        digests = {n: with_digest(v, n) for n, v in given.items() if isinstance(v, str)}
+        return settings.model_copy(update=digests)
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
@@ -143,7 +152,9 @@ class Keywords:
         documents = partition.joined(read, table)
         options = _text_options(settings)
         try:
-            prepared = documents_of.prepare(documents, options, settings.with_phrases)
+            prepared = documents_of.prepare(
+                documents, options, settings.with_phrases, _vocabulary(settings)
+            )
         except LanguageError as error:
             raise _as_input_error(error, part.slices[0].url) from error
         _write(prepared, part.index, paths)
@@ -264,6 +275,7 @@ def _checked(found: Checked, listed: int, settings: KeywordSettings) -> CheckedD
     """Add what is wrong with the settings, and the documents with a known keyword."""
     try:
         _text_options(settings)
+        _vocabulary(settings)
     except InputError as error:
         found = replace(found, faults=(*error.faults, *found.faults))
     # The rankings learn nothing from known keywords.
@@ -291,11 +303,15 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
 
 
 def _text_options(settings: KeywordSettings) -> TextOptions:
+    more: frozenset[str] = frozenset()
+    if isinstance(settings.stop_words, str):
+        more = frozenset(map(plain, terms_of(settings.stop_words, "stop_words")))
     try:
         options = TextOptions(
             language=settings.language,
             stem=settings.stem,
-            stop_words=settings.stop_words,
+            stop_words=bool(settings.stop_words),
+            more_stop_words=more,
             tag=settings.tag,
             min_count=settings.min_count,
             max_words=settings.max_words,
@@ -305,6 +321,13 @@ def _text_options(settings: KeywordSettings) -> TextOptions:
     except LanguageError as error:
         raise _as_input_error(error, "settings", "language") from error
     return options
+
+
+def _vocabulary(settings: KeywordSettings) -> Vocabulary:
+    if settings.vocabulary is None:
+        return NO_VOCABULARY
+    terms = terms_of(settings.vocabulary, "vocabulary")
+    return Vocabulary(terms, settings.vocabulary_only)
 
 
 def _as_input_error(error: LanguageError, file: str, column: str | None = None) -> InputError:

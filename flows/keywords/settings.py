@@ -38,7 +38,15 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     page = "docs/pipelines/keywords.md"
     first = ("unit", "keyphrases", "keyword_rate", "language", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("min_count", "stem", "stop_words", "tag", "max_words"),
+        "data": (
+            "vocabulary",
+            "vocabulary_only",
+            "min_count",
+            "stem",
+            "stop_words",
+            "tag",
+            "max_words",
+        ),
         "output": ("select", "fdr", "per_document", "ask"),
         "expert": ("inference", "draws"),
     }
@@ -95,7 +103,18 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         "with a Snowball stemmer or a list of stop words; other has neither; auto: every "
         "document's own, English where that is not clear.",
     )
-    stop_words: bool = Field(True, description="Whether stop words are left out.")
+    stop_words: bool | str = Field(
+        True,
+        description="Whether stop words are left out; or a file of more of them, one a line.",
+    )
+    vocabulary: str | None = Field(
+        None,
+        description="File of terms, one a line: these, where a text has them, and the known "
+        "keywords are the candidates (unit phrase).",
+    )
+    vocabulary_only: bool = Field(
+        True, description="Whether other phrases than those of the vocabulary are no candidates."
+    )
     tag: bool = Field(
         True, description="Whether English text is reduced to nouns, adjectives and verbs."
     )
@@ -145,6 +164,13 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         """Read a language by its code, and its name with capitals."""
         return named(value) if isinstance(value, str) else value
 
+    @field_validator("stop_words", mode="before")
+    @classmethod
+    def _yes_or_no(cls, value: Any) -> Any:
+        """Read yes and no in words; anything else is a file."""
+        words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+        return words.get(value.strip().lower(), value) if isinstance(value, str) else value
+
     @model_validator(mode="after")
     def _compatible(self) -> Self:
         if sentence := self._conflict() or conflict(self):
@@ -160,6 +186,8 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
             return f"unit phrase goes with model corpus, found model {self.model}"
         if self.keyphrases is not None and self.unit != "phrase":
             return "keyphrases is a number of phrases: it goes with unit phrase; give keyword_rate"
+        if self.vocabulary is not None and self.unit != "phrase":
+            return f"vocabulary is a list of phrases: it goes with unit phrase, found {self.unit}"
         if self.keyword_rate is not None and self.unit == "phrase":
             return "keyword_rate is a share of words: it goes with unit word; give keyphrases"
         return None

@@ -405,7 +405,10 @@ def _name_phrases(
         language = tokens.languages[tokens.token[start]]
         for term in label.keywords or ():
             there = occurrences_of(normalise.variants(term), number, normal[start:end], start)
-            found.update(rules.to_name(there, start, end - start, int(words.least[d])))
+            named = there
+            if not vocabulary.only:  # else what the rules find is no candidate
+                named = rules.to_name(there, start, end - start, int(words.least[d]))
+            found.update(named)
             if there:
                 continue
             for sign in SEPARATORS:
@@ -448,8 +451,8 @@ def _name_phrases(
         np.append(kinds.link, kinds.link[old]),
         np.append(kinds.named, np.ones(len(old), bool)),
     )
-    named = sorted(found, key=lambda one: (one.words[0], len(one.words)))
-    return replace(_counted(tokens, kinds, words.stems, words.least), named=named)
+    in_order = sorted(found, key=lambda one: (one.words[0], len(one.words)))
+    return replace(_counted(tokens, kinds, words.stems, words.least), named=in_order)
 
 
 def _match(

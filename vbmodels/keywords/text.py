@@ -112,6 +112,8 @@ class TextOptions:
         Most candidate words of a document, since its graph costs 8 n^2 bytes and time n^3.
         Beyond it the most frequent words stay (of equal ones the earlier), observed keywords
         always.
+    more_stop_words
+        Stop words beyond those of the language, as `vbmodels.keywords.languages.plain` has them.
     """
 
     language: str = ENGLISH
@@ -121,6 +123,7 @@ class TextOptions:
     min_count: int | None = None
     long_document: int = 1000
     max_words: int = 2000
+    more_stop_words: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         known = (AUTO, *languages())
@@ -266,7 +269,8 @@ class Normaliser:
 
     def __init__(self, options: TextOptions) -> None:
         self._options = options
-        self._stop = stop_words(options.language) if options.stop_words else frozenset()
+        own = stop_words(options.language) if options.stop_words else frozenset()
+        self._stop = own | options.more_stop_words
         self._stemmer = _stemmer(options.algorithm)
         self._known: dict[str, str | None] = {}
         self._variants: dict[str, Sequence[Parts]] = {}
