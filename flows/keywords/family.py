@@ -23,6 +23,16 @@ from flows.faults import Fault, InputError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
 from flows.keywords.check import check_documents
+from flows.keywords.label_files import (
+    check_labels,
+    has_label_name,
+    is_label_file,
+    labelled,
+    labels_of,
+    split_part,
+    unused_labels,
+    with_labels,
+)
 from flows.keywords.notices import losses_of, notices_of, small_losses
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
@@ -103,6 +113,8 @@ class Keywords:
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
+        if is_label_file(file.url, settings):
+            return self._labels(file, settings)
         table = DOCUMENTS.of(settings)
         checker, listed = check_documents(slabs(file.url, CHECKED_ROWS), file.url, table)
         found = Checked(checker.rows, tuple(checker.found.faults()), checker.names)
@@ -110,7 +122,13 @@ class Keywords:
 
     def look(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file's columns, and of the settings."""
+        if is_label_file(file.url, settings):
+            return self._labels(file, settings)
         return _checked(check.look(file, DOCUMENTS.of(settings)), 0, settings)
+
+    def _labels(self, file: InputFile, settings: KeywordSettings) -> CheckedDocuments:
+        faults, documents = check_labels(file, settings)
+        return CheckedDocuments(0, faults, listed=documents)
 
     def joined(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: KeywordSettings
@@ -141,15 +159,26 @@ class Keywords:
     ) -> list[Part]:
         """Cut the documents by number."""
         rows = [c.rows for c in checked]
-        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+        parts = partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+        return with_labels(parts, files, settings)
+
+    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+        """Return one group of all files where one has labels of the others."""
+        every = range(len(files))
+        labels = any(
+            has_label_name(f.url) and not c.rows for f, c in zip(files, checked, strict=True)
+        )
+        return [list(every)] if labels else [[i] for i in every]
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
+        part, label_files = split_part(part)
+        labels = [labels_of(one, settings) for one in label_files]
         table, read, checked = DOCUMENTS.of(settings), [], []
         for _, checker, rows in partition.checked(part, table):
             read.append(rows)
             checked.append(check.piece(checker, rows))
-        documents = partition.joined(read, table)
+        documents, labelled_names = labelled(partition.joined(read, table), labels)
         options = _text_options(settings)
         try:
             prepared = documents_of.prepare(
@@ -157,7 +186,7 @@ class Keywords:
             )
         except LanguageError as error:
             raise _as_input_error(error, part.slices[0].url) from error
-        _write(prepared, part.index, paths)
+        _write(prepared, part.index, paths, labelled_names)
         read_report = prepared.report
         kept = read_report.documents - read_report.without_words.count
         return Ingested(
@@ -192,7 +221,10 @@ class Keywords:
         urls = each(_build, indices, settings, paths, corpus, shards)
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
         whole_report = reduce(add, (one.report.report for one in about))
-        return PreparedRun(tuple(urls), batch, tuple(notices_of(whole_report, settings)))
+        notices = notices_of(whole_report, settings)
+        names = {name for one in about for name in one.labelled}
+        notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
+        return PreparedRun(tuple(urls), batch, tuple(notices))
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the model to fit, or nothing for samplers and plain scores."""
@@ -348,7 +380,9 @@ def _of_candidates(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGloba
     return (model, q) if isinstance(model, CorpusProbit) else (None, None)
 
 
-def _write(prepared: documents_of.Prepared, index: int, paths: RunPaths) -> None:
+def _write(
+    prepared: documents_of.Prepared, index: int, paths: RunPaths, labelled_names: list[str]
+) -> None:
     """Write what later stages need of a partition."""
     columns = {
         "vocabulary": prepared.vocabulary, "documents": prepared.names, "forms": prepared.forms,
@@ -365,6 +399,7 @@ def _write(prepared: documents_of.Prepared, index: int, paths: RunPaths) -> None
         known=prepared.known,
         several=prepared.several,
         report=AboutReport.of(prepared.report),
+        labelled=labelled_names,
     )
     json_files.write(about_url(paths, index), about)
 

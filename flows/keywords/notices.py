@@ -100,7 +100,7 @@ def _separator(report: Report, settings: KeywordSettings) -> str | None:
     if 2 * count < report.absent_keywords.count:
         return None
     shown = _SEPARATORS.get(sign, repr(sign))
-    return f"Split at {shown}, {count:,} of these are found: put ';' between keywords."
+    return f"Split at {shown}, {count:,} of these are found: set list_separator to it."
 
 
 def _documents(count: int) -> str:

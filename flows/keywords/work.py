@@ -63,7 +63,8 @@ class AboutPart(json_files.Form):
     """The contents of ``about/part-*.json``.
 
     Documents with a candidate word; rows of the tables of counts; known keywords that were found,
-    and those of them that have several words.
+    and those of them that have several words. ``labelled`` are names of documents that files of
+    labels name.
     """
 
     documents: int
@@ -71,6 +72,7 @@ class AboutPart(json_files.Form):
     known: int
     several: int
     report: AboutReport
+    labelled: list[str]
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:

@@ -46,7 +46,7 @@ def test_another_separator_that_would_find_them_is_named():
         rows = [{"doc_id": "a", "text": "A graph database of nodes.", "keywords": keywords}]
         (notice,), _ = said(rows)
         assert notice.endswith(
-            f" Split at {shown}, 1 of these are found: put ';' between keywords."
+            f" Split at {shown}, 1 of these are found: set list_separator to it."
         )
 
 
