@@ -330,7 +330,7 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
         expected="documents with candidate words",
         found="none",
         remedy="see whether texts are empty or have no spaces between words (then give "
-        "tokens); tag=false takes words of every kind, min_count=1 rare ones",
+        "tokens); min_count=1 takes rare words",
     )
 
 
@@ -344,7 +344,6 @@ def _text_options(settings: KeywordSettings) -> TextOptions:
             stem=settings.stem,
             stop_words=bool(settings.stop_words),
             more_stop_words=more,
-            tag=settings.tag,
             min_count=settings.min_count,
             max_words=settings.max_words,
         )

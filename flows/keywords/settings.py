@@ -44,7 +44,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
             "min_count",
             "stem",
             "stop_words",
-            "tag",
             "max_words",
         ),
         "output": ("select", "fdr", "per_document", "ask"),
@@ -114,9 +113,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     )
     vocabulary_only: bool = Field(
         True, description="Whether other phrases than those of the vocabulary are no candidates."
-    )
-    tag: bool = Field(
-        True, description="Whether English text is reduced to nouns, adjectives and verbs."
     )
     max_words: int = Field(
         2000, ge=10, description="Most candidate words of a document; the most frequent stay."

@@ -52,6 +52,8 @@ def _plain(_: str, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
+        if b"\0" in data:  # of no text
+            raise
         return data.decode(guess(data))
 
 
