@@ -38,7 +38,6 @@ from threadpoolctl import threadpool_limits
 from benchmarks.keyword_corpora import LANGUAGES, SHARED, features, short
 from flows.keywords.counts import Rows, Whole, count_candidates
 from flows.keywords.documents import Prepared, prepare
-from flows.keywords.text import Normaliser, TextOptions
 from reproduce.keyword_documents import take_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -52,6 +51,7 @@ from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import key_of, stem_keys
 from vbmodels.keywords.phrases.spans import Spans, find_spans
 from vbmodels.keywords.selection import select_share
+from vbmodels.keywords.text import Normaliser, TextOptions
 
 SCHEMES = ("share", "tenth", "thirty", "one", "complete")
 LEVELS = (0.1, 0.3, 0.5)
@@ -107,15 +107,16 @@ def load(name: str, folder: Path, most: int | None, options: TextOptions) -> Cor
         own = options.tag and column != "text"
         if column in rows[0] and (own if "tokens" in rows[0] else column == "text"):
             columns[column] = [row[column] for row in rows]
-    columns["keywords"] = [list(row[gold]) for row in rows]
+    columns["gold"] = [list(row[gold]) for row in rows]
+    columns["keywords"] = [[] for _ in rows]  # named ones would be candidates because they are gold
     if "tokens" not in columns:
         columns["text"] = [row["text"] for row in rows]
     prepared = prepare(pa.table(columns), options, True)
     spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
-    found = np.bincount(spans.document, prepared.marks.y, len(rows)).astype(int)
+    found = np.bincount(spans.document, prepared.marks.gold == 1, len(rows)).astype(int)
     normalise = Normaliser(options)
     listed = np.array(
-        [len({str(normalise.phrase(k) or k.lower()) for k in row[gold]}) for row in rows]
+        [len({str(normalise.variants(k)[:1] or k.lower()) for k in row[gold]}) for row in rows]
     )
     return Corpus(
         name, prepared, spans, [row["text"] for row in rows], np.maximum(listed - found, 0)
@@ -126,7 +127,7 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     """Draw the known phrases and make the features of words and phrases."""
     rng = np.random.default_rng([seed, 5])
     tokens, marks, spans = corpus.prepared.tokens, corpus.prepared.marks, corpus.spans
-    truth, n = marks.y, tokens.n_documents
+    truth, n = marks.gold == 1, tokens.n_documents
     chance, whole = rng.random(len(truth)), np.zeros(n, bool)
     if scheme == "one":
         order = np.lexsort((chance, ~truth, spans.document))
@@ -250,8 +251,8 @@ def by_yake(corpus: Corpus) -> np.ndarray:
         low, high = int(corpus.spans.offsets[d]), int(corpus.spans.offsets[d + 1])
         place = {key: i for i, key in enumerate(corpus.spans.key[low:high].tolist(), low)}
         for phrase, value in extractor.extract_keywords(text):
-            for stems in normalise.phrase(phrase)[:1]:
-                if (row := place.get(key_of(stems))) is not None:
+            for one in normalise.variants(phrase)[:1]:
+                if (row := place.get(key_of(one.parts))) is not None:
                     score[row] = max(score[row], -value)
     return score
 

@@ -34,16 +34,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
-from flows.keywords.candidates import spans_of
 from flows.keywords.counts import Rows, Whole, count_candidates
 from flows.keywords.documents import Prepared, prepare
-from flows.keywords.text import TextOptions
 from vbmodels.core.fit import fit
+from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates, own_score
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.selection import select_share
+from vbmodels.keywords.text import TextOptions
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 LANGUAGES = {
@@ -94,7 +94,8 @@ def load(name: str, folder: Path, most: int | None) -> Corpus:
     for column in ("tokens", "pos", "sentence", "text"):
         if column in rows[0] and not (column == "text" and "tokens" in rows[0]):
             columns[column] = [row[column] for row in rows]
-    columns["keywords"] = [list(row[gold]) for row in rows]
+    columns["gold"] = [list(row[gold]) for row in rows]
+    columns["keywords"] = [[] for _ in rows]  # named ones would be candidates because they are gold
     prepared = prepare(pa.table(columns), TextOptions(language=LANGUAGES[name]), False)
     return Corpus(name, prepared, [row["text"] for row in rows], len(rows))
 
@@ -121,7 +122,7 @@ def known_words(scheme: str, truth: np.ndarray, tokens, rng: np.random.Generator
 def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     """Draw the known words and make the features."""
     tokens = corpus.prepared.tokens
-    truth = tokens.y
+    truth = corpus.prepared.marks.gold == 1
     known, whole = known_words(scheme, truth, tokens, np.random.default_rng([seed, 3]))
     tokens = replace(tokens, y=known, complete=whole)
     batch = features(tokens, corpus.prepared.vocabulary)
@@ -199,7 +200,7 @@ def by_yake(corpus: Corpus) -> np.ndarray:
     """YAKE on the texts, single words, joined by the product's stems; run once a corpus."""
     import yake
 
-    from flows.keywords.text import Normaliser
+    from vbmodels.keywords.text import Normaliser
 
     extractor = yake.KeywordExtractor(n=1, top=100_000, dedupLim=1.0)
     normalise = Normaliser(TextOptions(language=LANGUAGES[corpus.name]))

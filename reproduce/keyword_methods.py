@@ -23,7 +23,6 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from benchmarks.keyword_corpora import features
 from flows.keywords.documents import prepare
-from flows.keywords.text import TextOptions
 from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.core.fit import fit
@@ -33,6 +32,7 @@ from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.document_gibbs import sample_documents
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.vbss import coordinate_ascent as coordinate
 from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS

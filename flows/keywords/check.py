@@ -18,7 +18,7 @@ from flows.data.table import Table
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault
 from flows.keywords.schema import DOCUMENTS
-from flows.keywords.text import OTHER, pos_code
+from vbmodels.keywords.text import OTHER, pos_code
 
 _NAMED = 5
 

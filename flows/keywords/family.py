@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any, cast
 
 import numpy as np
@@ -14,16 +15,25 @@ from flows.data import json_files, partition, storage
 from flows.data.checks import shared_names
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPaths
+from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested
 from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
-from flows.keywords.candidates import Marks, spans_of
 from flows.keywords.check import check_documents
-from flows.keywords.documents import Told
+from flows.keywords.label_files import (
+    check_labels,
+    has_label_name,
+    is_label_file,
+    labelled,
+    labels_of,
+    split_part,
+    unused_labels,
+    with_labels,
+)
+from flows.keywords.notices import losses_of, notices_of, small_losses
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -41,12 +51,13 @@ from flows.keywords.shards import (
     read_about,
     write_about,
 )
-from flows.keywords.text import TextOptions
-from flows.keywords.work import AboutPart, about_url, read_wide, work_url, write_narrow
+from flows.keywords.term_lists import terms_of, with_digest
+from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.bss.gibbs import bss
 from vbmodels.keywords.bss.model import BSS
+from vbmodels.keywords.candidates import Marks, spans_of
 from vbmodels.keywords.corpus.model import (
     CorpusGlobal,
     CorpusProbit,
@@ -58,12 +69,15 @@ from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch
 from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words
 from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.reading import NO_VOCABULARY, Vocabulary
+from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.vbss.coordinate_ascent import Form
 from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
@@ -90,8 +104,17 @@ class Keywords:
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 
+    def settled(self, source: storage.Sources, settings: KeywordSettings) -> KeywordSettings:
+        """Return the settings with digests of the files that they name."""
+        names = ("stop_words", "vocabulary")
+        given = {name: getattr(settings, name) for name in names}
+        digests = {n: with_digest(v, n) for n, v in given.items() if isinstance(v, str)}
+        return settings.model_copy(update=digests)
+
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
+        if is_label_file(file.url, settings):
+            return self._labels(file, settings)
         table = DOCUMENTS.of(settings)
         checker, listed = check_documents(slabs(file.url, CHECKED_ROWS), file.url, table)
         found = Checked(checker.rows, tuple(checker.found.faults()), checker.names)
@@ -99,7 +122,13 @@ class Keywords:
 
     def look(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file's columns, and of the settings."""
+        if is_label_file(file.url, settings):
+            return self._labels(file, settings)
         return _checked(check.look(file, DOCUMENTS.of(settings)), 0, settings)
+
+    def _labels(self, file: InputFile, settings: KeywordSettings) -> CheckedDocuments:
+        faults, documents = check_labels(file, settings)
+        return CheckedDocuments(0, faults, listed=documents)
 
     def joined(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: KeywordSettings
@@ -130,40 +159,41 @@ class Keywords:
     ) -> list[Part]:
         """Cut the documents by number."""
         rows = [c.rows for c in checked]
-        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+        parts = partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+        return with_labels(parts, files, settings)
+
+    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+        """Return one group of all files where one has labels of the others."""
+        every = range(len(files))
+        labels = any(
+            has_label_name(f.url) and not c.rows for f, c in zip(files, checked, strict=True)
+        )
+        return [list(every)] if labels else [[i] for i in every]
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
+        part, label_files = split_part(part)
+        labels = [labels_of(one, settings) for one in label_files]
         table, read, checked = DOCUMENTS.of(settings), [], []
         for _, checker, rows in partition.checked(part, table):
             read.append(rows)
             checked.append(check.piece(checker, rows))
-        documents = partition.joined(read, table)
+        documents, labelled_names = labelled(partition.joined(read, table), labels)
         options = _text_options(settings)
-        prepared = documents_of.prepare(documents, options, settings.with_phrases)
-        _write(prepared, part.index, paths)
-        told = prepared.report
-        kept = told.documents - told.without_words.count
+        try:
+            prepared = documents_of.prepare(
+                documents, options, settings.with_phrases, _vocabulary(settings)
+            )
+        except LanguageError as error:
+            raise _as_input_error(error, part.slices[0].url) from error
+        _write(prepared, part.index, paths, labelled_names)
+        read_report = prepared.report
+        kept = read_report.documents - read_report.without_words.count
         return Ingested(
-            rows_read=told.documents,
+            rows_read=read_report.documents,
             rows_kept=kept,
-            dropped=(
-                _dropped("document without a candidate word", told.without_words),
-                _dropped(
-                    "known keyword with a word that is no candidate of its document",
-                    told.absent_keywords,
-                ),
-                _dropped(
-                    "known keyword that is no candidate phrase of its document",
-                    Told(prepared.unmatched),
-                ),
-                _dropped(
-                    f"document cut to its {settings.max_words} most frequent words",
-                    told.shortened,
-                ),
-                _dropped("score of a term without a candidate word", told.unused_scores),
-            ),
-            notes={"words": told.words, "observed": told.observed},
+            dropped=losses_of(read_report, settings),
+            notes={name: getattr(read_report, name) for name in ("words", "observed", "listed")},
             checked=tuple(checked),
         )
 
@@ -190,7 +220,11 @@ class Keywords:
             shards = look_up_counts(rows, indices, paths, corpus, each)
         urls = each(_build, indices, settings, paths, corpus, shards)
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
-        return PreparedRun(tuple(urls), batch)
+        whole_report = reduce(add, (one.report.report for one in about))
+        notices = notices_of(whole_report, settings)
+        names = {name for one in about for name in one.labelled}
+        notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
+        return PreparedRun(tuple(urls), batch, tuple(notices))
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the model to fit, or nothing for samplers and plain scores."""
@@ -234,9 +268,15 @@ class Keywords:
         ingested: Sequence[Ingested], settings: KeywordSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        warnings: tuple[str, ...] = ()
+        warnings: tuple[str, ...] = tuple(
+            small_losses(
+                [one for part in ingested for one in part.dropped],
+                sum(part.rows_read for part in ingested),
+                int(sum(part.notes.get("listed", 0) for part in ingested)),
+            )
+        )
         if isinstance(model, Keyphrases):
-            warnings = _too_many(model, q)
+            warnings += _too_many(model, q)
             if not q.observed.known:
                 warnings = (*warnings, NOTHING_TO_LEARN)
         return report(*_of_candidates(model, q), summaries, settings, warnings)
@@ -267,6 +307,7 @@ def _checked(found: Checked, listed: int, settings: KeywordSettings) -> CheckedD
     """Add what is wrong with the settings, and the documents with a known keyword."""
     try:
         _text_options(settings)
+        _vocabulary(settings)
     except InputError as error:
         found = replace(found, faults=(*error.faults, *found.faults))
     # The rankings learn nothing from known keywords.
@@ -289,19 +330,39 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
         expected="documents with candidate words",
         found="none",
         remedy="see whether texts are empty or have no spaces between words (then give "
-        "tokens); tag=false takes words of every kind, min_count=1 rare ones",
+        "tokens); min_count=1 takes rare words",
     )
 
 
 def _text_options(settings: KeywordSettings) -> TextOptions:
-    return TextOptions(
-        language=settings.language,
-        stem=settings.stem,
-        stop_words=settings.stop_words,
-        tag=settings.tag,
-        min_count=settings.min_count,
-        max_words=settings.max_words,
-    )
+    more: frozenset[str] = frozenset()
+    if isinstance(settings.stop_words, str):
+        more = frozenset(map(plain, terms_of(settings.stop_words, "stop_words")))
+    try:
+        options = TextOptions(
+            language=settings.language,
+            stem=settings.stem,
+            stop_words=bool(settings.stop_words),
+            more_stop_words=more,
+            min_count=settings.min_count,
+            max_words=settings.max_words,
+        )
+        if options.stop_words and options.language != AUTO:
+            stop_words(options.language)
+    except LanguageError as error:
+        raise _as_input_error(error, "settings", "language") from error
+    return options
+
+
+def _vocabulary(settings: KeywordSettings) -> Vocabulary:
+    if settings.vocabulary is None:
+        return NO_VOCABULARY
+    terms = terms_of(settings.vocabulary, "vocabulary")
+    return Vocabulary(terms, settings.vocabulary_only)
+
+
+def _as_input_error(error: LanguageError, file: str, column: str | None = None) -> InputError:
+    return InputError.of(file, error.expected, error.found, column, remedy=error.remedy)
 
 
 def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
@@ -311,10 +372,6 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _dropped(reason: str, told: Told) -> Dropped:
-    return Dropped(reason=reason, count=told.count, examples=list(told.names))
-
-
 def _of_candidates(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGlobal | None]:
     """Return the regression over the corpus of the candidates; None where there is none."""
     if isinstance(model, Keyphrases):
@@ -322,7 +379,9 @@ def _of_candidates(model: Any, q: Any) -> tuple[CorpusProbit | None, CorpusGloba
     return (model, q) if isinstance(model, CorpusProbit) else (None, None)
 
 
-def _write(prepared: documents_of.Prepared, index: int, paths: RunPaths) -> None:
+def _write(
+    prepared: documents_of.Prepared, index: int, paths: RunPaths, labelled_names: list[str]
+) -> None:
     """Write what later stages need of a partition."""
     columns = {
         "vocabulary": prepared.vocabulary, "documents": prepared.names, "forms": prepared.forms,
@@ -338,6 +397,8 @@ def _write(prepared: documents_of.Prepared, index: int, paths: RunPaths) -> None
         rows={kind: counts.num_rows for kind, counts in prepared.counts.items()},
         known=prepared.known,
         several=prepared.several,
+        report=AboutReport.of(prepared.report),
+        labelled=labelled_names,
     )
     json_files.write(about_url(paths, index), about)
 

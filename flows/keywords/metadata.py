@@ -6,7 +6,6 @@ keywords are those that the authors gave in the ``Keywords:`` header.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable
 from importlib.metadata import Distribution, distributions
@@ -15,30 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from flows.keywords.schema import DOCUMENTS
+from vbmodels.keywords.cleaning import without_markdown
 
 MAX_CHARACTERS = 20_000
 """Longest description that is read; what follows is mostly change logs."""
-
-_RULES = tuple((re.compile(pattern, re.MULTILINE), kept) for pattern, kept in (
-    (r"^(`{3,}|~{3,})[\s\S]*?^\1", ""),  # code between fences
-    (r"::[ \t]*\n(?:[ \t]*\n)+(?:[ \t]+\S.*\n?|[ \t]*\n)+", "\n\n"),  # behind two colons
-    (r"(?<=\n\n)(?:(?: {4}|\t).*\n)+", "\n"),  # and indented
-    (r"^[ \t]*(?:>>>|\.\.\.|\$|In \[\d+\]:|C:\\).*$", ""),  # commands
-    (r"^([ \t]*)\.\. .*(?:\n\1[ \t]+\S.*)*", ""),  # directives and targets
-    (r"\[?!\[[^]]*\]\([^)]*\)(?:\]\([^)]*\))?", " "),  # images, and links of them
-    (r"\[([^]]+)\]\([^)]*\)", r"\1"),  # links
-    (r"`([^`<]+?)\s*<[^`>]*>`_{1,2}", r"\1"),
-    (r":[\w:+.-]+:`~?([^`]+)`", r"\1"),  # roles
-    (r"<!--[\s\S]*?-->|</?[A-Za-z][^>]*>", " "),  # HTML
-    (r"``?([\w.-]+)``?", r"\1"),  # single words of code
-    (r"``?[^`\n]+``?", " "),  # and other code
-    (r"^[ \t]*[+|].*[+|][ \t]*$|\|[^|\n]+\|", ""),  # tables
-    (r"^[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$", ""),  # lines below headings
-    (r"^[ \t]*(?:[-*+•]|#{1,6}|\(?\d+[.)]|:[\w -]+:)[ \t]+", "\n"),  # bullets, headings
-    (r"\b(?:https?|ftp|git\+https)://\S+|\bwww\.\S+|\S+@\S+\.\w+", " "),  # addresses
-    (r"[`*]+|\b_+|_+\b", ""),  # emphasis
-))  # fmt: skip
-"""What is mark-up and code, and what is kept of it: the one rule after the other."""
 
 
 def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
@@ -102,15 +81,6 @@ def _text(about: Any) -> str:
     summary = about.get("Summary") or ""
     payload = about.get_payload() if hasattr(about, "get_payload") else None
     description = about.get("Description") or (payload if isinstance(payload, str) else "") or ""
-    plain = plain_text(description[:MAX_CHARACTERS])
+    plain = without_markdown(description[:MAX_CHARACTERS])
     parts = (part.strip() for part in (summary, plain))
     return "\n\n".join(part for part in parts if part and part.upper() != "UNKNOWN")
-
-
-def plain_text(description: str) -> str:
-    """Strip mark-up, code, images, tables and addresses from Markdown or reStructuredText."""
-    text = description.replace("\r\n", "\n")
-    for pattern, kept in _RULES:
-        text = pattern.sub(kept, text)
-    paragraphs = (" ".join(part.split()) for part in re.split(r"\n[ \t]*\n", html.unescape(text)))
-    return "\n\n".join(part for part in paragraphs if any(c.isalpha() for c in part))

@@ -15,16 +15,18 @@ from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of, written
 from flows.keywords.report import Asked, KeywordSummary, summarise
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.surfaces import written
 from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import Unsettled, ask_for, unsettled
+from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of
 from vbmodels.keywords.corpus.model import CorpusGlobal
 from vbmodels.keywords.corpus.selection import BINS, Histogram, select_above, select_in_documents
 from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.near_duplicates import without_near_duplicates
 from vbmodels.keywords.selection import select_share, word_ranks
 
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
@@ -132,6 +134,9 @@ def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunP
     r, offsets, observed = scores.probability, scores.offsets, marks.y
     ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
     chosen = _selected(r, observed, offsets, least, settings)
+    if settings.with_phrases:
+        stems = texts.stem.to_pylist()
+        chosen = without_near_duplicates(chosen, observed, r, stems, spans.offsets)
     table = pa.table(
         [
             names.take(pa.array(spans.document)),

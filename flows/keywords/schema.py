@@ -97,6 +97,24 @@ DOCUMENTS = Table(
 )
 
 
+_LABELLED = ("keywords", "complete", "gold")
+LABELS = Table(
+    "labels",
+    "Known keywords of documents that are files of the same folder, in a table called keywords.",
+    (
+        Column(
+            "doc_id",
+            TEXT,
+            "name of the document's file, with its ending or without",
+            names="document",
+            unique=True,
+        ),
+        *(column for column in DOCUMENTS.columns if column.name in _LABELLED),
+    ),
+    row="document",
+)
+
+
 ASK = Table(
     "ask",
     "The documents whose labelling would tell most, in the order in which to take them.",

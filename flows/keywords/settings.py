@@ -7,18 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
+from vbmodels.keywords.languages import AUTO, CODES
 from vbmodels.keywords.options import KeywordOptions, conflict
-
-_CODES = """
-    ar:arabic hy:armenian eu:basque bg:bulgarian ca:catalan zh:chinese cs:czech da:danish nl:dutch
-    en:english eo:esperanto et:estonian fi:finnish fr:french de:german el:greek gu:gujarati
-    he:hebrew hi:hindi hu:hungarian id:indonesian ga:irish it:italian ja:japanese ko:korean
-    lt:lithuanian ms:malaysian ne:nepali no:norwegian nb:norwegian nn:norwegian fa:persian
-    pl:polish pt:portuguese ro:romanian ru:russian sr:serbian st:sesotho sk:slovak es:spanish
-    sv:swedish ta:tamil tr:turkish uk:ukrainian vi:vietnamese yi:yiddish
-"""
-CODES = dict(pair.split(":") for pair in _CODES.split())
-"""Languages by ISO 639-1."""
 
 
 def named(language: str) -> str:
@@ -48,7 +38,14 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     page = "docs/pipelines/keywords.md"
     first = ("unit", "keyphrases", "keyword_rate", "language", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("min_count", "stem", "stop_words", "tag", "max_words"),
+        "data": (
+            "vocabulary",
+            "vocabulary_only",
+            "min_count",
+            "stem",
+            "stop_words",
+            "max_words",
+        ),
         "output": ("select", "fdr", "per_document", "ask"),
         "expert": ("inference", "draws"),
     }
@@ -100,13 +97,22 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         "language's own elsewhere.",
     )
     language: str = Field(
-        "english",
+        AUTO,
         description="Language of the stemmer and stop words, by name or code (german or de): any "
-        "with a Snowball stemmer or a list of stop words; other has neither.",
+        "with a Snowball stemmer or a list of stop words; other has neither; auto: every "
+        "document's own, English where that is not clear.",
     )
-    stop_words: bool = Field(True, description="Whether stop words are left out.")
-    tag: bool = Field(
-        True, description="Whether English text is reduced to nouns, adjectives and verbs."
+    stop_words: bool | str = Field(
+        True,
+        description="Whether stop words are left out; or a file of more of them, one a line.",
+    )
+    vocabulary: str | None = Field(
+        None,
+        description="File of terms, one a line: these, where a text has them, and the known "
+        "keywords are the candidates (unit phrase).",
+    )
+    vocabulary_only: bool = Field(
+        True, description="Whether other phrases than those of the vocabulary are no candidates."
     )
     max_words: int = Field(
         2000, ge=10, description="Most candidate words of a document; the most frequent stay."
@@ -154,6 +160,13 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         """Read a language by its code, and its name with capitals."""
         return named(value) if isinstance(value, str) else value
 
+    @field_validator("stop_words", mode="before")
+    @classmethod
+    def _yes_or_no(cls, value: Any) -> Any:
+        """Read yes and no in words; anything else is a file."""
+        words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+        return words.get(value.strip().lower(), value) if isinstance(value, str) else value
+
     @model_validator(mode="after")
     def _compatible(self) -> Self:
         if sentence := self._conflict() or conflict(self):
@@ -169,6 +182,8 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
             return f"unit phrase goes with model corpus, found model {self.model}"
         if self.keyphrases is not None and self.unit != "phrase":
             return "keyphrases is a number of phrases: it goes with unit phrase; give keyword_rate"
+        if self.vocabulary is not None and self.unit != "phrase":
+            return f"vocabulary is a list of phrases: it goes with unit phrase, found {self.unit}"
         if self.keyword_rate is not None and self.unit == "phrase":
             return "keyword_rate is a share of words: it goes with unit word; give keyphrases"
         return None

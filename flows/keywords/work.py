@@ -5,6 +5,7 @@ Arrays are stored with whole numbers as short as they are, and read back to 64 b
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -14,21 +15,64 @@ from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from vbmodels.core.state import State, to_bytes
+from vbmodels.keywords.reading import Named, Report
 
 S = TypeVar("S", bound=State)
+
+
+class AboutNamed(json_files.Form):
+    """How many there were, and the first of them by name."""
+
+    count: int
+    names: list[str]
+
+
+class AboutReport(json_files.Form):
+    """What was read of a partition; see `vbmodels.keywords.reading.Report`."""
+
+    counts: dict[str, int]
+    named: dict[str, AboutNamed]
+    counted: dict[str, dict[str, int]]
+
+    @classmethod
+    def of(cls, report: Report) -> AboutReport:
+        """Return a report's fields by their kind."""
+        values = {f.name: getattr(report, f.name) for f in fields(report)}
+        return cls(
+            counts={name: value for name, value in values.items() if isinstance(value, int)},
+            named={
+                name: AboutNamed(count=value.count, names=list(value.names))
+                for name, value in values.items()
+                if isinstance(value, Named)
+            },
+            counted={
+                name: dict(value) for name, value in values.items() if isinstance(value, Counter)
+            },
+        )
+
+    @property
+    def report(self) -> Report:
+        """The report."""
+        values: dict[str, Any] = dict(self.counts)
+        values |= {name: Named(one.count, tuple(one.names)) for name, one in self.named.items()}
+        values |= {name: Counter(one) for name, one in self.counted.items()}
+        return Report(**values)
 
 
 class AboutPart(json_files.Form):
     """The contents of ``about/part-*.json``.
 
     Documents with a candidate word; rows of the tables of counts; known keywords that were found,
-    and those of them that have several words.
+    and those of them that have several words. ``labelled`` are names of documents that files of
+    labels name.
     """
 
     documents: int
     rows: dict[str, int]
     known: int
     several: int
+    report: AboutReport
+    labelled: list[str]
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:

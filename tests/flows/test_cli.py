@@ -158,7 +158,7 @@ def test_odd_documents_are_kept_counted_and_named(tmp_path, capsys):
     _, record = open_run(str(tmp_path / "t"))
     assert (record.rows_read, record.rows_kept) == (4, 2)
     reasons = {d.reason: d for d in record.dropped}
-    assert reasons["document without a candidate word"].examples == ["empty", "stop"]
+    assert reasons["document without a candidate"].examples == ["empty", "stop"]
     absent = reasons["known keyword with a word that is no candidate of its document"]
     assert absent.examples[0].startswith("good: absent word")
 

@@ -180,6 +180,15 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     score
         [W] the user's own score of the word, on any scale; NaN where it has none. None where no
         word has one.
+    link
+        [T] number in the vocabulary of what is between this word and the next one where that may
+        be inside a phrase ("of"); -1 where nothing is or may be, -2 - number where it may be
+        inside of the phrases in ``given`` alone. None: nothing may.
+    given
+        [G, 2] places in ``word`` and sizes of phrases that are candidates whatever they are:
+        known keywords, terms of a vocabulary.
+    given_only
+        Whether no others are.
     """
 
     term: IntArray
@@ -200,6 +209,9 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     upper: BoolArray
     unlabelled: BoolArray | None = None
     score: FloatArray | None = None
+    link: IntArray | None = None
+    given: IntArray | None = None
+    given_only: bool = False
 
     @property
     def n_documents(self) -> int:

@@ -22,7 +22,7 @@ import pyarrow.csv as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from flows.data.storage import arrays
+from flows.data.storage import arrays, text_documents
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion
@@ -45,7 +45,7 @@ ROWS = 2**16  # of a row group
 HEADER = 2**20  # bytes of the longest first line
 _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _SEPARATORS = (",", "\t", ";", "|")
-_DOCUMENTS = (".txt", ".md")
+_DOCUMENTS = text_documents.SUFFIXES
 _MOST_DOCUMENT = 64 * 2**20  # bytes of one document
 
 SUFFIXES = (
@@ -339,7 +339,7 @@ def _document(url: str, _: str | None, path: str) -> None:
                 f"cannot read {url} as one document: expected at most {_MOST_DOCUMENT >> 20} MiB; "
                 "cut it into several files, or write a table of documents"
             )
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        text = text_documents.text_of(url, data)
     table = pa.table({"doc_id": [url], "text": [text]})
     pq.write_table(table, path)
 

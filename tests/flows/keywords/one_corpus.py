@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.keywords.candidates import spans_of, written
 from flows.keywords.counts import Rows, Whole, added
 from flows.keywords.shards import WORDS
+from flows.keywords.surfaces import written
+from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.features import build_batch, label_rates
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 

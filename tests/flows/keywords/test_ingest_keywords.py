@@ -9,13 +9,13 @@ from numpy.testing import assert_array_equal
 
 from flows.keywords.check import check_documents
 from flows.keywords.counts import Rows, added
-from flows.keywords.documents import Told
 from flows.keywords.documents import prepare as prepared_of
-from flows.keywords.text import Normaliser, TextOptions
-from flows.keywords.tokens import read_tokens
 from tests.flows.keywords.one_corpus import features_of, words_of
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.graph import adjacency
+from vbmodels.keywords.reading import Named
+from vbmodels.keywords.text import Normaliser, TextOptions
+from vbmodels.keywords.tokens import Labels, Row, read_tokens
 
 TITLED = (
     "Keyword extraction from graphs\n"
@@ -40,7 +40,7 @@ def words(prepared, what="stem"):
 
 
 def test_raw_text_is_split_tagged_and_titled():
-    tagged = read_tokens(table(text=[TITLED]), TextOptions())
+    tagged = read_tokens([Row(Labels("d"), TITLED)], TextOptions())[0]
     tokens = [tagged.names[i] for i in tagged.token]
     assert tokens[:5] == ["Keyword", "extraction", "from", "graphs", "The"]
     assert tagged.sentence[:5].tolist() == [0, 0, 0, 0, 1]
@@ -115,7 +115,7 @@ def test_known_keywords_are_split_normalised_and_matched():
     p = prepare(documents, TextOptions())
     seen = [s for s, y in zip(words(p), words(p, "observed"), strict=True) if y]
     assert seen == ["semi", "supervis", "learn", "network", "client", "server"]
-    assert p.report.absent_keywords == Told(
+    assert p.report.absent_keywords == Named(
         2, ("d0: Neural Networks (Neural: absent)", "d0: theory of X (theory: absent)")
     )
 
@@ -124,7 +124,7 @@ def test_documents_without_candidates_are_named_and_leave_no_trace():
     documents = table(text=["Of the and.", "Graphs.", "", "42"], complete=[None, True, None, None])
     p = prepare(documents, TextOptions())
     assert p.report.documents == 4
-    assert p.report.without_words == Told(3, ("d0", "d2", "d3"))
+    assert p.report.without_words == Named(3, ("d0", "d2", "d3"))
     assert words(p, "doc_id") == ["d1"]
     assert_array_equal(p.tokens.complete, [True])
     (b,) = features_of(p, documents=4)

@@ -4,7 +4,8 @@ from importlib.metadata import Distribution
 
 import pytest
 
-from flows.keywords.metadata import installed_packages, plain_text, split_keywords
+from flows.keywords.metadata import installed_packages, split_keywords
+from vbmodels.keywords.cleaning import without_markdown
 
 MARKDOWN = """# pkg
 
@@ -49,7 +50,7 @@ After the code |badge|.
     ],
 )
 def test_mark_up_and_code_are_stripped(text, kept):
-    flat = " ".join(plain_text(text).split())
+    flat = " ".join(without_markdown(text).split())
     assert [piece for piece in kept if piece not in flat] == []
     noise = ("secret_code", "indented", "http", "badge", "<", "===", "install")
     assert [piece for piece in noise if piece in flat] == []

@@ -13,14 +13,15 @@ from flows.data import storage
 from flows.data.runs import open_run
 from flows.fit.driver import FitError
 from flows.keywords import shards
-from flows.keywords.candidates import spans_of, written
 from flows.keywords.documents import prepare
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.text import Normaliser, TextOptions
+from flows.keywords.surfaces import written
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.settings import ComputeSettings
+from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
+from vbmodels.keywords.text import Normaliser, TextOptions
 
 SUBJECTS = ("support vector machine", "neural network", "decision tree", "random forest")
 THINGS = ("market price", "patient record", "river basin", "power station", "protein structure")
@@ -157,7 +158,7 @@ def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_pa
     place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
     assert not any(table_of(place, record)["selected"].to_pylist())
     assert any("nothing to learn" in line for line in (*record.warnings, *outcome["lines"]))
-    assert any("no candidate phrase" in one.reason and one.count == 120 for one in record.dropped)
+    assert any("not in its document" in one.reason and one.count == 120 for one in record.dropped)
 
 
 def documents(**columns):
@@ -173,8 +174,8 @@ def test_terms_are_matched_as_phrases():
     spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), True)
     told = written(prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms)
     labelled = [s for s, y in zip(told.stem.to_pylist(), prepared.marks.y, strict=True) if y]
-    # "client-server" is no word of the text, its parts are; a stop word is in no phrase.
-    assert labelled == ["semi-supervis client", "client server model"]
+    # "client-server" is no word of the text, its parts are; a stop word is inside a known phrase.
+    assert labelled == ["semi-supervis client", "degre of freedom", "client server model"]
     assert prepared.marks.listed == 4
 
 

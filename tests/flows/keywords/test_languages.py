@@ -7,8 +7,8 @@ import pytest
 import Stemmer
 
 from flows.keywords.documents import prepare
-from flows.keywords.languages import stop_words
-from flows.keywords.text import Normaliser, TextOptions
+from vbmodels.keywords.languages import stop_words
+from vbmodels.keywords.text import Normaliser, TextOptions
 
 FREE = {"armenian": "եւ", "irish": "agus", "lithuanian": "ir", "yiddish": "און", "tamil": "ஒரு"}
 

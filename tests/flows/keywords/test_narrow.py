@@ -15,9 +15,9 @@ from flows.data.runs import RunPaths
 from flows.keywords.documents import prepare
 from flows.keywords.family import FAMILY
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.text import TextOptions
 from flows.keywords.work import read_wide
 from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.text import TextOptions
 
 
 def ingested(folder: Path, unit: str):
@@ -28,7 +28,7 @@ def ingested(folder: Path, unit: str):
     ids = [f"d{i}" for i in range(60)]
     table = pa.table({"doc_id": ids, "text": texts, "keywords": [[t.split()[1]] for t in texts]})
     pq.write_table(table, folder / "in.parquet")
-    settings, paths = KeywordSettings(unit=unit, tag=False), RunPaths(str(folder), "run")
+    settings, paths = KeywordSettings(unit=unit), RunPaths(str(folder), "run")
     files = storage.expand(str(folder / "in.parquet"), FAMILY.suffixes)
     parts = FAMILY.plan(files, [FAMILY.check(file, settings) for file in files], settings)
     for part in parts:
@@ -42,7 +42,7 @@ def test_ingest_writes_at_most_eight_times_its_input(tmp_path, unit):
     written = sum(f.stat().st_size for f in Path(paths.work).rglob("*") if f.is_file())
     assert written <= 8 * (tmp_path / "in.parquet").stat().st_size
     tokens = read_wide(f"{paths.work}/tokens/part-00000.npz", DocumentTokens)
-    made = prepare(table, TextOptions(tag=False), settings.with_phrases).tokens
+    made = prepare(table, TextOptions(language="auto"), settings.with_phrases).tokens
     for field in fields(DocumentTokens):
         assert np.array_equal(getattr(tokens, field.name), getattr(made, field.name)), field.name
     assert len(parts) == 1

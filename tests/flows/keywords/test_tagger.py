@@ -5,19 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pyarrow as pa
 import pytest
 
-from flows.keywords.text import (
+from vbmodels.keywords.splitting import split_sentences
+from vbmodels.keywords.text import (
     INSIDE_SENTENCES,
     TextOptions,
     _parser,
     pos_code,
 )
-from flows.keywords.tokens import read_tokens
+from vbmodels.keywords.tokens import Labels, Row, read_tokens
 
 TAGS = """
-from flows.keywords.text import _parser
+from vbmodels.keywords.text import _parser
 print(_parser().find_tags("The quick brown foxes were jumping over London 's lazy dogs".split()))
 """
 BARE = f"""{TAGS}
@@ -50,10 +50,10 @@ TEXT = (
 
 def test_a_token_has_the_tag_that_it_has_in_its_sentence(monkeypatch):
     """Though each is worked out once, whatever stands beside it, in a memory of a limited size."""
-    monkeypatch.setattr("flows.keywords.text.MOST_TOKENS", 5)
-    lines = [line.split(" ") for line in _parser().find_tokens(TEXT)]
+    monkeypatch.setattr("vbmodels.keywords.text.MOST_TOKENS", 5)
+    lines = split_sentences(TEXT)
     assert len(lines) > 3
     told = [pos_code(tag) for line in lines for _, tag in _parser().find_tags(line)]
     for _ in range(2):
-        assert read_tokens(pa.table({"text": [TEXT]}), TextOptions()).pos.tolist() == told
+        assert read_tokens([Row(Labels("d"), TEXT)], TextOptions())[0].pos.tolist() == told
     assert len(INSIDE_SENTENCES) <= 5

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 from numpy.testing import assert_array_equal
 
-from flows.keywords.text import TextOptions
-from flows.keywords.token_kernels import UNKNOWN
-from flows.keywords.tokens import read_tokens
+from vbmodels.keywords.text import TextOptions
+from vbmodels.keywords.token_kernels import UNKNOWN
+from vbmodels.keywords.tokens import Labels, Row, read_tokens
 
 
 def test_tokens_that_are_given_stay_as_they_are_beside_text():
@@ -17,9 +16,9 @@ def test_tokens_that_are_given_stay_as_they_are_beside_text():
         {"text": None, "tokens": ["x", "y"], "pos": ["NN", "DT"], "sentence": [4, 7]},
         {"text": None, "tokens": [], "pos": None, "sentence": None},
     ]
-    found = read_tokens(pa.Table.from_pylist(rows), TextOptions())
+    found = read_tokens([Row(Labels("d"), **row) for row in rows], TextOptions())[0]
     assert_array_equal(found.offsets, [0, 6, 9, 11, 11])
     assert [found.names[i] for i in found.token[6:9]] == ["a b", ".", "it's"]
     assert_array_equal(found.sentence, [0, 0, 0, 1, 1, 1, *[UNKNOWN] * 3, 4, 7])
     assert_array_equal(found.pos[6:], [*[UNKNOWN] * 3, 0, -2])
-    assert_array_equal(found.told, [True, False, True, False])
+    assert_array_equal(found.in_sentences, [True, False, True, False])

@@ -27,7 +27,7 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     x
         [M, Q] raw features of the phrases that do not hang on a fit; the first column is 1.
     member
-        [M, 4] rows of the phrase's words, -1 beyond the last one.
+        [M, K] rows of the phrase's words, -1 beyond the last one.
     y
         [M] whether the phrase is known.
     offsets

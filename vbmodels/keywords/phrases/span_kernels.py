@@ -7,13 +7,15 @@ import numpy as np
 from numba import njit
 
 MOST_WORDS = 4
+MOST_LINKS = 1
+"""Places of a phrase where stop words may be inside, where nobody names it."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True)
-def occurrences(word, inside, joined, last, keys):
-    """Return start, size and key [O] of every run of words that may be a phrase.
+def occurrences(word, inside, joined, last, keys, link, link_keys):
+    """Return start, size, key and links [O] of every run of words that may be a phrase.
 
     By place, then number of words.
 
@@ -27,54 +29,79 @@ def occurrences(word, inside, joined, last, keys):
         [T - 1] whether it and the next one may stand in one.
     keys
         [W] number of each word's stem.
+    link, link_keys
+        [T] number of what is between the word and the next one, -1 where nothing is; [V] its
+        number in a phrase's.
     """
     most = MOST_WORDS * len(word)
     start, size = np.empty(most, np.int64), np.empty(most, np.int64)
-    key = np.empty(most, np.uint64)
+    key, links = np.empty(most, np.uint64), np.empty(most, np.int64)
     found = 0
     for i in range(len(word)):
         if not inside[i]:
             continue
+        between = 0
         for n in range(1, MOST_WORDS + 1):
             end = i + n - 1
-            if n > 1 and (end >= len(word) or not joined[end - 1]):
-                break
+            if n > 1:
+                if end >= len(word) or not joined[end - 1]:
+                    break
+                between += link[end - 1] >= 0
+                if between > MOST_LINKS:
+                    break
             twice = False
             for j in range(i, end):
                 twice |= word[j] == word[end]
             if twice:
                 break
             if last[end]:
-                start[found], size[found] = i, n
-                key[found] = mixed(keys, word[i : end + 1])
+                start[found], size[found], links[found] = i, n, between
+                key[found] = mixed(keys, word, link, link_keys, i, n)
                 found += 1
-    return start[:found].copy(), size[:found].copy(), key[:found].copy()
+    return start[:found].copy(), size[:found].copy(), key[:found].copy(), links[:found].copy()
 
 
 @njit(cache=True, nogil=True)
-def mixed(keys, words):
+def mixed(keys, word, link, link_keys, start, size):
     """Return the number of the phrase of these words; `phrase_ids.key_of`."""
-    key = np.uint64(len(words))
-    for word in words:
-        key = (key * _GOLDEN) ^ keys[word]
-        key = (key ^ (key >> np.uint64(30))) * _FIRST
-        key = (key ^ (key >> np.uint64(27))) * _SECOND
-        key = key ^ (key >> np.uint64(31))
+    parts = size
+    for i in range(start, start + size - 1):
+        parts += link[i] >= 0
+    key = np.uint64(parts)
+    for i in range(start, start + size):
+        key = _mix(key, keys[word[i]])
+        if i < start + size - 1 and link[i] >= 0:
+            key = _mix(key, link_keys[link[i]])
     return key
 
 
 @njit(cache=True, nogil=True)
-def grouped(document, start, size, key, long, early, documents):
+def _mix(key, part):
+    key = (key * _GOLDEN) ^ part
+    key = (key ^ (key >> np.uint64(30))) * _FIRST
+    key = (key ^ (key >> np.uint64(27))) * _SECOND
+    return key ^ (key >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def keys_of(keys, word, link, link_keys, start, size):
+    """Return the numbers [G] of phrases that begin at ``start`` and have ``size`` words."""
+    found = np.empty(len(start), np.uint64)
+    for g in range(len(start)):
+        found[g] = mixed(keys, word, link, link_keys, start[g], size[g])
+    return found
+
+
+@njit(cache=True, nogil=True)
+def grouped(document, key, alone, documents):
     """Gather the occurrences of each phrase of a document, in the order of the first ones.
 
     Parameters
     ----------
-    document, start, size, key
+    document, key
         [O] of every occurrence, by document, then place, then number of words.
-    long
-        [D] whether a phrase of the document must stand twice or early.
-    early
-        [O] whether the occurrence does stand early.
+    alone
+        [O] whether the occurrence makes a phrase of it that is found nowhere else.
     documents
         D.
 
@@ -87,15 +114,15 @@ def grouped(document, start, size, key, long, early, documents):
     offsets
         [D + 1] phrases of each document.
     """
-    phrase, first = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
-    times = np.zeros(len(start), np.int64)
+    phrase, first = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
+    times, enough = np.zeros(len(key), np.int64), np.zeros(len(key), np.bool_)
     offsets = np.zeros(documents + 1, np.int64)
     room = 64
     held, stamp = np.empty(room, np.int64), np.full(room, -1)
     low = found = 0
     for d in range(documents):
         high = low
-        while high < len(start) and document[high] == d:
+        while high < len(key) and document[high] == d:
             high += 1
         while room < 2 * (high - low):
             room *= 2
@@ -108,32 +135,24 @@ def grouped(document, start, size, key, long, early, documents):
                 at = (at + np.uint64(1)) & mask
             if stamp[at] != d:
                 stamp[at], held[at], first[found] = d, found, o
+                times[found], enough[found] = 0, False
                 found += 1
-            phrase[o] = held[at]
-            times[held[at]] += 1
-        if long[d]:
-            found = _keep(begin, found, early, phrase[low:high], first, times)
+            m = held[at]
+            phrase[o] = m
+            times[m] += 1
+            enough[m] |= alone[o]
+        kept = begin
+        for m in range(begin, found):
+            stays = times[m] > 1 or enough[m]
+            times[m] = kept if stays else -1
+            first[kept] = first[m]
+            kept += stays
+        for o in range(low, high):
+            phrase[o] = times[phrase[o]]
+        found = kept
         offsets[d + 1] = found
         low = high
-    return phrase, first[:found], offsets
-
-
-@njit(cache=True, nogil=True)
-def _keep(begin, found, early, phrase, first, times):
-    """Leave out a long document's phrases begin..found that are neither repeated nor early.
-
-    ``phrase`` is of the document's occurrences. Returns where its phrases end.
-    """
-    kept = begin
-    for m in range(begin, found):
-        stays = times[m] > 1 or early[first[m]]
-        times[m] = kept if stays else -1
-        first[kept] = first[m]
-        kept += stays
-    for o in range(len(phrase)):
-        phrase[o] = times[phrase[o]]
-    times[begin:found] = 0
-    return kept
+    return phrase, first[:found].copy(), offsets
 
 
 @njit(cache=True, nogil=True)

@@ -1,9 +1,11 @@
 """Which phrases of a document may be keyphrases, and where each of them stands.
 
-A candidate is a run of one to four candidate words side by side in a sentence: no stop word or
-sign between them and no word twice. Where parts of speech are known, every word is a noun, an
+A candidate is a run of one to four candidate words side by side in a sentence: no sign between
+them and no word twice. Where parts of speech are known, every word is a noun, an
 adjective, a gerund or a participle and the last one a noun or a gerund. In documents of more
-than 1000 tokens a phrase stands twice, or among the first 400.
+than 1000 tokens a phrase stands twice, or among the first 400. Stop words or a number may be
+between two of its words where the phrase stands twice in the document. Phrases that the user names
+(`DocumentTokens.given`) are candidates whatever they are.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class Spans:
     Parameters
     ----------
     words
-        [M, 4] rows of the words in `DocumentTokens`, -1 beyond the last one.
+        [M, K] rows of the words in `DocumentTokens`, -1 beyond the last one; K is 4 or more.
     size
         [M] number of words.
     key
@@ -82,29 +84,56 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
     """
     document = tokens.document_of_word[tokens.word]
     inside = tokens.pos != VERB
-    joined = (
-        (np.diff(tokens.position) == 1)
-        & (document[1:] == document[:-1])
+    link = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
+    side_by_side = (
+        (document[1:] == document[:-1])
         & (tokens.sentence[1:] == tokens.sentence[:-1])
         & inside[1:]
         & inside[:-1]
     )
-    opens, closes = np.append(True, ~joined), np.append(~joined, True)
-    start, size, key = kernels.occurrences(
-        tokens.word, inside, joined, np.isin(tokens.pos, LAST), term_keys[tokens.term]
+    adjacent = side_by_side & (np.diff(tokens.position) == 1)
+    opens, closes = np.append(True, ~adjacent), np.append(~adjacent, True)
+    keys = term_keys[tokens.term]
+    joined = adjacent | (side_by_side & (link[:-1] >= 0))
+    start, size, key, links = kernels.occurrences(
+        tokens.word, inside, joined, np.isin(tokens.pos, LAST), keys, link, term_keys
     )
     of, position = document[start], tokens.position[start]
-    phrase, first, offsets = kernels.grouped(
-        of, start, size, key, tokens.n_tokens > LONG_DOCUMENT, position < EARLY,
-        tokens.n_documents,
-    )  # fmt: skip
+    alone = ((tokens.n_tokens <= LONG_DOCUMENT)[of] | (position < EARLY)) & (links == 0)
+    if tokens.given is not None:
+        start, size, key, alone = _with_given(tokens, keys, term_keys, (start, size, key, alone))
+        of = document[start]
+    phrase, first, offsets = kernels.grouped(of, key, alone, tokens.n_documents)
     maximal = opens[start] & closes[start + size - 1]
     first_start, size = start[first], size[first]
-    place = first_start[:, None] + np.arange(MOST_WORDS)
-    within = np.arange(MOST_WORDS) < size[:, None]
+    width = max(MOST_WORDS, int(size.max(initial=0)))
+    place = first_start[:, None] + np.arange(width)
+    within = np.arange(width) < size[:, None]
     words = np.where(within, tokens.word[np.where(within, place, 0)] if len(first) else place, -1)
     stays = phrase >= 0
     return Spans(
         words.astype(np.int64), size, key[first], offsets, first_start, phrase[stays],
         start[stays], maximal[stays],
     )  # fmt: skip
+
+
+def _with_given(
+    tokens: DocumentTokens, keys: KeyArray, term_keys: KeyArray,
+    found: tuple[IntArray, IntArray, KeyArray, BoolArray],
+) -> tuple[IntArray, IntArray, KeyArray, BoolArray]:  # fmt: skip
+    """Return occurrences (start, size, key, alone) with those that the user names."""
+    assert tokens.given is not None
+    start, size = tokens.given.reshape(-1, 2).T
+    link = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
+    every = np.where(link < -1, -2 - link, link)
+    key = kernels.keys_of(keys, tokens.word, every, term_keys, start, size)
+    own = (start, size, key, np.ones(len(start), bool))
+    if tokens.given_only:
+        return own
+    columns = [np.concatenate(pair) for pair in zip(own, found, strict=True)]
+    order = np.lexsort((columns[1], columns[0]))
+    columns = [column[order] for column in columns]
+    new = np.ones(len(order), bool)
+    new[1:] = (np.diff(columns[0]) != 0) | (np.diff(columns[1]) != 0)
+    start, size, key, alone = (column[new] for column in columns)
+    return start, size, key, alone

@@ -16,7 +16,7 @@ NOUN, ADJECTIVE = 1, 2
 
 
 @njit(cache=True, nogil=True)
-def candidates(token, pos, offsets, stem, stems, least):
+def candidates(token, pos, offsets, stem, stems, least, always):
     """Return stem, occurrences [W] and offsets [D + 1] of each document's frequent words.
 
     Parameters
@@ -29,8 +29,10 @@ def candidates(token, pos, offsets, stem, stems, least):
         S.
     least
         [D] fewest occurrences of a candidate.
+    always
+        [V] whether one occurrence of the token is enough.
     """
-    times = np.zeros(stems, np.int64)
+    times, kept = np.zeros(stems, np.int64), np.zeros(stems, np.bool_)
     found, count = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
     ends = np.zeros(len(offsets), np.int64)
     filled = 0
@@ -43,12 +45,13 @@ def candidates(token, pos, offsets, stem, stems, least):
                     found[seen] = s
                     seen += 1
                 times[s] += 1
+                kept[s] |= always[token[i]]
         for k in range(filled, seen):
             s = found[k]
-            if times[s] >= least[d]:
+            if times[s] >= least[d] or kept[s]:
                 found[filled], count[filled] = s, times[s]
                 filled += 1
-            times[s] = 0
+            times[s], kept[s] = 0, False
         ends[d + 1] = filled
     return found[:filled], count[:filled], ends
 
@@ -74,15 +77,15 @@ def _noun_phrases(pos, group, breaks, first, last, length):
 
 
 @njit(cache=True, nogil=True)
-def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, group, capital,
-                upper, lower):  # fmt: skip
+def occurrences(token, pos, sentence, offsets, in_sentences, stem, stems, term, words, group,
+                capital, upper, form, lower, noun_capitals):  # fmt: skip
     """Return where and how every candidate word occurs, and its most frequent form [W].
 
     Parameters
     ----------
     token, pos, sentence, offsets
         [T], [T], [T], [D + 1] the documents.
-    told
+    in_sentences
         [D] whether sentences are known.
     stem, stems
         As in `candidates`.
@@ -90,19 +93,23 @@ def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, g
         [W] stem of each candidate, and [D + 1] where each document's begin.
     group
         What each part of speech is in a noun phrase; the last two are those of -2 and -1.
-    capital, upper, lower
-        [V] whether a token begins with a capital, is written in capitals, and the number of its
-        form in lower case.
+    capital, upper, form, lower
+        [V] whether a token begins with a capital, is written in capitals, and the numbers of its
+        form and of that in lower case.
+    noun_capitals
+        [V] whether a token of a sentence's beginning keeps its capital where nothing speaks
+        against it.
 
     Returns
     -------
     table
         [O, 8] word, place in the document, sentence, whether in its title, part of speech, words
         of the noun phrase, whether capitalised inside a sentence, whether in capitals.
-    token
-        [O] the token.
-    form
-        [W] the most frequent form; of equals the earlier.
+    token, shown
+        [O] the form as it is written, and without a capital that only the sentence's beginning
+        gives it: where the word is written in lower case inside of sentences more often than not.
+    best
+        [W] the most frequent of the latter; of equals the earlier.
     """
     row = np.full(stems, -1)
     table, which = np.empty((len(token), 8), np.int64), np.empty(len(token), np.int64)
@@ -111,13 +118,17 @@ def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, g
     head, best = np.full(len(term), -1), np.full(len(term), -1)
     forms, times = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
     after = np.empty(len(token), np.int64)
+    shown, open_ = np.empty(len(token), np.int64), np.zeros(len(token), np.bool_)
+    cased = np.zeros(stems, np.int64)  # more often with a capital inside of sentences
     filled = known = 0
-    for d in range(len(told)):
+    for d in range(len(offsets) - 1):
         first, last = offsets[d], offsets[d + 1]
         if words[d] == words[d + 1]:
             continue
         for r in range(words[d], words[d + 1]):
             row[term[r]] = r
+            cased[term[r]] = 0
+        begin = filled
         _noun_phrases(pos, group, breaks, first, last, length)
         for i in range(first, last):
             t = token[i]
@@ -128,17 +139,26 @@ def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, g
             high = inside and capital[t]
             one = table[filled]
             one[0], one[1], one[2], one[4] = r, i - first, sentence[i], pos[i]
-            one[3] = told[d] and sentence[i] == sentence[first]
+            one[3] = in_sentences[d] and sentence[i] == sentence[first]
             one[5], one[6], one[7] = length[i], high, upper[t]
-            which[filled] = t
+            which[filled], shown[filled] = form[t], form[t] if high or upper[t] else lower[t]
+            open_[filled] = capital[t] and not inside and not upper[t]
+            if inside and not upper[t]:
+                cased[stem[t]] += 1 if capital[t] else -1
+            elif open_[filled] and noun_capitals[t]:
+                shown[filled] = form[t]
             filled += 1
-            form = t if high or upper[t] else lower[t]
+        for o in range(begin, filled):
+            r = table[o, 0]
+            t = token[first + table[o, 1]]
+            if open_[o] and cased[stem[t]] != 0:
+                shown[o] = form[t] if cased[stem[t]] > 0 else lower[t]
             k = head[r]
-            while k >= 0 and forms[k] != form:
+            while k >= 0 and forms[k] != shown[o]:
                 k = after[k]
             if k < 0:
                 k, known = known, known + 1
-                forms[k], times[k], after[k], head[r] = form, 0, head[r], k
+                forms[k], times[k], after[k], head[r] = shown[o], 0, head[r], k
             times[k] += 1
         for r in range(words[d], words[d + 1]):
             row[term[r]] = -1
@@ -149,4 +169,4 @@ def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, g
                     most = k
                 k = after[k]
             best[r] = forms[most]
-    return table[:filled], which[:filled], best
+    return table[:filled], which[:filled], shown[:filled], best

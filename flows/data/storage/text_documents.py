@@ -1,0 +1,115 @@
+"""Files that hold one document each: plain text, Markdown, PDF and Word.
+
+PDF and Word need the extra ``documents``. Pages of a PDF are set apart by form feeds, paragraphs of
+a Word file by empty lines; what is neither (pictures, formulae as pictures) is left out.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+from flows.data.storage.encodings import guess
+from flows.data.storage.errors import StorageError
+
+SUFFIXES = (".txt", ".md", ".pdf", ".docx")
+"""Endings of files that hold one document each."""
+_MOST_CHARACTERS = 64 * 2**20
+_MOST_GROWTH = 100
+
+
+def text_of(url: str, data: bytes) -> str:
+    """Return the text of a document; empty where it has none, as a scanned PDF.
+
+    Parameters
+    ----------
+    url
+        The file's name, whose ending says what it is.
+    data
+        Its bytes.
+
+    Raises
+    ------
+    StorageError
+        If it is not what its name says, is encrypted, or what reads it is not installed.
+    """
+    end = url[url.rindex(".") :].lower()
+    reader: Callable[[str, bytes], str] = {".pdf": _pdf, ".docx": _docx}.get(end, _plain)
+    text = reader(url, data)
+    if len(text) > _MOST_CHARACTERS:
+        raise StorageError(
+            f"cannot read {url} as one document: it has {len(text):,} characters, expected at most "
+            f"{_MOST_CHARACTERS:,}; cut it into several files"
+        )
+    return text
+
+
+def _plain(_: str, data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        if b"\0" in data:  # of no text
+            raise
+        return data.decode(guess(data))
+
+
+def _pdf(url: str, data: bytes) -> str:
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError as error:
+        raise _missing(url, "a PDF", "pypdf") from error
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise StorageError(f"cannot read {url}: it is encrypted; save it without a password")
+        pages: list[str] = []
+        for page in reader.pages:
+            pages.append(page.extract_text().strip())
+            if sum(map(len, pages)) > _MOST_CHARACTERS:
+                break
+        return "\f".join(pages)
+    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise StorageError(
+            f"cannot read {url} as a PDF ({type(error).__name__}: {error}); save it again, or give "
+            "its text"
+        ) from error
+
+
+def _docx(url: str, data: bytes) -> str:
+    try:
+        from docx import Document
+        from docx.table import Table
+    except ImportError as error:
+        raise _missing(url, "a Word file", "python-docx") from error
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > max(_MOST_GROWTH * len(data), _MOST_CHARACTERS):
+            raise StorageError(
+                f"cannot read {url}: it grows to {size >> 20:,} MiB when it is unpacked, expected "
+                f"at most {_MOST_GROWTH} times its size"
+            )
+        pieces = []
+        content: Any = Document(io.BytesIO(data)).iter_inner_content()
+        for block in content:
+            if isinstance(block, Table):
+                pieces += ["; ".join(cell.text for cell in row.cells) for row in block.rows]
+            else:
+                pieces.append(block.text)
+        return "\n\n".join(piece for piece in pieces if piece.strip())
+    except (zipfile.BadZipFile, ValueError, KeyError) as error:
+        raise StorageError(
+            f"cannot read {url} as a Word file (.docx): {error}; save it again, or give its text"
+        ) from error
+
+
+def _missing(url: str, what: str, package: str) -> StorageError:
+    return StorageError(
+        f"cannot read {url}: {what} needs the package {package}; install the extra: "
+        "pip install 'vbflows[documents]'"
+    )

@@ -1,0 +1,112 @@
+"""What a run of keywords says of its input: what was inferred, taken out, left out, not found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flows.data.runs import Dropped
+from flows.keywords.settings import KeywordSettings
+from vbmodels.keywords.languages import ENGLISH
+from vbmodels.keywords.reading import Named, Report
+
+LARGE_SHARE = 0.1
+"""From which on a loss is a warning of its own."""
+_SHOWN = 3
+_SEPARATORS = {"\t": "a tab"}
+
+
+def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
+    """Return what was not used of the documents, and why."""
+    rows = (
+        ("document without a candidate", report.without_words),
+        (
+            "known keyword that is not in its document's text"
+            if settings.with_phrases
+            else "known keyword with a word that is no candidate of its document",
+            report.absent_keywords,
+        ),
+        (f"document cut to its {settings.max_words} most frequent words", report.shortened),
+        ("score of a term without a candidate word", report.unused_scores),
+    )
+    return tuple(Dropped(reason=r, count=n.count, examples=list(n.names)) for r, n in rows)
+
+
+def small_losses(dropped: Sequence[Dropped], documents: int, listed: int) -> list[str]:
+    """Return a sentence for each loss that `notices_of` does not warn of.
+
+    Parameters
+    ----------
+    dropped
+        What was not used, of all partitions together.
+    documents, listed
+        Documents, and known keywords, that were read.
+    """
+    found = []
+    for one in dropped:
+        of = listed if one.reason.startswith("known keyword") else documents
+        large = one.count > LARGE_SHARE * of and one.reason.startswith(("known", "document with"))
+        if one.count and not large:
+            names = _examples(Named(one.count, tuple(one.examples)))
+            found.append(f"Not used: {one.reason}: {one.count:,} ({names}).")
+    return found
+
+
+def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
+    """Return what is worth a warning of the documents that were read."""
+    found = []
+    if report.cleaned.count:
+        found.append(
+            f"Markup or running heads were taken out of {_documents(report.cleaned.count)} "
+            f"({_examples(report.cleaned)})."
+        )
+    if languages := _languages(report, settings):
+        found.append(languages)
+    empty = report.without_words
+    if empty.count > LARGE_SHARE * report.documents:
+        found.append(
+            f"{empty.count:,} of {_documents(report.documents)} have no candidate and no row in "
+            f"the result ({_examples(empty)}): they are empty, or have only addresses, signs and "
+            "stop words; a wrong language leaves out words too."
+        )
+    absent = report.absent_keywords
+    if absent.count > LARGE_SHARE * report.listed:
+        separator = _separator(report, settings)
+        found.append(
+            f"{absent.count:,} of {report.listed:,} known keywords are not in their documents' "
+            f"text, so nothing is learned from them ({_examples(absent)})."
+            + (f" {separator}" if separator else "")
+        )
+    return found
+
+
+def _languages(report: Report, settings: KeywordSettings) -> str | None:
+    """Say which languages were detected, unless all is English or as it was given."""
+    counts = dict(report.languages.most_common())
+    unclear = counts.pop("", 0)
+    if not set(counts) - {settings.language, ENGLISH}:
+        return None
+    listed = ", ".join(f"{language} {count:,}" for language, count in counts.items())
+    sentence = f"Documents by language: {listed}"
+    if unclear:
+        sentence += f"; {unclear:,} too short or not clear, read as English"
+    return f"{sentence}. Where that is wrong, set language."
+
+
+def _separator(report: Report, settings: KeywordSettings) -> str | None:
+    """Say so where another separator would find the known keywords."""
+    if not report.separators:
+        return None
+    sign, count = max(report.separators.items(), key=lambda pair: pair[1])
+    if 2 * count < report.absent_keywords.count:
+        return None
+    shown = _SEPARATORS.get(sign, repr(sign))
+    return f"Split at {shown}, {count:,} of these are found: set list_separator to it."
+
+
+def _documents(count: int) -> str:
+    return f"{count:,} document" + "s" * (count != 1)
+
+
+def _examples(named: Named) -> str:
+    more = ", ..." if named.count > _SHOWN else ""
+    return ", ".join(named.names[:_SHOWN]) + more

@@ -1,0 +1,137 @@
+"""How a partition's candidates are written: the forms of their words, joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from vbmodels.core.state import IntArray
+from vbmodels.keywords.candidates import Marks
+from vbmodels.keywords.documents import DocumentTokens
+from vbmodels.keywords.phrases.spans import Spans
+
+_SIGN = r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}]"
+_UNSPACED = rf"({_SIGN}) ({_SIGN})"
+"""A blank between letters of a script that has none between words."""
+Numbers = NDArray[np.signedinteger]
+
+
+@dataclass(frozen=True)
+class Written:
+    """How a partition's candidates are written.
+
+    Attributes
+    ----------
+    term
+        [M] in the most frequent form, without the capital of a sentence's beginning.
+    surface
+        [M] as it stands where it stands first.
+    stem
+        [M] its stems.
+    position, occurrences
+        [M] tokens before its first occurrence, and how many there are.
+    """
+
+    term: pa.Array
+    surface: pa.Array
+    stem: pa.Array
+    position: IntArray
+    occurrences: IntArray
+
+
+def written(
+    tokens: DocumentTokens, spans: Spans, vocabulary: pa.Array, marks: Marks, forms: pa.Array
+) -> Written:
+    """Return how every candidate is written.
+
+    Parameters
+    ----------
+    forms
+        [F] the distinct written forms of the partition's words.
+    """
+    width = spans.words.shape[1]
+    texts = forms.dictionary_encode()
+    same = texts.indices.to_numpy().astype(np.int64)
+    shown = _between(spans.start, spans.size[spans.phrase], width, marks.shown, marks.link)
+    each = np.where(shown >= 0, same[shown], -1) if len(same) else shown
+    # "Support Vector" at a sentence's beginning is a name as much as it is elsewhere.
+    kept = tokens.capital | tokens.upper
+    uncapitalised = np.zeros(tokens.n_words, bool)
+    uncapitalised[tokens.word[(marks.form == marks.shown) & ~kept]] = True
+    named = np.flatnonzero(spans.size[spans.phrase] > 1)
+    first = spans.start[named]
+    named = named[kept[first + 1] & ~uncapitalised[tokens.word[first]]]
+    each[named, 0] = same[marks.form[spans.start[named]]]
+    links = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
+    links = np.where(links < -1, -2 - links, links)
+    terms = tokens.term[tokens.word]
+    return Written(
+        _joined(texts.dictionary, _most_frequent(spans, each)),
+        _joined(forms, _between(spans.first, spans.size, width, marks.form, marks.link)),
+        _joined(vocabulary, _between(spans.first, spans.size, width, terms, links)),
+        tokens.position[spans.first].astype(np.int64),
+        spans.count,
+    )
+
+
+def _between(
+    start: IntArray, size: IntArray, width: int, words: Numbers, links: Numbers
+) -> IntArray:
+    """Return the numbers [n, 2 width - 1] of words in a row and of what is between them.
+
+    -1 where nothing is.
+
+    Parameters
+    ----------
+    start, size
+        [n] the first word of each row, and how many it has.
+    words, links
+        [T] numbers of every word, and of what is between it and the next one.
+    """
+    found = np.full((len(start), 2 * width - 1), -1)
+    if not len(words):
+        return found
+    for i in range(width):
+        rows = np.flatnonzero(size > i)
+        found[rows, 2 * i] = words[start[rows] + i]
+        if i + 1 < width:
+            rows = np.flatnonzero(size > i + 1)
+            found[rows, 2 * i + 1] = links[start[rows] + i]
+    return found
+
+
+def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
+    """Return the most frequent row of ``each`` [O, K] of a phrase; the earlier of equals."""
+    chosen = np.empty((len(spans.size), each.shape[1]), np.int64)
+    chosen[spans.phrase] = each
+    again = np.flatnonzero(spans.count[spans.phrase] > 1)
+    if not len(again):
+        return chosen
+    order = again[np.lexsort((spans.start[again], *each[again].T[::-1], spans.phrase[again]))]
+    phrase, rows, start = spans.phrase[order], each[order], spans.start[order]
+    new = np.ones(len(phrase), bool)
+    new[1:] = (phrase[1:] != phrase[:-1]) | (rows[1:] != rows[:-1]).any(axis=1)
+    at = np.flatnonzero(new)
+    times = np.diff(np.append(at, len(phrase)))
+    best = np.lexsort((start[at], -times, phrase[at]))
+    first = np.ones(len(best), bool)
+    first[1:] = phrase[at][best][1:] != phrase[at][best][:-1]
+    one = at[best[first]]
+    chosen[phrase[one]] = rows[one]
+    return chosen
+
+
+def _joined(texts: pa.Array, numbers: IntArray) -> pa.Array:
+    """Join texts by blanks, row by row of their numbers [M, K]; -1 is none, never of all."""
+    columns = [
+        texts.take(pa.array(column, mask=column < 0)).cast(pa.string()) for column in numbers.T
+    ]
+    joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
+    joined = pc.replace_substring_regex(joined, r"(\w['’]) ", r"\1")  # l'eau
+    for _ in range(2):  # characters that are words have one before and one behind
+        joined = pc.replace_substring_regex(joined, _UNSPACED, r"\1\2")
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined

@@ -1,0 +1,64 @@
+"""Files of terms that a setting names: a vocabulary, stop words.
+
+A setting holds the file's name and, once a run has read it, a digest of what it held: another
+content is another setting, to a run that goes on or takes up what an earlier one did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+
+from flows.data import storage
+from flows.faults import InputError
+
+MOST_BYTES = 100 * 2**20
+_DIGEST = re.compile(r"(.+)#([0-9a-f]{16})$")
+
+
+def with_digest(name: str, setting: str) -> str:
+    """Return a file's name with the digest of what it holds."""
+    url = _DIGEST.sub(r"\1", name)
+    return f"{url}#{hashlib.sha256(_read(url, setting)).hexdigest()[:16]}"
+
+
+@lru_cache(maxsize=8)
+def terms_of(name: str, setting: str) -> tuple[str, ...]:
+    """Return the terms of a file, one a line, each once; empty lines are left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has no term, or is not what the setting was made from.
+    """
+    found = _DIGEST.match(name)
+    url = found[1] if found else name
+    data = _read(url, setting)
+    if found and hashlib.sha256(data).hexdigest()[:16] != found[2]:
+        raise _error(setting, "the file that the run began with", f"{storage.shown(url)} changed",
+                     "start a new run, or put the file back")  # fmt: skip
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", "replace")
+    lines = (piece.strip().strip('"') for line in text.splitlines() for piece in line.split(";"))
+    terms = tuple(dict.fromkeys(line for line in lines if any(map(str.isalnum, line))))
+    if not terms:
+        raise _error(
+            setting, "one term a line", f"no term in {storage.shown(url)}", "name another file"
+        )
+    return terms
+
+
+def _read(url: str, setting: str) -> bytes:
+    try:
+        return storage.read_bytes(storage.absolute(url), MOST_BYTES)
+    except (storage.StorageError, OSError) as error:
+        raise _error(
+            setting, "a file of one term a line", str(error), "name a file that can be read"
+        ) from error
+
+
+def _error(setting: str, expected: str, found: str, remedy: str) -> InputError:
+    return InputError.of("settings", expected, found, setting, remedy=remedy)

@@ -1,0 +1,120 @@
+"""Folders of texts, PDF and Word files, with the known keywords in a CSV of the same folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+
+import pytest
+
+from flows.data import storage
+from flows.data.storage.text_documents import text_of
+from tests.flows.commands import run
+
+TEXT = "The network of rivers was mapped by radar. A model of rivers is new."
+
+
+def pdf(*pages):
+    """A PDF with a line of text on each page."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 "
+               b"/BaseFont /Helvetica >>"]  # fmt: skip
+    kids = []
+    for lines in pages:
+        shown = b"".join(b"(%s) Tj 0 -14 Td " % line.encode() for line in lines.split("\n"))
+        stream = b"BT /F1 12 Tf 20 700 Td " + shown + b"ET"
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents %d 0 R /Resources "
+            b"<< /Font << /F1 3 0 R >> >> >>" % len(objects)
+        )
+        kids.append(b"%d 0 R" % len(objects))
+    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(kids), len(kids))
+    out, places = io.BytesIO(), []
+    out.write(b"%PDF-1.4\n")
+    for number, body in enumerate(objects, 1):
+        places.append(out.tell())
+        out.write(b"%d 0 obj\n%s\nendobj\n" % (number, body))
+    start = out.tell()
+    out.write(b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1))
+    for place in places:
+        out.write(b"%010d 00000 n \n" % place)
+    out.write(b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        len(objects) + 1, start))  # fmt: skip
+    return out.getvalue()
+
+
+def docx(*paragraphs, table=()):
+    from docx import Document
+
+    document, out = Document(), io.BytesIO()
+    for paragraph in paragraphs:
+        document.add_paragraph(paragraph)
+    if table:
+        made = document.add_table(1, len(table))
+        for cell, text in zip(made.rows[0].cells, table, strict=True):
+            cell.text = text
+    document.save(out)
+    return out.getvalue()
+
+
+def test_texts_of_every_kind_are_read():
+    assert text_of("a.pdf", pdf("One page\nof two", "The other")).split("\f") == [
+        "One page\nof two", "The other"
+    ]  # fmt: skip
+    assert text_of("a.DOCX", docx("A heading", "Text.", table=("x", "y"))) == (
+        "A heading\n\nText.\n\nx; y"
+    )
+    assert text_of("a.txt", "Müll – Köln".encode("cp1252")) == "Müll – Köln"
+    assert text_of("a.txt", "Müll".encode("utf-16")) == "Müll"
+    assert text_of("a.md", b"\xef\xbb\xbfabc") == "abc"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.pdf", b"no PDF"),
+        ("a.pdf", pdf("One page")[:200]),
+        ("a.docx", b"no archive"),
+        ("a.docx", b"PK\x05\x06" + b"\0" * 18),
+    ],
+)
+def test_what_is_not_what_its_name_says_is_refused_in_a_sentence(name, data):
+    with pytest.raises(storage.StorageError, match=r"cannot read a\.\w+ as a (PDF|Word file)"):
+        text_of(name, data)
+
+
+def test_an_archive_that_grows_is_refused():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b"\0" * (80 * 2**20))
+    with pytest.raises(storage.StorageError, match="80 MiB"):
+        text_of("a.docx", out.getvalue())
+
+
+@pytest.mark.parametrize(("name", "package"), [("a.pdf", "pypdf"), ("a.docx", "docx")])
+def test_without_the_package_the_extra_is_named(monkeypatch, name, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(storage.StorageError, match=r"vbflows\[documents\]"):
+        text_of(name, b"")
+
+
+def test_a_folder_has_its_known_keywords_in_a_csv(tmp_path, capsys):
+    folder = tmp_path / "texts"
+    (folder / "sub").mkdir(parents=True)
+    for i in range(30):
+        (folder / f"t{i}.txt").write_text(f"{TEXT} Basin {i} has many lakes.")
+    (folder / "p.pdf").write_bytes(pdf(TEXT))
+    (folder / "sub" / "w.docx").write_bytes(docx(TEXT))
+    lines = [f"t{i}.txt,rivers" for i in range(8)] + ["p.pdf,radar;model", "sub/w.docx,network"]
+    (folder / "keywords.csv").write_text(
+        "doc_id,keywords\n" + "\n".join([*lines, "t9,lakes", "none.txt,x"]) + "\n"
+    )
+    code, out, err = run(capsys, "keywords", folder, tmp_path / "out", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["rows_read"] == 32
+    assert found["results"]["observed"] == 8 + 2 + 1 + 1
+    shown = " ".join(found["warnings"])
+    assert "1 row of keywords.csv names no document: none.txt" in shown

@@ -1,0 +1,77 @@
+"""What is lost or taken out of documents is said, with counts, examples and a cause."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from flows.keywords.documents import prepare
+from flows.keywords.notices import losses_of, notices_of, small_losses
+from flows.keywords.settings import KeywordSettings
+from flows.keywords.work import AboutReport
+from vbmodels.keywords.text import TextOptions
+
+
+def said(rows):
+    """Return the notices, and the losses, of documents."""
+    settings = KeywordSettings()
+    report = prepare(pa.Table.from_pylist(rows), TextOptions(), settings.with_phrases).report
+    assert AboutReport.of(report).report == report
+    losses = losses_of(report, settings)
+    return notices_of(report, settings), small_losses(losses, report.documents, report.listed)
+
+
+def test_absent_keyphrases_are_said_with_their_share_and_why():
+    long = " ".join(f"word{i}" for i in range(14))
+    rows = [
+        {"doc_id": "a", "text": "The ministry lowered levies.", "keywords": ["trade policy"]},
+        {
+            "doc_id": "b",
+            "text": "Nurses of cities and hospitals.",
+            "keywords": ["hospitals nurses"],
+        },
+        {"doc_id": "c", "text": f"A {long} is here.", "keywords": [long, "word3"]},
+    ]
+    notices, small = said(rows)
+    assert notices == [
+        "3 of 4 known keywords are not in their documents' text, so nothing is learned from them "
+        f"(a: trade policy, b: hospitals nurses (its words are apart), c: {long} (more than 12 "
+        "words))."
+    ]
+    assert small == []
+
+
+def test_another_separator_that_would_find_them_is_named():
+    for sign, shown in ((",", "','"), ("|", "'|'"), ("\t", "a tab"), ("，", "'，'")):
+        keywords = [f"graph database{sign} nodes"]
+        rows = [{"doc_id": "a", "text": "A graph database of nodes.", "keywords": keywords}]
+        (notice,), _ = said(rows)
+        assert notice.endswith(
+            f" Split at {shown}, 1 of these are found: set list_separator to it."
+        )
+
+
+def test_a_list_with_the_separator_of_csv_is_split():
+    rows = [{"doc_id": "a", "text": "A graph database of nodes.",
+             "keywords": ["graph database; nodes"]}]  # fmt: skip
+    assert said(rows) == ([], [])
+
+
+def test_documents_without_a_candidate_are_said_with_names():
+    rows = [
+        {"doc_id": f"d{i}", "text": "😀 ok :(" if i < 3 else "A graph of nodes.", "keywords": []}
+        for i in range(20)
+    ]
+    notices, small = said(rows)
+    assert len(notices) == 1
+    assert notices[0].startswith(
+        "3 of 20 documents have no candidate and no row in the result (d0, d1, d2): they are empty"
+    )
+    assert small == []
+    notices, small = said(rows[1:] + [{**rows[-1], "doc_id": f"e{i}"} for i in range(20)])
+    assert notices == []
+    assert small == ["Not used: document without a candidate: 2 (d1, d2)."]
+
+
+def test_what_was_stripped_is_said():
+    rows = [{"doc_id": "a", "text": "<p>Soil &amp; water</p>", "keywords": []}]
+    assert said(rows)[0] == ["Markup or running heads were taken out of 1 document (a (HTML))."]

@@ -1,0 +1,89 @@
+"""Text as it comes: markup, hyphens of line ends, running heads."""
+
+from __future__ import annotations
+
+import pytest
+
+from vbmodels.keywords.cleaning import cleaned
+
+SLOPES = ("steep", "flat", "long", "short", "wide")
+CROPS = ("maize", "wheat", "barley", "clover", "oat")
+PAGES = "\f".join(
+    f"Journal of Soil Science, Vol. 3\n\nErosion of {slope} slopes was measured with cover {crop}\n"
+    f"crops. The {crop} runoff of vine-\nyards fell on {slope} ones. {slope.title()} slopes stay\n"
+    f"in all {crop} years.\nA. Author and B. Other        {n + 100}"
+    for n, (slope, crop) in enumerate(zip(SLOPES, CROPS, strict=True))
+)
+FLOWING = "\n".join(
+    f"The network of {crop} rivers was mapped in a {slope} basin by radar\nand a state-of-the-\n"
+    f"art model of {crop} soil, which is state-of-the-art.\nIt has\nfour\nmore\n{slope}\nlines.\n"
+    f"\n{n}\nRivers and basins\n\nThe next {slope} model of {crop} floods is new and"
+    for n, (slope, crop) in enumerate(zip(SLOPES, CROPS, strict=True), 17)
+)
+MARKUP = (
+    ("<div class='article'><h1>Soil erosion</h1><p>Cover crops &amp; <b>run</b>off.&nbsp;<a "
+     "href='http://e.org/a'>More</a></p><script>var x = 1;</script></div>",
+     "HTML", ("Soil erosion\n\nCover crops & runoff. More",), ("class", "href", "var", "amp")),
+    ("<jats:p>The <jats:italic>lac</jats:italic> operon.</jats:p>", "HTML",
+     ("The lac operon.",), ("jats",)),
+    ("First line<br>second<br/>third &lt;x&gt;", "HTML", ("First line\nsecond\nthird <x>",), ()),
+    ("# Graph databases\n\nA **graph database** stores nodes. See [the docs](https://e.org/d).\n\n"
+     "```python\nimport graphlib\n```\n\n| col | val |\n|---|---|\n| a | 1 |\n", "Markdown",
+     ("Graph databases\n\nA graph database stores nodes. See the docs.",), ("import", "col", "**")),
+    ("Title of it\n===========\n\n.. note::\n   hidden\n\nUse :class:`Tree` here.", "Markdown",
+     ("Title of it", "Use Tree here."), ("hidden", "class", "===")),
+    ("'''Lisbon''' is the [[capital city|capital]] of [[Portugal]].{{cite|x=1}}", "Markdown",
+     ("Lisbon is the capital of Portugal.",), ("cite", "[[")),
+    ("\\begin{abstract} We study the \\emph{heat equation} $\\partial_t u$ on \\textbf{domains}. "
+     "See \\cite{abc,d} and G\\\"odel~(1931). % no\n\\section{Results} 5\\,\\% "
+     "of it\\end{abstract}",
+     "LaTeX", ("We study the heat equation", "on domains.", "Gödel (1931).", "\n\nResults\n\n"),
+     ("partial", "abc", "emph", "abstract", "% no")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "what", "kept", "gone"), MARKUP)
+def test_markup_is_stripped_and_said(text, what, kept, gone):
+    found = cleaned(text)
+    assert found.removed == (what,)
+    assert all(piece in found.text for piece in kept), found.text
+    assert not any(piece in found.text for piece in gone), found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If a < b and c > d then 2 * 3 * 4 = 24 and x_1 is snake_case; 5 % of 3$.",
+        "A letter.\n\nDear A,\nI came home.\nI came home.\nI came home.\nI came home.\nYours, B",
+        "- one\n- two\n- three",
+        "AT&T and R&D; vector<int> and C:\\temp\\new",
+        "1\tx\n2\ty\n4\tz",
+    ],
+)
+def test_other_text_stays_as_it_is(text):
+    assert cleaned(text) == (text, ())
+
+
+def test_hyphens_of_line_ends_are_joined():
+    text = "An implemen-\ntation of a well-\nknown method; it is well-known. Mid-\nAtlantic."
+    assert cleaned(text).text == (
+        "An implementation of a well-known method; it is well-known. Mid-Atlantic."
+    )
+
+
+def test_running_heads_of_pages_fall():
+    found = cleaned(PAGES)
+    assert found.removed == ("running heads",)
+    assert "Journal" not in found.text
+    assert "Author" not in found.text
+    assert found.text.count("slopes was measured") == 5
+    assert "vineyards fell" in found.text
+
+
+def test_page_numbers_fall_with_their_heads_where_pages_are_not_cut():
+    found = cleaned(FLOWING)
+    assert found.removed == ("running heads",)
+    assert "Rivers and basins" not in found.text
+    assert not any(str(n) in found.text for n in range(17, 22))
+    assert "state-of-the-art model" in found.text
+    assert "is new and\nThe network of wheat" in found.text

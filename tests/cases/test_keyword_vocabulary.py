@@ -1,0 +1,79 @@
+"""A vocabulary, more stop words, and near duplicates, as people type them."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from flows.keywords.documents import prepare
+from flows.keywords.surfaces import written
+from flows.keywords.term_lists import terms_of, with_digest
+from tests.flows.commands import run
+from vbmodels.keywords.candidates import spans_of
+from vbmodels.keywords.reading import Vocabulary
+from vbmodels.keywords.text import TextOptions
+
+TEXT = "Quality of life of patients. The IL-6 levels of the US patients were running high."
+
+
+def terms(vocabulary, keywords=(), text=TEXT):
+    rows = pa.Table.from_pylist([{"doc_id": "a", "text": text, "keywords": list(keywords)}])
+    prepared = prepare(rows, TextOptions(), True, vocabulary)
+    spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), True)
+    return written(
+        prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms
+    ).term.to_pylist()  # fmt: skip
+
+
+def test_a_vocabulary_is_all_or_more():
+    listed = ("quality of life", "IL-6", "running high", "US", "not in it", "us")
+    assert set(terms(Vocabulary(listed, True))) == {
+        "quality of life", "IL-6", "running high", "US"
+    }  # fmt: skip
+    more = set(terms(Vocabulary(listed, False)))
+    assert {"quality of life", "running high", "patients", "IL-6 levels"} <= more
+    assert "levels" in set(terms(Vocabulary(listed, True), ["levels"]))
+
+
+def test_a_file_of_terms_is_read_once_and_must_stay_as_it_is(tmp_path):
+    path = tmp_path / "terms.txt"
+    path.write_text("\ufeffquality of life\n\n---\nIL-6; TNF-α\nIL-6\n", "utf-8")
+    name = with_digest(str(path), "vocabulary")
+    assert terms_of(name, "vocabulary") == ("quality of life", "IL-6", "TNF-α")
+    assert with_digest(name, "vocabulary") == name
+    terms_of.cache_clear()
+    path.write_text("other\n")
+    with pytest.raises(Exception, match=r"terms\.txt changed"):
+        terms_of(name, "vocabulary")
+
+
+@pytest.mark.thorough
+def test_what_a_person_types_works(tmp_path, capsys):
+    known = ("", "quality of life")
+    rows = "".join(
+        f'd{i},"{TEXT} Plot {i} had e-mail and email.",{known[i % 2]}\n' for i in range(40)
+    )
+    (tmp_path / "in.csv").write_text("doc_id,text,keywords\n" + rows, "utf-8")
+    (tmp_path / "terms.txt").write_text("quality of life\npatients\nIL-6\n", "utf-8")
+    (tmp_path / "stop.txt").write_text("patients\n", "utf-8")
+    command = ("keywords", tmp_path / "in.csv")
+    code, out, err = run(
+        capsys, *command, tmp_path / "a", "--json", "--set",
+        f"vocabulary={tmp_path / 'terms.txt'}",
+    )  # fmt: skip
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["results"]["candidates"] == 120
+    code, out, err = run(
+        capsys, "check", *command, "--set", f"stop_words={tmp_path / 'stop.txt'}", "--json"
+    )
+    assert code == 0, err
+    for setting in ("vocabulary", "stop_words"):
+        code, _, err = run(capsys, "check", *command, "--set", f"{setting}={tmp_path / 'none'}")
+        assert code == 2
+        assert setting in err
+        assert "a file of one term a line" in err
+    code, _, err = run(capsys, "check", *command, "--set", "vocabulary=x", "--set", "unit=word")
+    assert (code, "goes with unit phrase" in err) == (2, True)

@@ -1,0 +1,203 @@
+"""Which languages there are, and their stop words.
+
+`stop_words.txt` has closed-class words (articles, pronouns, conjunctions, prepositions or
+postpositions, particles, and forms of to be) of English and of the Snowball languages that the
+package stop-words has no list for, written down for this project. Of English, where words have
+tags, the list mostly removes be, have and do, which Penn tags as verbs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+class LanguageError(ValueError):
+    """A language cannot be read: what was expected, what was found, what to do."""
+
+    def __init__(self, expected: str, found: str, remedy: str) -> None:
+        self.expected, self.found, self.remedy = expected, found, remedy
+        super().__init__(f"language: expected {expected}, found {found}; {remedy}")
+
+    def __reduce__(self) -> tuple[type[LanguageError], tuple[str, str, str]]:
+        return LanguageError, (self.expected, self.found, self.remedy)
+
+
+_CYRILLIC = dict(
+    zip(
+        ["lj", "nj", "dž", *"abvgdđežzijklmnoprstćufhcčš"],
+        ["љ", "њ", "џ", *"абвгдђежзијклмнопрстћуфхцчш"],
+        strict=True,
+    )
+)
+
+
+def _in_cyrillic(word: str) -> str:
+    """Return a Serbian word of Latin letters in Cyrillic ones."""
+    for latin, letter in _CYRILLIC.items():
+        word = word.replace(latin, letter)
+    return word
+
+
+AUTO = "auto"
+"""Every document's own language, as it is detected."""
+ENGLISH, CHINESE, JAPANESE, THAI = "english", "chinese", "japanese", "thai"
+NOUNS_IN_CAPITALS = frozenset(["german"])
+"""Languages that write nouns with a capital."""
+_LINKS = """
+    english: of, and
+    french: de, du, des, d', de la, de l'
+    spanish: de, del, de la, de los, de las
+    portuguese: de, do, da, dos, das
+    italian: di, del, della, dei, delle, dell', degli, dello, d'
+    catalan: de, del, dels, de la, de les, de l', d'
+    german: der, des, und, für
+    dutch: van, van de, van het
+    swedish: av, och, för
+    danish: af, og, for
+    norwegian: av, og, for
+"""
+LINKS = {
+    language.strip(): frozenset(link.strip() for link in links.split(","))
+    for language, _, links in (line.partition(":") for line in _LINKS.strip().splitlines())
+}
+"""What is inside phrases that recur, by language: of, de, für. Other stop words rarely are."""
+OTHER_LANGUAGE = "other"
+"""Any language without a stemmer and a list of stop words: words stay as they are."""
+
+
+_IGNORED = re.compile(
+    "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u00ad]"
+)
+"""Marks that writers of Arabic, Hebrew, Cyrillic and others leave out as they please."""
+_ALIKE = str.maketrans({**dict.fromkeys("‐‑‒–−", "-"), **dict.fromkeys("’ʼ`´", "'")})
+
+
+def plain(word: str) -> str:
+    """Return a word in lower case and compatible letters, as stop words are compared.
+
+    Hyphens and apostrophes are of one kind; marks of short vowels and stresses are left out.
+
+    >>> plain("Ｒｅ\u0301seau"), plain("COVID\u201119"), plain("\u0627\u0644\u0631\u0651\u064a")
+    ('réseau', 'covid-19', 'الري')
+    """
+    word = unicodedata.normalize("NFKC", word).lower()
+    return word if word.isascii() else _IGNORED.sub("", word).translate(_ALIKE)
+
+
+@cache
+def _lists() -> dict[str, frozenset[str]]:
+    """Return this project's own lists, by language."""
+    text = resources.files("vbmodels.keywords").joinpath("stop_words.txt").read_text("utf-8")
+    lists = re.findall(r"^(\w+)\n((?: .*\n)+)", text, re.MULTILINE)
+    found = {language: [plain(word) for word in words.split()] for language, words in lists}
+    found["serbian"] += [_in_cyrillic(word) for word in found["serbian"]]
+    return {language: frozenset(words) for language, words in found.items()}
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the stop words of a language; none of `OTHER_LANGUAGE`.
+
+    Raises
+    ------
+    LanguageError
+        If there is no list for the language, or the package that has it is not installed.
+    """
+    if language == OTHER_LANGUAGE:
+        return frozenset()
+    own = ENGLISH if language == "porter" else language
+    if own in _lists():
+        return _lists()[own]
+    if own == THAI:
+        return _thai()
+    remedy = "mark the words yourself as `tokens` with `pos`, or turn the stop words off"
+    try:
+        from stop_words import StopWordError, get_stop_words
+    except ImportError:
+        remedy = f"install the package stop-words, or {remedy}"
+    else:
+        try:
+            words = get_stop_words(language.removesuffix("_porter"))
+            return frozenset(map(plain, words))
+        except StopWordError:
+            pass
+    raise LanguageError("a language with a list of stop words", repr(language), remedy)
+
+
+def _thai() -> frozenset[str]:
+    os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
+    try:
+        from pythainlp.corpus import thai_stopwords
+    except ImportError as error:
+        raise LanguageError(
+            "a segmenter for thai",
+            "thai text without pythainlp",
+            "install the extra: pip install 'vbflows[languages]'; or give the words as tokens",
+        ) from error
+    return frozenset(map(plain, thai_stopwords()))
+
+
+_CODES = """
+    ar:arabic hy:armenian eu:basque bg:bulgarian ca:catalan zh:chinese cs:czech da:danish nl:dutch
+    en:english eo:esperanto et:estonian fi:finnish fr:french de:german el:greek gu:gujarati
+    he:hebrew hi:hindi hu:hungarian id:indonesian ga:irish it:italian ja:japanese ko:korean
+    lt:lithuanian ms:malaysian ne:nepali no:norwegian nb:norwegian nn:norwegian fa:persian
+    pl:polish pt:portuguese ro:romanian ru:russian sr:serbian st:sesotho sk:slovak es:spanish
+    sv:swedish ta:tamil th:thai tr:turkish uk:ukrainian vi:vietnamese yi:yiddish
+"""
+CODES = dict(pair.split(":") for pair in _CODES.split())
+"""Languages by ISO 639-1."""
+_SURE = 0.9
+_READ = 2000  # characters
+_FEWEST_LETTERS = 40
+_ENGLISH_WORDS = """
+    the of and to is that for with are was by on this from which be have has were we not it as an
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+_ENGLISH_SHARE = 0.2
+
+
+def detected(text: str) -> str | None:
+    """Return the language of a running text; None where it is too short or not clear.
+
+    >>> detected("The rate of growth of the trees is what we measured in this study of forests.")
+    'english'
+    """
+    text = text[:_READ]
+    words = text.lower().split()
+    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+        return None
+    if sum(word in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words):
+        return ENGLISH
+    code, probability = _identifier().classify(text)
+    return CODES[code] if probability >= _SURE else None
+
+
+@cache
+def _identifier() -> Any:
+    """Return py3langid's classifier among the languages that are known here."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    found.set_languages([code for code in CODES if code in found.labels])
+    return found
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """Return the languages that have a stemmer or a list of stop words, and `OTHER_LANGUAGE`."""
+    import Stemmer
+
+    found = {*Stemmer.algorithms(), *_lists(), OTHER_LANGUAGE, THAI}
+    try:
+        from stop_words import AVAILABLE_LANGUAGES
+    except ImportError:
+        pass
+    else:
+        found.update(AVAILABLE_LANGUAGES)
+    return tuple(sorted(found))

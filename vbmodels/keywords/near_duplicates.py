@@ -1,0 +1,57 @@
+"""Candidates of one document that are nearly the same, of which a selection needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+import numpy as np
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+ALIKE = 0.9
+"""Share of letters in the same order from which on two candidates are one."""
+_SHORTEST = 5
+
+
+def without_near_duplicates(
+    chosen: BoolArray, observed: BoolArray, probability: FloatArray, stems: Sequence[str],
+    offsets: IntArray,
+) -> BoolArray:  # fmt: skip
+    """Return a selection [M] with the most probable one of every group of near duplicates.
+
+    Known candidates stay, and what is nearly the same as one of them goes.
+
+    Examples
+    --------
+    >>> stems = ["e-mail", "email", "mail", "data base", "databas", "graph"]
+    >>> every, none = np.ones(6, bool), np.zeros(6, bool)
+    >>> probability = np.array([0.5, 0.6, 0.4, 0.9, 0.3, 0.2])
+    >>> without_near_duplicates(every, none, probability, stems, np.array([0, 6]))
+    array([False,  True,  True,  True, False,  True])
+    """
+    kept = chosen.copy()
+    for start, end in pairwise(offsets.tolist()):
+        rows = np.flatnonzero(chosen[start:end]) + start
+        order = rows[np.lexsort((rows, -probability[rows], ~observed[rows]))]
+        taken: list[str] = []
+        for row in order.tolist():
+            letters = "".join(filter(str.isalnum, stems[row]))
+            if not observed[row] and any(_alike(letters, other) for other in taken):
+                kept[row] = False
+            else:
+                taken.append(letters)
+    return kept
+
+
+def _alike(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    size = len(one) + len(other)
+    if min(len(one), len(other)) < _SHORTEST or 2 * min(len(one), len(other)) < ALIKE * size:
+        return False
+    if set(filter(str.isdigit, one)) != set(filter(str.isdigit, other)):
+        return False  # IL-6 and IL-8 in longer names
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.quick_ratio() >= ALIKE and matcher.ratio() >= ALIKE

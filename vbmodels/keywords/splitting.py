@@ -1,0 +1,125 @@
+"""Running text to sentences of tokens, in any script that puts spaces between words.
+
+A token is a word with the signs inside it (COVID-19, TNF-α, 2,4-D, S&P, Node.js, C++, Fe2+), an
+address, or a single sign. Sentences end at the full stops of every script, at empty lines and
+before items of lists. Scripts without spaces are cut by `vbmodels.keywords.segmenting` first.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from vbmodels.keywords.segmenting import segmented
+
+
+def _ranges(characters: list[int]) -> str:
+    """Return the inside of a class of a regular expression that has these characters."""
+    runs: list[list[int]] = []
+    for code in characters:
+        if runs and code == runs[-1][1] + 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return "".join(f"{chr(low)}-{chr(high)}" for low, high in runs)
+
+
+_MARKS = _ranges([c for c in range(0x300, 0x10000) if unicodedata.category(chr(c))[0] == "M"])
+_W = rf"[\w{_MARKS}\u200c\u200d]"  # letters, digits, marks of vowels, joiners
+_HYPHENS = "-\u2010\u2011\u2012\u2013"
+_OPERATORS = r"=<>±×÷→←↔≤≥≈≡∞∝∂∑∫√^°·⋅∘"
+_QUOTES = "'\u2019\u02bc"
+_ELIDED = (
+    r"(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|presqu|dell|all|nell|sull|dall|coll|gl|un|quest)"
+)
+"""What French, Italian and Catalan put before an apostrophe: a word of its own."""
+_WORD = rf"""
+    \.(?=[A-Z]{{2}}){_W}+                    # .NET
+  | {_W}+
+    (?: [{_HYPHENS}&]{_W}+                  # check-in, S&P
+      | [{_QUOTES}](?!s(?!{_W})){_W}+       # O'Reilly, rock'n'roll; not Rust's
+      | \.(?![A-Z][a-z]){_W}+               # Node.js, 3.5
+      | (?<=\d),(?=\d){_W}+                 # 1,000 and 2,4-D
+      | (?<!\w\w\w)/{_W}+                   # I/O
+      | /\w{{1,2}}(?!{_W})                  # TCP/IP
+      | [{_OPERATORS}]+{_W}*               # p<0.05, 5±2: formulae, which are no words
+    )*
+    (?: \+{{1,2}}(?![\w+])                  # C++, Fe2+
+      | (?<=(?<!\w)[A-Z])\#(?!\w)          # C#
+    )?
+"""
+_TOKEN = re.compile(
+    rf"""
+    (?P<gap> \s*\n\s*\n\s* | \s*\n[ \t]*[-*•‣▪–][ \t]+ | \f )
+  | (?:https?|ftp)://\S+ | www\.\S+ | [\w.+-]+@[\w-]+(?:\.[\w-]+)+
+  | (?<!{_W})(?i:{_ELIDED})[{_QUOTES}](?={_W})   # l'eau
+  | (?:[^\W\d_]\.){{2,}}                    # e.g., U.S.
+  | {_WORD}
+  | [{_QUOTES}]s(?!{_W})
+  | \.\.+
+  | [^\s]
+    """,
+    re.VERBOSE,
+)
+_ENDS = frozenset(".!?…‽。！？｡．؟۔।॥။።፧។៕᠃᠉‼⁇⁈⁉")
+_CLOSING = frozenset("\"'”’»)]」』）")
+_ABBREVIATIONS = """
+    al approx bd bzw ca cf co corp dept dr ed eds eq eqs etc fig figs hr inc jr ltd mr mrs ms
+    nr p pp prof ref refs resp sr st vol vols vs
+"""
+ABBREVIATED = frozenset(_ABBREVIATIONS.split())
+"""Words after which a full stop ends no sentence."""
+
+
+def split_sentences(text: str, whole: Sequence[str] = ()) -> list[list[str]]:
+    """Return the tokens of a text, sentence by sentence.
+
+    Parameters
+    ----------
+    text
+        The text.
+    whole
+        Terms that no word may cross the ends of, where the script has no spaces.
+
+    Examples
+    --------
+
+    >>> split_sentences("COVID-19 isn't new. C++, Dr. No: 3.5 %!")
+    [['COVID-19', "isn't", 'new', '.'], ['C++', ',', 'Dr.', 'No', ':', '3.5', '%', '!']]
+    """
+    text = segmented(text, whole)
+    sentences: list[list[str]] = []
+    tokens: list[str] = []
+    ended = False
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        if found.lastgroup == "gap":
+            if tokens:
+                sentences.append(tokens)
+            tokens, ended = [], False
+            continue
+        if ended and token not in _CLOSING and token not in _ENDS:
+            sentences.append(tokens)
+            tokens, ended = [], False
+        if token == "." and tokens and _is_abbreviation(tokens[-1], text, found.end()):
+            tokens[-1] += "."
+            continue
+        tokens.append(token)
+        ended = token in _ENDS or (ended and token in _CLOSING)
+    if tokens:
+        sentences.append(tokens)
+    return sentences
+
+
+def _is_abbreviation(word: str, text: str, end: int) -> bool:
+    """Return whether the full stop after a word belongs to it."""
+    if word.lower() in ABBREVIATED:
+        return text[end : end + 1].isspace()
+    initial = len(word) == 1 and word.isupper() and word != "I"
+    return initial and text[end : end + 3].lstrip()[:1].isupper()  # J. Smith
+
+
+def split_words(term: str) -> list[str]:
+    """Return the tokens of a term of a few words."""
+    return [token for sentence in split_sentences(term) for token in sentence]

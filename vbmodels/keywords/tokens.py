@@ -1,0 +1,246 @@
+"""From rows to the tokens of a partition: numbered, in sentences, with their parts of speech.
+
+Each distinct token is tagged once, as most text is made of words that were there before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.keywords import token_kernels as kernels
+from vbmodels.keywords.cleaning import cleaned
+from vbmodels.keywords.languages import AUTO, CHINESE, ENGLISH, JAPANESE, THAI, detected
+from vbmodels.keywords.segmenting import unspaced_language
+from vbmodels.keywords.splitting import split_sentences, split_words
+from vbmodels.keywords.text import (
+    AT_THE_START,
+    INSIDE_SENTENCES,
+    Normaliser,
+    TextOptions,
+    pos_code,
+)
+
+_TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
+_TITLE_WORDS = 40
+_FIRST = 300
+"""Tokens that tell a document's language."""
+_CAPITALS = 4
+"""Words from which on a sentence all in capitals has no acronyms."""
+
+
+class Labels(NamedTuple):
+    """What a row says of a document, besides its words."""
+
+    doc_id: str
+    keywords: Sequence[str] | None = None
+    complete: bool | None = None
+    gold: Sequence[str] | None = None
+    scored: Sequence[str] | None = None
+    scores: Sequence[float] | None = None
+
+
+class Row(NamedTuple):
+    """A document: running text, or tokens (with tags and sentences where known); its labels."""
+
+    labels: Labels
+    text: str | None = None
+    tokens: Sequence[str] | None = None
+    pos: Sequence[str] | None = None
+    sentence: Sequence[int] | None = None
+
+
+class Reading(NamedTuple):
+    """How a document was read: its language (None: not clear), and what was taken out."""
+
+    language: str | None
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of D documents in reading order.
+
+    Parameters
+    ----------
+    names, languages
+        [V] the distinct tokens as they are written, and the language of their documents.
+    token
+        [T] number of each.
+    pos
+        [T] a code of ``POS_GROUPS``, `OTHER` or `UNKNOWN`.
+    sentence
+        [T] its number, `UNKNOWN` where the document's sentences are not known.
+    offsets
+        [D + 1] where each document begins.
+    in_sentences
+        [D] whether the document's sentences are known.
+    """
+
+    names: list[str]
+    languages: list[str]
+    token: IntArray
+    pos: IntArray
+    sentence: IntArray
+    offsets: IntArray
+    in_sentences: BoolArray
+
+
+class _Kinds:
+    """Numbers of distinct tokens, of each language its own, as they come."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.languages: list[str] = []
+        self._numbers: dict[str, _Numbers] = {}
+
+    def of(self, language: str) -> _Numbers:
+        """Return the numbers of a language's tokens."""
+        if language not in self._numbers:
+            self._numbers[language] = _Numbers(self, language)
+        return self._numbers[language]
+
+
+class _Numbers(dict[str, int]):
+    def __init__(self, kinds: _Kinds, language: str) -> None:
+        super().__init__()
+        self._kinds, self._language = kinds, language
+
+    def __missing__(self, token: str) -> int:
+        number = self[token] = len(self._kinds.names)
+        self._kinds.names.append(token)
+        self._kinds.languages.append(self._language)
+        return number
+
+
+def _with_title(text: str) -> str:
+    """Set the first line apart, a sentence of its own, where it is a title.
+
+    It is when it has at most 40 words and the next line begins with a capital, a digit or a
+    quotation mark; indented lines continue it.
+    """
+    found = _TITLE.match(text)
+    if found and len(found[1].split()) <= _TITLE_WORDS and not text[found.end()].islower():
+        return f"{found[1]}\n\n{text[found.end() :]}"
+    return text
+
+
+def read_tokens(
+    rows: Iterable[Row], options: TextOptions
+) -> tuple[Tokens, list[Labels], list[Reading]]:
+    """Split text into tokens where a row has none.
+
+    Returns
+    -------
+    tokens, labels
+        Of all rows.
+    readings
+        [D] how each was read.
+    """
+    kinds = _Kinds()
+    token, sentence, given, in_sentences, labels = [], [], [], [], []
+    removed: list[tuple[str, ...]] = []
+    languages: list[str | None] = []
+    where: Any
+    for label, text, tokens, tag, where in rows:
+        labels.append(label)
+        language, codes = _language(None, tokens, options.language), None
+        out: tuple[str, ...] = ()
+        if tokens is None:
+            text, out = cleaned(text or "")
+            language = _language(text, None, options.language)
+            normalise = Normaliser.of(options.in_language(language or ENGLISH))
+            split = [_without_capitals(line, normalise) for line in _split(text, label.keywords)]
+            tokens = list(chain.from_iterable(split))
+            where = np.repeat(np.arange(len(split)), [len(line) for line in split])
+        else:
+            codes = [kernels.UNKNOWN] * len(tokens) if tag is None else [pos_code(t) for t in tag]
+        in_sentences.append(where is not None)
+        where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
+        languages.append(language)
+        number_of = kinds.of(language or ENGLISH).__getitem__
+        token.append(np.fromiter(map(number_of, tokens), np.int64, len(tokens)))
+        sentence.append(np.array(where, np.int64))
+        given.append(codes)
+        removed.append(out)
+    none = np.zeros(0, np.int64)
+    whole = np.concatenate([none, *token])
+    offsets = np.cumsum([0, *map(len, token)])
+    found = Tokens(
+        kinds.names,
+        kinds.languages,
+        whole,
+        whole,
+        np.concatenate([none, *sentence]),
+        offsets,
+        np.array(in_sentences, bool),
+    )
+    found = replace(found, pos=_tagged(found, options.tag))
+    for d, codes in enumerate(given):
+        if codes is not None:
+            found.pos[offsets[d] : offsets[d + 1]] = codes
+    return found, labels, list(map(Reading, languages, removed))
+
+
+_UNSPACED = frozenset([CHINESE, JAPANESE, THAI])
+
+
+def _language(text: str | None, tokens: Sequence[str] | None, given: str) -> str | None:
+    """Return a document's language: the one that is given, unless it is to be detected."""
+    if given != AUTO and given not in _UNSPACED:
+        return given
+    text = " ".join(tokens[:_FIRST] if tokens is not None else [text or ""])
+    return unspaced_language(text) or (detected(text) if given == AUTO else given)
+
+
+def _split(text: str, keywords: Sequence[str] | None) -> list[list[str]]:
+    """Return a text's sentences; known keywords are words of their own where it has no spaces."""
+    text = _with_title(text)
+    sentences = split_sentences(text)
+    if not keywords or unspaced_language(text) is None:
+        return sentences
+    joined = "\0".join("\0".join(["", *line, ""]) for line in sentences)
+    crossed = [
+        term for term in keywords
+        if term in text and "\0".join(["", *split_words(term), ""]) not in joined
+    ]  # fmt: skip
+    return split_sentences(text, crossed) if crossed else sentences
+
+
+def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:
+    """Return a sentence with its stop words in lower case where it is all in capitals."""
+    cased = [token for token in tokens if len(token) > 1 and token.lower() != token]
+    if len(cased) < _CAPITALS or not all(map(str.isupper, cased)):
+        return tokens
+    return [token.lower() if normalise.is_acronym(token) else token for token in tokens]
+
+
+def _tagged(tokens: Tokens, tag: bool) -> IntArray:
+    """Return parts of speech [T] by the tagger; unknown where there is none."""
+    english = np.array([language == ENGLISH for language in tokens.languages], bool)
+    tagged = english[tokens.token] & tag
+    found = np.full(len(tokens.token), kernels.UNKNOWN)
+    begins = np.ones(len(tokens.token), bool)
+    begins[1:] = tokens.sentence[1:] != tokens.sentence[:-1]
+    begins[tokens.offsets[:-1][tokens.offsets[:-1] < len(begins)]] = True
+    for rows, code_of in (
+        (tagged & begins, AT_THE_START),
+        (tagged & ~begins, INSIDE_SENTENCES),
+    ):
+        own, place = distinct(tokens.token[rows], len(tokens.names))
+        names = map(tokens.names.__getitem__, own.tolist())
+        found[rows] = np.fromiter(map(code_of.__getitem__, names), np.int64, len(own))[place]
+    return found
+
+
+def distinct(numbers: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Return ``unique(numbers, return_inverse=True)`` of numbers below ``size``, unsorted."""
+    there = np.zeros(size, bool)
+    there[numbers] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
