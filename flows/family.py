@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from flows.data.column_table import ColumnRead
 from flows.data.names import from_text
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
@@ -92,12 +93,15 @@ class Prepared:
         What the user should know.
     dropped
         Rows that ingest kept and that turned out to be of no use once all were together.
+    columns
+        How every column of the input was read, and whether it is used.
     """
 
     partitions: tuple[str, ...]
     batch: type[State]
     warnings: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    columns: tuple[ColumnRead, ...] = ()
 
 
 class Each(Protocol):

@@ -14,6 +14,8 @@ import numpy as np
 from flows import stages
 from flows.catalogue import pipeline_named
 from flows.data import storage
+from flows.data.column_table import ColumnRead
+from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
 from flows.events import Events, Stage
@@ -57,6 +59,8 @@ class Foreseen:
         Of one sweep over all partitions in one process.
     most_sweeps
         After which the fit stops, if it has not converged.
+    columns
+        How every column was read, and whether it is used.
     """
 
     files: int
@@ -68,6 +72,7 @@ class Foreseen:
     seconds_to_read: float | None = None
     seconds_a_sweep: float | None = None
     most_sweeps: int | None = None
+    columns: tuple[ColumnRead, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, under the names that a failure has too."""
@@ -78,7 +83,7 @@ class Foreseen:
 def in_lines(foreseen: Foreseen) -> list[str]:
     """Say it in lines."""
     files = "1 file" if foreseen.files == 1 else f"{foreseen.files:,} files"
-    lines = [f"{foreseen.rows:,} rows in {files}: nothing is wrong with them"]
+    lines = [_headline(foreseen, files), *in_columns(foreseen.columns)]
     for one in foreseen.dropped:
         names = ", ".join(one.examples[:3]) + (", ..." if one.count > 3 else "")
         lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
@@ -94,6 +99,37 @@ def in_lines(foreseen: Foreseen) -> list[str]:
             f"(at most {foreseen.most_sweeps:,})"
         )
     return lines
+
+
+def _headline(foreseen: Foreseen, files: str) -> str:
+    """Say how much there is, and how much of it is not used or needs a look."""
+    unused = sum(one.count for one in foreseen.dropped)
+    gone = sum(one.left_out for one in foreseen.columns)
+    parts = [f"{foreseen.rows:,} rows in {files}", "no errors"]
+    for count, what in (
+        (len(foreseen.warnings), "warning"),
+        (gone, "column not used"),
+        (unused, "row or value not used"),
+    ):
+        if count:
+            words = what if count == 1 else _plural(what)
+            parts.append(f"{count:,} {words}")
+    return ", ".join(parts)
+
+
+def _plural(what: str) -> str:
+    """Return the plural of what is counted.
+
+    >>> _plural("warning"), _plural("column not used"), _plural("row or value not used")
+    ('warnings', 'columns not used', 'rows or values not used')
+    """
+    first, _, rest = what.partition(" not")
+    return (
+        "s ".join(first.split(" or ", 1)[:1])
+        + "s"
+        + (f" or {first.split(' or ')[1]}s" if " or " in first else "")
+        + (f" not{rest}" if rest else "")
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -144,7 +180,7 @@ def look_ahead(
         if isinstance(family, ReadsSettings):
             run.settings = family.settled(source, settings)
         checking.look_at_files(run, whole=not prepare)
-        of_headers = tuple(checking.header_warnings(run.files))
+        of_headers = tuple(checking.file_warnings(run))
         rows = sum(one.rows for one in run.checked)
         found = Foreseen(len(run.files), rows, warnings=of_headers)
         if not prepare:
@@ -164,6 +200,7 @@ def look_ahead(
         found,
         dropped=tuple(total_dropped(dropped)),
         warnings=tuple(dict.fromkeys((*of_headers, *run.prepared.warnings, *foreseen, *said))),
+        columns=run.prepared.columns,
         partitions=len(run.prepared.partitions),
         seconds_to_read=read,
         **costs,

@@ -108,6 +108,8 @@ class Checker:
         self.found.called = table.called
         self.rows = 0
         self.columns: tuple[str, ...] = ()
+        self.separator = ""  # of columns, in a file of text
+        self._known = False  # whether the names of its columns were looked at
         self._names: list[list[str]] = []
 
     @property
@@ -168,11 +170,31 @@ class Checker:
         if self.table.id is not None and sum(map(len, self._names)) == self.rows:
             again, at = seen_before(self._names), Places(self._names)
             found.first = 0
+            if again and self.table.others is not None:
+                self._repeated(again, at)
+                return
             found.rows(
                 list(again), self.table.id.name, "a name used once",
                 lambda place: f"{at.name(place)!r}, which row {again[place] + 1} has too",
                 f"give every {row} its own name",
             )  # fmt: skip
+
+    def _repeated(self, again: Mapping[int, int], at: Places) -> None:
+        """Say once that a column of names is none: it repeats."""
+        place, before = min(again.items())
+        name = self.table.id.name if self.table.id else ""
+        theirs = self.table.called.get(name, name)
+        self.found.tell(
+            Fault(
+                self.found.file,
+                f"a name of its own for every {self.table.row}",
+                f"{at.name(place)!r} in rows {before + 1} and {place + 1}, and {len(again):,} "
+                f"{self.table.row}s in all with the name of an earlier one",
+                theirs,
+                remedy=f"if it is not the name of a {self.table.row}, leave it out (--exclude "
+                f"{theirs})",
+            )
+        )
 
     def _head(self, given: pa.Table) -> set[str | None]:
         """Tell of columns that are missing or cannot be read; return the latter."""
@@ -187,6 +209,9 @@ class Checker:
 
     def _spelt(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
         """Read a file's columns, and cells of text as what they stand for; tell of other cells."""
+        if not self._known:
+            self.separator = reading.separator_of(given.schema)
+            self._known = True
         given = reading.given(self.table, given)
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():

@@ -6,7 +6,6 @@ import ast
 import json
 from collections import Counter
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from operator import itemgetter
 from string import digits
 from typing import Any
@@ -16,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data.names import row_names
-from flows.data.storage import CELLS
-from flows.data.table import ANY, NUMBERS, Column, Kind, Table, is_pattern
+from flows.data.storage import CELLS, SEPARATOR
+from flows.data.table import ANY, NUMBERS, Column, Kind, Table, is_pattern, matches
 from flows.faults import Fault, did_you_mean, nearest
 from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray, FloatArray
@@ -70,7 +69,7 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
 
     A pattern's columns become one. What stands twice in the file does so here, for `faults`.
     """
-    rows = _called(table, rows)
+    rows = _chosen(table, _called(table, rows))
     name, positive = table.positive or ("", "")
     if rows.column_names.count(name) != 1 or not _may_be_numbers(rows[name].type):
         return rows
@@ -79,7 +78,27 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
     return rows.set_column(place, name, pc.equal(words, positive).cast(pa.int8()))
 
 
+def _chosen(table: Table, rows: pa.Table) -> pa.Table:
+    """Leave out the columns that are not to be read."""
+    if not table.included or table.others is None:
+        return rows
+    own = {column.name for column in table.columns}
+    kept = [
+        i
+        for i, name in enumerate(rows.column_names)
+        if name in own or any(matches(name, one) for one in table.included)
+    ]
+    return rows.select(kept)
+
+
 def _called(table: Table, rows: pa.Table) -> pa.Table:
+    if table.excluded:
+        kept = [
+            i
+            for i, name in enumerate(rows.column_names)
+            if not any(matches(name, one) for one in table.excluded)
+        ]
+        rows = rows.select(kept)
     if not table.called:
         return rows
     taken: list[tuple[str, pa.ChunkedArray]] = []
@@ -87,8 +106,8 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
     gone: set[str] = set()
     for own, theirs in table.called.items():
         gone.add(own)
-        if is_pattern(theirs):
-            wide = [name for name in rows.column_names if fnmatchcase(name, theirs)]
+        if is_pattern(theirs) and theirs not in rows.column_names:
+            wide = [name for name in rows.column_names if matches(name, theirs)]
             gone |= set(wide)
             if again := twice & set(wide):
                 first = rows.column(rows.column_names.index(min(again)))
@@ -149,6 +168,11 @@ def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]
         if odd.any():
             wrong[name] = odd
     return rows, wrong
+
+
+def separator_of(schema: pa.Schema) -> str:
+    """Return what sets the columns of a file of text apart; of others nothing."""
+    return (schema.metadata or {}).get(SEPARATOR, b"").decode()
 
 
 def read(table: Table, rows: pa.Table) -> pa.Table:

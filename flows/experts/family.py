@@ -28,7 +28,7 @@ from flows.experts.design import (
 from flows.experts.encoding import write as write_encoding
 from flows.experts.prepare import prepared
 from flows.experts.report import report
-from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
+from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows, rows_in
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
@@ -91,8 +91,8 @@ class Experts:
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
         pieces, abouts, checked = [], [], []
-        for _, checker, rows in partition.checked(part, ROWS_IN.of(settings)):
-            found, about = tables_of.taken(rows, settings.missing)
+        for _, checker, rows in partition.checked(part, rows_in(settings)):
+            found, about = check.take(rows, checker, settings)
             check.check_finite(checker, found)
             pieces.append(found)
             abouts.append(about)

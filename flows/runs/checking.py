@@ -14,15 +14,18 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from flows.data import storage
+from flows.data.names import listed
 from flows.data.partition import unreadable
 from flows.data.storage import InputFile, Sources, StorageError
+from flows.data.table import matches
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, did_you_mean
 from flows.fit.executor import in_threads
 from flows.runs.context import Run
+from flows.runs.file_options import reading_of
 from flows.settings import RunSettings
 
-_SHOWN = 5  # names in a warning
+_LOOKED = 20  # files whose columns are compared with names in settings
 
 
 def look_at_files(run: Run, whole: bool = False) -> None:
@@ -31,6 +34,7 @@ def look_at_files(run: Run, whole: bool = False) -> None:
     Where that has a fault, the files are read whole, and all faults are raised at once.
     """
     run.files = _chosen(run.family, run.source)
+    _refuse_unknown_names(run)
     if whole or not isinstance(run.family, ChecksAsItReads):
         run.checked = _checked(run)
         return
@@ -40,36 +44,46 @@ def look_at_files(run: Run, whole: bool = False) -> None:
         raise InputError(faults)
 
 
+def _refuse_unknown_names(run: Run) -> None:
+    """Refuse settings that name columns which no file has; new data may lack some of a fit's."""
+    settings = run.settings
+    named = [(one, f"for {own}") for own, one in settings.columns.items()]
+    for option in ("exclude", "include"):
+        named += [(one, f"to {option}") for one in getattr(settings, option, ())]
+    if not named or run.fitted is not None:
+        return
+    known: dict[str, None] = {}
+    with reading_of(run.family, settings), suppress(StorageError):
+        for file in run.files[:_LOOKED]:
+            known |= dict.fromkeys(storage.parquet_file(file.url).schema_arrow.names)
+    columns = list(known)
+    faults = [
+        Fault(
+            storage.source_in_words(run.source),
+            f"a column {name} {why}",
+            f"none; the columns are {listed(columns)}",
+            remedy=did_you_mean(name, columns) or "correct the name",
+        )
+        for name, why in named
+        if columns and not any(matches(one, name) for one in columns)
+    ]
+    _raise(faults)
+
+
 def _checked(run: Run) -> list[Checked]:
     checked = _each(run, run.family.check)
     _raise(_faults(run, checked))
     return checked
 
 
-def header_warnings(files: Sequence[InputFile]) -> list[str]:
-    """Say which columns of CSV files have no name, and what became of them."""
+def file_warnings(run: Run) -> list[str]:
+    """Say what was found out of the files' form and is not plain: encodings, names, lines."""
     found: dict[str, list[str]] = {}
-    for file in files:
-        unnamed = storage.Unnamed()
-        with suppress(StorageError):  # a sample sheet is read by other rules than a table
-            unnamed = storage.unnamed_columns(file.url)
-        if n := len(unnamed.named):
-            listed = ", ".join(unnamed.named[:_SHOWN]) + (", ..." if n > _SHOWN else "")
-            said = (
-                f"1 column has no name and is called {listed} here; name it in the first line, or "
-                "remove it"
-                if n == 1
-                else f"{n:,} columns have no name and are called {listed} here; name them in the "
-                "first line, or remove them"
-            )
-            found.setdefault(said, []).append(file.url)
-        if n := unnamed.dropped:
-            said = (
-                "1 column without a name has no values and is not read"
-                if n == 1
-                else f"{n:,} columns without a name have no values and are not read"
-            )
-            found.setdefault(said, []).append(file.url)
+    with reading_of(run.family, run.settings):
+        for file in run.files:
+            with suppress(StorageError):  # a sample sheet is read by other rules than a table
+                for note in storage.file_notes(file.url):
+                    found.setdefault(note, []).append(file.url)
     return [
         f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
     ]
@@ -156,15 +170,17 @@ def _chosen(family: Family, source: Sources) -> list[InputFile]:
 
 def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
     """Look at every file, several at once: that is mostly waiting for storage."""
-    calls = [partial(_carefully, check, file, run.settings) for file in run.files]
-    return in_threads(calls, min(8, os.cpu_count() or 1))
+    calls = [partial(_carefully, check, file, run.family, run.settings) for file in run.files]
+    return in_threads(calls, min(8, os.cpu_count() or 1), run.on_progress("check"))
 
 
 def _carefully(
-    check: Callable[[InputFile, RunSettings], Checked], file: InputFile, settings: RunSettings
-) -> Checked:
+    check: Callable[[InputFile, RunSettings], Checked], file: InputFile, family: Family,
+    settings: RunSettings,
+) -> Checked:  # fmt: skip
     try:
-        return check(file, settings)
+        with reading_of(family, settings):
+            return check(file, settings)
     except storage.TransientStorageError:
         raise
     except StorageError as error:

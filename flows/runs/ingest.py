@@ -23,6 +23,7 @@ from flows.data.runs import RunPaths
 from flows.family import Family, Ingested
 from flows.faults import InputError
 from flows.runs.context import Run
+from flows.runs.file_options import reading_of
 from flows.runs.resume import key_of, that_matter
 from flows.settings import RunSettings
 
@@ -91,7 +92,7 @@ def _made(
 ) -> list[Ingested]:
     files = {s.url: s.fingerprint for part in parts for s in part.slices}
     try:
-        with storage.sharing(files):
+        with storage.sharing(files), reading_of(family, settings):
             results = [family.ingest(part, settings, paths) for part in parts]
     except InputError:
         _refuse_changed(files)  # what changes while it is read looks wrong

@@ -1,0 +1,57 @@
+"""The encoding of a text file: UTF-8, UTF-16, or guessed from its bytes."""
+
+from __future__ import annotations
+
+import codecs
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_LIKELY = [
+    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp932", "gb18030",
+    "big5", "cp949",
+]  # fmt: skip
+FALLBACK = "cp1252"  # of most tables from Windows that are not UTF-8
+
+
+def encoding_of(data: bytes) -> str:
+    """Return the encoding that the first bytes of a text say: UTF-16, or UTF-8.
+
+    >>> encoding_of("a,b".encode("utf-16-le")), encoding_of(b"a,b"), encoding_of(b"\\xff\\xfea\\x00")
+    ('utf-16-le', 'utf-8', 'utf-16')
+    """  # noqa: E501
+    for mark, name in _MARKS.items():
+        if data.startswith(mark):
+            return name
+    some = data[:4096]
+    if len(some) >= 4 and some.count(0) > 0.3 * len(some):
+        return "utf-16-le" if some[1::2].count(0) > some[::2].count(0) else "utf-16-be"
+    return "utf-8"
+
+
+def guess(data: bytes) -> str:
+    """Return the likely encoding of bytes that are not UTF-8.
+
+    Without the package charset-normalizer that is the one of western Windows.
+    """
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        return FALLBACK
+    lines = [line for line in data.splitlines() if any(byte > 127 for byte in line)]
+    best = from_bytes(b"\n".join(lines[:2000]), cp_isolation=_LIKELY).best()
+    if best is None:
+        return FALLBACK
+    same = {best.encoding, *best.could_be_from_charset}
+    return next((name for name in _LIKELY if name in same), best.encoding)
+
+
+def is_known(name: str) -> bool:
+    """Say whether there is an encoding of this name."""
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return False
+    return True
