@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -58,8 +58,9 @@ class ColumnRead:
 
 
 def column_read(
-    name: str, rule: Rule, seen: Seen, levels: Levels | None = None, used: str = USED
-) -> ColumnRead:
+    name: str, rule: Rule, seen: Seen, levels: Levels | None = None, used: str = USED,
+    codes: bool = False,
+) -> ColumnRead:  # fmt: skip
     """Describe a column.
 
     Parameters
@@ -70,8 +71,12 @@ def column_read(
         Its categories, where they were counted.
     used
         `USED`, its role, or why it is left out.
+    codes
+        Whether its numbers are codes of categories.
     """
     kind = _kind(rule, seen, levels)
+    if codes and kind == NUMBER:
+        kind, rule = CATEGORY, replace(rule, kind=CATEGORY)
     if used.startswith("left out: id"):
         kind = "id"
     elif used.startswith("left out: text"):
@@ -86,7 +91,10 @@ def column_read(
     if rule.blank_is_no:
         missing = 0
     note = f" ({'; '.join(words)})" if words else ""
-    return ColumnRead(name, kind + note, missing, holds_of(rule, seen, levels), used)
+    holds = holds_of(rule, seen, levels)
+    if kind in ("id", "text") and levels is not None and levels.counts:
+        holds = f"{len(levels.counts):,} different, such as {next(iter(levels.counts))[:20]}"
+    return ColumnRead(name, kind + note, missing, holds, used)
 
 
 def _kind(rule: Rule, seen: Seen, levels: Levels | None) -> str:
@@ -94,7 +102,7 @@ def _kind(rule: Rule, seen: Seen, levels: Levels | None) -> str:
         return "empty"
     if rule.kind == FLAG or (rule.kind == NUMBER and seen.flags == seen.cells):
         return "yes/no"
-    if rule.kind == CATEGORY and levels and rules.order_of(list(levels.counts)):
+    if rule.kind == CATEGORY and (seen.order or (levels and rules.order_of(list(levels.counts)))):
         return "ordered category"
     return rule.kind
 
@@ -115,11 +123,23 @@ def holds_of(rule: Rule, seen: Seen, levels: Levels | None) -> str:
         return "more than 10,000 levels"
     if rule.kind == DATE:
         return ""
-    ordered = rules.order_of(list(levels.counts))
-    names = ordered or sorted(levels.counts, key=lambda one: (-levels.counts[one], one))
+    names = _in_order(seen, levels)
     listed = ", ".join(f"{name[:20]} {levels.counts[name]:,}" for name in names[:_SHOWN])
     count = f"{len(names):,} level{'' if len(names) == 1 else 's'}"
     return f"{count}: {listed}{', ...' if len(names) > _SHOWN else ''}"
+
+
+def _in_order(seen: Seen, levels: Levels) -> list[str]:
+    """Return the levels in the order of the file, of their words or numbers, or of their counts."""
+    if seen.order:
+        return [name for name in seen.order if name in levels.counts]
+    names = list(levels.counts)
+    if ordered := rules.order_of(names):
+        return ordered
+    numbers = {name: rules.number_of(name) for name in names}
+    if None not in numbers.values():
+        return sorted(names, key=lambda name: numbers[name] or 0.0)
+    return sorted(names, key=lambda name: (-levels.counts[name], name))
 
 
 def days_in_words(low: float, high: float) -> str:
@@ -138,7 +158,10 @@ def _number(value: float) -> str:
 
 
 def suggestions(
-    seen: Mapping[str, Seen], levels: Mapping[str, Levels], used: Sequence[str]
+    seen: Mapping[str, Seen],
+    levels: Mapping[str, Levels],
+    used: Sequence[str],
+    numbers: Sequence[str] = (),
 ) -> list[str]:
     """Say what of a table's columns looks as if the user should say more about it.
 
@@ -150,6 +173,8 @@ def suggestions(
         Categories of columns of categories.
     used
         The columns that are used.
+    numbers
+        Others of numbers.
     """
     said = []
     codes: dict[str, dict[str, int]] = {}
@@ -169,22 +194,32 @@ def suggestions(
             )
             said.append(
                 f"These look like {what}, and are read as values: {listed}. If they are, "
-                f"--set missing={','.join(found)}."
+                f"{_setting(found)}."
             )
-    weights = [name for name in used if rules.looks_like_weight(name)]
+    weights = [name for name in (*used, *numbers) if rules.looks_like_weight(name)]
     if weights:
         said.append(
-            f"Column {weights[0]} looks like survey weights and is read as a value: "
+            f"Column {weights[0]} looks like survey weights: "
             f"--column weight={weights[0]} weighs rows by it, --exclude {weights[0]} leaves it out."
         )
-    design = [name for name in used if rules.looks_like_design(name)]
+    design = [name for name in (*used, *numbers) if rules.looks_like_design(name)]
     if design:
         said.append(
-            f"{_some(design)} looks like a survey's design and is read as a value: "
+            f"{_some(design)} looks like a survey's design, which is not modelled: "
             f"--exclude {','.join(design)} leaves it out."
         )
     said += _spellings(levels, used)
     return said
+
+
+def _setting(words: Sequence[str] | Mapping[str, Any]) -> str:
+    """Return the setting that names missing cells, as it is typed."""
+    setting = f"missing={','.join(words)}"
+    return (
+        f'--set "{setting}"'
+        if any(" " in word or "'" in word for word in words)
+        else (f"--set {setting}")
+    )
 
 
 def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
@@ -235,6 +270,10 @@ def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int, str, str
     return [(one.name, one.read_as, one.missing, one.holds, one.used) for one in columns]
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_WIDTH else f"{text[: _MOST_WIDTH - 4]} ..."
+
+
 def in_lines(columns: Sequence[ColumnRead], most: int = 60) -> list[str]:
     """Return the table as lines of a terminal."""
     if not columns:
@@ -242,7 +281,8 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60) -> list[str]:
     cells = [HEADINGS, *((n, r, f"{m:,}", h, u) for n, r, m, h, u in rows_of(columns[:most]))]
     widths = [min(max(len(row[i]) for row in cells), _MOST_WIDTH) for i in range(4)]
     lines = []
-    for row in cells:
+    for full in cells:
+        row = [*full[:3], _cut(full[3]), full[4]]
         parts = [
             cell.rjust(width) if i == 2 else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=False))

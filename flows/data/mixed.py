@@ -7,6 +7,7 @@ cells are as computers write them; the rule is that of `vbmodels.core.columns.re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ NUMBER, FLAG, DATE, CATEGORY = "number", "yes or no", "date", "category"
 
 _DAY = 86_400_000_000  # microseconds
 _EXAMPLES = 5
+_MOST_ORDERED = 100  # categories
 _MASK = 2**64 - 1
 
 Cells = pa.Array
@@ -48,6 +50,7 @@ def taken(
         Whether the file sets its columns apart by semicolons.
     """
     declared = pa.types.is_dictionary(column.type)
+    order = _order_of(column) if declared and column.type.ordered else ()
     cells = decoded(column)
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
@@ -68,10 +71,20 @@ def taken(
         cells, words = _without_numbers(cells, missing)
         if declared:
             given = len(cells) - cells.null_count
-            return texts(cells), Seen(given, cells.null_count, declared=given, words=words)
+            return texts(cells), Seen(
+                given, cells.null_count, declared=given, words=words, order=order
+            )
         return cells, _seen_numbers(cells, words)
     text = pc.utf8_trim_whitespace(cells.cast(pa.string()))
-    return _seen_text(text, missing, declared, semicolons)
+    text, seen = _seen_text(text, missing, declared, semicolons)
+    return text, replace(seen, order=order) if order else seen
+
+
+def _order_of(column: pa.ChunkedArray | pa.Array) -> tuple[str, ...]:
+    """Return the categories of a dictionary in order."""
+    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    names = (name for part in parts for name in part.dictionary.cast(pa.string()).to_pylist())
+    return tuple(dict.fromkeys(name for name in names if name is not None))[:_MOST_ORDERED]
 
 
 def _without_numbers(cells: pa.Array, missing: Sequence[str]) -> tuple[pa.Array, dict[str, int]]:

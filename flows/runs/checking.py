@@ -85,7 +85,8 @@ def file_warnings(run: Run) -> list[str]:
                 for note in storage.file_notes(file.url):
                     found.setdefault(note, []).append(file.url)
     return [
-        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
+        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said.rstrip('.')}."
+        for said, urls in found.items()
     ]
 
 

@@ -127,6 +127,8 @@ class Seen:
         Ends of all numbers that are no sentinels.
     odd
         Some cells that are no numbers.
+    order
+        The categories in order, where the file says one.
     characters
         Of all cells of text.
     prints
@@ -158,6 +160,7 @@ class Seen:
     low: float | None = None
     high: float | None = None
     odd: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
 
     def __add__(self, other: Seen) -> Seen:
         values: dict[str, Any] = {}
@@ -167,6 +170,8 @@ class Seen:
                 values[one.name] = dict(Counter(a) + Counter(b))
             elif one.name == "odd":
                 values[one.name] = tuple(dict.fromkeys((*a, *b)))[:_MOST_EXAMPLES]
+            elif one.name == "order":
+                values[one.name] = tuple(dict.fromkeys((*a, *b)))
             elif one.name == "low":
                 values[one.name] = min((v for v in (a, b) if v is not None), default=None)
             elif one.name == "high":
@@ -176,6 +181,12 @@ class Seen:
             else:
                 values[one.name] = a + b
         return Seen(**values)
+
+    @property
+    def measured(self) -> bool:
+        """Whether its numbers are measurements rather than codes: fractions, or a wide range."""
+        wide = self.low is not None and self.high is not None and self.high - self.low > 50.0
+        return bool(self.fractions) or wide
 
     @property
     def numbers(self) -> int:
@@ -301,17 +312,13 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
         return date
     if NEARLY * cells <= max(seen.dates.values(), default=0):
         raise _unclear(seen, "a date", max(seen.dates.values()))
-    partly = 2 * seen.numbers >= cells and (seen.fractions or _wide(seen))
+    partly = 2 * seen.numbers >= cells and seen.measured
     if NEARLY * cells <= seen.numbers or (partly and not seen.zeros):
         raise _unclear(seen, "a number", seen.numbers)
     remark = ""
     if seen.numbers and not seen.units:
         remark = f"not numbers: {cells - seen.numbers:,} cells, such as {_listed(seen.odd)}"
     return Rule(dash_is_missing=dash, remark=remark)
-
-
-def _wide(seen: Seen) -> bool:
-    return seen.low is not None and seen.high is not None and seen.high - seen.low > 50.0
 
 
 def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:

@@ -179,12 +179,17 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
         arrays.append(_typed(own) if found is None else found)
     notes = []
     if named:
-        listed = ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
+        listed = _listed(named)
         notes.append(f"value labels are the categories of {listed}")
     if ranges := getattr(meta, "missing_ranges", None):
-        listed = ", ".join(list(ranges)[:_SHOWN]) + (", ..." if len(ranges) > _SHOWN else "")
+        listed = _listed(list(ranges))
         notes.append(f"values that the file calls missing are missing cells of {listed}")
     return CellTable(pa.Table.from_arrays(arrays, names=list(meta.column_names)), notes)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _gone(cell: Any) -> bool:
