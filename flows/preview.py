@@ -23,7 +23,6 @@ from flows.family import Foresees, Prepared, ReadsSettings
 from flows.fit.job import one_thread
 from flows.runs import checking, incremental
 from flows.runs.context import Run
-from flows.runs.publish import total_dropped
 from flows.settings import RunSettings
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import loop_of
@@ -198,7 +197,7 @@ def look_ahead(
     dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
     return replace(
         found,
-        dropped=tuple(total_dropped(dropped)),
+        dropped=tuple(checking.total_dropped(dropped)),
         warnings=tuple(dict.fromkeys((*of_headers, *run.prepared.warnings, *foreseen, *said))),
         columns=run.prepared.columns,
         partitions=len(run.prepared.partitions),

@@ -15,6 +15,9 @@ from flows.cli.options import (
     Assign,
     Columns,
     Config,
+    Encoding,
+    Exclude,
+    Include,
     Json,
     MemoryLimit,
     Pipeline,
@@ -22,9 +25,11 @@ from flows.cli.options import (
     Run,
     Scheduler,
     Source,
+    Strict,
     Target,
     Workers,
     as_given,
+    reading,
 )
 from flows.cli.output import followed, line, out, print_json, print_outcome
 from flows.faults import Fault, InputError
@@ -69,6 +74,10 @@ def _add_pipeline(name: str) -> None:
         config: Config = None,
         assign: Assign = None,
         column: Columns = None,
+        exclude: Exclude = None,
+        include: Include = None,
+        encoding: Encoding = None,
+        strict: Strict = False,
         workers: Workers = None,
         scheduler: Scheduler = None,
         memory_limit: MemoryLimit = None,
@@ -104,7 +113,7 @@ def _add_pipeline(name: str) -> None:
             known(name),
             config,
             assign or [],
-            columns=settings_of.columns(column),
+            **reading(column, exclude, include, encoding, strict),
             partitions=partitions,
             seed=seed,
             max_iter=max_iter,
@@ -166,14 +175,18 @@ def check(
     config: Config = None,
     assign: Assign = None,
     column: Columns = None,
+    exclude: Exclude = None,
+    include: Include = None,
+    encoding: Encoding = None,
+    strict: Strict = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Look for faults in the files alone: do not prepare.")
     ] = False,
     json_output: Json = False,
 ) -> None:
     """Say all that a run would say before its fit: faults, warnings, what it will take."""
-    columns = settings_of.columns(column)
-    chosen = settings_of.load(known(pipeline), config, assign or [], columns=columns)
+    given = reading(column, exclude, include, encoding, strict)
+    chosen = settings_of.load(known(pipeline), config, assign or [], **given)
     from flows.preview import in_lines, look_ahead
 
     with followed(json_output):

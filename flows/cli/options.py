@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from flows import settings as settings_of
 from flows.catalogue import PIPELINES
 
 
@@ -73,6 +74,35 @@ Columns = Annotated[
         metavar="OURS=YOURS",
     ),
 ]
+Exclude = Annotated[
+    str | None,
+    typer.Option("--exclude", help="Columns that are not read.", metavar="NAME,NAME,..."),
+]
+Include = Annotated[
+    str | None,
+    typer.Option("--include", help="The only columns that are used.", metavar="NAME,NAME,..."),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", help="Encoding of text files, such as cp1252.", metavar="NAME"),
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse an input of which something would not be used."),
+]
+
+
+def reading(
+    column: list[str] | None, exclude: str | None, include: str | None, encoding: str | None,
+    strict: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the settings that options say of how the input is read."""
+    return {
+        "columns": settings_of.columns(column), "exclude": exclude, "include": include,
+        "encoding": encoding, "strict": strict or None,
+    }  # fmt: skip
+
+
 Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", help="Address of a running Dask scheduler.", metavar="ADDRESS"),

@@ -16,6 +16,7 @@ from functools import partial
 from flows.data import storage
 from flows.data.names import listed
 from flows.data.partition import unreadable
+from flows.data.runs import Dropped
 from flows.data.storage import InputFile, Sources, StorageError
 from flows.data.table import matches
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family
@@ -85,8 +86,7 @@ def file_warnings(run: Run) -> list[str]:
                 for note in storage.file_notes(file.url):
                     found.setdefault(note, []).append(file.url)
     return [
-        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said.rstrip('.')}."
-        for said, urls in found.items()
+        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
     ]
 
 
@@ -126,6 +126,54 @@ def accept(run: Run) -> None:
     ]
     if _faults(run, run.checked):
         _check_again(run)
+
+
+def refuse_unused(run: Run) -> None:
+    """Where settings are strict, refuse an input of which something would not be used.
+
+    Raises
+    ------
+    InputError
+        With a fault for each reason.
+    """
+    if not run.settings.strict:
+        return
+    where = storage.source_in_words(run.source)
+    dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
+    faults = [
+        Fault(
+            where,
+            "every row and value to be used (strict)",
+            f"{one.reason}: {one.count:,}",
+            remedy="correct the input, or leave --strict out",
+        )
+        for one in total_dropped(dropped)
+    ]
+    faults += [
+        Fault(
+            where,
+            "every column to be used (strict)",
+            one.used,
+            one.name,
+            remedy=f"exclude it (--exclude {one.name})",
+        )
+        for one in run.prepared.columns
+        if one.left_out
+    ]
+    _raise(faults)
+
+
+def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
+    """Add up what was dropped for one reason; leave out what was not."""
+    total: dict[str, Dropped] = {}
+    for item in dropped:
+        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
+        total[item.reason] = Dropped(
+            reason=item.reason,
+            count=before.count + item.count,
+            examples=(before.examples + item.examples)[:100],
+        )
+    return [item for item in total.values() if item.count]
 
 
 def _check_again(run: Run) -> None:

@@ -31,7 +31,7 @@ from flows.family import Concluding, Ingested, Prepared
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
-from flows.runs.checking import file_warnings
+from flows.runs.checking import file_warnings, total_dropped
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
 from flows.runs.resume import publish_complete
@@ -186,16 +186,3 @@ def _examples(dropped: Dropped) -> str:
 def rows_used(ingested: Sequence[Ingested], prepared: Prepared) -> int:
     """Return how many rows a run has used: those kept, but for what turned out to be of no use."""
     return sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped)
-
-
-def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
-    """Add up what was dropped for one reason; leave out what was not."""
-    total: dict[str, Dropped] = {}
-    for item in dropped:
-        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
-        total[item.reason] = Dropped(
-            reason=item.reason,
-            count=before.count + item.count,
-            examples=(before.examples + item.examples)[:100],
-        )
-    return [item for item in total.values() if item.count]
