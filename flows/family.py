@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from flows.data import storage
 from flows.data.column_table import ColumnRead
 from flows.data.names import from_text
 from flows.data.partition import Part
@@ -102,6 +104,14 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     columns: tuple[ColumnRead, ...] = ()
+
+
+def reading_of(family: Family, settings: RunSettings) -> AbstractContextManager[None]:
+    """Read a family's files as its settings say, in a context."""
+    documents = any(end in family.suffixes for end in storage.DOCUMENTS)
+    return storage.reading_with(
+        storage.FileOptions(settings.encoding, settings.skip_rows, settings.sheet, documents)
+    )
 
 
 class Each(Protocol):

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data import reading
+from flows.data.arrow_types import decoded, is_text
 from flows.data.names import Places, digests_of, file_name, seen_before
-from flows.data.reading import as_it_comes, cast, decoded, is_text, of_codes, words_for
+from flows.data.reading import as_it_comes, cast, of_codes, words_for
 from flows.data.table import Column, Table
 from flows.faults import Fault, InputError, shown
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -212,7 +213,17 @@ class Checker:
         if not self._known:
             self.separator = reading.separator_of(given.schema)
             self._known = True
-        given = reading.given(self.table, given)
+        try:
+            given = reading.given(self.table, given)
+        except reading.UnreadableCells as error:
+            more = f" and {error.count - 1:,} more such cells" if error.count > 1 else ""
+            self.found.rows(
+                [error.row], error.column, "a number in every cell of a feature",
+                f"{shown(error.cell)}{more}",
+                "correct these cells, name their words as missing (--set missing=WORD), or leave "
+                f"the column out (--exclude {error.column})",
+            )  # fmt: skip
+            raise InputError(self.found.faults()) from error
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():
             self.found.rows(
@@ -296,11 +307,19 @@ class Checker:
         largest = np.inf if column.largest is None else column.largest
         values = cells.flatten().to_numpy(zero_copy_only=False)
         wrong = ~((np.abs(values) <= largest) & np.isfinite(values))
-        rows = np.unique(np.asarray(pc.list_parent_indices(cells))[wrong])
+        parents = np.asarray(pc.list_parent_indices(cells))
+        some = np.zeros(len(cells), bool)
+        if column.gaps:
+            some = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
+            wrong &= ~np.isnan(values) | ~some[parents]
+        rows = np.unique(parents[wrong])
 
         def first(row: int) -> tuple[int, float | None]:
             for place, value in enumerate(own := cells[row].as_py()):
-                if value is None or not abs(value) <= largest or not np.isfinite(value):
+                gap = value is None or np.isnan(value)
+                if gap and column.gaps and some[row]:
+                    continue
+                if gap or not abs(value) <= largest or not np.isfinite(value):
                     return place, value
             raise AssertionError(own)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data.reading import decoded, is_text
+from flows.data.arrow_types import decoded, is_text
 from vbmodels.core import columns as rules
 from vbmodels.core.columns import DASH, MISSING, PLUS, Order, Rule, Seen
 from vbmodels.core.levels import DATE_CELL, NO, YES

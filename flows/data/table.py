@@ -97,6 +97,8 @@ class Column:
         Whether its numbers, or those in its lists, must be finite, and at most
     largest
         this in size.
+    gaps
+        Whether numbers in its lists may be missing.
     values
         The only values that it may have.
     bounds
@@ -118,6 +120,7 @@ class Column:
     unique: bool = False
     finite: bool = False
     largest: float | None = None
+    gaps: bool = False
     values: tuple[float, ...] = ()
     bounds: tuple[Bound, ...] = ()
     as_long_as: str = ""
@@ -201,6 +204,8 @@ class Table:
         See `Spelling`, as
     separator
         is.
+    missing
+        Words and numbers that are missing cells.
     excluded, included
         Columns of the files that are not read; the only ones among ``others`` that are. Patterns
         too.
@@ -217,6 +222,7 @@ class Table:
     others: Column | None = None
     called: Mapping[str, str] = field(default_factory=dict)
     separator: str = ";"
+    missing: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     included: tuple[str, ...] = ()
     positive: tuple[str, str] | None = None
@@ -227,6 +233,7 @@ class Table:
             self,
             called=spelling.columns,
             separator=spelling.list_separator,
+            missing=tuple(getattr(spelling, "missing", ())),
             excluded=tuple(getattr(spelling, "exclude", ())),
             included=tuple(getattr(spelling, "include", ())),
         )

@@ -19,11 +19,10 @@ from flows.data.partition import unreadable
 from flows.data.runs import Dropped
 from flows.data.storage import InputFile, Sources, StorageError
 from flows.data.table import matches
-from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family
+from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, reading_of
 from flows.faults import Fault, InputError, did_you_mean
 from flows.fit.executor import in_threads
 from flows.runs.context import Run
-from flows.runs.file_options import reading_of
 from flows.settings import RunSettings
 
 _LOOKED = 20  # files whose columns are compared with names in settings

@@ -20,10 +20,9 @@ from pydantic_core import from_json, to_json
 from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.runs import RunPaths
-from flows.family import Family, Ingested
+from flows.family import Family, Ingested, reading_of
 from flows.faults import InputError
 from flows.runs.context import Run
-from flows.runs.file_options import reading_of
 from flows.runs.resume import key_of, that_matter
 from flows.settings import RunSettings
 
