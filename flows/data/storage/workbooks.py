@@ -181,10 +181,19 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
     if named:
         listed = _listed(named)
         notes.append(f"value labels are the categories of {listed}")
-    if ranges := getattr(meta, "missing_ranges", None):
+    if ranges := _missing_ranges(reader, path, end):
         listed = _listed(list(ranges))
         notes.append(f"values that the file calls missing are missing cells of {listed}")
     return CellTable(pa.Table.from_arrays(arrays, names=list(meta.column_names)), notes)
+
+
+def _missing_ranges(reader: Callable[..., Any], path: str, end: str) -> Mapping[str, Any]:
+    """Return the variables of an SPSS file with values that it calls missing."""
+    if end not in (".sav", ".zsav"):
+        return {}
+    _, meta = reader(path, metadataonly=True, user_missing=True)
+    found: Mapping[str, Any] = meta.missing_ranges
+    return found
 
 
 def _listed(names: Sequence[str]) -> str:
