@@ -44,6 +44,7 @@ from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
+from flows.data.column_table import ColumnRead
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
@@ -215,7 +216,8 @@ class BagsFamily:
             raise InputError([many_words(settings.model, words)])
         json_files.write(form_url(paths), BagForm(**form))
         built = each(build, [part.index for part in parts], settings, paths, form)
-        warnings, columns = [], ()
+        warnings: list[str] = []
+        columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
             warnings = warnings_of(about, form, built)
             counts = np.sum([one["labels"] for one in about], axis=0).tolist()

@@ -261,9 +261,9 @@ def describe(
         used += [name] if is_feature else []
     warnings = suggestions({n: one.seen for n, one in found.items()}, {}, used)
     warnings += _on_bags(given, found, used, settings)
-    if filled := {name: count for name, count in gaps.items() if count}:
-        listed = ", ".join(f"{name} ({count:,})" for name, count in list(filled.items())[:8])
-        more = f" and {len(filled) - 8} more" if len(filled) > 8 else ""
+    if gone := {name: count for name, count in gaps.items() if count}:
+        listed = ", ".join(f"{name} ({count:,})" for name, count in list(gone.items())[:8])
+        more = f" and {len(gone) - 8} more" if len(gone) > 8 else ""
         warnings.append(f"Missing features are set to their column's mean: {listed}{more}.")
     return tuple(rows), warnings
 

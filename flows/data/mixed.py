@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,10 @@ from vbmodels.core.columns import DASH, MISSING, PLUS, Order, Rule, Seen
 from vbmodels.core.levels import DATE_CELL, NO, YES
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
-NUMBER, FLAG, DATE, CATEGORY = "number", "yes or no", "date", "category"
+NUMBER: Final = "number"
+FLAG: Final = "yes or no"
+DATE: Final = "date"
+CATEGORY: Final = "category"
 
 _DAY = 86_400_000_000  # microseconds
 _EXAMPLES = 5
@@ -114,11 +118,11 @@ def _seen_numbers(cells: pa.Array, words: Mapping[str, int]) -> Seen:
     )  # fmt: skip
 
 
-def _ends(values: FloatArray, counts: IntArray) -> dict[str, object]:
+def _ends(values: FloatArray, counts: IntArray) -> dict[str, Any]:
     """Return what `Seen` has of numbers, each of which occurs so often."""
     whole = values == np.floor(values)
     fractions = int(counts[~whole].sum())
-    found: dict[str, object] = {"fractions": fractions}
+    found: dict[str, Any] = {"fractions": fractions}
     apart = np.zeros(len(values), bool)
     if whole.any():
         sentinels = {}
@@ -189,7 +193,7 @@ def _seen_cells(
     lower = pc.utf8_lower(values)
     yes, no = (np.asarray(pc.is_in(lower, value_set=pa.array(some))) for some in (YES, NO))
     point = comma = plain_cells
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     if plain.any():
         whole = plain & (numbers == np.floor(numbers))
         if not whole[plain].all():
@@ -200,8 +204,8 @@ def _seen_cells(
         rest = values.filter(pa.array(~plain))
         others, more = _seen_decorated(rest, counts[~plain])
         found |= more
-        point += int(found.pop("point"))  # type: ignore[call-overload]
-        comma += int(found.pop("comma"))  # type: ignore[call-overload]
+        point += int(found.pop("point"))
+        comma += int(found.pop("comma"))
         numbers = numbers.copy()
         numbers[~plain] = others
         found["characters"] = int(np.dot(pc.utf8_length(rest).to_numpy(), counts[~plain]))
@@ -215,7 +219,7 @@ def _seen_cells(
     )  # fmt: skip
 
 
-def _seen_decorated(rest: pa.Array, counts: IntArray) -> tuple[FloatArray, dict[str, object]]:
+def _seen_decorated(rest: pa.Array, counts: IntArray) -> tuple[FloatArray, dict[str, Any]]:
     """Return cells that are not plain numbers as numbers, and what they are counted as."""
     parts = _parts(rest)
     values = {decimal: _decorated(rest, parts, decimal) for decimal in (".", ",")}

@@ -97,7 +97,7 @@ def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
 
 def piece(checker: Checker, about: AboutCells) -> CheckedPiece:
     """Tell of some rows of a file what its check needs."""
-    told = about.model_dump(mode="json")
+    told = about.model_dump(mode="json", exclude_defaults=True)
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
 
 

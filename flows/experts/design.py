@@ -20,6 +20,7 @@ from flows.experts import ingest as tables_of
 from flows.experts.encoding import Encoding, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import Labels, signs
+from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, nearest, shown
 from vbmodels.core.columns import Rule
@@ -288,7 +289,7 @@ def build(
             remedy="give the column in another unit, or leave it out",
         )
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
-    own = table[tables_of.WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+    own = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
     weight = fitted * own * design.weights[np.maximum(codes, 0)] / (copies * design.mean_weight)
     if basis is not None:
         x = np.clip(x, -basis.limit, basis.limit)

@@ -91,12 +91,15 @@ class Experts:
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
         pieces, abouts, checked = [], [], []
-        for _, checker, rows in partition.checked(part, rows_in(settings)):
-            found, about = check.take(rows, checker, settings)
-            check.check_finite(checker, found)
+        for checkers, rows in partition.checked_together(part, rows_in(settings)):
+            found, about = check.take(rows, checkers[0], settings)
+            check.check_finite(checkers[0], found)
+            checkers[0].refuse()
             pieces.append(found)
             abouts.append(about)
-            checked.append(check.piece(checker, about))
+            # What rows of several files hold is said once: it is added up over files.
+            none = tables_of.nothing_in(about)
+            checked += [check.piece(c, none if i else about) for i, c in enumerate(checkers)]
         table, about = tables_of.joined(pieces), tables_of.merged(abouts)
         storage.write_table(work_url(paths, "rows", part.index), table)
         json_files.write(work_url(paths, "about", part.index, "json"), about)

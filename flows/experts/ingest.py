@@ -101,6 +101,11 @@ def labels_in(table: pa.Table, missing: Sequence[str]) -> pa.Array:
     return mixed.texts(mixed.taken(table[LABEL], missing)[0])
 
 
+def nothing_in(about: AboutCells) -> AboutCells:
+    """Return what no rows with the same columns hold."""
+    return AboutCells(seen=dict.fromkeys(about.seen, Seen()), labels=Levels({}, 0))
+
+
 def merged(parts: Sequence[AboutCells]) -> AboutCells:
     """Add what several partitions, or pieces of one, hold."""
     labels = bounded(merge_levels([{LABEL: one.labels} for one in parts]))[LABEL]

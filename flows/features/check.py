@@ -81,7 +81,7 @@ def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
 
 def piece(checker: Checker, seen: Mapping[str, Seen]) -> CheckedPiece:
     """Return what the check of a file needs to know of some of its rows."""
-    told = _TOLD.dump_python(dict(seen), mode="json")
+    told = _TOLD.dump_python(dict(seen), mode="json", exclude_defaults=True)
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
 
 

@@ -48,12 +48,14 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
     """Store a partition's cells, count what its columns hold and its categories."""
     ids, pieces, cells = [], [], []
     seen: list[dict[str, Seen]] = []
-    for _, checker, rows in partition.checked(part, CATEGORIES_IN.of(settings)):
-        names, found = take(rows, checker, settings)
+    for checkers, rows in partition.checked_together(part, CATEGORIES_IN.of(settings)):
+        names, found = take(rows, checkers[0], settings)
         ids.append(names)
         cells.append({name: one for name, (one, _) in found.items()})
         seen.append({name: one for name, (_, one) in found.items()})
-        pieces.append(piece(checker, seen[-1]))
+        # What rows of several files hold is said once: it is added up over files.
+        none = dict.fromkeys(found, Seen())
+        pieces += [piece(c, none if i else seen[-1]) for i, c in enumerate(checkers)]
     columns = {name: mixed.joined([one[name] for one in cells if name in one]) for name in cells[0]}
     table = pa.table({ID: pa.concat_arrays(ids), **{f"c.{n}": c for n, c in columns.items()}})
     storage.write_table(work_url(paths, "cells", part.index), table)

@@ -109,7 +109,7 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
     """
     if not assignments:
         return None
-    found = {}
+    found: dict[str, str] = {}
     for assignment in assignments:
         ours, equals, yours = (part.strip() for part in assignment.partition("="))
         if not (ours and equals and yours):

@@ -163,6 +163,10 @@ class Seen:
     order: tuple[str, ...] = ()
 
     def __add__(self, other: Seen) -> Seen:
+        if not (other.cells or other.missing or other.order):
+            return self
+        if not (self.cells or self.missing or self.order):
+            return other
         values: dict[str, Any] = {}
         for one in fields(self):
             a, b = getattr(self, one.name), getattr(other, one.name)
@@ -581,10 +585,12 @@ def days_of(text: str, order: Order = "ymd") -> float | None:
 
 
 def _days(year: int, month: int, day: int, *time: int) -> float | None:
+    hour, minute, second, micro = (*time, 0, 0, 0, 0)[:4]
     try:
-        return (datetime(year, month, day, *time) - _FIRST).total_seconds() / 86_400.0
+        moment = datetime(year, month, day, hour, minute, second, micro)
     except ValueError:
         return None
+    return (moment - _FIRST).total_seconds() / 86_400.0
 
 
 def dates_in(counts: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -9,6 +9,9 @@ is read anew.
 from __future__ import annotations
 
 import json
+import os
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -25,6 +28,7 @@ from flows.data.storage.file_options import file_options
 from flows.data.storage.inputs import size_of
 from flows.data.storage.retry import expect, persistent
 from flows.data.storage.staging import as_local, made
+from flows.data.storage.urls import is_local
 
 _NOTES = b"vbflows.notes"
 
@@ -68,11 +72,68 @@ _MAGIC = {
 
 def file_notes(url: str) -> list[str]:
     """Return what was found out of a file's form and is not plain, as ends of sentences."""
-    path = as_parquet(url)
-    if path == url:
-        return []
-    found = (pq.read_schema(path).metadata or {}).get(_NOTES)
+    small = small_text(url)
+    if small is None:
+        path = as_parquet(url)
+        if path == url:
+            return []
+        schema = pq.read_schema(path)
+    else:
+        schema = pq.read_schema(pa.BufferReader(small))
+    found = (schema.metadata or {}).get(_NOTES)
     return [] if found is None else [str(note) for note in json.loads(found)]
+
+
+SMALL = 2**18  # bytes of a local file of text that is converted in memory
+_MOST_SMALL = 64 * 2**20  # bytes of such conversions that are kept
+_small: OrderedDict[tuple[object, ...], pa.Buffer] = OrderedDict()
+_small_lock = threading.Lock()
+
+
+def small_text(url: str) -> pa.Buffer | None:
+    """Return the Parquet file that a small local file of text is converted to; None of others.
+
+    It is made in memory: a folder of thousands of them is then read at the cost of its bytes.
+    """
+    if not is_local(url) or format_of(url) != (".csv", None):
+        return None
+    with storage_errors("read", url):
+        found = os.stat(url)
+        if found.st_size > SMALL:
+            return None
+        key = (url, found.st_size, found.st_mtime_ns, file_options())
+        with _small_lock:
+            if key in _small:
+                _small.move_to_end(key)
+                return _small[key]
+        with open(url, "rb") as file:
+            data = file.read()
+    sink = pa.BufferOutputStream()
+
+    def write(table: text_files.TextTable) -> None:
+        nonlocal sink
+        sink = pa.BufferOutputStream()
+        rows = pa.Table.from_batches(table.batches, table.schema)
+        pq.write_table(rows.replace_schema_metadata(_said_of(table)), sink, compression="none")
+
+    try:
+        text_files.convert(url, lambda: pa.BufferReader(data), write)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise _not(url, "CSV", error) from error
+    made = sink.getvalue()
+    with _small_lock:
+        _small[key] = made
+        while len(_small) > 1 and sum(one.size for one in _small.values()) > _MOST_SMALL:
+            _small.popitem(last=False)
+    return made
+
+
+def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
+    """Return the metadata of a table that was text."""
+    said = {CELLS: b"text", SEPARATOR: table.separator.encode()}
+    if table.notes:
+        said[_NOTES] = json.dumps(table.notes).encode()
+    return said
 
 
 def as_parquet(url: str) -> str:
@@ -139,10 +200,7 @@ def _opened(url: str, packing: str | None) -> Any:
 
 def _csv(url: str, packing: str | None, path: str) -> None:
     def write(table: text_files.TextTable) -> None:
-        said = {CELLS: b"text", SEPARATOR: table.separator.encode()}
-        if table.notes:
-            said[_NOTES] = json.dumps(table.notes).encode()
-        schema = table.schema.with_metadata(said)
+        schema = table.schema.with_metadata(_said_of(table))
         _write(path, schema, _limited(url, packing, table.batches))
 
     with storage_errors("read", url):
