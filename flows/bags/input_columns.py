@@ -165,7 +165,10 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     names = sorted(labels)
     if not names or all(name.lower() in (*YES, *NO) for name in names):
         return settings
-    if len(names) == 2 and (word := positive_of(names)):
+    word = positive_of(names) if len(names) == 2 else None
+    if names == ["-1", "1"]:
+        word = "1"
+    if word:
         return settings.model_copy(update={"positive": word})
     raise _refusal(files, theirs, names)
 

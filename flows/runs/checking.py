@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
+from flows.catalogue import table_read
 from flows.data import storage
 from flows.data.names import listed
 from flows.data.partition import unreadable
@@ -47,7 +48,11 @@ def look_at_files(run: Run, whole: bool = False) -> None:
 def _refuse_unknown_names(run: Run) -> None:
     """Refuse settings that name columns which no file has; new data may lack some of a fit's."""
     settings = run.settings
-    named = [(one, f"for {own}") for own, one in settings.columns.items()]
+    table = table_read(run.family.name)
+    ours = {column.name for column in table.columns} if table and not table.others else None
+    named = [
+        (one, f"for {own}") for own, one in settings.columns.items() if ours is None or own in ours
+    ]
     for option in ("exclude", "include"):
         named += [(one, f"to {option}") for one in getattr(settings, option, ())]
     if not named or run.fitted is not None:

@@ -88,6 +88,8 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
         )
     with opened() as stream:
         data = stream.read(HEADER)
+    if not data.strip():
+        raise StorageError(f"cannot read {url} as CSV: it is empty")
     encoding = options.encoding or encoding_of(data)
     try:
         if encoding == "utf-8":  # Arrow does not check the header
@@ -214,9 +216,11 @@ def _on_unnamed(named: Sequence[str], dropped: int) -> list[str]:
 
 
 def _without_names(url: str, some: bool) -> StorageError:
-    line = "names of columns" if some else "the names of the columns in its first line"
     found = "none; write them there" if some else "an empty one; remove it"
-    return StorageError(f"cannot read {url} as CSV: expected {line}, found {found}")
+    return StorageError(
+        f"cannot read {url} as CSV: expected the names of the columns in its first line, found "
+        f"{found}"
+    )
 
 
 def layout_of(url: str, data: bytes, encoding: str) -> Layout:
