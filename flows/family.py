@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from flows.data import storage
+from flows.data.column_table import ColumnRead
 from flows.data.names import from_text
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
@@ -92,12 +95,23 @@ class Prepared:
         What the user should know.
     dropped
         Rows that ingest kept and that turned out to be of no use once all were together.
+    columns
+        How every column of the input was read, and whether it is used.
     """
 
     partitions: tuple[str, ...]
     batch: type[State]
     warnings: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    columns: tuple[ColumnRead, ...] = ()
+
+
+def reading_of(family: Family, settings: RunSettings) -> AbstractContextManager[None]:
+    """Read a family's files as its settings say, in a context."""
+    documents = any(end in family.suffixes for end in storage.DOCUMENTS)
+    return storage.reading_with(
+        storage.FileOptions(settings.encoding, settings.skip_rows, settings.sheet, documents)
+    )
 
 
 class Each(Protocol):

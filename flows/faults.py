@@ -38,8 +38,15 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     >>> nearest("keyword_rat", ["fdr", "keyword_rate"]), nearest("fdr", ["window"])
     ('keyword_rate', None)
     """
-    near = difflib.get_close_matches(name, list(known), n=1)
+    names = list(known)
+    alike = next((one for one in names if _letters(one) == _letters(name)), None)
+    near = [alike] if alike else difflib.get_close_matches(name, names, n=1)
     return near[0] if near else None
+
+
+def _letters(name: str) -> str:
+    """Return a name without what people write in several ways."""
+    return "".join(filter(str.isalnum, name.casefold())) or name
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -15,6 +15,8 @@ import numpy as np
 from flows import stages
 from flows.catalogue import pipeline_named
 from flows.data import storage
+from flows.data.column_table import ColumnRead
+from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
 from flows.events import Events, Stage
@@ -22,7 +24,6 @@ from flows.family import Foresees, Prepared, ReadsSettings
 from flows.fit.job import one_thread
 from flows.runs import checking, incremental
 from flows.runs.context import Run
-from flows.runs.publish import total_dropped
 from flows.settings import RunSettings
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import loop_of
@@ -58,6 +59,8 @@ class Estimate:
         Of one sweep over all partitions in one process.
     most_sweeps
         After which the fit stops, if it has not converged.
+    columns
+        How every column was read, and whether it is used.
     """
 
     files: int
@@ -69,6 +72,7 @@ class Estimate:
     seconds_to_read: float | None = None
     seconds_a_sweep: float | None = None
     most_sweeps: int | None = None
+    columns: tuple[ColumnRead, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, under the names that a failure has too."""
@@ -79,8 +83,7 @@ class Estimate:
 def in_lines(found: Estimate) -> list[str]:
     """Say it in lines."""
     files = "1 file" if found.files == 1 else f"{found.files:,} files"
-    warnings = "1 warning" if len(found.warnings) == 1 else f"{len(found.warnings)} warnings"
-    lines = [f"{found.rows:,} rows in {files}: no errors, {warnings}"]
+    lines = [_headline(found, files), *in_columns(found.columns)]
     for one in found.dropped:
         more = ", ..." if one.examples and one.count > 3 else ""
         names = ", ".join(one.examples[:3]) + more
@@ -96,6 +99,37 @@ def in_lines(found: Estimate) -> list[str]:
             f"(at most {found.most_sweeps:,} sweeps)"
         )
     return lines
+
+
+def _headline(found: Estimate, files: str) -> str:
+    """Say how much there is, and how much of it is not used or needs a look."""
+    unused = sum(one.count for one in found.dropped)
+    gone = sum(one.left_out for one in found.columns)
+    parts = [f"{found.rows:,} rows in {files}", "no errors"]
+    for count, what in (
+        (len(found.warnings), "warning"),
+        (gone, "column not used"),
+        (unused, "row or value not used"),
+    ):
+        if count:
+            words = what if count == 1 else _plural(what)
+            parts.append(f"{count:,} {words}")
+    return ", ".join(parts)
+
+
+def _plural(what: str) -> str:
+    """Return the plural of what is counted.
+
+    >>> _plural("warning"), _plural("column not used"), _plural("row or value not used")
+    ('warnings', 'columns not used', 'rows or values not used')
+    """
+    first, _, rest = what.partition(" not")
+    return (
+        "s ".join(first.split(" or ", 1)[:1])
+        + "s"
+        + (f" or {first.split(' or ')[1]}s" if " or " in first else "")
+        + (f" not{rest}" if rest else "")
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -146,7 +180,7 @@ def estimate(
         if isinstance(family, ReadsSettings):
             run.settings = family.settled(source, settings)
         checking.look_at_files(run, whole=not prepare)
-        of_headers = tuple(checking.header_warnings(run.files))
+        of_headers = tuple(checking.file_warnings(run))
         rows = sum(one.rows for one in run.checked)
         found = Estimate(len(run.files), rows, warnings=of_headers)
         if not prepare:
@@ -164,8 +198,9 @@ def estimate(
     dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
     return replace(
         found,
-        dropped=tuple(total_dropped(dropped)),
+        dropped=tuple(checking.total_dropped(dropped)),
         warnings=tuple(dict.fromkeys((*of_headers, *run.prepared.warnings, *foreseen, *said))),
+        columns=run.prepared.columns,
         partitions=len(run.prepared.partitions),
         seconds_to_read=read,
         **costs,

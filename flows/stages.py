@@ -113,6 +113,7 @@ def prepare(run: Run) -> None:
     run.prepared = run.family.prepare(
         run.parts, run.settings, run.paths, run.fitted, partial(run.each, "prepare")
     )
+    checking.refuse_unused(run)
     if run.is_resume:
         resume.remove_results(run.paths)
     run.model = model_for(run.family, run.settings, run.prepared)

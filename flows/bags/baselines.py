@@ -17,6 +17,7 @@ from flows.bags.form import work_url
 from flows.bags.settings import BagSettings
 from flows.bags.summary import BagSummary
 from flows.data import storage
+from flows.data.names import digests_of
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
@@ -46,6 +47,8 @@ class Held:
         The model's, [B].
     rows, bag
         Instances of the first modality and their bags' numbers; none where they are too many.
+    group
+        A number of each bag's group, [B]: its bags are in one fold.
     """
 
     pooled: FloatArray
@@ -54,6 +57,7 @@ class Held:
     probability: FloatArray
     rows: np.ndarray
     bag: IntArray
+    group: IntArray
 
 
 def with_baselines(
@@ -95,7 +99,8 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     fold = np.full(of.label.size, -1)
     for value in (0, 1):
         members = rng.permutation(seen[of.label[seen] == value])
-        fold[members] = np.arange(members.size) % FOLDS
+        _, first, place = np.unique(of.group[members], return_index=True, return_inverse=True)
+        fold[members] = np.argsort(np.argsort(first))[place] % FOLDS
     score = np.zeros(len(of.rows))
     labels = of.label[of.bag]
     for f in range(FOLDS):
@@ -142,6 +147,7 @@ def _read(index: int, paths: RunPaths, with_rows: bool) -> Held:
         probability=told["probability"].to_numpy(),
         rows=first.features.astype(np.float32) if with_rows and not several else np.empty((0, 0)),
         bag=first.bag if with_rows and not several else np.empty(0, np.int64),
+        group=digests_of(rows["group"].to_pylist()),
     )
 
 
@@ -154,4 +160,5 @@ def _joined(parts: Sequence[Held]) -> Held:
         probability=np.concatenate([p.probability for p in parts]),
         rows=np.concatenate([p.rows for p in parts]),
         bag=np.concatenate([p.bag + at for p, at in zip(parts, counts, strict=False)]),
+        group=np.concatenate([p.group for p in parts]),
     )

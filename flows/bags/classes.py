@@ -69,11 +69,11 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
         )  # fmt: skip
     if "label" in columns or (several and has_classes(columns)):
         return
-    remedy = "give bags a label"
+    remedy = "name the column that holds it: --column label=YOURS"
     if has_classes(columns):
         remedy = "take model=gp_probit, which fits every class of labels, or give bags a label"
     listed = f"none; the columns are {', '.join(columns)}"
-    found.tell(Fault(found.file, "a column of type int8", listed, "label", remedy=remedy))
+    found.tell(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
 
 
 def check_classes(table: pa.Table, column: str, found: Found) -> None:

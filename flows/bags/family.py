@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from flows.bags import check as bags_check
 from flows.bags import classes as bag_classes
+from flows.bags import input_columns
 from flows.bags import instances as instances_of
 from flows.bags import models as bag_models
 from flows.bags import pieces as pieces_of
@@ -22,12 +23,14 @@ from flows.bags.form import (
     build,
     form_of,
     form_url,
+    gaps_of,
     kept_form,
     kept_url,
     many_words,
     one_modality,
     read_about,
     read_form,
+    sums_of,
     too_many_words,
     warnings_of,
     without_instances,
@@ -41,11 +44,20 @@ from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
+from flows.data.column_table import ColumnRead
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
-from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
+from flows.data.storage import InputFile, Sources
+from flows.family import (
+    Checked,
+    CheckedPiece,
+    Each,
+    Findings,
+    Ingested,
+    Prepared,
+    reading_of,
+)
 from flows.faults import Fault, InputError
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.multilabel import MultiLabelBags
@@ -82,6 +94,15 @@ class BagsFamily:
     def threads(self, settings: BagSettings) -> bool:
         """Return True: half of the time is in products of matrices (benchmarks/scale.md)."""
         return True
+
+    def settled(self, source: Sources, settings: BagSettings) -> BagSettings:
+        """Return the settings with the features and the positive label that the input says."""
+        try:
+            files = storage.expand(source, self.suffixes)
+        except storage.StorageError:
+            return settings  # the check says it
+        with reading_of(self, settings):
+            return input_columns.settings_from_input(files, settings)
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
@@ -145,6 +166,7 @@ class BagsFamily:
         storage.write_table(work_url(paths, "bag_rows", part.index), found.bag_rows)
         storage.write_table(work_url(paths, "instance_rows", part.index), found.instance_rows)
         label = found.bags.label
+        sums = [sums_of(m.features) for m in found.bags.modalities]
         about = AboutBags(
             modalities=list(found.modalities),
             widths=[m.n_features for m in found.bags.modalities],
@@ -152,6 +174,9 @@ class BagsFamily:
             classes=_classes(found.bag_rows, settings),
             labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
             words=too_many_words(found.bags),
+            sums=[total for total, _, _ in sums],
+            gaps=[missing for _, missing, _ in sums],
+            rows=[count for _, _, count in sums],
         )
         json_files.write(work_url(paths, "about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -191,9 +216,19 @@ class BagsFamily:
             raise InputError([many_words(settings.model, words)])
         json_files.write(form_url(paths), BagForm(**form))
         built = each(build, [part.index for part in parts], settings, paths, form)
-        warnings = [] if fitted is not None else warnings_of(about, form, built)
+        warnings: list[str] = []
+        columns: tuple[ColumnRead, ...] = ()
+        if fitted is None:
+            warnings = warnings_of(about, form, built)
+            counts = np.sum([one["labels"] for one in about], axis=0).tolist()
+            gaps = gaps_of(about, form, settings.columns.get("features", ""))
+            s = parts[0].slices[0]
+            first = InputFile(s.url, s.size, s.fingerprint)
+            with reading_of(self, settings):
+                columns, said = input_columns.describe(first, settings, gaps, counts)
+            warnings += said
         batch = MultiLabelBags if form.get("classes") else Bags
-        return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings))
+        return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), columns=columns)
 
     def model(self, settings: BagSettings) -> Any:
         """Return the model to fit."""

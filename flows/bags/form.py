@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,22 +42,30 @@ def kept_url(paths: RunPaths) -> str:
 
 
 class BagForm(json_files.Form):
-    """The modalities, their numbers of features, those of a bag itself, and the classes."""
+    """The modalities, their numbers of features, those of a bag itself, and the classes.
+
+    ``fill`` are the means that missing features of each modality are set to.
+    """
 
     modalities: list[str]
     widths: list[int]
     own: int
     classes: list[str] = Field(default_factory=list)
+    fill: list[list[float]] = Field(default_factory=list)
 
 
 class AboutBags(BagForm):
     """What one partition has of it, its bags with the labels 0 and 1, and its words.
 
-    ``words`` is the number of columns of text with more than can be fitted, else 0.
+    ``words`` is the number of columns of text with more than can be fitted, else 0; ``sums`` are
+    of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``.
     """
 
     labels: list[int]
     words: int = 0
+    sums: list[list[float]] = Field(default_factory=list)
+    gaps: list[list[int]] = Field(default_factory=list)
+    rows: list[int] = Field(default_factory=list)
 
 
 def too_many_words(data: Bags) -> int:
@@ -84,12 +93,70 @@ def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if width
     }
     names = sorted(widths) or [""]
+    fill, _ = _means(about, names, widths)
     return {
         "modalities": names,
         "widths": [widths.get(name, 0) for name in names],
         "own": max(one["own"] for one in about),
         "classes": sorted({name for one in about for name in one["classes"]}),
+        "fill": [one.tolist() for one in fill],
     }
+
+
+def _means(
+    about: Sequence[dict[str, Any]], names: Sequence[str], widths: dict[str, int]
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Return the mean of each feature of each modality, and how many are missing."""
+    sums = [np.zeros(widths.get(name, 0)) for name in names]
+    gaps, rows = [np.zeros_like(one) for one in sums], [0] * len(names)
+    for one in about:
+        parts = zip(one["modalities"], one["sums"], one["gaps"], one["rows"], strict=True)
+        for name, total, missing, count in parts:
+            if name in names and len(total) == widths.get(name, 0):
+                k = names.index(name)
+                sums[k] = sums[k] + np.array(total)
+                gaps[k] = gaps[k] + np.array(missing)
+                rows[k] += count
+    means = [
+        total / np.maximum(count - missing, 1)
+        for total, missing, count in zip(sums, gaps, rows, strict=True)
+    ]
+    return means, gaps
+
+
+def gaps_of(about: Sequence[dict[str, Any]], form: dict[str, Any], columns: str) -> dict[str, int]:
+    """Return how many numbers of each feature are missing, by the names of its columns."""
+    widths = dict(zip(form["modalities"], form["widths"], strict=True))
+    _, gaps = _means(about, form["modalities"], widths)
+    named = [name.strip() for name in columns.split(",")]
+    found = {}
+    for modality, missing in zip(form["modalities"], gaps, strict=True):
+        own = [f"feature {d + 1}" for d in range(len(missing))]
+        if len(named) == len(missing) and "*" not in columns and "?" not in columns:
+            own = named
+        of = f" of modality {modality}" if modality and len(gaps) > 1 else ""
+        found.update({f"{n}{of}": int(m) for n, m in zip(own, missing, strict=True) if m})
+    return found
+
+
+def sums_of(features: np.ndarray) -> tuple[list[float], list[int], int]:
+    """Return the sums of some rows' features, how many are missing, and the rows."""
+    missing = np.isnan(features)
+    total = np.where(missing, 0.0, features).sum(axis=0, dtype=np.float64)
+    return total.tolist(), missing.sum(axis=0).tolist(), len(features)
+
+
+def filled(data: Bags, fill: Sequence[Sequence[float]]) -> Bags:
+    """Return bags whose missing features are set to their column's mean."""
+    parts = []
+    for one, means in zip(data.modalities, fill, strict=True):
+        missing = np.isnan(one.features)
+        if not missing.any():
+            parts.append(one)
+            continue
+        mean = np.asarray(means, one.features.dtype)
+        parts.append(replace(one, features=np.where(missing, mean, one.features)))
+    return replace(data, modalities=tuple(parts))
 
 
 def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -146,6 +213,7 @@ def build(
         np.array(form["widths"]),
         settings.precision,
     )
+    wide = filled(wide, form["fill"])
     target = work_url(paths, "partitions", index, "npz")
     classes = form.get("classes") or []
     rows = storage.read_table(work_url(paths, "bag_rows", index))

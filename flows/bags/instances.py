@@ -26,7 +26,7 @@ class Read:
     modalities
         Names of its modalities, sorted ("" where there is none).
     bag_rows
-        bag_id, label as given, held_out, labels: one row a bag, in the order of ``bags``.
+        bag_id, label as given, held_out, group, labels: one row a bag, in the order of ``bags``.
     instance_rows
         bag (its number), instance_id, modality (its number), primary: by bag, then as read.
     empty
@@ -40,9 +40,12 @@ class Read:
     empty: tuple[str, ...]
 
 
-def held(bag_id: str, share: float, seed: int) -> bool:
-    """Whether a bag's label is kept from the fit; it depends on its name and the seed alone."""
-    digest = hashlib.blake2b(f"{seed}|{bag_id}".encode(), digest_size=8).digest()
+def held(name: str, share: float, seed: int) -> bool:
+    """Whether the labels of a bag, or a group of bags, are kept from the fit.
+
+    That depends on its name and the seed alone.
+    """
+    digest = hashlib.blake2b(f"{seed}|{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2.0**64
 
 
@@ -52,7 +55,8 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     table = bag_classes.with_label(bag_classes.with_lists(table))
     label = _first_known(number, pc.fill_null(table["label"], UNLABELLED).to_numpy(), len(names))
-    out = np.array([held(name, held_out, seed) for name in names], bool) & (label != UNLABELLED)
+    groups = _groups(table, number, names)
+    out = np.array([held(name, held_out, seed) for name in groups], bool) & (label != UNLABELLED)
     seen = np.where(out, UNLABELLED, label)
     order = np.argsort(seen == UNLABELLED, kind="stable")
     rank = np.empty(len(names), np.int64)
@@ -68,6 +72,7 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
             "bag_id": pa.array(ordered, pa.string()),
             "label": pa.array(label[order], pa.int8(), mask=label[order] == UNLABELLED),
             "held_out": out[order],
+            "group": [groups[i] for i in order],
             "labels": bag_classes.of_bags(table, number, len(names)),
         }
     )
@@ -78,6 +83,18 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
         instance_rows=_instance_rows(table, number, kind),
         empty=tuple(name for name, ok in zip(ordered, filled, strict=True) if not ok),
     )
+
+
+def _groups(table: pa.Table, number: IntArray, names: list[str]) -> list[str]:
+    """Return the group of each bag, its own name where it has none."""
+    found = list(names)
+    cells = table["group"]
+    if cells.null_count == len(cells):
+        return found
+    for bag, group in zip(number[::-1].tolist(), cells.to_pylist()[::-1], strict=True):
+        if group is not None:
+            found[bag] = group
+    return found
 
 
 def widen(data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widths: IntArray,

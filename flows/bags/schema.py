@@ -73,11 +73,21 @@ INSTANCES_IN = Table(
         ),
         Column("modality", TEXT, "kind of the instance", nullable=True, required=False),
         Column(
+            "group",
+            TEXT,
+            "what several bags are of, such as a patient: such bags are held out together",
+            nullable=True,
+            required=False,
+            accepts=(INT64,),
+        ),
+        Column(
             "features",
             NUMBERS,
-            "as many numbers for every instance of a modality; null: the bag has no instance here",
+            "as many numbers for every instance of a modality; a missing one is set to its "
+            "column's mean; null: the bag has no instance here",
             nullable=True,
             finite=True,
+            gaps=True,
             largest=LARGEST,
         ),
         Column(

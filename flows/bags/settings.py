@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
+from flows.settings.tables import TableSettings
 from vbmodels.bags.options import GPOptions
 
 _BAG_FORMS = {
@@ -22,7 +23,7 @@ WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 
 
-class BagSettings(declared(GPOptions)):  # type: ignore[misc]
+class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc]
     """Labels of bags and their primary instances."""
 
     question = "Which bags are positive, and which of their instances make them so?"

@@ -65,6 +65,18 @@ Columns = Annotated[
         "What the input calls a column, such as text=Abstract or features='f*'; may be repeated.",
     ),
 ]
+Exclude = Annotated[
+    str | None, _option("--exclude", "NAME,NAME,...", "Columns that are not read.")
+]
+Include = Annotated[
+    str | None, _option("--include", "NAME,NAME,...", "The only columns that are used.")
+]
+Encoding = Annotated[
+    str | None, _option("--encoding", "NAME", "Encoding of text files, such as cp1252.")
+]
+Strict = Annotated[
+    bool, _option("--strict", None, "Refuse an input of which something would not be used.")
+]
 Workers = Annotated[
     str | None,
     _option(
@@ -117,6 +129,23 @@ S3 = Annotated[
         "anonymous, requester_pays, block.",
     ),
 ]
+
+
+def _reading(
+    column: list[str] | None,
+    exclude: str | None,
+    include: str | None,
+    encoding: str | None,
+    strict: bool,
+) -> dict[str, Any]:
+    """Return the settings of how the input is read."""
+    return {
+        "columns": settings_of.columns(column),
+        "exclude": exclude,
+        "include": include,
+        "encoding": encoding,
+        "strict": strict or None,
+    }
 
 
 def _version(wanted: bool) -> None:
@@ -173,6 +202,10 @@ def _add_pipeline(name: str) -> None:
         config: Config = None,
         assign: Assign = None,
         column: Columns = None,
+        exclude: Exclude = None,
+        include: Include = None,
+        encoding: Encoding = None,
+        strict: Strict = False,
         workers: Workers = None,
         scheduler: Scheduler = None,
         memory_limit: MemoryLimit = None,
@@ -189,7 +222,7 @@ def _add_pipeline(name: str) -> None:
             known(name),
             config,
             assign or [],
-            columns=settings_of.columns(column),
+            **_reading(column, exclude, include, encoding, strict),
             partitions=partitions,
             seed=seed,
             max_iter=max_iter,
@@ -223,14 +256,18 @@ def check(
     config: Config = None,
     assign: Assign = None,
     column: Columns = None,
+    exclude: Exclude = None,
+    include: Include = None,
+    encoding: Encoding = None,
+    strict: Strict = False,
     quick: Annotated[
         bool, _option("--quick", None, "Look for faults in the files alone: do not prepare.")
     ] = False,
     json_output: Json = False,
 ) -> None:
     """Validate the input and estimate run time and memory."""
-    columns = settings_of.columns(column)
-    chosen = settings_of.load(known(pipeline), config, assign or [], columns=columns)
+    given = _reading(column, exclude, include, encoding, strict)
+    chosen = settings_of.load(known(pipeline), config, assign or [], **given)
     from flows.preview import estimate, in_lines
 
     with followed(json_output):

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data import reading
+from flows.data.arrow_types import decoded, is_text
 from flows.data.names import Places, digests_of, file_name, seen_before
-from flows.data.reading import as_it_comes, cast, decoded, is_text, of_codes, words_for
+from flows.data.reading import as_it_comes, cast, of_codes, words_for
 from flows.data.table import Column, Table
 from flows.faults import Fault, InputError, shown
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -108,6 +109,8 @@ class Checker:
         self.found.called = table.called
         self.rows = 0
         self.columns: tuple[str, ...] = ()
+        self.separator = ""  # of columns, in a file of text
+        self._known = False  # whether the names of its columns were looked at
         self._names: list[list[str]] = []
 
     @property
@@ -168,11 +171,31 @@ class Checker:
         if self.table.id is not None and sum(map(len, self._names)) == self.rows:
             again, at = seen_before(self._names), Places(self._names)
             found.first = 0
+            if again and self.table.others is not None:
+                self._repeated(again, at)
+                return
             found.rows(
                 list(again), self.table.id.name, "a name used once",
                 lambda place: f"{at.name(place)!r}, which row {again[place] + 1} has too",
                 f"give every {row} its own name",
             )  # fmt: skip
+
+    def _repeated(self, again: Mapping[int, int], at: Places) -> None:
+        """Say once that a column of names is none: it repeats."""
+        place, before = min(again.items())
+        name = self.table.id.name if self.table.id else ""
+        theirs = self.table.called.get(name, name)
+        self.found.tell(
+            Fault(
+                self.found.file,
+                f"a name of its own for every {self.table.row}",
+                f"{at.name(place)!r} in rows {before + 1} and {place + 1}, and {len(again):,} "
+                f"{self.table.row}s in all with the name of an earlier one",
+                theirs,
+                remedy=f"if it is not the name of a {self.table.row}, leave it out (--exclude "
+                f"{theirs})",
+            )
+        )
 
     def _head(self, given: pa.Table) -> set[str | None]:
         """Tell of columns that are missing or cannot be read; return the latter."""
@@ -187,7 +210,20 @@ class Checker:
 
     def _spelt(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
         """Read a file's columns, and cells of text as what they stand for; tell of other cells."""
-        given = reading.given(self.table, given)
+        if not self._known:
+            self.separator = reading.separator_of(given.schema)
+            self._known = True
+        try:
+            given = reading.given(self.table, given)
+        except reading.UnreadableCells as error:
+            more = f" and {error.count - 1:,} more such cells" if error.count > 1 else ""
+            self.found.rows(
+                [error.row], error.column, "a number in every cell of a feature",
+                f"{shown(error.cell)}{more}",
+                "correct these cells, name their words as missing (--set missing=WORD), or leave "
+                f"the column out (--exclude {error.column})",
+            )  # fmt: skip
+            raise InputError(self.found.faults()) from error
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():
             self.found.rows(
@@ -271,11 +307,19 @@ class Checker:
         largest = np.inf if column.largest is None else column.largest
         values = cells.flatten().to_numpy(zero_copy_only=False)
         wrong = ~((np.abs(values) <= largest) & np.isfinite(values))
-        rows = np.unique(np.asarray(pc.list_parent_indices(cells))[wrong])
+        parents = np.asarray(pc.list_parent_indices(cells))
+        some = np.zeros(len(cells), bool)
+        if column.gaps:
+            some = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
+            wrong &= ~np.isnan(values) | ~some[parents]
+        rows = np.unique(parents[wrong])
 
         def first(row: int) -> tuple[int, float | None]:
             for place, value in enumerate(own := cells[row].as_py()):
-                if value is None or not abs(value) <= largest or not np.isfinite(value):
+                gap = value is None or np.isnan(value)
+                if gap and column.gaps and some[row]:
+                    continue
+                if gap or not abs(value) <= largest or not np.isfinite(value):
                     return place, value
             raise AssertionError(own)
 

@@ -1,71 +1,34 @@
-"""Columns as they come: numbers, text, dates or categories, told apart by all of their cells.
+"""Columns as they come: numbers, text, dates or categories, told by all of their cells.
 
-A column is looked at piece by piece. What `Seen` counts adds, so its kind is the same for any
-partitioning, and the same whether a file types its cells or writes them as text.
+What a column's cells are is counted piece by piece (`vbmodels.core.columns.Seen`), with Arrow where
+cells are as computers write them; the rule is that of `vbmodels.core.columns.read_as`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data.reading import decoded, is_text, read_cells
-from vbmodels.core.levels import DATE_CELL, NEARLY, NO, YES
-from vbmodels.core.state import BoolArray, FloatArray
+from flows.data.arrow_types import decoded, is_text
+from vbmodels.core import columns as rules
+from vbmodels.core.columns import DASH, MISSING, PLUS, Order, Rule, Seen
+from vbmodels.core.levels import DATE_CELL, NO, YES
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
-NUMBER, FLAG, DATE, CATEGORY = "number", "yes or no", "date", "category"
+NUMBER: Final = "number"
+FLAG: Final = "yes or no"
+DATE: Final = "date"
+CATEGORY: Final = "category"
 
 _DAY = 86_400_000_000  # microseconds
-
-
-@dataclass(frozen=True)
-class Seen:
-    """How many cells of a column are of what kind; the sum of two is that of both.
-
-    Attributes
-    ----------
-    cells
-        Cells that are given.
-    numbers, flags, dates
-        Those that are, or read as, finite numbers; yes or no, true or false, 1 or 0; dates.
-    declared
-        Those of a dictionary: somebody has called them categories.
-    """
-
-    cells: int = 0
-    numbers: int = 0
-    flags: int = 0
-    dates: int = 0
-    declared: int = 0
-
-    def __add__(self, other: Seen) -> Seen:
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Seen(*(a + b for a, b in pairs))
-
-    @property
-    def kind(self) -> str:
-        """What the column is.
-
-        >>> Seen(3, 3).kind, Seen(3, 1, 3).kind, Seen(3, 2).kind, Seen(3, 3, declared=3).kind
-        ('number', 'yes or no', 'category', 'category')
-        """
-        if self.declared or not self.cells:
-            return CATEGORY
-        for kind, count in ((NUMBER, self.numbers), (FLAG, self.flags), (DATE, self.dates)):
-            if count == self.cells:
-                return kind
-        return CATEGORY
-
-    @property
-    def spoilt(self) -> bool:
-        """Whether a few cells that are no numbers stand among numbers."""
-        few = NEARLY * self.cells <= self.numbers < self.cells
-        return bool(few and self.kind == CATEGORY and not self.declared)
-
+_EXAMPLES = 5
+_MOST_ORDERED = 100  # categories
+_MASK = 2**64 - 1
 
 Cells = pa.Array
 """Cells as `taken` gives them."""
@@ -76,7 +39,9 @@ def typed(cells: pa.Array) -> bool:
     return bool(pa.types.is_floating(cells.type))
 
 
-def taken(column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = ()) -> tuple[pa.Array, Seen]:
+def taken(
+    column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = (), semicolons: bool = False
+) -> tuple[pa.Array, Seen]:
     """Return a file's column as doubles or as text, and what it was seen to hold.
 
     Parameters
@@ -84,9 +49,12 @@ def taken(column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = ()) -> tu
     column
         Cells of a type that `flows.data.reading.can_read` takes as they come.
     missing
-        Texts, or numbers as text, that stand for a missing cell.
+        Texts, or numbers as text, that are missing cells, besides `MISSING`.
+    semicolons
+        Whether the file sets its columns apart by semicolons.
     """
     declared = pa.types.is_dictionary(column.type)
+    order = _order_of(column) if declared and column.type.ordered else ()
     cells = decoded(column)
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
@@ -96,115 +64,329 @@ def taken(column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = ()) -> tu
         cells = cells.cast(pa.timestamp("us")).cast(pa.string())
     elif pa.types.is_boolean(kind):
         given = len(cells) - cells.null_count
-        return cells.cast(pa.int8()).cast(pa.float64()), Seen(given, flags=given)
+        ones = int(pc.sum(cells).as_py() or 0)
+        return cells.cast(pa.int8()).cast(pa.float64()), Seen(
+            given, cells.null_count, plain=given, point=given, comma=given, flags=given,
+            ones=ones, typed_flags=given, low=0.0 if given else None, high=1.0 if given else None,
+        )  # fmt: skip
     elif not is_text(kind) and not pa.types.is_null(kind):
         cells = cells.cast(pa.float64(), safe=False)
     if pa.types.is_floating(cells.type):
-        cells = _without_numbers(cells, missing)
-        return (texts(cells), _seen_text(texts(cells), True)) if declared else (
-            cells, _seen_numbers(cells)
-        )  # fmt: skip
+        cells, words = _without_numbers(cells, missing)
+        if declared:
+            given = len(cells) - cells.null_count
+            return texts(cells), Seen(
+                given, cells.null_count, declared=given, words=words, order=order
+            )
+        return cells, _seen_numbers(cells, words)
     text = pc.utf8_trim_whitespace(cells.cast(pa.string()))
-    gone = pc.is_in(text, value_set=pa.array(["", *missing], pa.string()))
-    text = pc.if_else(gone, pa.scalar(None, pa.string()), text)
-    return text, _seen_text(text, declared)
+    text, seen = _seen_text(text, missing, declared, semicolons)
+    return text, replace(seen, order=order) if order else seen
 
 
-def _without_numbers(cells: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """Turn NaN, and numbers that stand for a missing cell, into nulls."""
+def _order_of(column: pa.ChunkedArray | pa.Array) -> tuple[str, ...]:
+    """Return the categories of a dictionary in order."""
+    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    names = (name for part in parts for name in part.dictionary.cast(pa.string()).to_pylist())
+    return tuple(dict.fromkeys(name for name in names if name is not None))[:_MOST_ORDERED]
+
+
+def _without_numbers(cells: pa.Array, missing: Sequence[str]) -> tuple[pa.Array, dict[str, int]]:
+    """Turn NaN, and numbers that are missing cells, into nulls; count the latter."""
     values = cells.to_numpy(zero_copy_only=False)
-    read = pa.chunked_array([pa.array(list(missing), pa.string())])
-    named = read_cells(read, pa.float64(), False, ";")[0].drop_null().to_numpy()
-    return pa.array(values, mask=np.isnan(values) | np.isin(values, named))
+    gone, words = np.isnan(values), {}
+    for word in missing:
+        number = rules.number_of(word.strip())
+        if number is not None and (hits := values == number).any():
+            words[word] = int(np.count_nonzero(hits))
+            gone = gone | hits
+    return pa.array(values, mask=gone), words
 
 
-def _seen_numbers(cells: pa.Array) -> Seen:
+def _seen_numbers(cells: pa.Array, words: Mapping[str, int]) -> Seen:
     values = cells.to_numpy(zero_copy_only=False)
-    given = len(values) - cells.null_count
-    finite = int(np.count_nonzero(np.isfinite(values)))
-    return Seen(given, finite, int(np.count_nonzero((values == 0.0) | (values == 1.0))))
+    if cells.null_count:
+        values = values[np.asarray(cells.is_valid())]
+    finite = np.isfinite(values)
+    n = int(np.count_nonzero(finite))
+    values = values if n == len(values) else values[finite]
+    ones = int(np.count_nonzero(values == 1.0))
+    flags = ones + int(np.count_nonzero(values == 0.0))
+    return Seen(
+        len(finite), cells.null_count, plain=n, point=n, comma=n, flags=flags, ones=ones,
+        words=dict(words), odd=() if n == len(finite) else ("inf",), **_ends(values, np.ones(len(values), np.int64)),
+    )  # fmt: skip
 
 
-def _seen_text(text: pa.Array, declared: bool) -> Seen:
+def _ends(values: FloatArray, counts: IntArray) -> dict[str, Any]:
+    """Return what `Seen` has of numbers, each of which occurs so often."""
+    whole = values == np.floor(values)
+    fractions = int(counts[~whole].sum())
+    found: dict[str, Any] = {"fractions": fractions}
+    apart = np.zeros(len(values), bool)
+    if whole.any():
+        sentinels = {}
+        for value in rules.SENTINELS:
+            hits = values == value
+            if hits.any():
+                sentinels[f"{value:g}"] = int(counts[hits].sum())
+                apart |= hits
+        found["sentinels"] = sentinels
+        if not fractions:
+            exact = np.abs(values) < 2**53
+            found["prints"] = _prints(values[exact], counts[exact])
+    rest = values[~apart]
+    if rest.size:
+        found |= {"low": float(rest.min()), "high": float(rest.max())}
+    return found
+
+
+def _prints(values: FloatArray, counts: IntArray) -> int:
+    if (counts == 1).all():
+        return rules.prints_of(values)
+    return sum(rules.prints_of(values[counts == n]) * int(n) for n in np.unique(counts)) & _MASK
+
+
+def _seen_text(
+    text: pa.Array, missing: Sequence[str], declared: bool, semicolons: bool
+) -> tuple[pa.Array, Seen]:
     counted = pc.value_counts(text.drop_null())
-    values, count = counted.field("values"), counted.field("counts").to_numpy()
-    given = int(count.sum())
+    values, counts = counted.field("values"), counted.field("counts").to_numpy()
+    named = [word.strip() for word in missing]
+    gone = pc.is_in(values, value_set=pa.array([*MISSING, *named], pa.string()))
+    if numbers := [rules.number_of(word) for word in named]:
+        read = _floats(values)[0]
+        same = np.isin(read, [v for v in numbers if v is not None])
+        gone = pc.or_(gone, pa.array(same))
+    absent = np.asarray(gone) if not declared or missing else np.asarray(
+        pc.is_in(values, value_set=pa.array(["", *named], pa.string()))
+    )  # fmt: skip
+    if absent.any():
+        words = values.filter(pa.array(absent))
+        text = pc.if_else(pc.is_in(text, value_set=words), pa.scalar(None, pa.string()), text)
+        said = dict(zip(words.to_pylist(), counts[absent].tolist(), strict=True))
+        said.pop("", None)
+        values, counts = values.filter(pa.array(~absent)), counts[~absent]
+    else:
+        said = {}
+    given = int(counts.sum())
     if declared:
-        return Seen(given, declared=given)
-    of = [int(count[~wrong].sum()) for _, wrong in (_read(values, k) for k in (NUMBER, FLAG, DATE))]
-    return Seen(given, *of)
+        return text, Seen(given, text.null_count, declared=given, words=said)
+    return text, _seen_cells(values, counts, text.null_count, said, semicolons)
 
 
-def numbers(cells: pa.Array, kind: str) -> tuple[FloatArray, BoolArray]:
+def _seen_cells(
+    values: pa.Array, counts: IntArray, missing: int, words: dict[str, int], semicolons: bool
+) -> Seen:
+    """Return what distinct cells are."""
+    dash = np.asarray(pc.equal(values, DASH))
+    if dash.any():
+        words = {**words, DASH: int(counts[dash].sum())}
+        missing += words[DASH]
+        values, counts = values.filter(pa.array(~dash)), counts[~dash]
+    given = int(counts.sum())
+    numbers, plain = _floats(values)
+    plain_cells = int(counts[plain].sum())
+    zeros = np.zeros(len(values), bool)
+    if plain.any():
+        zeros = _matches(values, rules.LEADING_ZERO)
+    lower = pc.utf8_lower(values)
+    yes, no = (np.asarray(pc.is_in(lower, value_set=pa.array(some))) for some in (YES, NO))
+    point = comma = plain_cells
+    found: dict[str, Any] = {}
+    if plain.any():
+        whole = plain & (numbers == np.floor(numbers))
+        if not whole[plain].all():
+            dots = _matches(values, r"[-+]?" + rules.DOT_GROUPS)
+            comma = int(counts[whole | dots].sum())
+            found["dot_groups"] = int(counts[dots].sum())
+    if not plain.all():
+        rest = values.filter(pa.array(~plain))
+        others, more = _seen_decorated(rest, counts[~plain])
+        found |= more
+        point += int(found.pop("point"))
+        comma += int(found.pop("comma"))
+        numbers = numbers.copy()
+        numbers[~plain] = others
+        found["characters"] = int(np.dot(pc.utf8_length(rest).to_numpy(), counts[~plain]))
+    read = ~np.isnan(numbers)
+    return Seen(
+        given, missing, plain=plain_cells, point=point, comma=comma,
+        zeros=int(counts[zeros].sum()), flags=int(counts[yes | no].sum()),
+        ones=int(counts[yes].sum()), semicolons=given if semicolons else 0, words=words,
+        pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()),
+        **_ends(numbers[read], counts[read]), **found,
+    )  # fmt: skip
+
+
+def _seen_decorated(rest: pa.Array, counts: IntArray) -> tuple[FloatArray, dict[str, Any]]:
+    """Return cells that are not plain numbers as numbers, and what they are counted as."""
+    parts = _parts(rest)
+    values = {decimal: _decorated(rest, parts, decimal) for decimal in (".", ",")}
+    at = {decimal: ~np.isnan(one) for decimal, one in values.items()}
+    either = at["."] | at[","]
+    units: dict[str, int] = {}
+    for name in ("quote", "before", "after"):
+        words = parts.field(name)
+        for word in pc.unique(words.filter(pa.array(either))).to_pylist():
+            if word:
+                hits = np.asarray(pc.fill_null(pc.equal(words, word), False)) & either
+                unit = word.strip()
+                units[unit] = units.get(unit, 0) + int(counts[hits].sum())
+    digits = pc.fill_null(parts.field("digits"), "")
+    dots, commas = (
+        _matches(digits, one) & either for one in (rules.DOT_GROUPS, rules.COMMA_GROUPS)
+    )
+    several = np.asarray(pc.match_substring_regex(digits, rules.GROUPS)) & either
+    odd = rest.filter(pa.array(~either))
+    dates = {}
+    if len(odd):
+        dates = rules.dates_in(zip(odd.to_pylist(), counts[~either].tolist(), strict=True))
+    return np.where(at["."], values["."], values[","]), {
+        "point": int(counts[at["."]].sum()), "comma": int(counts[at[","]].sum()),
+        "dot_groups": int(counts[dots].sum()), "comma_groups": int(counts[commas].sum()),
+        "groups": int(counts[several].sum()), "units": units, "dates": dates,
+        "odd": tuple(odd.slice(0, _EXAMPLES).to_pylist()),
+    }  # fmt: skip
+
+
+_DECORATED = f"^(?:{rules.DECORATED})$"
+
+
+def _parts(text: pa.Array) -> pa.StructArray:
+    return pc.extract_regex(text, _DECORATED)
+
+
+def _matches(text: pa.Array, pattern: str) -> BoolArray:
+    found = pc.match_substring_regex(text, f"^(?:{pattern})$")
+    return np.asarray(pc.fill_null(found, False))
+
+
+def _floats(text: pa.Array) -> tuple[FloatArray, BoolArray]:
+    """Return plain numbers, NaN for other cells, and which are plain and finite."""
+    fits = _matches(text, rules.NUMBER)
+    if not fits.any():
+        return np.full(len(text), np.nan), fits
+    kept = text if fits.all() else pc.if_else(pa.array(fits), text, pa.scalar(None, pa.string()))
+    read = pc.utf8_ltrim(kept, "+").cast(pa.float64())
+    values = np.array(read.to_numpy(zero_copy_only=False), np.float64)
+    finite = np.isfinite(values)
+    values[~finite] = np.nan
+    return values, finite
+
+
+def _decorated(text: pa.Array, parts: pa.StructArray, decimal: str) -> FloatArray:
+    """Return numbers as people write them, NaN for what is none."""
+    digits = parts.field("digits")
+    fits = _matches(digits, rules.COMMA if decimal == "," else rules.POINT)
+    bracket = np.asarray(pc.fill_null(pc.equal(parts.field("sign"), "("), False))
+    fits &= bracket == np.asarray(pc.fill_null(pc.ends_with(text, ")"), False))
+    if not fits.any():
+        return np.full(len(text), np.nan)
+    digits = pc.if_else(pa.array(fits), digits, pa.scalar(None, pa.string()))
+    digits = pc.replace_substring_regex(digits, "[^0-9,.]", "")
+    if decimal == ",":
+        digits = pc.replace_substring(pc.replace_substring(digits, ".", ""), ",", ".")
+    digits = pc.replace_substring(digits, ",", "")
+    power = pc.fill_null(parts.field("power"), "")
+    read = pc.binary_join_element_wise(digits, power, "").cast(pa.float64())
+    values = np.array(read.to_numpy(zero_copy_only=False), np.float64)
+    minus = np.asarray(pc.is_in(parts.field("sign"), value_set=pa.array(["-", "−", "("])))
+    minus |= np.asarray(pc.greater(pc.utf8_length(pc.fill_null(parts.field("inner"), "")), 0))
+    values[~np.isfinite(values)] = np.nan
+    return np.where(minus, -values, values)
+
+
+def without_dash(cells: pa.Array, rule: Rule) -> pa.Array:
+    """Turn - into a missing cell, where the rule says so."""
+    if typed(cells) or not rule.dash_is_missing:
+        return cells
+    return pc.if_else(pc.equal(cells, DASH), pa.scalar(None, pa.string()), cells)
+
+
+def numbers(cells: pa.Array, rule: Rule | str) -> tuple[FloatArray, BoolArray]:
     """Return cells as numbers of a kind, and which cannot be read.
 
     Parameters
     ----------
     cells
         As `taken` gives them.
-    kind
-        `NUMBER`, `FLAG` (1 and 0) or `DATE` (days since 1970-01-01).
+    rule
+        How they are read: numbers, flags (1 and 0) or dates (days since 1970-01-01).
 
     Returns
     -------
     values, wrong
         NaN where a cell is missing or cannot be read; [N] each.
     """
-    if pa.types.is_floating(cells.type):
+    rule = Rule(rule) if isinstance(rule, str) else rule  # type: ignore[arg-type]
+    if typed(cells):
         values = np.array(cells.to_numpy(zero_copy_only=False))
         values[np.isnan(values)] = np.nan  # of one bit pattern
         wrong = np.isinf(values)
-        if kind != NUMBER:
-            wrong = ~np.isnan(values) & ~(np.isin(values, [0.0, 1.0]) & (kind == FLAG))
-        return np.where(wrong, np.nan, values) if wrong.any() else values, wrong
-    return _read(cells, kind)
+        if rule.kind != NUMBER:
+            wrong = ~np.isnan(values) & ~(np.isin(values, [0.0, 1.0]) & (rule.kind == FLAG))
+        values = np.where(wrong, np.nan, values) if wrong.any() else values
+    else:
+        cells = without_dash(cells, rule)
+        values = _read(cells, rule)
+        wrong = np.asarray(cells.is_valid()) & np.isnan(values)
+    if rule.blank_is_no:
+        values = np.where(np.isnan(values) & ~wrong, 0.0, values)
+    return values, wrong
 
 
-def _read(text: pa.Array, kind: str) -> tuple[FloatArray, BoolArray]:
-    """Return text as numbers of a kind, and which cells are given and are none."""
-    if kind == NUMBER:
-        read = read_cells(pa.chunked_array([text]), pa.float64(), False, ";")[0]
-        values = np.array(read.to_numpy(), np.float64)
-        values[~np.isfinite(values)] = np.nan
-    elif kind == FLAG:
+def _read(text: pa.Array, rule: Rule) -> FloatArray:
+    if rule.kind == NUMBER:
+        values = _floats(text)[0] if rule.decimal == "." else np.full(len(text), np.nan)
+        odd = np.asarray(text.is_valid()) & np.isnan(values)
+        if odd.any():
+            rest = text.filter(pa.array(odd))
+            values[odd] = _decorated(rest, _parts(rest), rule.decimal)
+        return values
+    if rule.kind == FLAG:
         words = pc.utf8_lower(text)
         yes, no = (pc.is_in(words, value_set=pa.array(some)).to_numpy(False) for some in (YES, NO))
-        values = np.where(yes, 1.0, np.where(no, 0.0, np.nan))
-    else:
-        values = _days(text)
-    given = np.asarray(text.is_valid())
-    return values, given & np.isnan(values)
+        return np.where(yes, 1.0, np.where(no, 0.0, np.nan))
+    return _days(text, rule.order)
 
 
-def _days(text: pa.Array) -> FloatArray:
-    fits = pc.fill_null(pc.match_substring_regex(text, f"^{DATE_CELL}$"), False)
-    kept = pc.utf8_rtrim(pc.if_else(fits, text, pa.scalar(None, pa.string())), "Z")
-    try:
-        read = kept.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:  # a day that its month does not have
-        read = pa.array([_moment(one) for one in kept], pa.timestamp("us"))
-    since = read.cast(pa.int64())
+def _days(text: pa.Array, order: Order) -> FloatArray:
     values = np.full(len(text), np.nan)
-    given = np.asarray(since.is_valid())
-    values[given] = since.drop_null().to_numpy() / _DAY
+    fits = _matches(text, DATE_CELL)
+    if fits.any():
+        kept = pc.utf8_rtrim(pc.if_else(pa.array(fits), text, pa.scalar(None, pa.string())), "Z")
+        try:
+            since = kept.cast(pa.timestamp("us")).cast(pa.int64())
+            given = np.asarray(since.is_valid())
+            values[given] = since.drop_null().to_numpy() / _DAY
+            fits = given
+        except pa.ArrowInvalid:  # a day that its month does not have
+            fits = np.zeros(len(text), bool)
+    rest = np.asarray(text.is_valid()) & ~fits
+    if rest.any():
+        coded = text.filter(pa.array(rest)).dictionary_encode()
+        days = [rules.days_of(one, order) for one in coded.dictionary.to_pylist()]
+        found = np.array([np.nan if day is None else day for day in days])
+        values[rest] = found[coded.indices.to_numpy()]
     return values
 
 
-def _moment(one: pa.Scalar) -> object:
-    try:
-        return one.cast(pa.timestamp("us")).as_py()
-    except pa.ArrowInvalid:
-        return None
+def texts(cells: pa.Array, rule: Rule | None = None) -> pa.Array:
+    """Return cells as the text of categories; a whole number is written without a point.
 
-
-def texts(cells: pa.Array) -> pa.Array:
-    """Return cells as text; a whole number is written without a point.
-
-    >>> texts(pa.array([1.0, 0.5, None])).to_pylist()
-    ['1', '0.5', None]
+    >>> texts(pa.array([1.0, 0.5, None])).to_pylist(), texts(pa.array(["4.0", "04"])).to_pylist()
+    (['1', '0.5', None], ['4', '04'])
     """
-    if not pa.types.is_floating(cells.type):
-        return cells
+    if rule is not None:
+        cells = without_dash(cells, rule)
+        if rule.kind == FLAG:
+            values = numbers(cells, rule)[0]
+            return pa.array(np.where(values > 0.5, "yes", "no"), pa.string(), mask=np.isnan(values))
+        if rule.kind == NUMBER and not typed(cells):
+            cells = pa.array(numbers(cells, rule)[0], from_pandas=True)
+    if not typed(cells):
+        return pc.replace_substring_regex(cells, f"^{rules.WHOLE.pattern}$", r"\1")
     encoded = cells.dictionary_encode()
     words = pa.array([_word(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return words.take(encoded.indices)
@@ -215,7 +397,7 @@ def _word(value: float) -> str:
 
 
 def joined(pieces: Sequence[pa.Array]) -> pa.Array:
-    """Join pieces of one column as `taken` gives them: numbers become text beside text."""
+    """Join pieces of one column as `taken` gives them: numbers become text where some are text."""
     kinds = {piece.type for piece in pieces if piece.null_count < len(piece)}
     if len(kinds) > 1:
         return pa.concat_arrays([texts(piece) for piece in pieces])

@@ -135,6 +135,36 @@ def checked(
         checker.refuse()
 
 
+def checked_together(
+    part: Part, table: Table, form: Form = _as_it_is
+) -> Iterator[tuple[list[Checker], pa.Table]]:
+    """Read and check a partition's rows; rows of neighbouring files alike in form come as one.
+
+    Yields
+    ------
+    checkers, rows
+        What has checked each file's rows, and all of these rows.
+
+    Raises
+    ------
+    InputError
+        If something is wrong with them.
+    """
+    checkers: list[Checker] = []
+    held: list[pa.Table] = []
+    for _, checker, rows in checked(part, table, form):
+        alike = not held or (
+            held[0].schema == rows.schema and checkers[0].separator == checker.separator
+        )
+        if not alike:
+            yield checkers, pa.concat_tables(held)
+            checkers, held = [], []
+        checkers.append(checker)
+        held.append(rows)
+    if held:
+        yield checkers, held[0] if len(held) == 1 else pa.concat_tables(held)
+
+
 def unreadable(url: str, error: storage.StorageError) -> Fault:
     """Return the fault of a file that storage cannot read."""
     return Fault(url, "a file that can be read", str(error))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from string import digits
 from typing import Any
@@ -15,10 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.data import mixed
+from flows.data.arrow_types import decoded, is_text
 from flows.data.names import row_names
-from flows.data.storage import CELLS
-from flows.data.table import ANY, NUMBERS, Column, Kind, Table, is_pattern
+from flows.data.storage import CELLS, SEPARATOR
+from flows.data.table import ANY, NUMBERS, Column, Kind, Table, is_pattern, matches
 from flows.faults import Fault, did_you_mean, nearest
+from vbmodels.core.columns import Rule
 from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray, FloatArray
 
@@ -70,7 +72,7 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
 
     A pattern's columns become one. What stands twice in the file does so here, for `faults`.
     """
-    rows = _called(table, rows)
+    rows = _chosen(table, _called(table, rows))
     name, positive = table.positive or ("", "")
     if rows.column_names.count(name) != 1 or not _may_be_numbers(rows[name].type):
         return rows
@@ -79,7 +81,27 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
     return rows.set_column(place, name, pc.equal(words, positive).cast(pa.int8()))
 
 
+def _chosen(table: Table, rows: pa.Table) -> pa.Table:
+    """Leave out the columns that are not to be read."""
+    if not table.included or table.others is None:
+        return rows
+    own = {column.name for column in table.columns}
+    kept = [
+        i
+        for i, name in enumerate(rows.column_names)
+        if name in own or any(matches(name, one) for one in table.included)
+    ]
+    return rows.select(kept)
+
+
 def _called(table: Table, rows: pa.Table) -> pa.Table:
+    if table.excluded:
+        kept = [
+            i
+            for i, name in enumerate(rows.column_names)
+            if not any(matches(name, one) for one in table.excluded)
+        ]
+        rows = rows.select(kept)
     if not table.called:
         return rows
     taken: list[tuple[str, pa.ChunkedArray]] = []
@@ -87,8 +109,8 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
     gone: set[str] = set()
     for own, theirs in table.called.items():
         gone.add(own)
-        if is_pattern(theirs):
-            wide = [name for name in rows.column_names if fnmatchcase(name, theirs)]
+        if is_pattern(theirs) and theirs not in rows.column_names:
+            wide = [name for name in rows.column_names if matches(name, theirs)]
             gone |= set(wide)
             if again := twice & set(wide):
                 first = rows.column(rows.column_names.index(min(again)))
@@ -96,8 +118,9 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
                 continue
             odd = [name for name in wide if not _may_be_numbers(rows[name].type)]
             if wide:
-                columns = [rows[name] for name in wide]
-                taken.append((own, rows[odd[0]] if odd else _one_list(columns)))
+                columns = {name: rows[name] for name in wide}
+                lists = None if odd else _one_list(columns, table.missing)
+                taken.append((own, rows[odd[0]] if lists is None else lists))
         elif theirs in rows.column_names:
             gone.add(theirs)
             taken += [(own, rows.column(i)) for i in rows.schema.get_all_field_indices(theirs)]
@@ -149,6 +172,11 @@ def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]
         if odd.any():
             wrong[name] = odd
     return rows, wrong
+
+
+def separator_of(schema: pa.Schema) -> str:
+    """Return what sets the columns of a file of text apart; of others nothing."""
+    return (schema.metadata or {}).get(SEPARATOR, b"").decode()
 
 
 def read(table: Table, rows: pa.Table) -> pa.Table:
@@ -240,21 +268,47 @@ def _ours(name: str, table: Table) -> str:
     return did_you_mean(name, known) or "write --column OURS=YOURS"
 
 
-def _one_list(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Join columns of numbers to one of lists; a row without any number has no list."""
-    read = [
-        read_cells(column.cast(pa.large_string()), pa.float64(), False, ";")[0]
-        if is_text(column.type)
-        else column
-        for column in columns
-    ]
-    numbers = np.stack([_floats(column) for column in read], axis=1)
-    missing = np.isnan(numbers)
-    cells = pa.array(numbers.ravel(), pa.float64(), mask=missing.ravel())
+class UnreadableCells(ValueError):
+    """Cells of a column of numbers are none.
+
+    Attributes
+    ----------
+    column, row, cell, count
+        The column, the first of these cells with its row from 0, and how many there are.
+    """
+
+    def __init__(self, column: str, row: int, cell: str, count: int) -> None:
+        super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
+        self.column, self.row, self.cell, self.count = column, row, cell, count
+
+
+def _one_list(columns: Mapping[str, pa.ChunkedArray], missing: Sequence[str]) -> pa.ChunkedArray:
+    """Join columns of numbers to one of lists; a row without any number has no list.
+
+    Raises
+    ------
+    UnreadableCells
+        If some cells of text are no numbers.
+    """
+    numbers = np.stack([_read_numbers(n, c, missing) for n, c in columns.items()], axis=1)
+    missed = np.isnan(numbers)
+    cells = pa.array(numbers.ravel(), pa.float64(), mask=missed.ravel())
     ends = pa.array(np.arange(len(numbers) + 1) * numbers.shape[1], pa.int64())
     lists = pa.LargeListArray.from_arrays(ends, cells)
-    none = pa.array(missing.all(axis=1))
+    none = pa.array(missed.all(axis=1))
     return pa.chunked_array([pc.if_else(none, pa.scalar(None, lists.type), lists)])
+
+
+def _read_numbers(name: str, column: pa.ChunkedArray, missing: Sequence[str]) -> FloatArray:
+    if not is_text(column.type) and not missing:
+        return _floats(column)
+    cells, seen = mixed.taken(column, missing)
+    rule = Rule(mixed.NUMBER, decimal="," if seen.comma > seen.point else ".")
+    values, wrong = mixed.numbers(cells, rule)
+    if is_text(column.type) and wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise UnreadableCells(name, row, str(cells[row].as_py()), int(wrong.sum()))
+    return np.where(wrong, np.inf, values)
 
 
 def _may_be_numbers(kind: pa.DataType) -> bool:
@@ -266,13 +320,6 @@ def _floats(column: pa.ChunkedArray) -> FloatArray:
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
 
 
-def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Spell a dictionary out."""
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column
-
-
 def _single(kind: pa.DataType) -> bool:
     """Whether cells are single values: numbers, text, dates, or true and false."""
     if pa.types.is_dictionary(kind):
@@ -281,12 +328,6 @@ def _single(kind: pa.DataType) -> bool:
         pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
         pa.types.is_date, pa.types.is_timestamp, pa.types.is_null, is_text,
     )  # fmt: skip
-    return any(test(kind) for test in tests)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is one of Arrow's for text."""
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(test(kind) for test in tests)
 
 

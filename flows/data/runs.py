@@ -19,6 +19,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from flows.data import json_files, lock, storage
+from flows.data.column_table import ColumnRead
 from flows.data.run_tables import POSTERIOR, TRACE, Parameter
 from flows.data.storage import DamagedError, StorageError
 from flows.faults import Fault, InputError
@@ -134,6 +135,7 @@ class RunRecord(json_files.Form):
     warnings: list[str]
     since: str | None = None  # the run that this one went on from
     results: dict[str, Any] = Field(default_factory=dict)
+    columns: list[ColumnRead] = Field(default_factory=list)
 
 
 def fit_in_words(record: RunRecord) -> str:

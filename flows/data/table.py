@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class Column:
         Whether its numbers, or those in its lists, must be finite, and at most
     largest
         this in size.
+    gaps
+        Whether numbers in its lists may be missing.
     values
         The only values that it may have.
     bounds
@@ -117,6 +120,7 @@ class Column:
     unique: bool = False
     finite: bool = False
     largest: float | None = None
+    gaps: bool = False
     values: tuple[float, ...] = ()
     bounds: tuple[Bound, ...] = ()
     as_long_as: str = ""
@@ -200,6 +204,11 @@ class Table:
         See `Spelling`, as
     separator
         is.
+    missing
+        Words and numbers that are missing cells.
+    excluded, included
+        Columns of the files that are not read; the only ones among ``others`` that are. Patterns
+        too.
     positive
         A column of labels and the one that stands for 1, all others for 0; None where they are
         written as 1 and 0, or as yes and no.
@@ -213,11 +222,21 @@ class Table:
     others: Column | None = None
     called: Mapping[str, str] = field(default_factory=dict)
     separator: str = ";"
+    missing: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    included: tuple[str, ...] = ()
     positive: tuple[str, str] | None = None
 
     def of(self, spelling: Spelling) -> Table:
         """Return this table as some files have it, as the settings of a run say."""
-        return replace(self, called=spelling.columns, separator=spelling.list_separator)
+        return replace(
+            self,
+            called=spelling.columns,
+            separator=spelling.list_separator,
+            missing=tuple(getattr(spelling, "missing", ())),
+            excluded=tuple(getattr(spelling, "exclude", ())),
+            included=tuple(getattr(spelling, "include", ())),
+        )
 
     @property
     def arrow(self) -> pa.Schema:
@@ -260,5 +279,15 @@ class Table:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name stands for several columns."""
-    return "*" in name or "?" in name
+    """Whether a name may be that of several columns: a pattern, or names with commas between."""
+    return any(sign in name for sign in "*?,")
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Say whether a column is meant by a name, a pattern, or several with commas between.
+
+    >>> matches("f1", "f*"), matches("b", "a, b"), matches("a, b", "a, b"), matches("c", "a,b")
+    (True, True, True, False)
+    """
+    parts = (part.strip() for part in pattern.split(","))
+    return name == pattern or any(name == part or fnmatchcase(name, part) for part in parts)

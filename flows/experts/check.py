@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 
 from flows.data import mixed, partition
 from flows.data.checks import MAX_ROWS, Checker
+from flows.data.column_rules import column_rules, unclear_faults
 from flows.data.levels import Levels, bounded, merge_levels
-from flows.data.mixed import NUMBER, Seen
+from flows.data.mixed import NUMBER
 from flows.data.names import as_text, listed
 from flows.data.partition import slabs
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
 from flows.experts.ingest import LABEL, AboutCells, Taken, added, columns_of, merged, taken
 from flows.experts.labels import MOST_CLASSES
-from flows.experts.schema import ROWS_IN
+from flows.experts.schema import WEIGHT, rows_in
 from flows.experts.settings import ExpertSettings
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, shown
+from vbmodels.core.columns import Rule, Seen
 
 LEAST = 3
 """Rows of each label, where there are more than two."""
@@ -57,17 +60,18 @@ def rows_of(checked: Checked) -> CheckedRows:
 
 def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """Read a file once, piece by piece; list its faults and count what it holds."""
-    checker = Checker(ROWS_IN.of(settings), file.url)
+    checker = Checker(rows_in(settings), file.url)
     odd: dict[str, tuple[tuple[int, str], ...]] = {}
     about = AboutCells(seen={}, labels=Levels({}, 0))
     for rows in checker.slabs(slabs(file.url)):
-        found, own = taken(rows, settings.missing)
+        found, own = take(rows, checker, settings)
         about = merged([about, own])
         check_finite(checker, found)
         for name, cells in found.cells.items():
             one, before = own.seen[name], odd.get(name, ())
             if one.numbers < one.cells and not one.declared and len(before) < MAX_ROWS:
-                wrong = np.flatnonzero(mixed.numbers(cells, NUMBER)[1])[: MAX_ROWS - len(before)]
+                rule = Rule(NUMBER, decimal="," if one.comma > one.point else ".")
+                wrong = np.flatnonzero(mixed.numbers(cells, rule)[1])[: MAX_ROWS - len(before)]
                 told = ((checker.found.first + int(i) + 1, cells[int(i)].as_py()) for i in wrong)
                 odd[name] = (*before, *told)
     faults = tuple(checker.found.faults())
@@ -77,29 +81,34 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     )
 
 
+def take(rows: pa.Table, checker: Checker, settings: ExpertSettings) -> tuple[Taken, AboutCells]:
+    """Return rows that a checker has read as they are kept, and what they hold."""
+    weighted = WEIGHT in settings.columns and WEIGHT in rows.column_names
+    return taken(rows, settings, weighted, checker.separator == ";")
+
+
 def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """List the faults of a file's columns."""
-    checker, _ = partition.look(file.url, ROWS_IN.of(settings))
+    checker, _ = partition.look(file.url, rows_in(settings))
     keys = (file.url,) if checker.named else ()
-    seen = dict.fromkeys(columns_of(checker.columns), Seen())
+    seen = dict.fromkeys(columns_of(checker.columns, settings), Seen())
     return CheckedRows(checker.rows, tuple(checker.found.faults()), keys, seen, settings=settings)
 
 
 def piece(checker: Checker, about: AboutCells) -> CheckedPiece:
     """Tell of some rows of a file what its check needs."""
-    told = about.model_dump(mode="json")
+    told = about.model_dump(mode="json", exclude_defaults=True)
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
 
 
 def joined(pieces: Sequence[CheckedPiece], settings: ExpertSettings) -> CheckedRows:
     """Return what the pieces of a file say of it.
 
-    Of a column of numbers with cells that are none, a check of the whole file says where they are.
+    Where cells are that are no numbers, a check of the whole file says.
     """
     about = merged([AboutCells.model_validate(one.told) for one in pieces])
-    odd = {name: ((0, ""),) for name, one in about.seen.items() if one.numbers < one.cells}
     rows = sum(one.rows for one in pieces)
-    return CheckedRows(rows, (), names_of(pieces), about.seen, odd, about.labels, settings)
+    return CheckedRows(rows, (), names_of(pieces), about.seen, {}, about.labels, settings)
 
 
 def check_finite(checker: Checker, found: Taken) -> None:
@@ -122,22 +131,17 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedRows]) ->
     """List what keeps these files from being fitted."""
     settings = checked[0].settings
     faults = _unknown_categories(checked[0].seen, settings)
-    for name in checked[0].seen:
-        if name not in settings.categories and added(c.seen[name] for c in checked).spoilt:
-            faults += [
-                Fault(
-                    file=file.url,
-                    column=settings.columns.get(name, name),
-                    row=row,
-                    expected="a number, as nearly all cells of this column are",
-                    found=shown(cell),
-                    remedy=f"mend the cell, name it a missing one (missing) or name {name} in "
-                    "categories",
-                )
-                for file, one in zip(files, checked, strict=True)
-                for row, cell in one.odd.get(name, ())
-            ]
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
+    seen = {name: added(c.seen[name] for c in checked) for name in checked[0].seen}
+    _, unclear = column_rules(seen, settings)
+    for fault, name in zip(unclear_faults(where, unclear, settings), unclear, strict=True):
+        cells = [
+            replace(fault, file=file.url, row=row, found=shown(cell))
+            for file, one in zip(files, checked, strict=True)
+            for row, cell in one.odd.get(name, ())
+            if unclear[name].has_odd
+        ]
+        faults += cells or [fault]
     return faults + _labels(where, checked, settings)
 
 

@@ -20,8 +20,10 @@ from flows.experts import ingest as tables_of
 from flows.experts.encoding import Encoding, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import Labels, signs
+from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
-from flows.faults import Fault, InputError, shown
+from flows.faults import Fault, InputError, nearest, shown
+from vbmodels.core.columns import Rule
 from vbmodels.core.sampling import hashed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
@@ -46,7 +48,7 @@ class Design(State):
     """How columns become the model's: names, what is taken off, what they are divided by.
 
     What has one value in the fit is divided by infinity: it is 0 in new rows too.
-    ``weights`` are those of the labels in the fit, in order.
+    ``weights`` are those of the labels in the fit, in order; ``mean_weight`` is that of the rows.
     """
 
     columns: np.ndarray
@@ -54,6 +56,7 @@ class Design(State):
     scale: FloatArray
     sparse: bool
     weights: FloatArray
+    mean_weight: float
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
@@ -133,7 +136,7 @@ def _basis_url(paths: RunPaths, work: bool) -> str:
 
 
 def settled_basis(
-    settings: ExpertSettings, sample: RowSample | None, kinds: Mapping[str, str],
+    settings: ExpertSettings, sample: RowSample | None, kinds: Mapping[str, Rule],
     encoding: Encoding, sums: ColumnSums, design: Design,
 ) -> Basis | None:  # fmt: skip
     """Return the knots of the additive form; None for another.
@@ -145,7 +148,7 @@ def settled_basis(
     sample
         Raw cells of some rows.
     kinds
-        The columns of these.
+        How the columns of these are read.
     encoding, sums, design
         What became of the columns, and the sums of those that they became.
     """
@@ -174,15 +177,15 @@ def _fill(encoding: Encoding) -> FloatArray:
 
 
 def sums_of(
-    index: int, kinds: Mapping[str, str], labels: Labels, settings: ExpertSettings, paths: RunPaths
+    index: int, kinds: Mapping[str, Rule], labels: Labels, settings: ExpertSettings, paths: RunPaths
 ) -> Summed:
-    """Sum up a partition's columns, of the kinds that they were found to be."""
+    """Sum up a partition's columns, read as they were found to be."""
     table = storage.read_table(work_url(paths, "rows", index))
     raw, _ = tables_of.raw_of(table, kinds)
     codes = labels.of_rows(_labels(table))
     t = signs(codes)
     groups = groups_of(raw, list(kinds))
-    numbers = [i for i, kind in enumerate(kinds.values()) if kind != CATEGORY]
+    numbers = [i for i, rule in enumerate(kinds.values()) if rule.kind != CATEGORY]
     x = raw if len(numbers) == raw.shape[1] else raw[:, numbers]
     fitted = fitted_rows(groups, t, settings.test_share)
     sums = ColumnSums.of(x, t * fitted)
@@ -198,7 +201,11 @@ def _labels(table: pa.Table) -> pa.Array:
 
 
 def settle(
-    columns: list[str], sums: ColumnSums, classes: IntArray, settings: ExpertSettings
+    columns: list[str],
+    sums: ColumnSums,
+    classes: IntArray,
+    settings: ExpertSettings,
+    mean_weight: float = 1.0,
 ) -> tuple[Design, tuple[str, ...]]:
     """Return the scale of every column, and what the user should know of them."""
     centre, scale = sums.scaling(settings.standardise)
@@ -226,7 +233,9 @@ def settle(
             f"{fitted} labelled rows for {len(columns)} columns: the fit rests on its prior; "
             "expect little of it."
         )
-    design = Design(np.array(columns), centre, scale, sums.density(centre) < SPARSE, weights)
+    design = Design(
+        np.array(columns), centre, scale, sums.density(centre) < SPARSE, weights, mean_weight
+    )
     return design, tuple(warnings)
 
 
@@ -251,7 +260,7 @@ def build(
             file="the new data",
             expected="the columns of the fitted run",
             found=f"none named {listed(missing)}",
-            remedy="give the columns that the run was fitted to",
+            remedy=_meant(missing, table) or "give the columns that the run was fitted to",
         )
     names = table[tables_of.ID].to_pylist()
     raw, wrong = tables_of.raw_of(table, kinds)
@@ -280,7 +289,8 @@ def build(
             remedy="give the column in another unit, or leave it out",
         )
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
-    weight = fitted * design.weights[np.maximum(codes, 0)] / copies
+    own = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+    weight = fitted * own * design.weights[np.maximum(codes, 0)] / (copies * design.mean_weight)
     if basis is not None:
         x = np.clip(x, -basis.limit, basis.limit)
     rows = Rows.of(x, t, digests_of(names), weight, design.sparse, groups)
@@ -295,13 +305,20 @@ def build(
     return url, strange(raw, encoding) if new else {}
 
 
+def _meant(missing: Sequence[str], table: pa.Table) -> str | None:
+    """Say which columns may be meant by those that are missing."""
+    names = [name.removeprefix("c.") for name in table.column_names if name.startswith("c.")]
+    pairs = [f"--column {name}={near}" for name in missing if (near := nearest(name, names))]
+    return f"did you mean {' '.join(pairs)}?" if pairs else None
+
+
 def working_encoding(paths: RunPaths) -> Encoding:
     """Return what becomes of the columns, of a run at work."""
     return read_encoding(paths, work=True)
 
 
 def _refuse_unreadable(
-    table: pa.Table, kinds: Mapping[str, str], wrong: Mapping[str, np.ndarray], names: list[str]
+    table: pa.Table, kinds: Mapping[str, Rule], wrong: Mapping[str, np.ndarray], names: list[str]
 ) -> None:
     """Refuse cells of new rows that are not what their column was in the fit."""
     faults = []
@@ -311,7 +328,7 @@ def _refuse_unreadable(
             Fault(
                 file="the new data",
                 column=name,
-                expected=f"cells that are each a {kinds[name]}, as in the fit",
+                expected=f"cells that are each a {kinds[name].kind}, as in the fit",
                 found=f"{shown(table[f'c.{name}'][row].as_py())} in the row {names[row]!r}",
                 remedy="mend the cell or leave it empty",
             )

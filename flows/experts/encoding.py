@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import numpy as np
 from pydantic import Field
 
 from flows.data import json_files, storage
 from flows.data.levels import MOST, Levels
-from flows.data.mixed import CATEGORY, DATE
+from flows.data.mixed import CATEGORY
 from flows.data.names import listed
 from flows.data.runs import RunPaths
 from flows.experts.labels import Labels, labels_of
 from flows.experts.settings import ExpertSettings
+from vbmodels.core.columns import Rule
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.columns import ColumnSums
-from vbmodels.experts.encoding import Encoded, Kind, read_categories, read_numbers, unseen
+from vbmodels.experts.encoding import Encoded, read_categories, read_numbers, unseen
 from vbmodels.experts.options import RARE_BELOW
 
 _FILE = "columns.json"
@@ -30,20 +30,23 @@ class Encoding(json_files.Form):
     ----------
     columns
         What every column that is used becomes.
+    rules
+        How it is read.
     left_out
-        The kinds of the others, which tell nothing that can be learned.
+        How the others are read, with which nothing can be learned.
     labels
         The labels in order; the probability of two is that of the second.
     """
 
     columns: list[Encoded]
-    left_out: dict[str, str] = Field(default_factory=dict)
+    rules: dict[str, Rule] = Field(default_factory=dict)
+    left_out: dict[str, Rule] = Field(default_factory=dict)
     labels: list[str] = Field(default_factory=lambda: ["0", "1"])
 
     @property
-    def kinds(self) -> dict[str, str]:
-        """The kinds of the columns that are used."""
-        return {one.name: one.kind for one in self.columns}
+    def kinds(self) -> dict[str, Rule]:
+        """How the columns that are used are read."""
+        return {one.name: self.rules.get(one.name, Rule(one.kind)) for one in self.columns}
 
     @property
     def classes(self) -> Labels:
@@ -52,15 +55,16 @@ class Encoding(json_files.Form):
 
 
 def settled(
-    kinds: Mapping[str, str], sums: ColumnSums, levels: Mapping[str, Levels],
+    kinds: Mapping[str, Rule], sums: ColumnSums, levels: Mapping[str, Levels],
     labels: Labels, settings: ExpertSettings, rare_below: int = RARE_BELOW,
+    rows_named: Mapping[str, str] | None = None,
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
     """Settle what every column becomes.
 
     Parameters
     ----------
     kinds
-        Of the columns, in order.
+        How the columns are read, in order.
     sums
         Of the columns of numbers.
     levels
@@ -69,6 +73,8 @@ def settled(
         The classes.
     rare_below
         Levels of fewer cells are joined to the reference.
+    rows_named
+        Columns of text that name or describe their rows, and predict nothing.
 
     Returns
     -------
@@ -77,42 +83,46 @@ def settled(
     """
     numbers = iter(range(sums.mean.size))
     found: dict[str, Encoded | None] = {}
-    for name, kind in kinds.items():
-        if kind == CATEGORY:
+    for name, rule in kinds.items():
+        if rule.kind == CATEGORY:
             one = levels[name]
-            found[name] = read_categories(
-                name, one.counts, one.missing, rare_below, settings.max_levels
+            found[name] = (
+                None
+                if name in (rows_named or {})
+                else read_categories(name, one.counts, one.missing, rare_below, settings.max_levels)
             )
         else:
             j = next(numbers)
             gaps = int(sums.gaps[j])
             found[name] = read_numbers(
-                name, cast(Kind, kind), sums.mean[j], sums.rows - gaps, gaps, rare_below
+                name, rule.kind, sums.mean[j], sums.rows - gaps, gaps, rare_below
             )
     encoding = Encoding(
         columns=[one for one in found.values() if one is not None],
+        rules={name: kinds[name] for name, one in found.items() if one is not None},
         left_out={name: kinds[name] for name, one in found.items() if one is None},
         labels=list(labels.names),
     )
     return encoding, _warnings(encoding, levels, settings.max_levels, rare_below)
 
 
+def why_left_out(
+    encoding: Encoding, levels: Mapping[str, Levels], rare_below: int
+) -> dict[str, str]:
+    """Say why each column of categories that is left out is."""
+    reasons = {}
+    for name in encoding.left_out:
+        one = levels[name]
+        reasons[name] = f"no level with {rare_below} cells"
+        if not one.counts:
+            reasons[name] = f"more than {MOST:,} levels" if one.many else "no cell at all"
+    return reasons
+
+
 def _warnings(
     encoding: Encoding, levels: Mapping[str, Levels], max_levels: int, rare_below: int
 ) -> list[str]:
     warnings = []
-    reasons: dict[str, list[str]] = {}
-    for name in encoding.left_out:
-        one = levels[name]
-        why = f"no level with {rare_below} cells"
-        if not one.counts:
-            why = f"more than {MOST:,} levels" if one.many else "no cell at all"
-        reasons.setdefault(why, []).append(name)
-    for why, names in reasons.items():
-        warnings.append(f"Columns with {why} were left out: {listed(names)}.")
-    dates = [one.name for one in encoding.columns if one.kind == DATE]
-    if dates:
-        warnings.append(f"Dates count as numbers, in days since 1970-01-01: {listed(dates)}.")
     joined = [f"{c.name} ({len(c.reference):,})" for c in encoding.columns if len(c.reference) > 1]
     if joined:
         warnings.append(
@@ -122,9 +132,8 @@ def _warnings(
     gaps = [f"{c.name} ({c.cells[-1]:,})" for c in encoding.columns if c.cells and c.cells[-1]]
     if gaps:
         warnings.append(
-            f"Missing cells: {listed(gaps)}. A missing number stands at its column's mean, a "
-            f"missing category is a level; from {rare_below} of them on a column says where they "
-            "are."
+            f"Missing cells: {listed(gaps)}. Missing numbers are mean-imputed; missing categories "
+            f"are a category of their own; from {rare_below} of them on a column has an indicator."
         )
     return warnings
 

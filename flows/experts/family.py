@@ -28,7 +28,7 @@ from flows.experts.design import (
 from flows.experts.encoding import write as write_encoding
 from flows.experts.prepare import prepared
 from flows.experts.report import report
-from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
+from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows, rows_in
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
@@ -91,12 +91,15 @@ class Experts:
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
         pieces, abouts, checked = [], [], []
-        for _, checker, rows in partition.checked(part, ROWS_IN.of(settings)):
-            found, about = tables_of.taken(rows, settings.missing)
-            check.check_finite(checker, found)
+        for checkers, rows in partition.checked_together(part, rows_in(settings)):
+            found, about = check.take(rows, checkers[0], settings)
+            check.check_finite(checkers[0], found)
+            checkers[0].refuse()
             pieces.append(found)
             abouts.append(about)
-            checked.append(check.piece(checker, about))
+            # What rows of several files hold is said once: it is added up over files.
+            none = tables_of.nothing_in(about)
+            checked += [check.piece(c, none if i else about) for i, c in enumerate(checkers)]
         table, about = tables_of.joined(pieces), tables_of.merged(abouts)
         storage.write_table(work_url(paths, "rows", part.index), table)
         json_files.write(work_url(paths, "about", part.index, "json"), about)

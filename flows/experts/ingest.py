@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from flows.data import json_files, mixed
 from flows.data.levels import Levels, bounded, count_levels, merge_levels
-from flows.data.mixed import CATEGORY, Seen
-from flows.experts.schema import ROWS_IN
+from flows.data.mixed import CATEGORY
+from flows.experts.schema import ROWS_IN, WEIGHT
+from flows.experts.settings import ExpertSettings
+from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.encoding import level_key
 
@@ -19,15 +21,20 @@ ID, LABEL = "id", "label"
 
 
 class AboutCells(json_files.Form):
-    """What ingest says of a partition: what every column was seen to hold, and the labels."""
+    """What ingest says of a partition: what every column was seen to hold, and the labels.
+
+    ``weights`` are the number of rows with a weight, their sum and that of their squares.
+    """
 
     seen: dict[str, Seen]
     labels: Levels
+    weights: tuple[int, float, float] = (0, 0.0, 0.0)
 
 
-def columns_of(names: Sequence[str]) -> list[str]:
+def columns_of(names: Sequence[str], settings: ExpertSettings) -> list[str]:
     """Return the names of the columns that predict."""
-    return ROWS_IN.others_in(list(names))
+    weighted = WEIGHT in settings.columns
+    return [n for n in ROWS_IN.others_in(list(names)) if not (weighted and n == WEIGHT)]
 
 
 @dataclass(frozen=True)
@@ -36,29 +43,50 @@ class Taken:
 
     ids: pa.Array
     labels: pa.Array
+    weights: pa.Array
     cells: dict[str, mixed.Cells]
 
 
-def taken(rows: pa.Table, missing: Sequence[str]) -> tuple[Taken, AboutCells]:
-    """Return rows of a file as they are kept, and what they hold."""
-    found = {name: mixed.taken(rows[name], missing) for name in columns_of(rows.column_names)}
+def taken(
+    rows: pa.Table, settings: ExpertSettings, weighted: bool = False, semicolons: bool = False
+) -> tuple[Taken, AboutCells]:
+    """Return rows of a file as they are kept, and what they hold.
+
+    Parameters
+    ----------
+    rows
+        Columns as the checker gives them.
+    settings
+        The settings.
+    weighted
+        Whether there is a column of weights among them.
+    semicolons
+        Whether the file sets its columns apart by semicolons.
+    """
+    missing = settings.missing
+    names = columns_of(rows.column_names, settings)
+    found = {name: mixed.taken(rows[name], missing, semicolons) for name in names}
     labels = labels_in(rows, missing)
+    weights = _whole(rows[WEIGHT]) if weighted else pa.array(np.ones(len(rows)))
+    given = weights.drop_null().to_numpy()
     ids = _whole(rows[ID]) if ID in rows.column_names else pa.nulls(len(rows), pa.string())
     about = AboutCells(
         seen={name: seen for name, (_, seen) in found.items()},
         labels=bounded({LABEL: count_levels(labels)})[LABEL],
+        weights=(int((given > 0.0).sum()), float(given.sum()), float((given**2).sum())),
     )
-    return Taken(ids, labels, {name: cells for name, (cells, _) in found.items()}), about
+    return Taken(ids, labels, weights, {name: cells for name, (cells, _) in found.items()}), about
 
 
 def joined(pieces: Sequence[Taken]) -> pa.Table:
     """Return rows of several files as one table."""
     names = pieces[0].cells
     cells = {f"c.{name}": mixed.joined([piece.cells[name] for piece in pieces]) for name in names}
-    ids, labels = (
-        pa.concat_arrays([getattr(piece, name) for piece in pieces]) for name in ("ids", "labels")
+    ids, labels, weights = (
+        pa.concat_arrays([getattr(piece, name) for piece in pieces])
+        for name in ("ids", "labels", "weights")
     )
-    return pa.table({ID: ids, LABEL: labels, **cells})
+    return pa.table({ID: ids, LABEL: labels, WEIGHT: weights, **cells})
 
 
 def added(seen: Iterable[Seen]) -> Seen:
@@ -73,20 +101,21 @@ def labels_in(table: pa.Table, missing: Sequence[str]) -> pa.Array:
     return mixed.texts(mixed.taken(table[LABEL], missing)[0])
 
 
+def nothing_in(about: AboutCells) -> AboutCells:
+    """Return what no rows with the same columns hold."""
+    return AboutCells(seen=dict.fromkeys(about.seen, Seen()), labels=Levels({}, 0))
+
+
 def merged(parts: Sequence[AboutCells]) -> AboutCells:
     """Add what several partitions, or pieces of one, hold."""
     labels = bounded(merge_levels([{LABEL: one.labels} for one in parts]))[LABEL]
     names = dict.fromkeys(name for one in parts for name in one.seen)
     seen = {n: added(one.seen[n] for one in parts if n in one.seen) for n in names}
-    return AboutCells(seen=seen, labels=labels)
+    sums = [sum(one) for one in zip(*(part.weights for part in parts), strict=True)]
+    return AboutCells(seen=seen, labels=labels, weights=(int(sums[0]), sums[1], sums[2]))
 
 
-def kinds_of(seen: Mapping[str, Seen], categories: Sequence[str]) -> dict[str, str]:
-    """Return the kind of every column; ``categories`` are such whatever they hold."""
-    return {name: CATEGORY if name in categories else one.kind for name, one in seen.items()}
-
-
-def raw_of(table: pa.Table, kinds: Mapping[str, str]) -> tuple[FloatArray, dict[str, BoolArray]]:
+def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict[str, BoolArray]]:
     """Return kept rows as raw cells (`vbmodels.experts.encoding`), and cells that are unreadable.
 
     Parameters
@@ -94,7 +123,7 @@ def raw_of(table: pa.Table, kinds: Mapping[str, str]) -> tuple[FloatArray, dict[
     table
         Rows as `kept` keeps them.
     kinds
-        The kinds of the columns to read.
+        How the columns to read are read.
 
     Returns
     -------
@@ -102,22 +131,24 @@ def raw_of(table: pa.Table, kinds: Mapping[str, str]) -> tuple[FloatArray, dict[
         [N, D], and by column those that are no cells of its kind; [N].
     """
     columns, wrong = [], {}
-    for name, kind in kinds.items():
+    for name, rule in kinds.items():
         cells = _whole(table[f"c.{name}"])
-        if kind == CATEGORY:
-            columns.append(_keys(mixed.texts(cells)))
+        if rule.kind == CATEGORY:
+            columns.append(_keys(mixed.texts(cells, rule)))
             continue
-        values, odd = mixed.numbers(cells, kind)
+        values, odd = mixed.numbers(cells, rule)
         columns.append(values)
         if odd.any():
             wrong[name] = odd
     return np.column_stack(columns) if columns else np.empty((len(table), 0)), wrong
 
 
-def levels_in(table: pa.Table, kinds: Mapping[str, str]) -> dict[str, Levels]:
+def levels_in(table: pa.Table, kinds: Mapping[str, Rule]) -> dict[str, Levels]:
     """Count the levels of a partition's columns of categories."""
-    named = [name for name, kind in kinds.items() if kind == CATEGORY]
-    return bounded({n: count_levels(mixed.texts(_whole(table[f"c.{n}"]))) for n in named})
+    named = {name: rule for name, rule in kinds.items() if rule.kind == CATEGORY}
+    return bounded(
+        {n: count_levels(mixed.texts(_whole(table[f"c.{n}"]), r)) for n, r in named.items()}
+    )
 
 
 def _keys(text: pa.Array) -> FloatArray:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from flows.data.column_table import ColumnRead
+from flows.data.levels import Levels
+from vbmodels.core.columns import order_of
 from vbmodels.core.levels import NO, YES
+from vbmodels.core.levels import positive_of as level_words
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50
@@ -24,10 +28,13 @@ class Labels:
         Of the classes, in order: the probability of two is that of the second.
     codes
         The number of each label's class, from 0.
+    why
+        Why the second of two is the positive one.
     """
 
     names: tuple[str, ...]
     codes: Mapping[str, int]
+    why: str = ""
 
     def counts(self, counts: Mapping[str, int]) -> list[int]:
         """Return the rows of every class, of those of every label."""
@@ -65,17 +72,19 @@ def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
     """Settle the classes of the labels that were found.
 
     Yes, true, y, t and 1 are one class and no, false, n, f and 0 the other, in any case, where
-    there is nothing else; numbers are sorted by size, other labels by alphabet. The last is the
-    positive one of two, unless ``positive`` names the other.
+    there is nothing else; numbers are sorted by size, other labels by alphabet. Of two, the second
+    is the positive one: that which ``positive`` names, or its word says (case, abnormal, relapse),
+    or the last.
 
     Examples
     --------
     >>> labels_of(["no", "Yes", "yes"]).names, labels_of(["10", "9"]).names
     (('no', 'yes'), ('9', '10'))
     >>> labels_of(["good", "bad"]).names, labels_of(["good", "bad"], "bad").names
-    (('bad', 'good'), ('good', 'bad'))
+    (('good', 'bad'), ('good', 'bad'))
     """
     words = {label: label.lower() for label in found}
+    by_word, why = None, ""
     if all(word in (*YES, *NO) for word in words.values()):
         groups = [[label for label in found if words[label] in side] for side in (NO, YES)]
         names = [_name(group, str(place)) for place, group in enumerate(groups)]
@@ -86,12 +95,57 @@ def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
             values = sorted(set(numbers.values()), key=lambda v: v or 0.0)
             codes = {label: values.index(number) for label, number in numbers.items()}
             names = [min(lb for lb in found if numbers[lb] == value) for value in values]
+            why = "" if values == [0.0, 1.0] else LARGER
         else:
             names = sorted(found)
+            by_word = level_words(names) if len(names) == 2 else None
+            why = BY_ITS_WORD if by_word else LAST
             codes = {label: place for place, label in enumerate(names)}
-    if positive is not None and len(names) == 2 and codes.get(positive) == 0:
+    wanted = by_word if positive is None else positive
+    why = why if positive is None else "named in positive"
+    if len(names) == 2 and wanted is not None and codes.get(wanted) == 0:
         names, codes = names[::-1], {label: 1 - place for label, place in codes.items()}
-    return Labels(tuple(names), codes)
+    return Labels(tuple(names), codes, why if len(names) == 2 else "")
+
+
+LARGER, LAST, BY_ITS_WORD = "the larger number", "the last by alphabet", "by its word"
+
+
+def label_warnings(labels: Labels) -> list[str]:
+    """Say of labels what could be meant otherwise: which is positive, an order that is not used."""
+    if labels.why in (LARGER, LAST):
+        negative, positive = labels.names
+        return [
+            f"The probability is of label {positive} ({labels.why}), not of {negative}: if that is "
+            f"wrong, --set positive={negative}."
+        ]
+    if len(labels.names) > 2 and (_ordered(labels.names)):
+        return [
+            f"The label is ordered ({', '.join(labels.names[:8])}), and is fitted as "
+            f"{len(labels.names)} classes without an order: for the order, cut it into two classes."
+        ]
+    return []
+
+
+def _ordered(names: Sequence[str]) -> bool:
+    return all(_number(name) is not None for name in names) or bool(order_of(names))
+
+
+def label_read(levels: Levels, labels: Labels, name: str) -> ColumnRead:
+    """Describe the column of labels."""
+    listed = ", ".join(f"{one[:20]} {n:,}" for one, n in list(sorted_counts(levels, labels))[:5])
+    kind = "yes/no" if len(labels.names) == 2 else "category"
+    if len(labels.names) > 2 and _ordered(labels.names):
+        kind = "ordered category"
+    used = "label"
+    if len(labels.names) == 2:
+        used = f"label: the probability is of {labels.names[1]}"
+    return ColumnRead(name, kind, levels.missing, listed, used)
+
+
+def sorted_counts(levels: Levels, labels: Labels) -> Iterator[tuple[str, int]]:
+    """Yield every class with its rows, in order."""
+    yield from zip(labels.names, labels.counts(levels.counts), strict=True)
 
 
 def _name(group: Sequence[str], usual: str) -> str:

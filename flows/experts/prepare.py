@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 from flows.data import json_files, storage
+from flows.data.column_rules import column_rules
+from flows.data.column_table import USED, ColumnRead, column_read, suggestions
+from flows.data.mixed import CATEGORY, NUMBER
 from flows.data.names import listed
 from flows.data.partition import Part
 from flows.data.runs import RunPaths
@@ -14,6 +18,7 @@ from flows.experts import encoding as of_encoding
 from flows.experts import ingest as tables_of
 from flows.experts.design import (
     Design,
+    Summed,
     build,
     read_basis,
     read_design,
@@ -24,10 +29,13 @@ from flows.experts.design import (
     write_basis,
 )
 from flows.experts.encoding import Encoding
-from flows.experts.ingest import AboutCells
+from flows.experts.ingest import LABEL, AboutCells
+from flows.experts.labels import Labels, label_read, label_warnings
+from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
 from flows.faults import InputError
+from vbmodels.core.columns import Rule, names_rows
 from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import MOST_COLUMNS
@@ -47,8 +55,13 @@ def prepared(
     urls = [work_url(paths, "about", index, "json") for index in indices]
     about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
     copies = 1.0
+    columns: tuple[ColumnRead, ...] = ()
     if fitted is None:
-        encoding, design, basis, copies, warnings = _settled(indices, about, settings, paths, each)
+        settled = _settled(indices, about, settings, paths, each)
+        encoding, design, basis, copies = (
+            settled.encoding, settled.design, settled.basis, settled.copies
+        )  # fmt: skip
+        warnings, columns = settled.warnings, settled.columns
     else:
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
@@ -65,27 +78,55 @@ def prepared(
     batch: type[State] = Rows if basis is None else CodedRows
     if len(encoding.labels) > 2:
         batch = ClassRows
-    return Prepared(tuple(url for url, _ in built), batch, warnings)
+    return Prepared(tuple(url for url, _ in built), batch, warnings, columns=columns)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """What every column becomes in a fit, and what is said of it."""
+
+    encoding: Encoding
+    design: Design
+    basis: Basis | None
+    copies: float
+    warnings: tuple[str, ...]
+    columns: tuple[ColumnRead, ...]
 
 
 def _settled(
     indices: Sequence[int], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
     each: Each,
-) -> tuple[Encoding, Design, Basis | None, float, tuple[str, ...]]:  # fmt: skip
-    kinds = tables_of.kinds_of(about.seen, settings.categories)
+) -> _Settled:  # fmt: skip
+    seen = about.seen
+    every, _ = column_rules(seen, settings)
+    ids = {
+        name: why
+        for name, rule in every.items()
+        if rule.kind == NUMBER and name not in settings.include
+        if (why := names_rows(name, seen[name], None, rule.kind))
+    }
+    kinds = {name: rule for name, rule in every.items() if name not in ids}
     labels = of_encoding.named_labels(about.labels.counts, settings)
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats
     # Of a table that stands there twice, levels are as rare as in the table.
     rare = round(RARE_BELOW * copies)
+    texts = {
+        name: why
+        for name, one in summed.levels.items()
+        if name not in settings.include and not one.many
+        if (why := names_rows(name, seen[name], len(one.counts), CATEGORY))
+    }
     encoding, said = of_encoding.settled(
-        kinds, summed.columns, summed.levels, labels, settings, rare
+        kinds, summed.columns, summed.levels, labels, settings, rare, texts
     )
     columns = names_of(encoding.columns)
-    _refuse_columns(columns, settings)
+    reasons = of_encoding.why_left_out(encoding, summed.levels, rare) | ids | texts
+    _refuse_columns(columns, reasons, settings)
     sums = encoded_sums(summed.columns, encoding.columns)
     _refuse_classes(labels.names, summed.classes.tolist())
-    design, more = settle(columns, sums, summed.classes, settings)
+    weight = _mean_weight(about, settings)
+    design, more = settle(columns, sums, summed.classes, settings, weight)
     basis = settled_basis(settings, summed.sample, kinds, encoding, sums, design)
     if copies > 1.0:
         more += (
@@ -93,7 +134,48 @@ def _settled(
             f"had been put together with itself: each counts 1/{copies:.0f}, and the copies of a "
             "row are left out together.",
         )
-    return encoding, design, basis, copies, (*said, *more)
+    used = [one.name for one in encoding.columns]
+    said += label_warnings(labels)
+    said += suggestions(seen, summed.levels, used)
+    if WEIGHT in settings.columns:
+        said.append(_on_weights(about, settings))
+    table = _columns(every, about, summed, labels, reasons, settings)
+    return _Settled(encoding, design, basis, copies, (*said, *more), table)
+
+
+def _columns(
+    every: Mapping[str, Rule], about: AboutCells, summed: Summed, labels: Labels,
+    reasons: Mapping[str, str], settings: ExpertSettings,
+) -> tuple[ColumnRead, ...]:  # fmt: skip
+    """Return the table of columns: those that predict, the label, and the weight."""
+    theirs = settings.columns
+    found = [label_read(about.labels, labels, theirs.get(LABEL, LABEL))]
+    if WEIGHT in theirs:
+        given = f"{about.weights[0]:,} rows above 0"
+        found.append(ColumnRead(theirs[WEIGHT], "number", 0, given, "weight of the row"))
+    for name, rule in every.items():
+        used = f"left out: {reasons[name]}" if name in reasons else USED
+        found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), used))
+    return tuple(found)
+
+
+def _mean_weight(about: AboutCells, settings: ExpertSettings) -> float:
+    count, total, _ = about.weights
+    if WEIGHT in settings.columns and not total > 0.0:
+        raise InputError.of(
+            file="the data", column=settings.columns[WEIGHT], expected="a weight above 0",
+            found="none", remedy="name another column: --column weight=YOURS",
+        )  # fmt: skip
+    return total / count if count else 1.0
+
+
+def _on_weights(about: AboutCells, settings: ExpertSettings) -> str:
+    count, total, squares = about.weights
+    effective = total**2 / squares if squares else 0.0
+    return (
+        f"Rows are weighted by {settings.columns[WEIGHT]}: {count:,} rows with a weight above 0, "
+        f"an effective sample size of {effective:,.0f}. Intervals take weights for counts of rows."
+    )
 
 
 def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
@@ -111,13 +193,16 @@ def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
     )
 
 
-def _refuse_columns(columns: Sequence[str], settings: ExpertSettings) -> None:
+def _refuse_columns(
+    columns: Sequence[str], reasons: Mapping[str, str], settings: ExpertSettings
+) -> None:
     if not columns:
+        why = "; ".join(f"{name}: {reason}" for name, reason in list(reasons.items())[:5])
         raise InputError.of(
             file="the data",
             expected="at least one column that predicts",
-            found="none with cells, or levels, that many rows have",
-            remedy="give other columns or more rows",
+            found=f"none ({why})" if why else "none",
+            remedy="give other columns or more rows, or name columns in --include",
         )
     if settings.inference == "additive" and len(columns) > MOST_COLUMNS:
         raise InputError.of(

@@ -7,10 +7,11 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
+from flows.settings.tables import TableSettings
 from vbmodels.experts.options import ExpertOptions, experts_of, refusal
 
 
-class ExpertSettings(declared(ExpertOptions)):  # type: ignore[misc]
+class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: ignore[misc]
     """A mixture of logistic experts that predicts a label from a table."""
 
     question = "What is the label of each row, and which expert is responsible for it?"
@@ -23,19 +24,13 @@ class ExpertSettings(declared(ExpertOptions)):  # type: ignore[misc]
     page = "docs/pipelines/experts.md"
     first = ("test_share", "class_weight", "positive", "n_experts", "inference")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("categories", "missing", "max_levels", "standardise"),
+        "data": ("max_levels", "standardise"),
         "expert": (
             "prior", "tau", "omega", "gaussian_process", "chains", "warmup", "draws",
         ),
     }  # fmt: skip
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
-    categories: tuple[str, ...] = Field(
-        (), description="Columns of numbers that are codes of categories."
-    )
-    missing: tuple[str, ...] = Field(
-        (), description="Texts or numbers that stand for a missing cell, besides null."
-    )
     positive: str | None = Field(
         None,
         description="Which of two labels the probability is of; by default yes, true and 1, or "

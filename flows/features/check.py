@@ -1,10 +1,11 @@
-"""Tables of categories: turned to text, checked and coded."""
+"""Tables of categories: read, checked and coded."""
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,42 +13,58 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
-from flows.data import partition
+from flows.data import mixed, partition
 from flows.data.checks import Checker
-from flows.data.levels import Levels, count_levels, merge_levels
+from flows.data.column_rules import column_rules, unclear_faults
+from flows.data.levels import Levels, count_levels
+from flows.data.mixed import NUMBER
 from flows.data.names import as_text
 from flows.data.partition import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, names_of
-from flows.faults import InputError
+from flows.faults import Fault, InputError, did_you_mean
 from flows.features.schema import CATEGORIES_IN
 from flows.features.settings import FeatureSettings
+from vbmodels.core.columns import Rule, Seen, Unclear
 from vbmodels.core.levels import rare_levels
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import FloatArray, IntArray
 
-_TOLD: TypeAdapter[dict[str, Levels]] = TypeAdapter(dict[str, Levels])
+_TOLD: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
+
+ID = "id"
+RARE = "(rare)"
 
 
 @dataclass(frozen=True)
 class CheckedTable(Checked):
-    """What the check of one file found, with its columns."""
+    """What the check of one file found: what its columns hold, and the settings of the run."""
 
-    columns: Mapping[str, Levels] = field(default_factory=dict)
+    columns: Mapping[str, Seen] = field(default_factory=dict)
+    settings: FeatureSettings = field(default_factory=FeatureSettings)
 
 
 def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
-    """Read a file piece by piece; list its faults and count its categories."""
+    """Read a file piece by piece; list its faults and count what its columns hold."""
     checker = Checker(CATEGORIES_IN.of(settings), file.url)
-    levels: list[dict[str, Levels]] = []
+    seen: dict[str, Seen] = {}
     try:
         for table in checker.slabs(slabs(file.url)):
-            cells = in_columns(table)
-            cells.pop(ID, None)
-            levels.append(levels_of(cells, settings.missing))
+            for name, (_, one) in take(table, checker, settings)[1].items():
+                seen[name] = seen.get(name, Seen()) + one
     except InputError as error:
         return CheckedTable(0, error.faults)
     found = tuple(checker.found.faults())
-    return CheckedTable(checker.rows, found, checker.names, merge_levels(levels))
+    return CheckedTable(checker.rows, found, checker.names, seen, settings)
+
+
+def take(
+    rows: pa.Table, checker: Checker, settings: FeatureSettings
+) -> tuple[pa.Array, dict[str, tuple[pa.Array, Seen]]]:
+    """Return the names of rows that a checker has read, and each column with what it holds."""
+    ids = rows[ID].combine_chunks() if ID in rows.column_names else pa.nulls(len(rows), pa.string())
+    names = CATEGORIES_IN.others_in(rows.column_names)
+    semicolons = checker.separator == ";"
+    return ids, {name: mixed.taken(rows[name], settings.missing, semicolons) for name in names}
 
 
 def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
@@ -57,39 +74,76 @@ def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
         checker, _ = partition.look(file.url, table)
     except InputError as error:
         return CheckedTable(0, error.faults)
-    columns = {name: Levels({}, 0) for name in table.others_in(list(checker.columns))}
+    columns = {name: Seen() for name in table.others_in(list(checker.columns))}
     keys = (file.url,) if checker.named else ()
-    return CheckedTable(checker.rows, tuple(checker.found.faults()), keys, columns)
+    return CheckedTable(checker.rows, tuple(checker.found.faults()), keys, columns, settings)
 
 
-def piece(checker: Checker, cells: Mapping[str, pa.Array]) -> CheckedPiece:
-    """Tell of rows of a file, given as text without the missing cells, what its check needs.
-
-    That is of each column whether it has a category, and another one.
-    """
-    some = {}
-    for name, text in cells.items():
-        counts = count_levels(text).counts
-        some[name] = Levels(dict(islice(counts.items(), 2)), 0)
-    told = _TOLD.dump_python(some, mode="json")
+def piece(checker: Checker, seen: Mapping[str, Seen]) -> CheckedPiece:
+    """Return what the check of a file needs to know of some of its rows."""
+    told = _TOLD.dump_python(dict(seen), mode="json", exclude_defaults=True)
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
 
 
-def joined(pieces: Sequence[CheckedPiece]) -> CheckedTable:
+def joined(pieces: Sequence[CheckedPiece], settings: FeatureSettings) -> CheckedTable:
     """Return what the pieces of a file say of it."""
-    columns = merge_levels([_TOLD.validate_python(one.told) for one in pieces])
-    return CheckedTable(sum(one.rows for one in pieces), (), names_of(pieces), columns)
+    columns = merge_seen([_TOLD.validate_python(one.told) for one in pieces])
+    rows = sum(one.rows for one in pieces)
+    return CheckedTable(rows, (), names_of(pieces), columns, settings)
 
 
-ID = "id"
-RARE = "(rare)"
+def merge_seen(parts: Sequence[Mapping[str, Seen]]) -> dict[str, Seen]:
+    """Add what several parts of a table hold."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: sum((part[name] for part in parts if name in part), Seen()) for name in names}
+
+
+def rules_of(
+    seen: Mapping[str, Seen], settings: FeatureSettings
+) -> tuple[dict[str, Rule], dict[str, Unclear]]:
+    """Return how columns are read, and which cannot be.
+
+    Codes among which some cells are words are categories.
+    """
+    rules, unclear = column_rules(seen, settings)
+    codes = {
+        name: one
+        for name, one in unclear.items()
+        if one.has_odd and seen[name].numbers and not seen[name].measured
+    }
+    for name, one in codes.items():
+        rules[name] = Rule(remark=f"codes and words: {one.found}")
+    return rules, {name: one for name, one in unclear.items() if name not in codes}
+
+
+def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -> list[Fault]:
+    """List the columns that cannot be read."""
+    where = files[0].url if len(files) == 1 else f"{len(files)} files"
+    settings = checked[0].settings
+    seen = merge_seen([one.columns for one in checked])
+    unknown = [name for name in settings.categories if name not in seen]
+    faults = [
+        Fault("settings", f"a column of the input, such as {', '.join(list(seen)[:5])}", name,
+              "categories", remedy=did_you_mean(name, seen))
+        for name in unknown
+    ]  # fmt: skip
+    return faults + unclear_faults(where, rules_of(seen, settings)[1], settings)
 
 
 @dataclass(frozen=True)
 class Column:
     """One column as it is modelled: its categories, most frequent first (ties by name).
 
-    ``joined`` are the rare ones that stand as one category, called `RARE`.
+    Attributes
+    ----------
+    joined
+        Rare categories that are one here, called `RARE`.
+    rule
+        How its cells are read.
+    cuts
+        Ends of the classes that its numbers are cut into.
+    structural
+        Cells that are missing because of another column, as (that column, its category).
     """
 
     name: str
@@ -97,24 +151,59 @@ class Column:
     counts: tuple[int, ...]
     missing: int
     joined: tuple[str, ...] = ()
+    rule: Rule = field(default_factory=Rule)
+    cuts: tuple[float, ...] = ()
+    structural: tuple[str, str] | None = None
+
+    def texts(self, cells: pa.Array) -> pa.Array:
+        """Return cells, as `flows.data.mixed.taken` gives them, as categories."""
+        if self.cuts:
+            return classes_of(mixed.numbers(cells, self.rule)[0], self.cuts)
+        return mixed.texts(cells, self.rule)
 
 
-def in_columns(table: pa.Table) -> dict[str, pa.Array]:
-    """Return a table's columns, each in one piece."""
-    return {name: table[name].combine_chunks() for name in table.column_names}
+def classes_of(values: FloatArray, cuts: Sequence[float]) -> pa.Array:
+    """Return the class of each number as text, null for NaN.
+
+    >>> classes_of(np.array([1.0, 5.0, 9.0, np.nan]), [3.0, 7.0]).to_pylist()
+    ['below 3', '3 to 7', '7 and above', None]
+    """
+    ends = [f"{cut:.6g}" for cut in cuts]
+    inner = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
+    names = np.array([f"below {ends[0]}", *inner, f"{ends[-1]} and above"])
+    place = np.searchsorted(np.asarray(cuts), values, side="right")
+    return pa.array(names[place], pa.string(), mask=np.isnan(values))
 
 
-def without(text: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """Turn texts that stand for missing cells into nulls."""
-    if not missing:
-        return text
-    gone = pc.is_in(text, value_set=pa.array(list(missing), pa.string()))
-    return pc.if_else(gone, pa.scalar(None, pa.string()), text)
+def recoded(levels: Levels, rule: Rule, cuts: Sequence[float] = ()) -> Levels:
+    """Return the counts of categories as a rule reads them."""
+    column = Column("", (), (), 0, rule=rule, cuts=tuple(cuts))
+    names = pa.array(list(levels.counts), pa.string())
+    counts: Counter[str] = Counter()
+    missing = levels.missing
+    for name, count in zip(column.texts(names).to_pylist(), levels.counts.values(), strict=True):
+        if name is None:
+            missing += count
+        else:
+            counts[name] += count
+    if rule.blank_is_no:
+        counts["no"] += missing
+        missing = 0
+    return Levels(dict(counts), missing, levels.many)
 
 
-def levels_of(columns: Mapping[str, pa.Array], missing: Sequence[str]) -> dict[str, Levels]:
-    """Count the categories of columns; texts in ``missing`` stand for missing cells."""
-    return {name: count_levels(without(text, missing)) for name, text in columns.items()}
+FEW_VALUES = 20
+"""Values of a column of numbers up to which they are codes."""
+FEW_ROWS = 20
+"""Rows a value, of more values, from which on they are codes."""
+
+
+def is_measured(seen: Seen, levels: Levels, rule: Rule) -> bool:
+    """Say whether a column of numbers is one of measurements, and not of codes."""
+    if rule.kind != NUMBER:
+        return False
+    values = len(levels.counts)
+    return levels.many or (values > FEW_VALUES and seen.cells < FEW_ROWS * values)
 
 
 def order_levels(name: str, levels: Levels, least: int = 0, most: int = 10_000) -> Column:
@@ -148,7 +237,7 @@ def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> tuple[In
     """
     codes, unknown = [], {}
     for column in known:
-        text = columns[column.name]
+        text = column.texts(columns[column.name])
         index = pc.index_in(text, value_set=pa.array(column.levels, pa.string()))
         if column.joined:
             rare = pc.is_in(text, value_set=pa.array(column.joined, pa.string()))

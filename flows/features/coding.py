@@ -1,35 +1,40 @@
-"""A partition of a table on its way: its cells as text, the columns settled, its codes."""
+"""A partition of a table on its way: its cells, the columns' categories, its codes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from flows.data import json_files, partition, storage
-from flows.data.levels import Levels, count_levels, merge_levels
-from flows.data.names import listed
+from flows.data import json_files, mixed, partition, storage
+from flows.data.column_table import ColumnRead
+from flows.data.levels import Levels, bounded, count_levels, merge_levels
+from flows.data.names import digests_of
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
-from flows.family import CheckedPiece, Each, Ingested
-from flows.faults import Fault, InputError
-from flows.features.check import ID, RARE, Column, encode, in_columns, order_levels, piece, without
+from flows.family import Each, Ingested, Prepared
+from flows.faults import Fault, InputError, nearest
+from flows.features.check import ID, Column, encode, merge_seen, piece, take
+from flows.features.columns import Survey, columns_of, compare_columns, survey_codes
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
-from vbmodels.core.state import to_bytes
+from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.state import FloatArray, IntArray, to_bytes
 from vbmodels.features.forms import RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search.model import ITERATIONS
-from vbmodels.features.table import bearable, feature_batch
+from vbmodels.features.table import FeatureBatch, bearable, feature_batch
 
 
 class AboutCells(json_files.Form):
-    """What ingest says of a partition: its rows, and the categories of every column."""
+    """What ingest says of a partition: its rows, what every column holds, and its categories."""
 
     rows: int
+    seen: dict[str, Seen]
     levels: dict[str, Levels]
 
 
@@ -40,69 +45,91 @@ class Dictionary(json_files.Form):
 
 
 def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
-    """Turn a partition's cells to text, leave empty rows out, count categories."""
-    ids, columns, pieces = read_cells(part, settings)
-    given = np.stack([np.asarray(c.is_valid()) for c in columns.values()]).any(0)
-    table = pa.table({ID: ids, **{f"c.{n}": c for n, c in columns.items()}})
-    empty = table.filter(pa.array(~given))[ID].to_pylist()
-    table = table.filter(pa.array(given))
+    """Store a partition's cells, count what its columns hold and its categories."""
+    ids, pieces, cells = [], [], []
+    seen: list[dict[str, Seen]] = []
+    for checkers, rows in partition.checked_together(part, CATEGORIES_IN.of(settings)):
+        names, found = take(rows, checkers[0], settings)
+        ids.append(names)
+        cells.append({name: one for name, (one, _) in found.items()})
+        seen.append({name: one for name, (_, one) in found.items()})
+        # What rows of several files hold is said once: it is added up over files.
+        none = dict.fromkeys(found, Seen())
+        pieces += [piece(c, none if i else seen[-1]) for i, c in enumerate(checkers)]
+    columns = {name: mixed.joined([one[name] for one in cells if name in one]) for name in cells[0]}
+    table = pa.table({ID: pa.concat_arrays(ids), **{f"c.{n}": c for n, c in columns.items()}})
     storage.write_table(work_url(paths, "cells", part.index), table)
-    levels = {n: count_levels(_cells(table, n)) for n in columns}
-    about = AboutCells(rows=table.num_rows, levels=levels)
+    levels = bounded({n: count_levels(mixed.texts(c)) for n, c in columns.items()})
+    about = AboutCells(rows=table.num_rows, seen=merge_seen(seen), levels=levels)
     json_files.write(work_url(paths, "about", part.index, "json"), about)
-    return Ingested(
-        rows_read=part.rows,
-        rows_kept=table.num_rows,
-        dropped=(Dropped(reason="row without any cell", count=len(empty),
-                         examples=[str(name) for name in empty[:100]]),),
-        checked=tuple(pieces),
-    )  # fmt: skip
-
-
-def read_cells(
-    part: Part, settings: FeatureSettings
-) -> tuple[pa.Array, dict[str, pa.Array], list[CheckedPiece]]:
-    """Return the names of a partition's rows, its columns, and what its check found."""
-    table = CATEGORIES_IN.of(settings)
-    ids, columns, pieces = [], [], []
-    for _, checker, rows in partition.checked(part, table):
-        cells = in_columns(rows)
-        ids.append(cells.pop(ID))
-        columns.append({n: without(c, settings.missing) for n, c in cells.items()})
-        pieces.append(piece(checker, columns[-1]))
-    joined = {
-        name: pa.concat_arrays([t[name] for t in columns if name in t]) for name in columns[0]
-    }
-    return pa.concat_arrays(ids), joined, pieces
+    return Ingested(rows_read=part.rows, rows_kept=table.num_rows, checked=tuple(pieces))
 
 
 def code_parts(
     parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None,
     each: Each,
-) -> tuple[list[str], list[str]]:  # fmt: skip
-    """Settle the categories of every column and code every partition.
-
-    Returns
-    -------
-    urls, warnings
-        Where each partition's arrays are, and what the user should know.
-    """
+) -> Prepared:  # fmt: skip
+    """Find the categories of every column and code every partition."""
     urls = [work_url(paths, "about", part.index, "json") for part in parts]
     about = [json_files.read(url, AboutCells) for url in urls]
-    found = merge_levels([one.levels for one in about])
-    if fitted is None:
-        rows = sum(one.rows for one in about)
-        _refuse_few_sweeps(settings)
-        kept, warnings = _settle(found, settings)
-        warnings += _lowered(rows, settings)
-    else:
-        kept, warnings = _known(fitted, found), []
-    json_files.write(dictionary_url(paths), Dictionary(columns=kept))
+    levels = bounded(merge_levels([one.levels for one in about]))
+    seen = merge_seen([one.seen for one in about])
+    indices = [part.index for part in parts]
     firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
-    numbered = list(zip([part.index for part in parts], firsts[:-1], strict=True))
+    numbered = list(zip(indices, firsts[:-1], strict=True))
+    table: tuple[ColumnRead, ...] = ()
+    if fitted is None:
+        _refuse_few_sweeps(settings)
+        found = columns_of(seen, levels, settings, partial(_numbers_of, indices, paths, each))
+        kept, found = compare_columns(found, each(_survey, numbered, found.kept, settings, paths))
+        warnings = [*found.warnings, *_lowered(sum(one.rows for one in about), settings)]
+        table = found.table
+    else:
+        kept, warnings = _known(fitted, levels), []
+    json_files.write(dictionary_url(paths), Dictionary(columns=kept))
     built = each(_build, numbered, settings, paths)
-    warnings += _unseen([strange for _, strange in built])
-    return [url for url, _ in built], warnings
+    warnings += _unseen([strange for _, strange, _ in built])
+    empty = [name for _, _, names in built for name in names]
+    if fitted is None and len(empty) == firsts[-1]:
+        raise InputError.of(
+            file="the data", expected="cells in the columns that are used", found="none",
+            remedy="give other columns",
+        )  # fmt: skip
+    dropped = Dropped(reason="row without any cell", count=len(empty), examples=empty[:100])
+    return Prepared(
+        tuple(url for url, _, _ in built), FeatureBatch, tuple(warnings), (dropped,), table
+    )
+
+
+def _numbers_of(
+    indices: Sequence[int], paths: RunPaths, each: Each, name: str, rule: Rule
+) -> FloatArray:
+    """Return some numbers of a column: those of the same rows for any partitioning."""
+    found = each(_sample, indices, name, rule, paths)
+    key, values = (np.concatenate([one[i] for one in found]) for i in (0, 1))
+    return np.asarray(values[np.argsort(key, kind="stable")[:SAMPLED]])
+
+
+SAMPLED = 20_000  # rows, from which classes of numbers are cut
+
+
+def _sample(index: int, name: str, rule: Rule, paths: RunPaths) -> tuple[IntArray, FloatArray]:
+    table = storage.read_table(work_url(paths, "cells", index), [ID, f"c.{name}"])
+    values = mixed.numbers(_cells(table, name), rule)[0]
+    key = digests_of(table[ID].cast(pa.string()).to_pylist())
+    given = np.flatnonzero(~np.isnan(values))
+    first = given[np.argsort(key[given], kind="stable")[:SAMPLED]]
+    return key[first], values[first]
+
+
+def _survey(
+    numbered: tuple[int, int], columns: Sequence[Column], settings: FeatureSettings, paths: RunPaths
+) -> Survey:
+    """Compare the columns of a partition with each other."""
+    index, first = numbered
+    table = storage.read_table(work_url(paths, "cells", index))
+    codes, _ = encode({c.name: _cells(table, c.name) for c in columns}, columns)
+    return survey_codes(codes, [len(c.levels) for c in columns], first)
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
@@ -128,36 +155,6 @@ def read_dictionary(paths: RunPaths) -> list[Column]:
 def _cells(table: pa.Table, name: str) -> pa.Array:
     column = table[f"c.{name}"]
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _settle(
-    found: Mapping[str, Levels], settings: FeatureSettings
-) -> tuple[list[Column], list[str]]:
-    """Return the columns to model, and which were dropped, or have categories joined, and why."""
-    warnings = []
-    for count, what in ((0, "without any cell"), (1, "with one category only")):
-        names = [n for n, levels in found.items() if len(levels.counts) == count]
-        if names:
-            columns = "column" if len(names) == 1 else "columns"
-            warnings.append(
-                f"{len(names)} {columns} {what} {'was' if len(names) == 1 else 'were'} left out: "
-                f"{listed(names)}."
-            )
-    kept = [
-        order_levels(n, v, settings.rare_below, settings.max_levels)
-        for n, v in found.items()
-        if len(v.counts) > 1
-    ]
-    joined = [c for c in kept if c.joined]
-    if joined:
-        told = listed([f"{c.name} ({len(c.joined):,})" for c in joined])
-        where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
-        warnings.append(
-            f"Rare categories were joined into one, called {RARE}, in {where}"
-            f": {told}. They have fewer cells than rare_below = {settings.rare_below}"
-            f", or are beyond max_levels = {settings.max_levels}."
-        )
-    return kept, warnings
 
 
 def _refuse_few_sweeps(settings: FeatureSettings) -> None:
@@ -198,12 +195,19 @@ def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
                     column=name,
                     expected="every column of the fit",
                     found="none of that name",
-                    remedy="add the column; its cells may be empty",
+                    remedy=_meant(name, found),
                 )
                 for name in absent
             ]
         )
     return kept
+
+
+def _meant(name: str, found: Mapping[str, Levels]) -> str:
+    near = nearest(name, found)
+    if near is None:
+        return "add the column; its cells may be empty"
+    return f"did you mean {near}? then rename it to {name}"
 
 
 def _unseen(strange: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
@@ -220,21 +224,32 @@ def _unseen(strange: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
 
 def _build(
     numbered: tuple[int, int], settings: FeatureSettings, paths: RunPaths
-) -> tuple[str, dict[str, dict[str, int]]]:
+) -> tuple[str, dict[str, dict[str, int]], list[str]]:
+    """Make a partition's arrays of its rows with a cell.
+
+    Returns
+    -------
+    url, unknown, empty
+        Where they are, categories that the fit never saw, and the names of the other rows.
+    """
     index, first = numbered
     columns = read_dictionary(paths)
     table = storage.read_table(work_url(paths, "cells", index))
     codes, unknown = encode({c.name: _cells(table, c.name) for c in columns}, columns)
+    given = (codes >= 0).any(axis=1)
+    names = table.select([ID])
+    empty = names.filter(pa.array(~given))[ID].to_pylist()
+    storage.write_table(work_url(paths, "names", index), names.filter(pa.array(given)))
     levels = np.array([len(c.levels) for c in columns])
     batch = feature_batch(
-        codes,
+        codes[given],
         levels,
-        np.arange(first, first + len(codes)),
+        np.arange(first, first + len(codes))[given],
         grouped=settings.group and settings.inference != "laplace",
     )
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
-    return url, unknown
+    return url, unknown, [str(name) for name in empty]
 
 
 def imputed_table(found: RowFindings, ids: Any, columns: Sequence[Column]) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +11,6 @@ import pyarrow as pa
 
 from flows.data import partition, storage
 from flows.data.checks import other_columns, shared_names
-from flows.data.levels import Levels, merge_levels
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
@@ -24,6 +24,7 @@ from flows.features.naming import meaning_sums
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
+from vbmodels.core.columns import Seen
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.options import LARGEST_LAPLACE
@@ -52,7 +53,7 @@ class FeaturesFamily:
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: FeatureSettings
     ) -> CheckedTable:
         """Return what the pieces of a file say of it."""
-        return check.joined(pieces)
+        return check.joined(pieces, settings)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
@@ -60,18 +61,8 @@ class FeaturesFamily:
         return faults + other_columns([f.url for f in files], [_columns(c) for c in checked])
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List what a fit lacks beyond what scoring needs."""
-        merged = merge_levels([_columns(c) for c in checked])
-        if any(len(levels.counts) > 1 for levels in merged.values()):
-            return []
-        return [
-            Fault(
-                file=files[0].url if len(files) == 1 else f"{len(files)} files",
-                expected="at least one column with two categories",
-                found="none",
-                remedy="give a table whose columns vary",
-            )
-        ]
+        """List the columns that cannot be read."""
+        return check.faults_of_fit(files, [c for c in checked if isinstance(c, CheckedTable)])
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: FeatureSettings
@@ -92,8 +83,7 @@ class FeaturesFamily:
         fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Settle the categories of every column, then code the cells of every partition."""
-        urls, warnings = feature_coding.code_parts(parts, settings, paths, fitted, each)
-        return Prepared(tuple(urls), FeatureBatch, tuple(warnings))
+        return feature_coding.code_parts(parts, settings, paths, fitted, each)
 
     def model(self, settings: FeatureSettings) -> Any:
         """Return the model to fit."""
@@ -106,7 +96,14 @@ class FeaturesFamily:
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
         found = _finished(forms.apply, model, q, batch, local, settings)
-        ids = storage.read_table(feature_coding.work_url(paths, "cells", index), [ID])[ID]
+        filled = [d for d, column in enumerate(columns) if column.structural is None]
+        if len(filled) < len(columns):
+            chosen = np.isin(found.columns, filled)
+            found = replace(
+                found, rows=found.rows[chosen], columns=found.columns[chosen],
+                cells=found.cells[chosen],
+            )  # fmt: skip
+        ids = storage.read_table(feature_coding.work_url(paths, "names", index), [ID])[ID]
         arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
         rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
         storage.write_table(paths.table("rows", index), rows)
@@ -172,7 +169,7 @@ def _finished(say: Callable[..., T], *of_fit: Any) -> T:
         raise RunError(str(error)) from error
 
 
-def _columns(checked: Checked) -> Mapping[str, Levels]:
+def _columns(checked: Checked) -> Mapping[str, Seen]:
     return checked.columns if isinstance(checked, CheckedTable) else {}
 
 

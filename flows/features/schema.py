@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from flows.data.table import FLAG, INT32, INT64, NUMBER, ROW_ID, TEXT, Column, Table
+from flows.data.table import ANY, FLAG, INT32, NUMBER, ROW_ID, TEXT, Column, Table
 
 CATEGORIES_IN = Table(
     "table",
-    "Rows of categories; a missing cell is null, or what the setting `missing` names.",
+    "Rows of categories; numbers that are measurements are cut into classes, or left out.",
     (ROW_ID,),
     others=Column(
         "column of categories",
-        TEXT,
-        "categories as text, whole numbers or booleans; null is missing",
+        ANY,
+        "a category, as text, number, or true and false; null is missing",
         nullable=True,
-        accepts=(INT64, FLAG, NUMBER),
-        expected="categories (text, whole numbers, booleans or a dictionary of them)",
-        remedy="turn the column into categories or leave it out",
+        expected="numbers, text, dates, or true and false",
+        remedy="write each cell as one of these, or leave the column out (--exclude)",
     ),
 )
 

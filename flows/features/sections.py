@@ -152,8 +152,8 @@ def column_section(columns: Sequence[Any]) -> Section:
         listed = ", ".join(f"{text} ({n:,})" for text, n in common)
         rows.append((c.name, len(c.levels), listed, c.missing))
     return Section(
-        "Columns",
-        "Categories stand in the order of how often they occur.",
+        "Categories",
+        "Categories are in the order of how often they occur.",
         (),
         (Grid(("column", "categories", "the most frequent", "missing"), rows),),
     )

@@ -7,6 +7,7 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
+from flows.settings.tables import TableSettings
 from vbmodels.features.options import FeatureOptions
 
 AFTER_DRAWS = 9
@@ -15,7 +16,7 @@ LEAST_MULTINOMIAL = 24
 """Fewest sweeps of multinomial, of which all but one may be halved steps and set weights."""
 
 
-class FeatureSettings(declared(FeatureOptions)):  # type: ignore[misc]
+class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ignore[misc]
     """Latent binary features behind a table of categories (the Indian buffet process)."""
 
     question = "Which hidden features explain a table of categories, and who has them?"
@@ -28,7 +29,7 @@ class FeatureSettings(declared(FeatureOptions)):  # type: ignore[misc]
     page = "docs/pipelines/features.md"
     first = ("n_features", "missing", "inference", "starts", "least_rows")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("max_levels", "group"),
+        "data": ("bins", "max_levels", "group"),
         "output": ("flip_above",),
         "expert": ("alpha", "sigma2", "warmup", "draws"),
     }
@@ -40,8 +41,12 @@ class FeatureSettings(declared(FeatureOptions)):  # type: ignore[misc]
         le=10_000,
         description="Most categories of a column; beyond that the least frequent are joined.",
     )
-    missing: tuple[str, ...] = Field(
-        (), description="Texts that stand for a missing cell, besides null."
+    bins: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="Classes of about as many rows each that a column of measurements is cut into; "
+        "0 leaves such columns out.",
     )
     group: bool = Field(True, description="Whether equal rows share one local step (variational).")
 

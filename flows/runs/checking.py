@@ -13,17 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
+from flows.catalogue import table_read
 from flows.data import storage
+from flows.data.names import listed
 from flows.data.partition import unreadable
+from flows.data.runs import Dropped
 from flows.data.storage import InputFile, Sources, StorageError
 from flows.data.storage.urls import GLOB
-from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit
-from flows.faults import Fault, InputError
+from flows.data.table import matches
+from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, reading_of
+from flows.faults import Fault, InputError, did_you_mean
 from flows.fit.executor import in_threads
 from flows.runs.context import Run
 from flows.settings import RunSettings
 
-_SHOWN = 5  # names in a warning
+_LOOKED = 20  # files whose columns are compared with names in settings
 
 
 def look_at_files(run: Run, whole: bool = False) -> None:
@@ -32,6 +36,7 @@ def look_at_files(run: Run, whole: bool = False) -> None:
     Where that has a fault, the files are read whole, and all faults are raised at once.
     """
     run.files = _expand(run.source, run.family.suffixes)
+    _refuse_unknown_names(run)
     if whole or not isinstance(run.family, ChecksAsItReads):
         run.checked = _checked(run)
         return
@@ -41,35 +46,50 @@ def look_at_files(run: Run, whole: bool = False) -> None:
         raise InputError(faults)
 
 
+def _refuse_unknown_names(run: Run) -> None:
+    """Refuse settings that name columns which no file has; new data may lack some of a fit's."""
+    settings = run.settings
+    table = table_read(run.family.name)
+    ours = {column.name for column in table.columns} if table and not table.others else None
+    named = [
+        (one, f"for {own}") for own, one in settings.columns.items() if ours is None or own in ours
+    ]
+    for option in ("exclude", "include"):
+        named += [(one, f"to {option}") for one in getattr(settings, option, ())]
+    if not named or run.fitted is not None:
+        return
+    known: dict[str, None] = {}
+    with reading_of(run.family, settings), suppress(StorageError):
+        for file in run.files[:_LOOKED]:
+            known |= dict.fromkeys(storage.parquet_file(file.url).schema_arrow.names)
+    columns = list(known)
+    faults = [
+        Fault(
+            storage.source_in_words(run.source),
+            f"a column {name} {why}",
+            f"none; the columns are {listed(columns)}",
+            remedy=did_you_mean(name, columns) or "correct the name",
+        )
+        for name, why in named
+        if columns and not any(matches(one, name) for one in columns)
+    ]
+    _raise(faults)
+
+
 def _checked(run: Run) -> list[Checked]:
     checked = _each(run, run.family.check)
     _raise(_faults(run, checked))
     return checked
 
 
-def header_warnings(files: Sequence[InputFile]) -> list[str]:
-    """Say which columns of CSV files have no name, and what became of them."""
+def file_warnings(run: Run) -> list[str]:
+    """Say what was found out of the files' form and is not plain: encodings, names, lines."""
     found: dict[str, list[str]] = {}
-    for file in files:
-        unnamed = storage.Unnamed()
-        with suppress(StorageError):  # a sample sheet is read by other rules than a table
-            unnamed = storage.unnamed_columns(file.url)
-        if n := len(unnamed.named):
-            listed = ", ".join(unnamed.named[:_SHOWN]) + (", ..." if n > _SHOWN else "")
-            what, them = (
-                ("1 column has no name and is", "it")
-                if n == 1
-                else (f"{n:,} columns have no name and are", "them")
-            )
-            said = f"{what} called {listed} here; name {them} in the first line, or remove {them}"
-            found.setdefault(said, []).append(file.url)
-        if n := unnamed.dropped:
-            what = (
-                "1 column without a name has no values and is"
-                if n == 1
-                else (f"{n:,} columns without a name have no values and are")
-            )
-            found.setdefault(f"{what} not read", []).append(file.url)
+    with reading_of(run.family, run.settings):
+        for file in run.files:
+            with suppress(StorageError):  # a sample sheet is read by other rules than a table
+                for note in storage.file_notes(file.url):
+                    found.setdefault(note, []).append(file.url)
     return [
         f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
     ]
@@ -111,6 +131,54 @@ def accept(run: Run) -> None:
     ]
     if _faults(run, run.checked):
         _check_again(run)
+
+
+def refuse_unused(run: Run) -> None:
+    """Where settings are strict, refuse an input of which something would not be used.
+
+    Raises
+    ------
+    InputError
+        With a fault for each reason.
+    """
+    if not run.settings.strict:
+        return
+    where = storage.source_in_words(run.source)
+    dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
+    faults = [
+        Fault(
+            where,
+            "every row and value to be used (strict)",
+            f"{one.reason}: {one.count:,}",
+            remedy="correct the input, or leave --strict out",
+        )
+        for one in total_dropped(dropped)
+    ]
+    faults += [
+        Fault(
+            where,
+            "every column to be used (strict)",
+            one.used,
+            one.name,
+            remedy=f"exclude it (--exclude {one.name})",
+        )
+        for one in run.prepared.columns
+        if one.left_out
+    ]
+    _raise(faults)
+
+
+def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
+    """Add up what was dropped for one reason; leave out what was not."""
+    total: dict[str, Dropped] = {}
+    for item in dropped:
+        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
+        total[item.reason] = Dropped(
+            reason=item.reason,
+            count=before.count + item.count,
+            examples=(before.examples + item.examples)[:100],
+        )
+    return [item for item in total.values() if item.count]
 
 
 def _check_again(run: Run) -> None:
@@ -163,15 +231,17 @@ def _expand(source: Sources, suffixes: Sequence[str] = ()) -> list[InputFile]:
 
 def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
     """Look at every file, several at once: that is mostly waiting for storage."""
-    calls = [partial(_carefully, check, file, run.settings) for file in run.files]
-    return in_threads(calls, min(8, os.cpu_count() or 1))
+    calls = [partial(_carefully, check, file, run.family, run.settings) for file in run.files]
+    return in_threads(calls, min(8, os.cpu_count() or 1), run.on_progress("check"))
 
 
 def _carefully(
-    check: Callable[[InputFile, RunSettings], Checked], file: InputFile, settings: RunSettings
-) -> Checked:
+    check: Callable[[InputFile, RunSettings], Checked], file: InputFile, family: Family,
+    settings: RunSettings,
+) -> Checked:  # fmt: skip
     try:
-        return check(file, settings)
+        with reading_of(family, settings):
+            return check(file, settings)
     except storage.TransientStorageError:
         raise
     except StorageError as error:

@@ -26,7 +26,7 @@ from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.storage import DamagedError, StorageError
-from flows.family import CutsTogether, Family, Ingested
+from flows.family import CutsTogether, Family, Ingested, reading_of
 from flows.faults import Fault, InputError, shown
 from flows.fit.job import digest_of
 from flows.report.page import Section
@@ -367,7 +367,7 @@ def _made(
 ) -> list[Ingested]:
     files = {s.url: s.fingerprint for part in parts for s in part.slices}
     try:
-        with storage.sharing(files):
+        with storage.sharing(files), reading_of(family, settings):
             results = [family.ingest(part, settings, paths) for part in parts]
     except InputError:
         _refuse_changed(files)  # what changes while it is read looks wrong

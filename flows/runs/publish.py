@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from flows.data import storage
+from flows.data.column_table import HEADINGS, rows_of
+from flows.data.column_table import summary as column_summary
 from flows.data.runs import (
     Dropped,
     RunPaths,
@@ -29,7 +31,7 @@ from flows.family import Concluding, Ingested, Prepared
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
-from flows.runs.checking import header_warnings
+from flows.runs.checking import file_warnings, total_dropped
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
 from flows.runs.resume import publish_complete
@@ -47,7 +49,7 @@ def publish(run: Run) -> dict[str, Any]:
         )  # fmt: skip
     findings = family.report(model, q, summaries, run.ingested, run.settings)
     record = _record(run, findings)
-    sections = [*filter(None, [what_is_new(run)]), *findings.sections]
+    sections = [*filter(None, [what_is_new(run)]), *findings.sections, *_columns_section(run)]
     if model is not None:
         write_posterior(run.paths, q, family.posterior(model, q, run.paths))
     family.keep(q, run.settings, run.paths, run.fitted)
@@ -70,7 +72,7 @@ def publish(run: Run) -> dict[str, Any]:
 
 def _record(run: Run, findings: report.Findings) -> RunRecord:
     fit, objective = run.fit, objective_of(run.model)
-    warnings = [*header_warnings(run.files), *run.prepared.warnings, *findings.warnings]
+    warnings = [*file_warnings(run), *run.prepared.warnings, *findings.warnings]
     warnings += [] if run.earlier is None else run.earlier.notes
     if fit is not None and not fit.converged:
         what = f"The {objective} had not converged" if objective in CLIMBED else "It was stopped"
@@ -100,7 +102,17 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         warnings=warnings,
         since=(None if run.earlier is None else run.earlier.run_id) or None,
         results=findings.results,
+        columns=list(run.prepared.columns),
     )
+
+
+def _columns_section(run: Run) -> list[report.Section]:
+    """Return the table of columns as a part of the report."""
+    columns = run.prepared.columns
+    if not columns:
+        return []
+    text = "How each column was read, what it holds, and whether it is used."
+    return [report.Section("Columns", text, grids=(report.Grid(HEADINGS, rows_of(columns)),))]
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
@@ -125,6 +137,8 @@ def outcome(
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
         lines.append(fit_in_words(record))
+    lines += column_summary(record.columns)
+    lines += dropped_in_words(record)
     lines += [f"warning: {warning}" for warning in record.warnings]
     lines.append(f"report {paths.file('report.html')}")
     return {
@@ -138,6 +152,8 @@ def outcome(
         "rows_read": record.rows_read,
         "rows_kept": record.rows_kept,
         "warnings": record.warnings,
+        "columns": [one.as_json() for one in record.columns],
+        "dropped": [one.model_dump() for one in record.dropped],
         "results": record.results,
         "lines": lines,
     }
@@ -149,19 +165,22 @@ def outcome_of_complete(run: Run) -> dict[str, Any]:
     return outcome(run.paths, read_record(run.paths), headline)
 
 
+def dropped_in_words(record: RunRecord) -> list[str]:
+    """Say what was not used, with counts and examples."""
+    return [
+        f"not used: {one.reason}: {one.count:,}{_examples(one)}" for one in record.dropped[:_LINES]
+    ]
+
+
+_LINES = 12  # of what was not used
+
+
+def _examples(dropped: Dropped) -> str:
+    named = [name for name in dropped.examples if name][:3]
+    more = ", ..." if dropped.count > len(named) else ""
+    return f" ({', '.join(named)}{more})" if named else ""
+
+
 def rows_used(ingested: Sequence[Ingested], prepared: Prepared) -> int:
     """Return how many rows a run has used: those kept, but for what turned out to be of no use."""
     return sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped)
-
-
-def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
-    """Add up what was dropped for one reason; leave out what was not."""
-    total: dict[str, Dropped] = {}
-    for item in dropped:
-        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
-        total[item.reason] = Dropped(
-            reason=item.reason,
-            count=before.count + item.count,
-            examples=(before.examples + item.examples)[:100],
-        )
-    return [item for item in total.values() if item.count]

@@ -143,7 +143,10 @@ class RunSettings(_Form, BaseModel):
     flow: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("columns", "list_separator", "rows_per_partition", "partitions"),
+        "data": (
+            "columns", "list_separator", "encoding", "skip_rows", "sheet", "strict",
+            "rows_per_partition", "partitions",
+        ),
         "expert": ("seed", "max_iter", "tol", "checkpoint_every"),
     }  # fmt: skip
 
@@ -164,7 +167,7 @@ class RunSettings(_Form, BaseModel):
     def _with_shares(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        return {name: _share(cls, name, value) for name, value in values.items()}
+        return {name: _as_meant(cls, name, value) for name, value in values.items()}
 
     seed: int = Field(0, ge=0, description="Seed of everything that is random.")
     max_iter: int = Field(1000, ge=1, description="Maximum number of sweeps.")
@@ -183,10 +186,26 @@ class RunSettings(_Form, BaseModel):
         {},
         validate_default=True,
         description="What the input calls columns that vbflows calls otherwise, such as "
-        "text: Abstract; features: f* makes one list of all columns that begin with f.",
+        "text: Abstract; features: f* makes one list of all columns that begin with f, and "
+        "features: CD3,CCR7 of these two.",
     )
     list_separator: str = Field(
         ";", min_length=1, description="Separator of the entries of a list in a CSV cell."
+    )
+    encoding: str | None = Field(
+        None, description="Encoding of text files, such as cp1252; empty: UTF-8, or by their bytes."
+    )
+    skip_rows: int = Field(
+        0,
+        ge=0,
+        description="Rows below the header that are not read, such as a survey's questions.",
+    )
+    sheet: str | None = Field(
+        None, description="Sheet of a workbook that is read; empty: the first one with a table."
+    )
+    strict: bool = Field(
+        False,
+        description="Whether rows, columns and values that would not be used are an error.",
     )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
 
@@ -278,6 +297,40 @@ class ComputeSettings(_Form, BaseModel):
                 "worker; give it at least 256MiB"
             )
         return self
+
+
+_LIST_OF_TEXTS = tuple[str, ...]
+
+
+def _as_meant(settings: type[BaseModel], name: str, value: Any) -> Any:
+    """Read lists and percentages as people type them: a,b as two texts, 35% as 0.35."""
+    field = settings.model_fields.get(name)
+    if name == "columns" and isinstance(value, dict):
+        return {own: _joined(theirs) for own, theirs in value.items()}
+    if field is not None and field.annotation == _LIST_OF_TEXTS:
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        if isinstance(value, list | tuple):
+            return [_plain(one) for one in value]
+        return [_plain(value)] if _is_number(value) else value
+    if field is not None and field.annotation == (str | None) and _is_number(value):
+        return _plain(value)
+    return _share(settings, name, value)
+
+
+def _joined(names: Any) -> Any:
+    return ",".join(map(str, names)) if isinstance(names, list | tuple) else names
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number as the text that was typed."""
+    return (
+        f"{value:.17g}" if isinstance(value, float) else str(value) if _is_number(value) else value
+    )
 
 
 def _share(settings: type[BaseModel], name: str, value: Any) -> Any:

@@ -11,7 +11,7 @@ from flows.faults import Fault, InputError, did_you_mean, shown
 from flows.settings.base import ComputeSettings, RunSettings, in_order
 
 M = TypeVar("M", bound=BaseModel)
-_TEXT_ASKED = ("string_type", "literal_error")
+_TEXT_ASKED = ("string_type", "literal_error", "tuple_type")
 
 
 def compute_settings(
@@ -70,9 +70,13 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
                     )
                 ]
             )
-        values[key.strip()] = _value(assignment, text) if text.strip() else ""
+        values[key.strip()] = ""
+        if text.strip():
+            values[key.strip()] = _value(assignment, text, _takes_text(settings, key.strip()))
         texts[key.strip()] = text.strip()
     own = {key: value for key, value in given.items() if value is not None}
+    if isinstance(values.get("columns"), dict) and "columns" in own:
+        own["columns"] = {**values["columns"], **own["columns"]}
     values.update(own)
     try:
         try:
@@ -106,7 +110,7 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
     """
     if not assignments:
         return None
-    found = {}
+    found: dict[str, str] = {}
     for assignment in assignments:
         ours, equals, yours = (part.strip() for part in assignment.partition("="))
         if not (ours and equals and yours):
@@ -120,24 +124,41 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
                     )
                 ]
             )
+        if found.get(ours, yours) != yours:
+            raise InputError(
+                [
+                    Fault(
+                        "--column",
+                        f"one column for {ours}",
+                        f"{found[ours]} and {yours}",
+                        ours,
+                        remedy=f"run once for each {ours}, with the other column in --exclude",
+                    )
+                ]
+            )
         found[ours] = yours
     return found
 
 
-def _value(assignment: str, text: str) -> Any:
-    from flows.settings.load import plain_values  # not for help
+def _takes_text(settings: type[BaseModel], name: str) -> bool:
+    """Whether a setting may be a text, or a list of texts."""
+    field = settings.model_fields.get(name)
+    kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+    return str in kinds or bool(field and _literals(field.annotation))
 
+
+def _value(assignment: str, text: str, as_text: bool) -> Any:
     try:
         return plain_values(text)
     except ValueError as error:
+        if as_text and not text.strip().startswith(("[", "{", "'", '"', "&", "*", "!")):
+            return text.strip()
         remedy = "put text that is no number or list into quotes: --set 'language=\"x\"'"
         expected = f"a value as YAML in {shown(assignment)}"
         raise InputError([Fault("--set", expected, str(error), remedy=remedy)]) from error
 
 
 def _read_config(path: str) -> dict[str, Any]:
-    from flows.settings.load import MOST_CHARACTERS, plain_values  # not for help
-
     try:
         with open(path, encoding="utf-8") as file:
             values = plain_values(file.read(MOST_CHARACTERS + 1)) or {}

@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-YES = ("1", "1.0", "true", "t", "yes", "y")
-NO = ("0", "0.0", "false", "f", "no", "n")
+YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim")
+NO = ("0", "0.0", "false", "f", "no", "n", "off", "nein", "nee", "non", "não", "nao")
 """Words of the two levels of a column that says yes or no, in small letters."""
+
+POSITIVE = (
+    "case", "cases", "positive", "pos", "+", "abnormal", "disease", "diseased", "affected", "sick",
+    "ill", "patient", "dead", "death", "died", "deceased", "event", "relapse", "relapsed",
+    "recurrence", "recurrent", "progression", "progressed", "malignant", "cancer", "tumor",
+    "tumour", "metastasis", "metastatic", "mutant", "mutated", "carrier", "infected", "pathogenic",
+    "fail", "failed", "failure", "default", "churn", "churned", "spam", "fraud", "present", "hit",
+    "active", "bad", "high risk", "high", "readmitted", "toxic", "responder", "success", "treated",
+    "anomaly", "defect", "defective", "severe",
+)  # fmt: skip
+NEGATIVE = (
+    "control", "controls", "negative", "neg", "-", "normal", "healthy", "unaffected", "well",
+    "alive", "survived", "censored", "no event", "no relapse", "none", "benign", "wildtype",
+    "wild-type", "wild type", "wt", "noncarrier", "uninfected", "pass", "passed", "retained", "ham",
+    "legitimate", "absent", "inactive", "good", "low risk", "low", "nontoxic", "nonresponder",
+    "non-responder", "untreated", "placebo", "reference", "remission", "background", "mild",
+)  # fmt: skip
+"""Words of which a label with two classes is called positive, and negative, in small letters."""
+
+
+def positive_of(labels: Sequence[str]) -> str | None:
+    """Return which of two labels is the positive one by its words; None where neither says so.
+
+    >>> positive_of(["normal", "abnormal"]), positive_of(["Control", "AML"])
+    ('abnormal', 'AML')
+    """
+    words = [" ".join(label.lower().replace("_", " ").split()) for label in labels]
+    for side, turned in ((POSITIVE, False), (NEGATIVE, True)):
+        hits = [word in side for word in words]
+        if sum(hits) == 1:
+            return labels[hits.index(not turned)]
+    return None
+
 
 DATE_CELL = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?"
 """What a cell of text is as a whole where it is a date, or a moment."""

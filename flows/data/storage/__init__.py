@@ -12,7 +12,8 @@ from flows.data.storage.errors import (
     StorageError,
     TransientStorageError,
 )
-from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SUFFIXES, Unnamed, unnamed_columns
+from flows.data.storage.file_options import FileOptions, reading_with
+from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SEPARATOR, SUFFIXES, file_notes
 from flows.data.storage.inputs import (
     InputFile,
     Sources,
@@ -62,14 +63,15 @@ __all__ = [
     "CELLS",
     "DOCUMENTS",
     "MARK",
+    "SEPARATOR",
     "SUFFIXES",
     "DamagedError",
+    "FileOptions",
     "InputFile",
     "MissingError",
     "Sources",
     "StorageError",
     "TransientStorageError",
-    "Unnamed",
     "absent",
     "absolute",
     "as_local",
@@ -80,6 +82,7 @@ __all__ = [
     "delete",
     "exists",
     "expand",
+    "file_notes",
     "fingerprint_of",
     "given",
     "impatient",
@@ -97,6 +100,7 @@ __all__ = [
     "read_overlapping",
     "read_rows",
     "read_table",
+    "reading_with",
     "refuse_changed",
     "refuse_secrets",
     "remove_debris",
@@ -108,7 +112,6 @@ __all__ = [
     "size_of",
     "source_in_words",
     "table_bytes",
-    "unnamed_columns",
     "unsealed",
     "using",
     "write_bytes",

@@ -8,43 +8,40 @@ is read anew.
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
 import json
+import os
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
-import pyarrow.csv as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from flows.data.storage import arrays, text_documents
+from flows.data.storage import arrays, text_documents, text_files, workbooks
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion
+from flows.data.storage.file_options import file_options
 from flows.data.storage.inputs import size_of
 from flows.data.storage.retry import expect, persistent
-from flows.data.storage.staging import made
+from flows.data.storage.staging import as_local, made
+from flows.data.storage.urls import is_local
 
-_UNNAMED = b"vbflows.unnamed"
+_NOTES = b"vbflows.notes"
 
 CELLS = b"vbflows.cells"
 """Metadata of a table whose cells are text that is still to be read as what it stands for."""
 
-MISSING = ("", "NA", "NaN", "nan", "null", "NULL")
-"""What stands for a missing cell in text."""
+SEPARATOR = b"vbflows.separator"
+"""Metadata of a table that was text: what sets its columns apart."""
 
-CSV_BLOCK = 2**20  # bytes that are parsed at once; Arrow reads some 30 ahead
 JSON_BLOCK = 2**24  # bytes; the first ones decide what the columns hold
 GROUP = 2**24  # bytes of a row group, decoded
 ROWS = 2**16  # of a row group
-HEADER = 2**20  # bytes of the longest first line
 _PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-_SEPARATORS = (",", "\t", ";", "|")
 _DOCUMENTS = text_documents.SUFFIXES
 _MOST_DOCUMENT = 64 * 2**20  # bytes of one document
 
@@ -53,6 +50,8 @@ SUFFIXES = (
     *(end + packed for end in (".csv", ".tsv", ".jsonl", ".ndjson") for packed in ("", *_PACKED)),
     ".arrow",
     ".feather",
+    *workbooks.SHEETS,
+    *workbooks.STATISTICS,
 )
 """Endings of files that hold tables."""
 
@@ -63,32 +62,78 @@ ARRAYS = arrays.SUFFIXES
 """Endings of files of arrays: bags, or one table of them."""
 
 
-@dataclass(frozen=True)
-class Unnamed:
-    """Columns of a CSV whose cell of the header is blank.
+_TEXT = (".csv", ".tsv", ".tab", ".dat", ".txt", ".asc")
+_LINES = (".jsonl", ".ndjson")
+_MAGIC = {
+    b"PAR1": ".parquet", b"ARROW1": ".arrow", b"PK\x03\x04": ".xlsx", b"$FL2": ".sav",
+    b"$FL3": ".sav", b"<stata_dta>": ".dta", b"\xd0\xcf\x11\xe0": ".xls",
+}  # fmt: skip
 
-    Attributes
-    ----------
-    named
-        The names by which those with a value are read.
-    dropped
-        How many have no value, and are not read.
+
+def file_notes(url: str) -> list[str]:
+    """Return what was found out of a file's form and is not plain, as ends of sentences."""
+    small = small_text(url)
+    if small is None:
+        path = as_parquet(url)
+        if path == url:
+            return []
+        schema = pq.read_schema(path)
+    else:
+        schema = pq.read_schema(pa.BufferReader(small))
+    found = (schema.metadata or {}).get(_NOTES)
+    return [] if found is None else [str(note) for note in json.loads(found)]
+
+
+SMALL = 2**18  # bytes of a local file of text that is converted in memory
+_MOST_SMALL = 64 * 2**20  # bytes of such conversions that are kept
+_small: OrderedDict[tuple[object, ...], pa.Buffer] = OrderedDict()
+_small_lock = threading.Lock()
+
+
+def small_text(url: str) -> pa.Buffer | None:
+    """Return the Parquet file that a small local file of text is converted to; None of others.
+
+    It is made in memory: a folder of thousands of them is then read at the cost of its bytes.
     """
+    if not is_local(url) or format_of(url) != (".csv", None):
+        return None
+    with storage_errors("read", url):
+        found = os.stat(url)
+        if found.st_size > SMALL:
+            return None
+        key = (url, found.st_size, found.st_mtime_ns, file_options())
+        with _small_lock:
+            if key in _small:
+                _small.move_to_end(key)
+                return _small[key]
+        with open(url, "rb") as file:
+            data = file.read()
+    sink = pa.BufferOutputStream()
 
-    named: tuple[str, ...] = ()
-    dropped: int = 0
+    def write(table: text_files.TextTable) -> None:
+        nonlocal sink
+        sink = pa.BufferOutputStream()
+        rows = pa.Table.from_batches(table.batches, table.schema)
+        pq.write_table(rows.replace_schema_metadata(_said_of(table)), sink, compression="none")
+
+    try:
+        text_files.convert(url, lambda: pa.BufferReader(data), write)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise _not(url, "CSV", error) from error
+    made = sink.getvalue()
+    with _small_lock:
+        _small[key] = made
+        while len(_small) > 1 and sum(one.size for one in _small.values()) > _MOST_SMALL:
+            _small.popitem(last=False)
+    return made
 
 
-def unnamed_columns(url: str) -> Unnamed:
-    """Return what became of a table's columns without a name; of other formats than CSV nothing."""
-    path = as_parquet(url)
-    if path == url:
-        return Unnamed()
-    found = (pq.read_schema(path).metadata or {}).get(_UNNAMED)
-    if found is None:
-        return Unnamed()
-    plain = json.loads(found)
-    return Unnamed(tuple(plain["named"]), plain["dropped"])
+def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
+    """Return the metadata of a table that was text."""
+    said = {CELLS: b"text", SEPARATOR: table.separator.encode()}
+    if table.notes:
+        said[_NOTES] = json.dumps(table.notes).encode()
+    return said
 
 
 def as_parquet(url: str) -> str:
@@ -99,16 +144,45 @@ def as_parquet(url: str) -> str:
     StorageError
         If the file is not what its name says, or there is no room for the conversion.
     """
-    stem, packing = _unpacked(url)
-    end = stem[stem.rfind(".") :].lower() if "." in stem.rpartition("/")[2] else ""
+    end, packing = format_of(url)
     convert = _CONVERSIONS.get(end)
-    if convert is None or (packing and end not in (".csv", ".tsv", ".jsonl", ".ndjson")):
+    if convert is None:
         return url
 
     def make(path: str) -> None:
         persistent("read", url, lambda: convert(url, packing, path))
 
-    return made(url, "as Parquet, columns named", make, ".parquet")
+    return made(url, f"as Parquet, {end} {packing} {file_options()}", make, ".parquet")
+
+
+def format_of(url: str) -> tuple[str, str | None]:
+    """Return the ending that says a file's format, its own or one by its bytes; its compression."""
+    stem, packing = _unpacked(url)
+    end = stem[stem.rfind(".") :].lower() if "." in stem.rpartition("/")[2] else ""
+    if end in _DOCUMENTS and not packing and file_options().documents:
+        return end, None
+    if end in _TEXT:
+        return ".csv", packing
+    if end in _CONVERSIONS or end == ".parquet":
+        return ("", None) if packing and end not in _LINES else (end, packing)
+    return _by_bytes(url), None
+
+
+@lru_cache(maxsize=4096)
+def _by_bytes(url: str) -> str:
+    """Return the format of a file by how it begins; that of Parquet where nothing says so."""
+
+    def look() -> bytes:
+        with storage_errors("read", url), _opened(url, None) as stream:
+            return bytes(stream.read(4096))
+
+    data = persistent("read", url, look)
+    for magic, end in _MAGIC.items():
+        if data.startswith(magic):
+            return end
+    text = bool(data) and not any(byte < 9 or 13 < byte < 32 for byte in data)
+    lines = data.splitlines()
+    return ".csv" if text and len(lines) > 1 and not data.startswith((b"{", b"<")) else ".parquet"
 
 
 def _unpacked(url: str) -> tuple[str, str | None]:
@@ -125,146 +199,15 @@ def _opened(url: str, packing: str | None) -> Any:
 
 
 def _csv(url: str, packing: str | None, path: str) -> None:
+    def write(table: text_files.TextTable) -> None:
+        schema = table.schema.with_metadata(_said_of(table))
+        _write(path, schema, _limited(url, packing, table.batches))
+
     with storage_errors("read", url):
         try:
-            with _opened(url, packing) as stream:
-                header, encoding = _first_line(stream)
-            separator = _separator(url, header)
-            lines = pc.ParseOptions(delimiter=separator, newlines_in_values=True)
-            read = pc.ReadOptions(block_size=CSV_BLOCK, encoding=encoding)
-            names = _header(url, packing, read, lines, header)
-            # Where there is one column only, an empty line is a missing cell.
-            lines.ignore_empty_lines = len(names) > 1
-            metadata = {CELLS: b"text"}
-            blank = not all(name.strip() for name in names)
-            if not header.strip() and (len(names) == 1 or blank):
-                raise _without_header(url)
-            if blank:
-                read, names, unnamed = _named(url, packing, read, lines, names)
-                metadata[_UNNAMED] = json.dumps(asdict(unnamed)).encode()
-            with (
-                _opened(url, packing) as stream,
-                pc.open_csv(stream, read, lines, _text(names)) as reader,
-            ):
-                batches = _limited(url, packing, reader)
-                _write(path, reader.schema.with_metadata(metadata), batches)
-        except pa.ArrowInvalid as error:
+            text_files.convert(url, lambda: _opened(url, packing), write)
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise _not(url, "CSV", error) from error
-
-
-def _without_header(url: str) -> StorageError:
-    return StorageError(
-        f"cannot read {url} as CSV: expected the names of the columns in its first line, found an "
-        "empty one; remove it"
-    )
-
-
-def _header(
-    url: str, packing: str | None, read: pc.ReadOptions, lines: pc.ParseOptions, first: str
-) -> list[str]:
-    """Return the cells of a CSV's header."""
-    try:
-        with _opened(url, packing) as stream, pc.open_csv(stream, read, lines) as reader:
-            return list(reader.schema.names)
-    except pa.ArrowInvalid:
-        cells = next(csv.reader([first], delimiter=lines.delimiter), [])
-        if len(cells) < 2 or cells[-1].strip():
-            raise
-        return cells  # it ends with a separator, as the lines may not
-
-
-def _text(names: list[str]) -> pc.ConvertOptions:
-    """Return how to read columns of a CSV: these, all as text."""
-    return pc.ConvertOptions(
-        null_values=list(MISSING),
-        strings_can_be_null=True,
-        column_types=dict.fromkeys(names, pa.string()),
-        include_columns=names,
-    )
-
-
-def _named(
-    url: str, packing: str | None, read: pc.ReadOptions, lines: pc.ParseOptions, header: list[str]
-) -> tuple[pc.ReadOptions, list[str], Unnamed]:
-    """Name the columns of a CSV whose header leaves some blank; those without a value go.
-
-    Returns
-    -------
-    read
-        How to read the file by these names.
-    kept
-        The names of the columns that stay.
-    unnamed
-        What became of those without a name.
-    """
-    names: list[str] = []
-    for number, name in enumerate(header, 1):
-        new = name if name.strip() else f"column {number}"
-        while not name.strip() and new in (*header, *names):
-            new += "_"
-        names.append(new)
-    blank = [new for name, new in zip(header, names, strict=True) if not name.strip()]
-
-    def with_values(names: list[str], blank: list[str]) -> set[str]:
-        by_name = _by_name(read, names)
-        with (
-            _opened(url, packing) as stream,
-            pc.open_csv(stream, by_name, lines, _text(blank)) as reader,
-        ):
-            return {name for batch in reader for name in blank if _holds(batch[name])}
-
-    if blank == names:
-        raise StorageError(
-            f"cannot read {url} as CSV: expected the names of the columns in its first line, "
-            "found none; write them there"
-        )
-    try:
-        filled = with_values(names, blank)
-    except pa.ArrowInvalid:
-        # The header ends with a separator that the lines do not have.
-        short = names[: max(i for i, name in enumerate(header) if name.strip()) + 1]
-        if len(short) == len(names):
-            raise
-        names, there = short, [name for name in blank if name in short]
-        filled = with_values(names, there) if there else set()
-    kept = [name for name in names if name not in blank or name in filled]
-    named = tuple(name for name in blank if name in filled)
-    return _by_name(read, names), kept, Unnamed(named, len(blank) - len(named))
-
-
-def _by_name(read: pc.ReadOptions, names: list[str]) -> pc.ReadOptions:
-    return pc.ReadOptions(
-        block_size=read.block_size,
-        encoding=read.encoding,
-        column_names=names,
-        skip_rows_after_names=1,
-    )
-
-
-def _holds(cells: pa.Array) -> bool:
-    """Whether some cell has more than blanks."""
-    text = pa.compute.utf8_trim_whitespace(cells)
-    return bool(pa.compute.any(pa.compute.not_equal(text, "")).as_py())
-
-
-def _first_line(stream: Any) -> tuple[str, str]:
-    """Return the first line of a text, and its encoding: UTF-8, or UTF-16 with its mark."""
-    data = stream.read(HEADER)
-    wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    encoding = "utf-16" if wide else "utf-8"
-    text = io.TextIOWrapper(
-        io.BytesIO(data), encoding="utf-16" if wide else "utf-8-sig", errors="replace"
-    )
-    return text.readline(), encoding
-
-
-def _separator(url: str, header: str) -> str:
-    """Return what sets the columns apart: what the first line, outside of quotes, has most of."""
-    outside = "".join(header.split('"')[::2])
-    counts = {mark: outside.count(mark) for mark in _SEPARATORS}
-    if not any(counts.values()) and _unpacked(url)[0].lower().endswith(".tsv"):
-        return "\t"
-    return max(_SEPARATORS, key=lambda mark: counts[mark])
 
 
 def _json(url: str, packing: str | None, path: str) -> None:
@@ -309,6 +252,13 @@ def _arrow(url: str, _: str | None, path: str) -> None:
                     _write(path, reader.schema, _limited(url, "buffers", _sound(reader)))
             except pa.ArrowInvalid as error:
                 raise _not(url, "an Arrow file", error) from error
+
+
+def _workbook(url: str, _: str | None, path: str) -> None:
+    with storage_errors("read", url):
+        found = workbooks.read(url, as_local(url), format_of(url)[0])
+    said = {CELLS: b"text", _NOTES: json.dumps(found.notes).encode()}
+    pq.write_table(found.table.replace_schema_metadata(said), path, compression="zstd")
 
 
 def _limited(
@@ -364,17 +314,21 @@ def _write(path: str, schema: pa.Schema, batches: Any) -> None:
 
 
 def _not(url: str, what: str, error: Exception) -> StorageError:
-    if "UTF8" in str(error):
-        return StorageError(f"cannot read {url}: its text is not UTF-8; write it again in UTF-8")
+    if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
+        encoding = file_options().encoding or "UTF-8"
+        return StorageError(
+            f"cannot read {url}: its text is not {encoding}; pass its encoding, such as "
+            "--encoding cp1252"
+        )
     return StorageError(f"cannot read {url} as {what}: {error}")
 
 
 _CONVERSIONS: dict[str, Callable[[str, str | None, str], None]] = {
     ".csv": _csv,
-    ".tsv": _csv,
     ".jsonl": _json,
     ".ndjson": _json,
     ".arrow": _arrow,
+    **dict.fromkeys((*workbooks.SHEETS, *workbooks.STATISTICS), _workbook),
     ".feather": _arrow,
     **dict.fromkeys(_DOCUMENTS, _document),
     **dict.fromkeys(arrays.SUFFIXES, _arrays),

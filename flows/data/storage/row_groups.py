@@ -26,6 +26,7 @@ V = TypeVar("V")
 
 LARGE = 64 * 2**20  # bytes of a row group that is not decoded as one
 PIECE = 8 * 2**20  # bytes of a large one that are decoded at once
+_THREADED = 2**20  # bytes of a row group that are worth several threads
 KEPT = 2  # decoded row groups that stay
 FOOTERS = 64  # that stay
 STREAMS = 16  # large row groups that are being read, one a thread
@@ -169,7 +170,8 @@ class Decoded:
                 batch_rows = max(1, (end - first) * PIECE // size)
                 found.append(self._streamed(key, file, number, first, low, high, batch_rows))
             elif (low, high) == (first, end):
-                found.append(file().read_row_group(number, columns=wanted))
+                threads = size > _THREADED
+                found.append(file().read_row_group(number, columns=wanted, use_threads=threads))
             else:
                 found.append(self._whole(key, file, number).slice(low - first, high - low))
         if not found:

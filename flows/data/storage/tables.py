@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from flows.data.storage.access import arrow, filesystem
 from flows.data.storage.errors import TransientStorageError, storage_errors
-from flows.data.storage.formats import as_parquet
+from flows.data.storage.formats import as_parquet, small_text
 from flows.data.storage.objects import placed, read_bytes, write_bytes
 from flows.data.storage.retry import expect, persistent
 from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
@@ -29,6 +29,9 @@ def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetF
 
     A large row group is fetched piece by piece.
     """
+    small = small_text(url)
+    if small is not None:
+        return pq.ParquetFile(pa.BufferReader(small), metadata=footer)
     url = as_parquet(url)
 
     def opened() -> pq.ParquetFile:

@@ -17,7 +17,7 @@ def own_copies(tmp_path, monkeypatch):
 
 def read(path, text):
     path.write_text(text)
-    return storage.read_table(str(path)), storage.unnamed_columns(str(path))
+    return storage.read_table(str(path)), storage.file_notes(str(path))
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,12 @@ def read(path, text):
     ],
 )
 def test_blank_cells_of_a_header_get_names(tmp_path, text, names, named, dropped):
-    table, unnamed = read(tmp_path / "t.csv", text)
+    table, notes = read(tmp_path / "t.csv", text)
     assert table.column_names == names
-    assert (unnamed.named, unnamed.dropped) == (named, dropped)
+    assert [f" called {', '.join(named)} here" in note for note in notes if "called" in note] == (
+        [True] if named else []
+    )
+    assert [note[:1] for note in notes if "not read" in note] == ([str(dropped)] if dropped else [])
     assert table.num_rows == 2
 
 

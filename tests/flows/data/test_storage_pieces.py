@@ -31,7 +31,7 @@ def csv_of(path, rows, columns=4, seed=0):
 
 @pytest.mark.parametrize("span", [(0, None), (777, 4321), (4999, 6000)])
 def test_csv_in_pieces_is_the_whole(tmp_path, monkeypatch, span):
-    monkeypatch.setattr("flows.data.storage.formats.CSV_BLOCK", 1000)
+    monkeypatch.setattr("flows.data.storage.text_files.BLOCK", 1000)
     url = csv_of(tmp_path / "x.csv", 5000)
     whole = storage.read_table(url)
     assert whole.num_rows == 5000
@@ -43,7 +43,7 @@ def test_csv_in_pieces_is_the_whole(tmp_path, monkeypatch, span):
 
 
 def test_lines_within_quotes_may_be_longer_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("flows.data.storage.formats.CSV_BLOCK", 4000)
+    monkeypatch.setattr("flows.data.storage.text_files.BLOCK", 4000)
     path = tmp_path / "x.csv"
     texts = ["".join(f"line {k}\n" for k in range(50 + i)) for i in range(40)]
     table = pa.table({"id": [f"r{i}" for i in range(40)], "text": texts})

@@ -21,7 +21,7 @@ def fitted():
     logit = 3.0 * np.sign(np.abs(x[:, 0] - 1.0) - 0.5) + x[:, 1]
     t = np.where(rng.random(500) < 1.0 / (1.0 + np.exp(-logit)), 1.0, -1.0)
     sums = ColumnSums.of(x, t)
-    design = Design(np.array(["a", "b", "c"]), *sums.scaling(True), False, np.ones(2))
+    design = Design(np.array(["a", "b", "c"]), *sums.scaling(True), False, np.ones(2), 1.0)
     batches = cut_coded(x, t)
     return x, t, design, batches[0].basis, MODEL.posterior(fit(MODEL, batches).q)
 

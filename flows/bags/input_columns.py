@@ -1,0 +1,334 @@
+"""What settings leave open and the input says: which columns are features, which label is positive.
+
+Columns of numbers that are nothing else are the features; of two labels the positive one is known
+by its word. What was found is a setting of the run, so that new data are read in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from flows.bags.schema import INSTANCES_IN
+from flows.bags.settings import BagSettings
+from flows.data import mixed, reading, storage
+from flows.data.arrow_types import is_number, is_text
+from flows.data.column_rules import column_rules
+from flows.data.column_table import ColumnRead, column_read, suggestions
+from flows.data.levels import Levels, count_levels
+from flows.data.mixed import CATEGORY, FLAG, NUMBER
+from flows.data.storage import InputFile, StorageError
+from flows.data.table import matches
+from flows.faults import InputError
+from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
+from vbmodels.core.levels import NO, YES, positive_of
+
+LOOKED = 20_000
+"""Rows of the first file that say what its columns hold."""
+FILES = 20
+"""Files whose labels are looked at."""
+_OWN = tuple(column.name for column in INSTANCES_IN.columns)
+
+
+@dataclass(frozen=True)
+class FoundColumn:
+    """A column of the first file that is none of ours: how it is read, and its first cells."""
+
+    rule: Rule
+    seen: Seen
+    levels: Levels
+    cells: pa.Array
+    unclear: Unclear | None = None
+
+
+def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
+    """Return the settings with features and the positive label as the input says.
+
+    Raises
+    ------
+    InputError
+        If labels are not of two classes.
+    """
+    try:
+        schema = _given(files[0].url, settings, 0).schema
+        if "features" not in schema.names and "features" not in settings.columns:
+            names = feature_names(files[0], settings)
+            if names:
+                columns = {**settings.columns, "features": ",".join(names)}
+                settings = settings.model_copy(update={"columns": type(settings.columns)(columns)})
+        return _with_positive(files, settings)
+    except StorageError:
+        return settings  # the check says it
+
+
+def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
+    """Return the first rows of a file by our names, without lists; patterns stay single columns.
+
+    Where a file has no other columns than ours, no rows are read.
+    """
+    file = storage.parquet_file(url)
+    schema = file.schema_arrow
+    mapped = {settings.columns.get(name, name) for name in _OWN}
+    kept = [one.name for one in schema if not pa.types.is_nested(one.type)]
+    others = [name for name in kept if name not in mapped]
+    found = schema.empty_table()
+    if rows and others:
+        names = [*others, *(n for n in kept if n == settings.columns.get("bag_id", "bag_id"))]
+        batch = next(file.iter_batches(rows, columns=names), None)
+        some = pa.Table.from_batches([] if batch is None else [batch])
+        found = some.replace_schema_metadata(schema.metadata)
+    single = {k: v for k, v in settings.columns.items() if k not in ("features", "bag_features")}
+    plain = settings.model_copy(update={"columns": type(settings.columns)(single)})
+    return reading.given(INSTANCES_IN.of(plain), found)
+
+
+def feature_names(file: InputFile, settings: BagSettings) -> list[str]:
+    """Return the columns of a file that are numbers and nothing else."""
+    found = other_columns(file, settings)
+    names = []
+    for name, one in found.items():
+        if one.unclear is not None:
+            raise InputError.of(
+                file=file.url, column=name, expected=one.unclear.expected,
+                found=one.unclear.found,
+                remedy=f"correct these cells, name their words as missing (--set missing=WORD), or "
+                f"leave the column out (--exclude {name})",
+            )  # fmt: skip
+        if one.rule.kind == NUMBER and not _named_rows(name, one, settings):
+            names.append(name)
+    return names
+
+
+def _named_rows(name: str, one: FoundColumn, settings: BagSettings) -> str:
+    if name in settings.include:
+        return ""
+    return names_rows(name, one.seen, len(one.levels.counts), one.rule.kind)
+
+
+def other_columns(file: InputFile, settings: BagSettings) -> dict[str, FoundColumn]:
+    """Return what the first rows of a file hold in columns that are none of ours."""
+    given = _given(file.url, settings, LOOKED)
+    semicolons = reading.separator_of(given.schema) == ";"
+    names = [
+        name
+        for name in given.column_names
+        if name not in _OWN
+        and (is_text(given[name].type) or is_number(given[name].type) or _single(given[name]))
+        and (not settings.include or any(matches(name, one) for one in settings.include))
+    ]
+    taken = {name: mixed.taken(given[name], settings.missing, semicolons) for name in names}
+    rules, unclear = column_rules({name: seen for name, (_, seen) in taken.items()}, settings)
+    return {
+        name: FoundColumn(
+            rules[name], seen, count_levels(mixed.texts(cells)), cells, unclear.get(name)
+        )
+        for name, (cells, seen) in taken.items()
+    }
+
+
+def _single(column: pa.ChunkedArray) -> bool:
+    kind = column.type
+    return bool(
+        pa.types.is_boolean(kind) or pa.types.is_dictionary(kind) or pa.types.is_temporal(kind)
+    )
+
+
+def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
+    """Return the settings with the positive label, where words of two labels say it."""
+    if settings.positive is not None:
+        return settings
+    theirs = settings.columns.get("label", "label")
+    if any(name == theirs and own != "label" for own, name in settings.columns.items()):
+        return settings
+    labels: dict[str, None] = {}
+    for file in files[:FILES]:
+        parquet = storage.parquet_file(file.url)
+        if theirs not in parquet.schema_arrow.names:
+            return settings
+        kind = parquet.schema_arrow.field(theirs).type
+        if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
+            return settings
+        if _only_bits(parquet, theirs):
+            continue
+        column = parquet.read(columns=[theirs])[theirs]
+        if column.null_count == len(column):
+            continue
+        cells = mixed.texts(mixed.taken(column, settings.missing)[0])
+        labels |= dict.fromkeys(pc.unique(cells.drop_null()).to_pylist())
+        if len(labels) > 1000:
+            break
+    names = sorted(labels)
+    if not names or all(name.lower() in (*YES, *NO) for name in names):
+        return settings
+    word = positive_of(names) if len(names) == 2 else None
+    if names == ["-1", "1"]:
+        word = "1"
+    if word:
+        return settings.model_copy(update={"positive": word})
+    raise _refusal(files, theirs, names)
+
+
+def _only_bits(file: pq.ParquetFile, name: str) -> bool:
+    """Whether a file's footer says that a column has no other numbers than 0 and 1."""
+    place = file.schema_arrow.get_field_index(name)
+    if not pa.types.is_integer(file.schema_arrow.field(name).type):
+        return False
+    if any(pa.types.is_nested(one.type) for one in list(file.schema_arrow)[:place]):
+        place = next((i for i, path in enumerate(file.schema.names) if path == name), place)
+    for number in range(file.metadata.num_row_groups):
+        found = file.metadata.row_group(number).column(place).statistics
+        if found is None or not found.has_min_max or found.min < 0 or found.max > 1:
+            return False
+    return True
+
+
+def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> InputError:
+    """Say what labels are there, and how each kind of them can be fitted."""
+    numbers = [_number(name) for name in names]
+    where = files[0].url if len(files) == 1 else f"{len(files)} files"
+    listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    one = f"--set positive={names[-1]} fits {names[-1]} against the others"
+    if None not in numbers and (len(names) > 20 or any(v != round(v or 0.0) for v in numbers)):
+        found = f"{len(names):,} different numbers from {min(names, key=float)} to "
+        found += max(names, key=float)
+        remedy = "this pipeline does not predict numbers: cut the label into two classes"
+    elif None not in numbers and len(names) > 2:
+        found = f"{len(names)} grades: {', '.join(sorted(names, key=float))}"
+        remedy = (
+            "this pipeline does not fit an order: cut the grades into two classes (1 from a grade "
+            f"on, else 0), or {one}"
+        )
+    elif len(names) == 2:
+        found = f"{names[0]} and {names[1]}"
+        remedy = f"say which one is positive: --set positive={names[1]}"
+    else:
+        found = f"{len(names)} classes: {listed}"
+        remedy = (
+            f"{one}; --column labels={column} --set model=gp_probit fits each class against the "
+            "others"
+        )
+    return InputError.of(
+        file=where, column=column, expected="labels of two classes: 1 and 0, or yes and no",
+        found=found, remedy=remedy,
+    )  # fmt: skip
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def describe(
+    file: InputFile, settings: BagSettings, gaps: dict[str, int], labels: Sequence[int]
+) -> tuple[tuple[ColumnRead, ...], list[str]]:
+    """Return the table of columns of the first file, and what to say of them.
+
+    Parameters
+    ----------
+    file
+        The file.
+    settings
+        The settings.
+    gaps
+        Missing numbers of each feature, which are mean-imputed.
+    labels
+        Bags with the labels 0 and 1 that are fitted.
+    """
+    own = {theirs: ours for ours, theirs in settings.columns.items()}
+    rows: list[ColumnRead] = []
+    found = other_columns(file, settings)
+    features = settings.columns.get("features", "")
+    header = _given(file.url, settings, 0)
+    given = _given(file.url, settings, LOOKED)
+    for name in header.column_names:
+        if name in _OWN:
+            theirs = settings.columns.get(name, name)
+            rows.append(_own_column(name, theirs, header[name].type, settings, labels))
+    used: list[str] = []
+    for name, one in found.items():
+        is_feature = bool(features) and matches(name, features)
+        role = own.get(name, "feature" if is_feature else "")
+        why = _named_rows(name, one, settings) if not is_feature else ""
+        if not role:
+            role = f"left out: {why or _plain_kind(one.rule)}"
+        row = column_read(name, one.rule, one.seen, one.levels, role)
+        filled = gaps.get(name, 0)
+        rows.append(row if not filled else ColumnRead(**{**row.as_json(), "missing": filled}))
+        used += [name] if is_feature else []
+    warnings = suggestions({n: one.seen for n, one in found.items()}, {}, used)
+    warnings += _on_bags(given, found, used, settings)
+    if gone := {name: count for name, count in gaps.items() if count}:
+        listed = ", ".join(f"{name} ({count:,})" for name, count in list(gone.items())[:8])
+        more = f" and {len(gone) - 8} more" if len(gone) > 8 else ""
+        warnings.append(f"Missing features are set to their column's mean: {listed}{more}.")
+    return tuple(rows), warnings
+
+
+def _own_column(
+    name: str, theirs: str, kind: pa.DataType, settings: BagSettings, labels: Sequence[int]
+) -> ColumnRead:
+    """Describe a column with a role of ours."""
+    if name != "label":
+        return ColumnRead(theirs, _type(kind), 0, "", name)
+    held = f"{labels[1]:,} positive and {labels[0]:,} negative bags are fitted"
+    role = f"label: positive is {settings.positive or 'yes or 1'}"
+    return ColumnRead(theirs, "yes/no", 0, held, role)
+
+
+def _type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return "list of numbers"
+    return "number" if is_number(kind) else "text"
+
+
+def _plain_kind(rule: Rule) -> str:
+    return {CATEGORY: "text", FLAG: "yes/no", NUMBER: "not named as a feature"}.get(
+        rule.kind, rule.kind
+    )
+
+
+def _on_bags(
+    given: pa.Table, found: dict[str, FoundColumn], used: Sequence[str], settings: BagSettings
+) -> list[str]:
+    """Say which columns are the same in all rows of a bag: groups of bags, or labels."""
+    if "bag_id" not in given.column_names:
+        return []
+    coded = mixed.texts(mixed.taken(given["bag_id"])[0]).dictionary_encode()
+    bag = coded.indices.fill_null(0).to_numpy()
+    bags = len(coded.dictionary)
+    first = np.full(bags, -1)
+    first[bag[::-1]] = np.arange(len(bag))[::-1]
+    if bags < 4 or len(bag) == bags:
+        return []
+    same: dict[str, int] = {}
+    for name, one in found.items():
+        codes = mixed.texts(one.cells).dictionary_encode().indices.fill_null(-1).to_numpy()
+        if (codes == codes[first][bag]).all():
+            same[name] = len(np.unique(codes[first]))
+    said = []
+    constant = [name for name in used if name in same and same[name] > 1]
+    if constant:
+        said.append(
+            f"{', '.join(constant)}: one value in every bag. If they are labels or outcomes rather "
+            f"than measurements of the bag, --exclude {','.join(constant)}."
+        )
+    groups = [
+        name
+        for name, values in same.items()
+        if name not in used and 2 < values <= 0.8 * bags and name not in settings.columns.values()
+    ]
+    if groups and "group" not in settings.columns:
+        name = max(groups, key=lambda one: same[one])
+        said.append(
+            f"Column {name} repeats: {same[name]:,} values in {bags:,} bags. If bags of one {name} "
+            f"are alike, figures on held-out bags are too good: --column group={name} holds all "
+            f"bags of one {name} out together."
+        )
+    return said

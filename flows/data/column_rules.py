@@ -1,0 +1,36 @@
+"""How the columns of a table are read, by what all of their cells are and what settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flows.faults import Fault
+from flows.settings.tables import TableSettings
+from vbmodels.core.columns import Rule, Seen, Unclear, Wishes, read_as
+
+
+def column_rules(
+    seen: Mapping[str, Seen], settings: TableSettings
+) -> tuple[dict[str, Rule], dict[str, Unclear]]:
+    """Return how every column is read, and why some cannot be: these as categories."""
+    wishes = Wishes(settings.categories, settings.decimal, settings.thousands, settings.dates)
+    commas = any(one.comma == one.cells > one.point and one.cells for one in seen.values())
+    rules: dict[str, Rule] = {}
+    unclear: dict[str, Unclear] = {}
+    for name, one in seen.items():
+        try:
+            rules[name] = read_as(name, one, wishes, commas)
+        except Unclear as error:
+            rules[name], unclear[name] = Rule(), error
+    return rules, unclear
+
+
+def unclear_faults(
+    where: str, unclear: Mapping[str, Unclear], settings: TableSettings
+) -> list[Fault]:
+    """Return a fault of every column that cannot be read."""
+    return [
+        Fault(where, one.expected, one.found, settings.columns.get(name, name),
+              remedy=one.remedy.replace("COLUMN", name))
+        for name, one in unclear.items()
+    ]  # fmt: skip

@@ -1,0 +1,293 @@
+"""The table of columns: as what each was read, what it holds, whether it is used, and why not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from flows.data.levels import Levels
+from flows.data.mixed import CATEGORY, DATE, FLAG, NUMBER
+from vbmodels.core import columns as rules
+from vbmodels.core.columns import Rule, Seen
+
+USED = "yes"
+_SHOWN = 3  # levels
+_MOST_WIDTH = 44  # characters of a cell on a terminal
+_LIKE_MISSING = re.compile(
+    r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
+    r"not stated|prefer not to (say|answer)|inapplicable|no response|none given",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class ColumnRead:
+    """A column of the input.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    read_as
+        Number, category, ordered category, date, yes/no, text or id, and what is not plain of it.
+    missing
+        Cells without a value.
+    holds
+        Its range, or its levels.
+    used
+        `USED`, its role, or why it is left out.
+    """
+
+    name: str
+    read_as: str
+    missing: int = 0
+    holds: str = ""
+    used: str = USED
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it is not used."""
+        return self.used.startswith("left out")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+def column_read(
+    name: str, rule: Rule, seen: Seen, levels: Levels | None = None, used: str = USED,
+    codes: bool = False,
+) -> ColumnRead:  # fmt: skip
+    """Describe a column.
+
+    Parameters
+    ----------
+    name, rule, seen
+        The column, as which it is read, and what its cells are.
+    levels
+        Its categories, where they were counted.
+    used
+        `USED`, its role, or why it is left out.
+    codes
+        Whether its numbers are codes of categories.
+    """
+    kind = _kind(rule, seen, levels)
+    if codes and kind == NUMBER:
+        kind, rule = CATEGORY, replace(rule, kind=CATEGORY)
+    if used.startswith("left out: id"):
+        kind = "id"
+    elif used.startswith("left out: text"):
+        kind = "text"
+    words = [rule.remark] if rule.remark else []
+    missing = seen.missing
+    if not rule.dash_is_missing:
+        missing -= seen.words.get(rules.DASH, 0)
+    said = {w: n for w, n in seen.words.items() if rule.dash_is_missing or w != rules.DASH}
+    if said:
+        words.append("missing: " + ", ".join(f"{w!r} {n:,}" for w, n in list(said.items())[:4]))
+    if rule.blank_is_no:
+        missing = 0
+    note = f" ({'; '.join(words)})" if words else ""
+    holds = holds_of(rule, seen, levels)
+    if kind in ("id", "text") and levels is not None and levels.counts:
+        holds = f"{len(levels.counts):,} different, such as {next(iter(levels.counts))[:20]}"
+    return ColumnRead(name, kind + note, missing, holds, used)
+
+
+def _kind(rule: Rule, seen: Seen, levels: Levels | None) -> str:
+    if not seen.cells:
+        return "empty"
+    if rule.kind == FLAG or (rule.kind == NUMBER and seen.flags == seen.cells):
+        return "yes/no"
+    if rule.kind == CATEGORY and (seen.order or (levels and rules.order_of(list(levels.counts)))):
+        return "ordered category"
+    return rule.kind
+
+
+def holds_of(rule: Rule, seen: Seen, levels: Levels | None) -> str:
+    """Say a column's range or levels."""
+    if not seen.cells:
+        return ""
+    if rule.kind == FLAG or (rule.kind == NUMBER and seen.flags == seen.cells):
+        no = seen.cells - seen.ones + (seen.missing if rule.blank_is_no else 0)
+        return f"yes {seen.ones:,}, no {no:,}"
+    if rule.kind == NUMBER:
+        low, high = rules.ends_of(seen)
+        return f"{_number(low)} to {_number(high)}"
+    if levels is None:
+        return ""
+    if levels.many:
+        return "more than 10,000 levels"
+    if rule.kind == DATE:
+        return ""
+    names = _in_order(seen, levels)
+    listed = ", ".join(f"{name[:20]} {levels.counts[name]:,}" for name in names[:_SHOWN])
+    count = f"{len(names):,} level{'' if len(names) == 1 else 's'}"
+    return f"{count}: {listed}{', ...' if len(names) > _SHOWN else ''}"
+
+
+def _in_order(seen: Seen, levels: Levels) -> list[str]:
+    """Return the levels in the order of the file, of their words or numbers, or of their counts."""
+    if seen.order:
+        return [name for name in seen.order if name in levels.counts]
+    names = list(levels.counts)
+    if ordered := rules.order_of(names):
+        return ordered
+    numbers = {name: rules.number_of(name) for name in names}
+    if None not in numbers.values():
+        return sorted(names, key=lambda name: numbers[name] or 0.0)
+    return sorted(names, key=lambda name: (-levels.counts[name], name))
+
+
+def days_in_words(low: float, high: float) -> str:
+    """Say a range of days since 1970-01-01.
+
+    >>> days_in_words(0.0, 31.0)
+    '1970-01-01 to 1970-02-01'
+    """
+    first = datetime(1970, 1, 1, tzinfo=UTC)
+    ends = (first + timedelta(days=day) for day in (low, high))
+    return " to ".join(f"{end:%Y-%m-%d}" for end in ends)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
+
+
+def suggestions(
+    seen: Mapping[str, Seen],
+    levels: Mapping[str, Levels],
+    used: Sequence[str],
+    numbers: Sequence[str] = (),
+) -> list[str]:
+    """Say what of a table's columns looks as if the user should say more about it.
+
+    Parameters
+    ----------
+    seen
+        What columns hold.
+    levels
+        Categories of columns of categories.
+    used
+        The columns that are used.
+    numbers
+        Others of numbers.
+    """
+    said = []
+    codes: dict[str, dict[str, int]] = {}
+    for name in used:
+        for word, count in rules.sentinels_of(seen[name]).items():
+            codes.setdefault(word, {})[name] = count
+    words: dict[str, dict[str, int]] = {}
+    for name in used:
+        for level, count in (levels[name].counts if name in levels else {}).items():
+            if _LIKE_MISSING.fullmatch(level):
+                words.setdefault(level, {})[name] = count
+    for found, what in ((codes, "codes of missing cells"), (words, "words for missing cells")):
+        if found:
+            listed = ", ".join(
+                f"{word} ({sum(of.values()):,} cells in {_some(list(of))})"
+                for word, of in list(found.items())[:6]
+            )
+            said.append(
+                f"These look like {what}, and are read as values: {listed}. If they are, "
+                f"{_setting(found)}."
+            )
+    weights = [name for name in (*used, *numbers) if rules.looks_like_weight(name)]
+    if weights:
+        said.append(
+            f"Column {weights[0]} looks like survey weights: "
+            f"--column weight={weights[0]} weighs rows by it, --exclude {weights[0]} leaves it out."
+        )
+    design = [name for name in (*used, *numbers) if rules.looks_like_design(name)]
+    if design:
+        said.append(
+            f"{_some(design)} looks like a survey's design, which is not modelled: "
+            f"--exclude {','.join(design)} leaves it out."
+        )
+    said += _spellings(levels, used)
+    return said
+
+
+def _setting(words: Sequence[str] | Mapping[str, Any]) -> str:
+    """Return the setting that names missing cells, as it is typed."""
+    setting = f"missing={','.join(words)}"
+    return (
+        f'--set "{setting}"'
+        if any(" " in word or "'" in word for word in words)
+        else (f"--set {setting}")
+    )
+
+
+def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
+    found = []
+    for name in used:
+        if name not in levels:
+            continue
+        alike: dict[str, list[str]] = {}
+        for level in levels[name].counts:
+            alike.setdefault(" ".join(level.casefold().split()), []).append(level)
+        twice = next((group for group in alike.values() if len(group) > 1), None)
+        if twice:
+            found.append(f"{name} ({' and '.join(map(repr, twice[:3]))})")
+    if not found:
+        return []
+    return [f"Levels that differ by case or blanks alone are different levels: {_some(found)}."]
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def summary(columns: Sequence[ColumnRead]) -> list[str]:
+    """Say in a few lines which columns were used, and which were left out and why."""
+    if not columns:
+        return []
+    used = [one for one in columns if not one.left_out]
+    kinds: dict[str, int] = {}
+    for one in used:
+        kind = one.read_as.partition(" (")[0]
+        kinds[kind] = kinds.get(kind, 0) + 1
+    plain = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    lines = [f"columns: {len(used)} of {len(columns)} used ({plain})" if used else "columns: none"]
+    reasons: dict[str, list[str]] = {}
+    for one in columns:
+        if one.left_out:
+            reasons.setdefault(one.used.removeprefix("left out: "), []).append(one.name)
+    lines += [f"left out: {_some(names)} ({why})" for why, names in reasons.items()]
+    return lines
+
+
+HEADINGS = ("column", "read as", "missing", "holds", "used")
+
+
+def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int, str, str]]:
+    """Return the table's rows."""
+    return [(one.name, one.read_as, one.missing, one.holds, one.used) for one in columns]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_WIDTH else f"{text[: _MOST_WIDTH - 4]} ..."
+
+
+def in_lines(columns: Sequence[ColumnRead], most: int = 60) -> list[str]:
+    """Return the table as lines of a terminal."""
+    if not columns:
+        return []
+    cells = [HEADINGS, *((n, r, f"{m:,}", h, u) for n, r, m, h, u in rows_of(columns[:most]))]
+    widths = [min(max(len(row[i]) for row in cells), _MOST_WIDTH) for i in range(4)]
+    lines = []
+    for full in cells:
+        row = [*full[:3], _cut(full[3]), full[4]]
+        parts = [
+            cell.rjust(width) if i == 2 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        lines.append("  ".join([*parts, row[4]]).rstrip())
+    if len(columns) > most:
+        lines.append(f"and {len(columns) - most:,} columns more; all are in --json")
+    return lines

@@ -1,0 +1,48 @@
+"""How the files of a run are read, where their names do not say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """What settings say of input files.
+
+    Attributes
+    ----------
+    encoding
+        Of text; None to find out.
+    skip_rows
+        Rows below the header that are not read.
+    sheet
+        Of a workbook; None for the first one with a table.
+    documents
+        Whether a ``.txt`` file is one document; else it is a table.
+    """
+
+    encoding: str | None = None
+    skip_rows: int = 0
+    sheet: str | None = None
+    documents: bool = True
+
+
+_options: ContextVar[FileOptions] = ContextVar("file_options", default=FileOptions())  # noqa: B039
+
+
+@contextmanager
+def reading_with(options: FileOptions) -> Iterator[None]:
+    """Read input files so, in this context."""
+    token = _options.set(options)
+    try:
+        yield
+    finally:
+        _options.reset(token)
+
+
+def file_options() -> FileOptions:
+    """Return how input files are read here."""
+    return _options.get()

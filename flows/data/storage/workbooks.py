@@ -1,0 +1,227 @@
+"""Excel, OpenDocument, SPSS, Stata and SAS files as Arrow tables, by packages that are extras.
+
+A workbook's sheet is a table of cells with their types. A column of a statistics file whose values
+all have labels is one of categories, in the order of its values; values that the file calls missing
+are missing cells.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data.storage.errors import StorageError
+from flows.data.storage.file_options import file_options
+
+SHEETS = (".xlsx", ".xls", ".xlsb", ".xlsm", ".ods")
+STATISTICS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
+_READERS = {
+    ".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat", ".xpt": "read_xport",
+}  # fmt: skip
+_MOST_TITLE = 20  # rows above the header
+_SHOWN = 5
+
+
+@dataclass
+class CellTable:
+    """A table and notes on how it was read, as ends of sentences."""
+
+    table: pa.Table
+    notes: list[str] = field(default_factory=list)
+
+
+def read(url: str, path: str, end: str) -> CellTable:
+    """Read a file.
+
+    Parameters
+    ----------
+    url
+        Its name, for messages.
+    path
+        Where it is on this machine.
+    end
+        The ending that says its format.
+
+    Raises
+    ------
+    StorageError
+        If it is damaged, or the package that reads it is not installed.
+    """
+    return _sheet(url, path) if end in SHEETS else _statistics(url, path, end)
+
+
+def _package(url: str, name: str, what: str) -> ModuleType:
+    try:
+        return __import__(name)
+    except ImportError:
+        raise StorageError(
+            f'cannot read {url}: {what} files need a package; pip install "vbflows[tables]"'
+        ) from None
+
+
+def _sheet(url: str, path: str) -> CellTable:
+    calamine = _package(url, "python_calamine", "Excel and OpenDocument")
+    try:
+        book = calamine.CalamineWorkbook.from_path(path)
+        names = list(book.sheet_names)
+        sheets = {name: book.get_sheet_by_name(name).to_python() for name in names}
+    except calamine.CalamineError as error:
+        raise StorageError(f"cannot read {url} as a workbook: {error}") from error
+    wanted = file_options().sheet
+    if wanted is not None and wanted not in sheets:
+        raise StorageError(
+            f"cannot read {url}: it has no sheet {wanted!r}; its sheets are {', '.join(names)}"
+        )
+    tables = [name for name in names if sum(any(c != "" for c in row) for row in sheets[name]) > 1]
+    if not tables:
+        raise StorageError(
+            f"cannot read {url}: none of its sheets has a table ({', '.join(names)})"
+        )
+    chosen = wanted or tables[0]
+    notes = []
+    others = [name for name in tables if name != chosen]
+    if wanted is None and others:
+        more = ", ".join(others[:_SHOWN])
+        notes.append(f"its sheet {chosen} is read, not {more}; --set sheet=NAME reads another")
+    return _with_header(sheets[chosen], notes)
+
+
+def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
+    """Make a table of a sheet's cells, with the names in its first full row."""
+    filled = [sum(cell != "" for cell in row) for row in rows]
+    width = max(filled[: _MOST_TITLE + 50])
+    first = next(i for i, n in enumerate(filled) if n >= max(1, 0.6 * width))
+    if any(filled[:first]):
+        what = "1 row" if first == 1 else f"{first} rows"
+        notes.append(
+            f"{what} above the names of the columns {'is' if first == 1 else 'are'} not read"
+        )
+    skip = file_options().skip_rows
+    body = [row for row in rows[first + 1 + skip :] if any(cell != "" for cell in row)]
+    names: list[str] = []
+    cells: list[list[Any]] = []
+    for place, name in enumerate(rows[first]):
+        own = [row[place] if place < len(row) else "" for row in body]
+        text = str(name).strip()
+        if not text and all(cell == "" for cell in own):
+            continue
+        if not text:
+            text = f"column {place + 1}"
+            notes.append(f"a column has no name and is called {text} here")
+        names.append(text)
+        cells.append(own)
+    arrays = [_column(own) for own in cells]
+    return CellTable(pa.Table.from_arrays(arrays, names=names), notes)
+
+
+def _column(cells: Sequence[Any]) -> pa.Array:
+    """Return a sheet's cells in their type; text where there are several."""
+    given = [cell for cell in cells if cell != ""]
+    kinds = {type(cell) for cell in given}
+    if kinds <= {float, int}:
+        return _numbers([None if cell == "" else float(cell) for cell in cells])
+    if kinds == {bool}:
+        return pa.array([None if cell == "" else cell for cell in cells], pa.bool_())
+    if kinds <= {datetime.datetime, datetime.date}:
+        return _moments([None if cell == "" else cell for cell in cells])
+    return pa.array([None if cell == "" else _text(cell) for cell in cells], pa.string())
+
+
+def _numbers(values: Sequence[float | None]) -> pa.Array:
+    """Return numbers, as whole ones where all are."""
+    whole = all(value is None or (value.is_integer() and abs(value) < 2**53) for value in values)
+    if whole and any(value is not None for value in values):
+        return pa.array([None if v is None else int(v) for v in values], pa.int64())
+    return pa.array(values, pa.float64(), from_pandas=True)
+
+
+def _moments(values: Sequence[Any]) -> pa.Array:
+    return pa.array(
+        [
+            value if value is None or isinstance(value, datetime.datetime)
+            else datetime.datetime(value.year, value.month, value.day)
+            for value in values
+        ],
+        pa.timestamp("us"),
+    )  # fmt: skip
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+def _statistics(url: str, path: str, end: str) -> CellTable:
+    what = {".dta": "Stata", ".sas7bdat": "SAS", ".xpt": "SAS"}.get(end, "SPSS")
+    package = _package(url, "pyreadstat", what)
+    reader: Callable[..., Any] = getattr(package, _READERS[end])
+    options: dict[str, Any] = {"output_format": "dict"}
+    if file_options().encoding and end != ".xpt":
+        options["encoding"] = file_options().encoding
+    try:
+        cells, meta = reader(path, **options)
+    except (package.ReadstatError, package.PyreadstatError, UnicodeDecodeError) as error:
+        raise StorageError(f"cannot read {url} as a {what} file: {error}") from error
+    labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
+    arrays, named = [], []
+    for name in meta.column_names:
+        own = [None if _gone(cell) else cell for cell in np.asarray(cells[name], object).tolist()]
+        found = _labelled(own, labels.get(name, {}))
+        named += [] if found is None else [name]
+        arrays.append(_typed(own) if found is None else found)
+    notes = []
+    if named:
+        listed = _listed(named)
+        notes.append(f"value labels are the categories of {listed}")
+    if ranges := _missing_ranges(reader, path, end):
+        listed = _listed(list(ranges))
+        notes.append(f"values that the file calls missing are missing cells of {listed}")
+    return CellTable(pa.Table.from_arrays(arrays, names=list(meta.column_names)), notes)
+
+
+def _missing_ranges(reader: Callable[..., Any], path: str, end: str) -> Mapping[str, Any]:
+    """Return the variables of an SPSS file with values that it calls missing."""
+    if end not in (".sav", ".zsav"):
+        return {}
+    _, meta = reader(path, metadataonly=True, user_missing=True)
+    found: Mapping[str, Any] = meta.missing_ranges
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _gone(cell: Any) -> bool:
+    return cell is None or cell == "" or cell != cell
+
+
+def _labelled(cells: Sequence[Any], labels: Mapping[Any, str]) -> pa.Array | None:
+    """Return categories in the order of their values; None where some value has no label."""
+    given = {cell for cell in cells if cell is not None}
+    known = {key: str(text).strip() for key, text in labels.items()}
+    if not given or not given <= set(known):
+        return None
+    order = sorted(key for key in known if key in given or not isinstance(key, str))
+    names = list(dict.fromkeys(known[key] for key in order))
+    place = {key: names.index(known[key]) for key in order}
+    codes = pa.array([None if cell is None else place[cell] for cell in cells], pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()), ordered=True)
+
+
+def _typed(cells: Sequence[Any]) -> pa.Array:
+    given = [cell for cell in cells if cell is not None]
+    if all(isinstance(cell, datetime.date | datetime.datetime) for cell in given) and given:
+        return _moments(cells)
+    if all(isinstance(cell, int | float) for cell in given):
+        return _numbers([None if cell is None else float(cell) for cell in cells])
+    return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())

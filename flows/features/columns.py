@@ -1,0 +1,358 @@
+"""Which columns of a table are modelled, as which categories, and what ties them to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flows.data.column_table import USED, ColumnRead, column_read, suggestions
+from flows.data.levels import Levels
+from flows.data.mixed import DATE, NUMBER
+from flows.data.names import listed
+from flows.faults import InputError
+from flows.features.check import RARE, Column, is_measured, order_levels, recoded, rules_of
+from flows.features.settings import FeatureSettings
+from vbmodels.core.columns import Rule, Seen, names_rows
+from vbmodels.core.state import FloatArray, IntArray
+
+MOST_COMPARED = 400
+"""Columns up to which each is compared with all others."""
+STRUCTURAL = 0.99
+"""Share of a column's missing cells that one category of another explains: they have a reason."""
+
+
+@dataclass(frozen=True)
+class FoundColumns:
+    """What became of a table's columns.
+
+    Attributes
+    ----------
+    kept
+        The columns to model.
+    reasons
+        Why each other one is left out.
+    table
+        All of them, as they are shown.
+    warnings
+        What else to say.
+    """
+
+    kept: tuple[Column, ...]
+    reasons: Mapping[str, str]
+    table: tuple[ColumnRead, ...]
+    warnings: tuple[str, ...]
+
+
+def columns_of(
+    seen: Mapping[str, Seen], levels: Mapping[str, Levels], settings: FeatureSettings,
+    numbers_of: Callable[[str, Rule], FloatArray],
+) -> FoundColumns:  # fmt: skip
+    """Return the columns to model, and why others are left out.
+
+    Parameters
+    ----------
+    seen, levels
+        What the columns hold, and their categories as text.
+    settings
+        The settings.
+    numbers_of
+        Returns some numbers of a column.
+
+    Raises
+    ------
+    InputError
+        If no column is left.
+    """
+    rules, _ = rules_of(seen, settings)
+    kept: list[Column] = []
+    reasons: dict[str, str] = {}
+    shown: dict[str, Levels] = {}
+    for name, rule in rules.items():
+        found = recoded(levels[name], rule) if not levels[name].many else levels[name]
+        cuts: tuple[float, ...] = ()
+        why = _why_left_out(name, rule, seen[name], found, settings)
+        measured = rule.kind == DATE or is_measured(seen[name], found, rule)
+        if measured and settings.bins and not why:
+            cuts = cuts_of(numbers_of(name, rule), settings.bins)
+            found = found if levels[name].many else recoded(levels[name], rule, cuts)
+            why = "" if cuts else "one value"
+            rule = replace(rule, remark=_with(rule.remark, f"cut into {len(cuts) + 1} classes"))
+        elif measured and not why:
+            why = f"{'dates' if rule.kind == DATE else 'measurements'}, not categories"
+        shown[name] = found
+        if cuts and found.many:  # classes of many values are counted once more, in the survey
+            found = Levels(dict.fromkeys(_names_of_classes(cuts), 1), found.missing)
+        if why:
+            reasons[name] = why
+            continue
+        column = order_levels(name, found, 0 if cuts else settings.rare_below, settings.max_levels)
+        kept.append(replace(column, rule=rule, cuts=cuts))
+        rules[name] = rule
+    if not kept:
+        _refuse(reasons)
+    table = tuple(
+        column_read(name, rule, seen[name], shown[name], _used(reasons, name), name not in reasons)
+        for name, rule in rules.items()
+    )
+    used = [column.name for column in kept]
+    warnings = [*_on_measured(reasons), *_on_rare(kept, settings)]
+    numbers = [name for name in reasons if rules[name].kind == NUMBER]
+    warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers)
+    return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+
+
+def _used(reasons: Mapping[str, str], name: str) -> str:
+    return f"left out: {reasons[name]}" if name in reasons else USED
+
+
+def _with(remark: str, more: str) -> str:
+    return f"{remark}, {more}" if remark else more
+
+
+def _why_left_out(
+    name: str, rule: Rule, seen: Seen, levels: Levels, settings: FeatureSettings
+) -> str:
+    """Say why a column is left out before it is compared with others; else nothing."""
+    if not seen.cells:
+        return "no cell"
+    wanted = name in settings.include or name in settings.categories
+    if not wanted and (why := names_rows(name, seen, len(levels.counts), rule.kind)):
+        return why
+    if rule.kind in (NUMBER, DATE) and levels.many:
+        return ""
+    if levels.many:
+        return "more than 10,000 categories"
+    return "one category only" if len(levels.counts) == 1 else ""
+
+
+def _names_of_classes(cuts: Sequence[float]) -> list[str]:
+    from flows.features.check import classes_of
+
+    inside = [cuts[0] - 1.0, *cuts]
+    return [str(name) for name in classes_of(np.array(inside), cuts).to_pylist()]
+
+
+def cuts_of(values: FloatArray, bins: int) -> tuple[float, ...]:
+    """Return where numbers are cut into classes of about as many each.
+
+    >>> cuts_of(np.arange(100.0), 4), cuts_of(np.array([1.0, 1.0, 1.0, 5.0]), 2)
+    ((25.0, 50.0, 75.0), (5.0,))
+    """
+    if not values.size or bins < 2:
+        return ()
+    ordered = np.sort(values)
+    place = np.arange(1, bins) * len(ordered) // bins
+    cuts = np.unique(ordered[place])
+    cuts = cuts[cuts > ordered[0]]
+    if not cuts.size and ordered[-1] > ordered[0]:
+        cuts = ordered[ordered > ordered[0]][:1]
+    return tuple(float(f"{cut:.6g}") for cut in cuts)
+
+
+def _refuse(reasons: Mapping[str, str]) -> None:
+    found = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:6])
+    measured = [name for name, why in reasons.items() if "not categories" in why]
+    remedy = "give a table whose columns vary"
+    if measured:
+        remedy = (
+            f"cut measurements into classes (--set bins=4), or take their values as categories "
+            f"(--set categories={','.join(measured[:3])})"
+        )
+    raise InputError.of(
+        file="the data",
+        expected="at least one column with two categories",
+        found=f"none ({found})",
+        remedy=remedy,
+    )
+
+
+def _on_measured(reasons: Mapping[str, str]) -> list[str]:
+    names = [name for name, why in reasons.items() if "not categories" in why]
+    if not names:
+        return []
+    return [
+        f"Columns of measurements or dates are left out: {listed(names)}. --set bins=4 cuts them "
+        "into classes of as many rows each; --set categories=NAME takes a column's values as "
+        "categories."
+    ]
+
+
+def _on_rare(kept: Sequence[Column], settings: FeatureSettings) -> list[str]:
+    joined = [c for c in kept if c.joined]
+    if not joined:
+        return []
+    said = listed([f"{c.name} ({len(c.joined):,})" for c in joined])
+    where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
+    return [
+        f"Rare categories were joined into one, called {RARE}, in {where}: {said}. They have fewer "
+        f"cells than rare_below = {settings.rare_below}, or are beyond max_levels = "
+        f"{settings.max_levels}."
+    ]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What some rows say of columns in pairs; the sum of two is that of both.
+
+    Attributes
+    ----------
+    rows
+        How many.
+    prints
+        Of each column, a digest of all of its cells; [D].
+    cells
+        Rows with each category of all columns; [L].
+    gaps
+        Of the rows with each category, how many miss each column; [L, D].
+    missing
+        Missing cells of each column; [D].
+    pairs
+        Rows with both of two categories; [L, L]; none where there are many columns.
+    """
+
+    rows: int
+    prints: IntArray
+    cells: IntArray
+    gaps: IntArray
+    missing: IntArray
+    pairs: IntArray
+
+    def __add__(self, other: Survey) -> Survey:
+        """Add another partition's."""
+        with np.errstate(over="ignore"):
+            pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+            return Survey(*(a + b for a, b in pairs))
+
+
+def survey_codes(codes: IntArray, levels: Sequence[int], first: int) -> Survey:
+    """Compare the columns of some rows.
+
+    Parameters
+    ----------
+    codes
+        [N, D] categories, -1 where missing.
+    levels
+        Categories of each column.
+    first
+        Number of the first row in the whole table.
+    """
+    with np.errstate(over="ignore"):
+        place = _mixed(np.arange(first, first + len(codes), dtype=np.uint64))
+        prints = (_mixed(codes.astype(np.uint64) + np.uint64(7)) * place[:, None]).sum(axis=0)
+    bounds = np.concatenate([[0], np.cumsum(levels)])
+    if len(levels) > MOST_COMPARED:
+        none = np.zeros((0, 0), np.int64)
+        return Survey(len(codes), prints.astype(np.int64), none[0:0, 0], none, none[0:0, 0], none)
+    hot = np.zeros((len(codes), bounds[-1]), np.float32)
+    rows, columns = np.nonzero(codes >= 0)
+    hot[rows, bounds[columns] + codes[rows, columns]] = 1.0
+    gone = (codes < 0).astype(np.float32)
+    return Survey(
+        len(codes), prints.astype(np.int64), hot.sum(axis=0).astype(np.int64),
+        (hot.T @ gone).astype(np.int64), gone.sum(axis=0).astype(np.int64),
+        (hot.T @ hot).astype(np.int64),
+    )  # fmt: skip
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def compare_columns(
+    found: FoundColumns, surveys: Sequence[Survey]
+) -> tuple[list[Column], FoundColumns]:
+    """Leave out repeated columns; say which gaps have a reason and which columns exclude others."""
+    total = surveys[0]
+    for one in surveys[1:]:
+        total = total + one
+    first: dict[int, str] = {}
+    reasons = dict(found.reasons)
+    for column, key in zip(found.kept, total.prints.tolist(), strict=True):
+        before = first.setdefault(key, column.name)
+        if before != column.name:
+            reasons[column.name] = f"the same cells as {before}"
+    warnings = list(found.warnings)
+    bounds = np.concatenate([[0], np.cumsum([len(c.levels) for c in found.kept])])
+    kept = list(found.kept)
+    if total.cells.size:
+        kept = [
+            replace(column, structural=_reason_of_gaps(d, found.kept, bounds, total))
+            for d, column in enumerate(found.kept)
+        ]
+        warnings += _on_structural(kept, total)
+        warnings += _on_exclusive(found.kept, bounds, total, reasons)
+    twice = [f"{name} ({why})" for name, why in reasons.items() if "the same cells" in why]
+    if twice:
+        warnings.append(f"Repeated columns are used once: {listed(twice)}.")
+    table = tuple(
+        replace(one, used=_used(reasons, one.name)) if one.name in reasons else one
+        for one in found.table
+    )
+    kept = [column for column in kept if column.name not in reasons]
+    return kept, FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+
+
+def _reason_of_gaps(
+    d: int, columns: Sequence[Column], bounds: IntArray, total: Survey
+) -> tuple[str, str] | None:
+    """Return the column and category whose rows all miss a column, and are nearly all that do."""
+    missing = int(total.missing[d])
+    if not missing:
+        return None
+    for other, column in enumerate(columns):
+        if other == d:
+            continue
+        for r, level in enumerate(column.levels):
+            at = bounds[other] + r
+            rows, gaps = int(total.cells[at]), int(total.gaps[at, d])
+            if rows and rows == gaps and gaps >= STRUCTURAL * missing:
+                return column.name, level
+    return None
+
+
+def _on_structural(kept: Sequence[Column], total: Survey) -> list[str]:
+    of: dict[tuple[str, str], list[str]] = {}
+    cells = 0
+    for column, missing in zip(kept, total.missing.tolist(), strict=True):
+        if column.structural is not None:
+            of.setdefault(column.structural, []).append(column.name)
+            cells += missing
+    if not of:
+        return []
+    said = "; ".join(f"{listed(names)} where {a} = {b}" for (a, b), names in of.items())
+    return [f"Skipped questions are not filled ({cells:,} cells): {said}."]
+
+
+def _on_exclusive(
+    columns: Sequence[Column], bounds: IntArray, total: Survey, reasons: Mapping[str, str]
+) -> list[str]:
+    """Say which columns of yes and no have one yes in every row: dummies of one question."""
+    ones = [
+        (column.name, int(bounds[d]) + column.levels.index(yes))
+        for d, column in enumerate(columns)
+        if column.name not in reasons
+        for yes in ("1", "yes", "true")
+        if len(column.levels) == 2 and yes in column.levels
+    ]
+    groups: list[list[tuple[str, int]]] = []
+    for name, at in ones:
+        if groups and all(total.pairs[at, other] == 0 for _, other in groups[-1]):
+            groups[-1].append((name, at))
+        else:
+            groups.append([(name, at)])
+    full = [
+        [name for name, _ in group]
+        for group in groups
+        if len(group) > 2 and sum(int(total.cells[at]) for _, at in group) == total.rows
+    ]
+    if not full:
+        return []
+    said = "; ".join(listed(group, 6) for group in full[:6])
+    return [
+        f"Columns exclude each other, with one 1 in every row: {said}. They are dummies of one "
+        "question: give each question as one column, else features only say so."
+    ]

@@ -1,0 +1,47 @@
+"""What settings say of a table's columns and cells."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from flows.settings.base import RunSettings
+
+
+class TableSettings(RunSettings):
+    """Settings of a pipeline that reads a table of columns."""
+
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": (
+            "categories", "missing", "exclude", "include", "decimal", "thousands", "dates",
+        ),
+    }  # fmt: skip
+
+    categories: tuple[str, ...] = Field(
+        (), description="Columns that are categories whatever they hold, such as site,grade."
+    )
+    missing: tuple[str, ...] = Field(
+        (),
+        description="Words and numbers that are missing cells, such as -9,99; NA, N/A, #N/A, NaN, "
+        "null, ., ?, - and blank cells are in any case.",
+    )
+    exclude: tuple[str, ...] = Field(
+        (), description="Columns that are not read, such as psu,age; patterns such as id_* too."
+    )
+    include: tuple[str, ...] = Field(
+        (),
+        description="The only columns that are used, also those that look like an id or free text; "
+        "empty: all.",
+    )
+    decimal: Literal[".", ","] | None = Field(
+        None, description="Decimal sign of numbers in text; empty: by the cells of each column."
+    )
+    thousands: Literal[",", ".", " ", "'"] | None = Field(
+        None, description="Thousands separator of numbers in text; empty: by the cells."
+    )
+    dates: Literal["dmy", "mdy", "ymd"] | None = Field(
+        None,
+        description="Order of day, month and year in dates such as 02/01/2020; empty: by the "
+        "cells, which must allow one order only.",
+    )

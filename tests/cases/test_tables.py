@@ -1,0 +1,328 @@
+"""Tables and bags as people have them: what `check` prints of each kind, and its exit code.
+
+Most rows are inputs in the shape of public bug reports, in the folder of cases beside the
+repository; the others are siblings of theirs, written here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SHARED_DATA
+from tests.flows.commands import run
+
+CASES = SHARED_DATA.parent / "cases"
+
+READ, REFUSED = 0, 2
+
+TABLE = [
+    # file, pipeline, arguments, exit code, what is said
+    ("tables/decimal_comma.csv", "experts", "", READ, ["income number (decimal comma)"]),
+    ("tables/thousands.csv", "experts", "", READ, ["number (thousands separators removed)"]),
+    ("tables/dollar.csv", "experts", "", READ, ["$ removed", "bmi number (% removed)"]),
+    ("tables/units.csv", "experts", "", READ, ["bmi number (kg removed)"]),
+    ("tables/apos.csv", "experts", "", READ, ["bmi number (apostrophes removed)"]),
+    ("tables/date_dmy.csv", "experts", "", READ, ["visit date (day/month/year)"]),
+    ("tables/date_mdy.csv", "experts", "", READ, ["visit date (month/day/year)"]),
+    ("tables/uci_qm.csv", "experts", "", READ, ["bmi number (missing: '?' 56) 56"]),
+    ("tables/sas_dot.csv", "experts", "", READ, ["bmi number (missing: '.' 56) 56"]),
+    ("tables/excel_na.csv", "experts", "", READ, ["'#N/A' 56", "'#DIV/0!' 56", " 168 "]),
+    ("tables/codes99.csv", "features", "", READ, ["--set missing=-9,99"]),
+    ("tables/codes99.csv", "features", "--set missing=-9,99", READ, ["5 levels", "'-9' 23"]),
+    ("tables/sentinel.csv", "experts", "", READ, ["-999 (314 cells in bmi)"]),
+    ("tables/sentinel.csv", "experts", "--set missing=-999", READ, ["missing: '-999", " 314 "]),
+    ("tables/weights.csv", "features", "", READ, ["weight looks like survey weights", "psu looks"]),
+    ("tables/icd_blank.csv", "features", "", READ, ["yes/no (only yes or blank: 47", "patient id"]),
+    ("tables/likert_text.csv", "features", "", READ, ["respondent id", "all 300 cells differ"]),
+    ("tables/half_empty_rows.csv", "features", "", READ, ["row without any cell: 150 (half"]),
+    ("tables/skip.csv", "features", "", READ, ["not filled (690 cells)", "where smoke = no"]),
+    ("tables/mixed_yesno.csv", "features", "", READ, ["s0 yes/no 0 yes 144, no 156"]),
+    ("tables/qualtrics.csv", "features", "", READ, ["--set skip_rows=2"]),
+    ("tables/qualtrics.csv", "features", "--set skip_rows=2", READ, ["300 rows", "5 levels"]),
+    ("tables/feat_continuous.csv", "features", "", REFUSED, ["--set bins=4", "income: measure"]),
+    ("tables/feat_continuous.csv", "features", "--set bins=4", READ, ["cut into 4 classes"]),
+    ("tables/const_dup.csv", "features", "", READ, ["Q1_copy (the same cells as Q1)"]),
+    ("tables/polca_dummy.csv", "features", "", READ, ["Columns exclude each other", "V1_e; V2_f"]),
+    ("tables/trailing_delim.csv", "experts", "", READ, ["without a name has no values"]),
+    ("tables/panel.csv", "experts", "", REFUSED, ["'0' in rows 1 and 2", "--exclude id"]),
+    ("tables/panel.csv", "experts", "--exclude id", READ, ["200 rows in 1 file, no errors"]),
+    ("tables/leadzero.csv", "experts", "", READ, ["zip category (text, as 201 cells", "02139"]),
+    ("tables/ordinal.csv", "experts", "", READ, ["label ordered category", "without an order"]),
+    ("tables/abnormal.csv", "experts", "", READ, ["the probability is of abnormal"]),
+    ("tables/space.csv", "experts", "", READ, ["200 rows", "set apart by blanks"]),
+    ("tables/tab.txt", "experts", "", READ, ["200 rows in 1 file, no errors"]),
+    ("tables/latin1.csv", "features", "", READ, ["Größe", "read as cp1252"]),
+    ("tables/latin1.csv", "features", "--encoding cp1250", READ, ["Größe"]),
+    ("tables/survey.sav", "features", "", READ, ["Q1 ordered category", "value labels"]),
+    ("tables/survey.dta", "features", "", READ, ["Q1 ordered category", "value labels"]),
+    ("tables/survey.xlsx", "features", "", READ, ["300 rows in 1 file", "Q1 ordered category"]),
+    ("tables/multi/w1.csv tables/multi/w2.csv", "experts", "", READ, ["400 rows in 2 files"]),
+    ("tables/multi/w1.csv tables/multi/w3.csv", "experts", "", REFUSED, ["row 1", "'refused'"]),
+    ("tables/likert_text.csv", "features", "--strict", REFUSED, ["respondent", "strict"]),
+    ("tables/panel.csv", "experts", "--exclude Id", REFUSED, ["did you mean id?"]),
+    ("tables/multi/w1.csv", "experts", "--column label=Label", REFUSED, ["did you mean label?"]),
+    ("bags/b05_ordinal.csv", "bags", "", REFUSED, ["5 grades: 0, 1, 2, 3, 4", "positive=4"]),
+    ("bags/b06_labels.csv", "bags", "", REFUSED, ["model=gp_probit"]),
+    ("bags/b06_labels.csv", "bags", "--set model=gp_probit", READ, ["600 rows"]),
+    ("bags/b06_multiclass.csv", "bags", "", REFUSED, ["3 classes: LUAD, LUSC, normal"]),
+    ("bags/b14_regression.csv", "bags", "", REFUSED, ["does not predict numbers"]),
+    ("bags/b07_several.csv", "bags", "--column label=death --column label=relapse", REFUSED,
+     ["one column for label", "death and relapse"]),
+    ("bags/b07_several.csv", "bags", "--column label=death", READ, ["relapse, grade: one value"]),
+    ("bags/b08_patients.csv", "bags", "", READ, ["--column group=patient", "f0 number"]),
+    ("bags/b08_patients.csv", "bags", "--column group=patient", READ, ["patient text 0 group"]),
+    ("bags/b09_nan.csv", "bags", "", READ, ["f0 (28), f1 (37), f2 (33)"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "pipeline", "options", "code", "said"), TABLE,
+    ids=[f"{row[0]} {row[2]}".strip() for row in TABLE],
+)  # fmt: skip
+def test_a_case_gives_what_its_table_says(capsys, files, pipeline, options, code, said):
+    if not CASES.is_dir():
+        pytest.skip(f"the cases are not beside the repository: expected the folder {CASES}")
+    if files.endswith((".sav", ".dta")):
+        pytest.importorskip("pyreadstat")
+    if files.endswith(".xlsx"):
+        pytest.importorskip("python_calamine")
+    found, out, err = run(capsys, "check", pipeline, *(CASES / f for f in files.split()),
+                          *options.split())  # fmt: skip
+    text = " ".join((out + err).split())
+    assert found == code, text
+    for part in said:
+        assert part in text, (part, text)
+
+
+def rows_of(column, n=120, seed=0):
+    """Return a CSV of a column beside a label that goes with it, and a number."""
+    rng = random.Random(seed)
+    cells = [column(i, rng) for i in range(n)]
+    return [[cell, f"{rng.gauss(0, 1):.3f}", "yn"[rng.random() < 0.5]] for cell in cells]
+
+
+def written(path: Path, rows, names=("x", "z", "label"), separator=",", encoding="utf-8"):
+    lines = [separator.join(names)] if names else []
+    lines += [separator.join(f'"{c}"' if separator in str(c) else str(c) for c in r) for r in rows]
+    path.write_bytes(("\n".join(lines) + "\n").encode(encoding))
+    return path
+
+
+DAY = datetime.date(2020, 1, 1)
+COLUMNS = {
+    "swiss thousands": (lambda i, r: f"{r.randint(1, 9)}'{r.randint(100, 999)}", "", ["x number"]),
+    "spaces as thousands": (lambda i, r: f"{r.randint(1, 9)} {r.randint(100, 999)}.5", "",
+                            ["x number (thousands separators removed)"]),
+    "accounting": (lambda i, r: f"({i + 1}.5)" if i % 2 else f"{i}.25", "", ["-120.5"]),
+    "euro": (lambda i, r: f"€{r.randint(1, 99)}.{r.randint(10, 99)}", "", ["€ removed"]),
+    "minus sign": (lambda i, r: f"−{i}.5", "", ["x number", "-119.5"]),
+    "percent": (lambda i, r: f"{i} %", "", ["% removed"]),
+    "unit in some cells": (lambda i, r: f"{i}.5 cm" if i % 3 else f"{i}.5", "", ["cm removed"]),
+    "two units": (lambda i, r: f"{i}.5 kg" if i % 3 else f"{i}.5 lb", "", REFUSED),
+    "iso moments": (lambda i, r: f"{DAY + datetime.timedelta(i)}T10:00:00", "", ["x date"]),
+    "german dates": (lambda i, r: f"{DAY + datetime.timedelta(i):%d.%m.%Y}", "",
+                     ["x date (day/month/year)"]),
+    "dates with times": (lambda i, r: f"{DAY + datetime.timedelta(i):%m/%d/%Y} 10:30", "",
+                         ["x date (month/day/year)"]),
+    "named months": (lambda i, r: f"{DAY + datetime.timedelta(i):%d-%b-%Y}", "", ["x date"]),
+    "dates that say no order": (lambda i, r: f"0{i % 9 + 1}/0{i % 7 + 1}/2020", "", REFUSED),
+    "dates whose order is set": (lambda i, r: f"0{i % 9 + 1}/0{i % 7 + 1}/2020",
+                                 "--set dates=mdy", ["x date (month/day/year)"]),
+    "two digits of the year": (lambda i, r: f"{DAY + datetime.timedelta(i):%d/%m/%y}", "",
+                               ["x date (day/month/year)"]),
+    "German yes and no": (lambda i, r: ("ja", "Nein", " nein", "JA")[i % 4], "", ["x yes/no"]),
+    "yes or blank": (lambda i, r: "Yes" if i % 3 else "", "", ["only yes or blank: 40"]),
+    "a dash is missing": (lambda i, r: "-" if i % 3 == 0 else i, "", ["missing: '-' 40"]),
+    "plus and minus": (lambda i, r: "+-"[i % 2], "", ["x category", "- 60"]),
+    "n/a": (lambda i, r: "n/a" if i % 3 == 0 else f"{i}.5", "", ["missing: 'n/a' 40"]),
+    "#VALUE!": (lambda i, r: "#VALUE!" if i % 3 == 0 else f"{i}.5", "", ["'#VALUE!' 40"]),
+    "a word that is missing": (lambda i, r: "refused" if i % 3 == 0 else f"{i}.5",
+                               "--set missing=refused", ["x number (missing: 'refused' 40)"]),
+    "a third are words": (lambda i, r: "refused" if i % 3 == 0 else f"{i}.5", "", REFUSED),
+    "codes and a word": (lambda i, r: ("1", "2", "3", "DK")[i % 4], "",
+                         ["x category (not numbers: 30 cells, such as 'DK')"]),
+    "777": (lambda i, r: 777 if i % 10 == 0 else i % 7, "", ["777 (12 cells in x)"]),
+    "-99": (lambda i, r: -99 if i % 10 == 0 else 20 + i % 50, "", ["--set missing=-99"]),
+    "the same code": (lambda i, r: ("4", "4.0", " 4", "5")[i % 4], "--set categories=x",
+                      ["2 levels: 4 90, 5 30"]),
+    "account numbers": (lambda i, r: f"00{i % 9}", "", ["leading zeros"]),
+    "free text": (lambda i, r: f"note {i} on the many things that were said there", "",
+                  ["left out: text: all 120 cells differ"]),
+    "ranges": (lambda i, r: ("18-24", "25-64", "65+")[i % 3], "",
+               ["x ordered category 0 3 levels: 18-24 40"]),
+    "case alone": (lambda i, r: ("Red", "red", "Blue")[i % 3], "", ["differ by case"]),
+    "lower case names": (lambda i, r: i % 5, "--exclude Z", REFUSED),
+    "a pattern": (lambda i, r: i % 5, "--exclude z*", ["2 of 2", "label"][:0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_sibling_of_a_column_is_read_or_refused(name, tmp_path, capsys):
+    column, options, said = COLUMNS[name]
+    path = written(tmp_path / "t.csv", rows_of(column))
+    code, out, err = run(capsys, "check", "experts", path, *options.split())
+    text = " ".join((out + err).split())
+    assert code == (REFUSED if said == REFUSED else READ), text
+    if said == REFUSED:
+        assert "t.csv" in text
+        return
+    for part in said:
+        assert part in text, (part, text)
+
+
+def plain(i, rng):
+    return f"{i}.5"
+
+
+def comma(rows):
+    return [[str(cell).replace(".", ",") for cell in row] for row in rows]
+
+
+NAMES = ["x", "z", "label"]
+
+
+def letters(*words):
+    return rows_of(lambda i, r: words[i % len(words)])
+
+
+FILES = {
+    # its rows, the file's name, and how it is written
+    "semicolons and decimal commas": (comma(rows_of(plain)), "t.csv", {"separator": ";"}),
+    "pipes": (rows_of(plain), "t.csv", {"separator": "|"}),
+    "tabs in .csv": (rows_of(plain), "t.csv", {"separator": "\t"}),
+    ".dat with blanks": (rows_of(plain), "t.dat", {"separator": "   "}),
+    ".tab": (rows_of(plain), "t.tab", {"separator": "\t"}),
+    "no ending": (rows_of(plain), "table", {}),
+    ".data": (rows_of(plain), "t.data", {}),
+    "UTF-16 with its mark": (rows_of(plain), "t.csv", {"encoding": "utf-16"}),
+    "UTF-16 without": (rows_of(plain), "t.csv", {"encoding": "utf-16-le"}),
+    "UTF-8 with its mark": (rows_of(plain), "t.csv", {"encoding": "utf-8-sig"}),
+    "cp1252": (letters("ä", "ö", "ü"), "t.csv", {"encoding": "cp1252"}),
+    "cp1251": (letters("мужской", "женский"), "t.csv", {"encoding": "cp1251"}),
+    "a title": ([["Report of 2020"], NAMES, *rows_of(plain)], "t.csv", {"names": ()}),
+    "comments": ([["# a, b"], NAMES, *rows_of(plain)], "t.csv", {"names": ()}),
+    "R's row names": ([[f"r{i}", *r] for i, r in enumerate(rows_of(plain))], "t.csv", {}),
+    "commas at the end": ([[*r, ""] for r in rows_of(plain)], "t.csv", {}),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_form_is_read(name, tmp_path, capsys):
+    rows, file, form = FILES[name]
+    path = written(tmp_path / file, rows, **form)
+    code, out, err = run(capsys, "check", "experts", path)
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    assert "120 rows in 1 file, no errors" in text
+    assert ("x number" in text) == (not name.startswith("cp12")), text
+
+
+def workbook(path, **sheets):
+    """Write a workbook by hand: numbers, and text within its cells."""
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    packages = "http://schemas.openxmlformats.org/package/2006"
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    names = list(enumerate(sheets, 1))
+    with zipfile.ZipFile(path, "w") as book:
+        parts = "".join(
+            f'<Override PartName="/xl/worksheets/sheet{i}.xml" ContentType="{kind}.worksheet+xml"/>'
+            for i, _ in names
+        )
+        book.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{packages}/content-types"><Default Extension="rels" '
+            f'ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override '
+            f'PartName="/xl/workbook.xml" ContentType="{kind}.sheet.main+xml"/>{parts}</Types>',
+        )
+        book.writestr(
+            "_rels/.rels",
+            f'<Relationships xmlns="{packages}/relationships"><Relationship Id="r" '
+            f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        )
+        listed = "".join(f'<sheet name="{n}" sheetId="{i}" r:id="r{i}"/>' for i, n in names)
+        book.writestr(
+            "xl/workbook.xml",
+            f'<workbook xmlns="{space}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
+        )
+        links = "".join(
+            f'<Relationship Id="r{i}" Type="{office}/worksheet" Target="worksheets/sheet{i}.xml"/>'
+            for i, _ in names
+        )
+        book.writestr(
+            "xl/_rels/workbook.xml.rels",
+            f'<Relationships xmlns="{packages}/relationships">{links}</Relationships>',
+        )
+        for i, name in names:
+            rows = []
+            for r, row in enumerate(sheets[name], 1):
+                cells = (
+                    f'<c r="{chr(65 + c)}{r}"><v>{v}</v></c>'
+                    if isinstance(v, int | float)
+                    else f'<c r="{chr(65 + c)}{r}" t="inlineStr"><is><t>{v}</t></is></c>'
+                    for c, v in enumerate(row)
+                )
+                rows.append(f'<row r="{r}">{"".join(cells)}</row>')
+            book.writestr(
+                f"xl/worksheets/sheet{i}.xml",
+                f'<worksheet xmlns="{space}"><sheetData>{"".join(rows)}</sheetData></worksheet>',
+            )
+    return path
+
+
+def test_a_workbook_with_a_title_and_two_sheets_is_read(tmp_path, capsys):
+    pytest.importorskip("python_calamine")
+    rows = [[float(x), float(z), label] for x, z, label in rows_of(plain)]
+    path = workbook(
+        tmp_path / "t.xlsx",
+        Data=[["Report of 2020"], [], NAMES, *rows],
+        Codes=[["code", "meaning"], [1, "one"], [2, "two"]],
+    )
+    code, out, err = run(capsys, "check", "experts", path)
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    assert "its sheet Data is read, not Codes" in text
+    assert "above the names of the columns" in text
+    assert "x number 0 0.5 to 119.5" in text
+    code, _, err = run(capsys, "check", "experts", path, "--set", "sheet=Kodes")
+    assert code == REFUSED
+    assert "its sheets are Data, Codes" in " ".join(err.split())
+
+
+def test_missing_values_of_spss_are_missing_cells(tmp_path, capsys):
+    pyreadstat = pytest.importorskip("pyreadstat")
+    pandas = pytest.importorskip("pandas")
+    rng = random.Random(0)
+    frame = pandas.DataFrame(
+        {
+            "q1": [float(rng.choice([1, 2, 3, 99])) for _ in range(120)],
+            "x": [rng.gauss(0, 1) for _ in range(120)],
+            "label": [float(rng.random() < 0.5) for _ in range(120)],
+        }
+    )
+    labels = {"q1": {1.0: "low", 2.0: "medium", 3.0: "high", 99.0: "no answer"}}
+    pyreadstat.write_sav(
+        frame, str(tmp_path / "t.sav"), variable_value_labels=labels,
+        missing_ranges={"q1": [99]},
+    )  # fmt: skip
+    code, out, err = run(capsys, "check", "experts", tmp_path / "t.sav")
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    assert "q1 ordered category" in text
+    assert "3 levels: low" in text
+    assert "values that the file calls missing are missing cells of q1" in text
+
+
+def test_new_data_with_a_name_in_other_letters_says_which_is_meant(tmp_path, capsys):
+    written(tmp_path / "fit.csv", rows_of(plain), names=("bmi", "z", "label"))
+    code, _, err = run(capsys, "experts", tmp_path / "fit.csv", tmp_path / "out")
+    assert code == 0, err
+    written(tmp_path / "new.csv", rows_of(plain), names=("BMI", "z", "label"))
+    code, _, err = run(capsys, "score", tmp_path / "out", tmp_path / "new.csv", tmp_path / "new")
+    assert code == 2
+    assert "did you mean --column bmi=BMI?" in " ".join(err.split())

@@ -1,0 +1,730 @@
+"""What a column holds, by all of its cells: one rule for files and for tables in memory.
+
+Every distinct cell is compared with a few patterns; the counts (`Seen`) add over parts of a
+column, so that a column is read the same for any partitioning, and whether a file types its cells
+or writes them as text. `read_as` decides from the sum.
+
+A number may have a decimal point or comma, groups of thousands, a currency, a percent sign, one
+unit, or an apostrophe before it. Whole numbers with leading zeros are text (codes, zip codes).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+
+from vbmodels.core.levels import NEARLY, NO, YES
+
+Kind = Literal["number", "yes or no", "date", "category"]
+Order = Literal["dmy", "mdy", "ymd"]
+
+MISSING = (
+    "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "Null", "<NA>", ".", "?",
+    "--", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!",
+)  # fmt: skip
+"""Cells of text that are missing cells; `DASH` is one too, unless the column has a + as well."""
+DASH, PLUS = "-", "+"
+
+NUMBER = r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?"
+"""A number as computers write it."""
+LEADING_ZERO = r"[-+]?0\d+"
+
+_CURRENCY = r"[$€£¥₹]|US\$|USD|EUR|GBP|CHF|JPY"
+UNITS = (
+    "%", "‰", "°", "°C", "°F", "kg", "g", "mg", "µg", "μg", "ug", "ng", "lb", "lbs", "oz", "t",
+    "km", "m", "cm", "mm", "µm", "μm", "nm", "mi", "ft", "in", "m²", "m2", "km²", "ha",
+    "l", "L", "dl", "dL", "ml", "mL", "µl", "μl", "h", "hr", "hrs", "min", "s", "sec", "ms",
+    "y", "yr", "yrs", "d", "mmHg", "bpm", "Hz", "kHz", "MHz", "GHz", "V", "kV", "W", "kW", "kWh",
+    "mmol/L", "mmol/l", "mg/dL", "mg/dl", "g/dL", "g/dl", "ng/mL", "ng/ml",
+    "U/L", "IU/L", "kg/m²", "kg/m2", "km/h", "mph",
+)  # fmt: skip
+"""Units that may follow a number at once; any other word needs a blank between."""
+_KNOWN = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
+_WORD = r"[A-Za-zµμ]+[²³.]?(?:/[A-Za-zµμ0-9]+[²³]?)?"
+DECORATED = (
+    rf"(?P<quote>'?)\s*(?P<sign>[-+−(]?)\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-−]?)"
+    r"(?P<digits>[0-9][0-9.,'’\x{a0}\x{202f} ]*[0-9]|[0-9]+[.]?|[.,][0-9]+)"
+    rf"(?P<power>[eE][-+]?[0-9]+)?\s*(?P<after>{_CURRENCY}|{_KNOWN}|\s{_WORD})?\s*\)?"
+)
+"""A number as people write it, for RE2; see `decorated` for Python's."""
+
+_GAP = r"['’\x{a0}\x{202f} ]"
+POINT = rf"[0-9]+(\.[0-9]*)?|\.[0-9]+|[1-9][0-9]{{0,2}}(,[0-9]{{3}})+(\.[0-9]+)?|[0-9]{{1,3}}({_GAP}[0-9]{{3}})+(\.[0-9]+)?"  # noqa: E501
+COMMA = rf"[0-9]+|[0-9]*,[0-9]+|[1-9][0-9]{{0,2}}(\.[0-9]{{3}})+(,[0-9]+)?|[0-9]{{1,3}}({_GAP}[0-9]{{3}})+(,[0-9]+)?"  # noqa: E501
+"""Digits with a decimal point, and with a decimal comma."""
+DOT_GROUPS, COMMA_GROUPS = r"[1-9][0-9]{0,2}(\.[0-9]{3})+", r"[1-9][0-9]{0,2}(,[0-9]{3})+"
+"""Digits that both of these explain, or nearly: groups of thousands, or three decimals."""
+GROUPS = rf"{_GAP}|[.,][0-9]+[.,]"
+"""What digits with groups of thousands have, whatever the decimal sign."""
+
+SENTINELS = (
+    -1.0, -7.0, -8.0, -9.0, -77.0, -88.0, -99.0, -777.0, -888.0, -999.0, -9999.0,
+    9.0, 77.0, 88.0, 97.0, 98.0, 99.0, 777.0, 888.0, 997.0, 998.0, 999.0, 9999.0, 99999.0,
+)  # fmt: skip
+"""Numbers that often are codes of missing cells."""
+
+_MOST_EXAMPLES = 5
+_ID_NAME = re.compile(
+    r"(row|record|case|subject|respondent|participant|patient|person|sample|user|customer|client|"
+    r"student|member|response|study|household)?[ _.-]?(id|ids|uuid|guid|key|nr|no|number|index)"
+    r"|respondent|participant|subject|caseid|case|patient|seqn|rowname|uid|pid|index|unnamed: 0",
+    re.IGNORECASE,
+)
+_WEIGHT_NAME = re.compile(
+    r"(.*[_. ])?(weight|weights|wt|wgt|wts|finalwt|pweight|sampleweight|survey_?weight)(_?\d+)?",
+    re.IGNORECASE,
+)
+_DESIGN_NAME = re.compile(
+    r"(psu|strata|stratum|cluster|sdmvpsu|sdmvstra|varpsu|varstrat)", re.IGNORECASE
+)
+DISTINCT = 0.9
+"""Share of distinct cells from which on a column of text names or describes its rows."""
+LEAST_DISTINCT = 20  # cells of a column of which so much can be said
+LONG = 40  # characters of a cell, on average, that is free text
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a column's cells were seen to be; the sum of two is that of both.
+
+    Attributes
+    ----------
+    cells
+        Cells that are given.
+    missing
+        Cells that are not, and ``words`` by what they say.
+    plain
+        Cells that are, or read as, finite numbers as computers write them.
+    point, comma
+        Those that read as numbers with a decimal point; with a decimal comma.
+    groups
+        Those with groups of thousands beyond doubt.
+    dot_groups, comma_groups
+        Those that can be groups of thousands or a number with three decimals.
+    zeros, fractions
+        Whole numbers with leading zeros; numbers that are not whole.
+    flags, ones
+        Yes or no, true or false, 1 or 0; the former of each.
+    typed_flags
+        Cells that a file calls true or false.
+    dates
+        Dates by the order of day, month and year.
+    declared
+        Those of a dictionary: the file calls them categories.
+    semicolons
+        Cells of a file whose columns are set apart by semicolons.
+    units
+        What stands before or after numbers.
+    sentinels
+        Cells with each of `SENTINELS`.
+    low, high
+        Ends of all numbers that are no sentinels.
+    odd
+        Some cells that are no numbers.
+    order
+        The categories in order, where the file says one.
+    characters
+        Of all cells of text.
+    prints
+        Sum of digests of whole numbers, which says whether they count the rows.
+    """
+
+    cells: int = 0
+    missing: int = 0
+    plain: int = 0
+    point: int = 0
+    comma: int = 0
+    groups: int = 0
+    dot_groups: int = 0
+    comma_groups: int = 0
+    zeros: int = 0
+    fractions: int = 0
+    flags: int = 0
+    ones: int = 0
+    typed_flags: int = 0
+    declared: int = 0
+    semicolons: int = 0
+    characters: int = 0
+    prints: int = 0
+    pluses: int = 0
+    words: Mapping[str, int] = field(default_factory=dict)
+    dates: Mapping[str, int] = field(default_factory=dict)
+    units: Mapping[str, int] = field(default_factory=dict)
+    sentinels: Mapping[str, int] = field(default_factory=dict)
+    low: float | None = None
+    high: float | None = None
+    odd: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+
+    def __add__(self, other: Seen) -> Seen:
+        if not (other.cells or other.missing or other.order):
+            return self
+        if not (self.cells or self.missing or self.order):
+            return other
+        values: dict[str, Any] = {}
+        for one in fields(self):
+            a, b = getattr(self, one.name), getattr(other, one.name)
+            if isinstance(a, Mapping):
+                values[one.name] = dict(Counter(a) + Counter(b))
+            elif one.name == "odd":
+                values[one.name] = tuple(dict.fromkeys((*a, *b)))[:_MOST_EXAMPLES]
+            elif one.name == "order":
+                values[one.name] = tuple(dict.fromkeys((*a, *b)))
+            elif one.name == "low":
+                values[one.name] = min((v for v in (a, b) if v is not None), default=None)
+            elif one.name == "high":
+                values[one.name] = max((v for v in (a, b) if v is not None), default=None)
+            elif one.name == "prints":
+                values[one.name] = (a + b) & _MASK
+            else:
+                values[one.name] = a + b
+        return Seen(**values)
+
+    @property
+    def measured(self) -> bool:
+        """Whether its numbers are measurements rather than codes: fractions, or a wide range."""
+        wide = self.low is not None and self.high is not None and self.high - self.low > 50.0
+        return bool(self.fractions) or wide
+
+    @property
+    def numbers(self) -> int:
+        """Cells that read as numbers, with the decimal sign that more of them have."""
+        return max(self.point, self.comma)
+
+
+_MASK = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a column's cells are read.
+
+    Attributes
+    ----------
+    kind
+        What they are.
+    decimal
+        The decimal sign of numbers.
+    order
+        Of day, month and year.
+    blank_is_no
+        Whether a missing cell is a no: the column has yes or nothing.
+    dash_is_missing
+        Whether - is a missing cell.
+    remark
+        What of this is not plain, in words.
+    """
+
+    kind: Kind = "category"
+    decimal: str = "."
+    order: Order = "ymd"
+    blank_is_no: bool = False
+    dash_is_missing: bool = True
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says of all columns.
+
+    Attributes
+    ----------
+    categories
+        Columns that are categories whatever they hold.
+    decimal, thousands
+        The decimal sign, and what sets groups of thousands apart; None to find out.
+    dates
+        The order of day and month; None to find out.
+    """
+
+    categories: tuple[str, ...] = ()
+    decimal: str | None = None
+    thousands: str | None = None
+    dates: Order | None = None
+
+
+class Unclear(ValueError):
+    """A column cannot be read without a word of the user.
+
+    Attributes
+    ----------
+    expected, found, remedy
+        Parts of a sentence.
+    has_odd
+        Whether some of its cells are wrong, and not how all of them are meant.
+    """
+
+    def __init__(self, expected: str, found: str, remedy: str, has_odd: bool = False) -> None:
+        self.has_odd = has_odd
+        super().__init__(f"expected {expected}, found {found}; {remedy}")
+        self.expected, self.found, self.remedy = expected, found, remedy
+
+
+def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = False) -> Rule:
+    """Return how a column is read.
+
+    Parameters
+    ----------
+    name
+        Of the column.
+    seen
+        What all of its cells are.
+    wishes
+        What the user says.
+    commas
+        Whether other columns of the table have decimal commas.
+
+    Raises
+    ------
+    Unclear
+        If a part of the cells is of one kind and a part is not, or dates can be read two ways.
+
+    Examples
+    --------
+    >>> of = lambda *cells: seen_in(Counter(cells))
+    >>> read_as("a", of("1", "2.5", "")).kind, read_as("a", of("yes", "No")).kind
+    ('number', 'yes or no')
+    >>> read_as("a", of("12,5", "3,25")).decimal, read_as("a", of("02139", "10001")).kind
+    (',', 'category')
+    >>> read_as("a", of("13/02/2020", "01/02/2020")).order
+    'dmy'
+    """
+    wishes = wishes or Wishes()
+    dash = not seen.pluses
+    cells = seen.cells
+    if name in wishes.categories:
+        return Rule(dash_is_missing=dash, remark="named in categories")
+    if seen.declared or not cells:
+        return Rule(dash_is_missing=dash)
+    if seen.typed_flags == cells:
+        return Rule("yes or no")
+    if seen.zeros and seen.plain == cells:
+        remark = f"text, as {seen.zeros:,} cells have leading zeros"
+        return Rule(dash_is_missing=dash, remark=remark)
+    number = _as_number(seen, wishes, commas)
+    if number is not None:
+        return number
+    if seen.flags == cells:
+        return _as_flag(seen)
+    if date := _as_date(seen, wishes):
+        return date
+    if NEARLY * cells <= max(seen.dates.values(), default=0):
+        raise _unclear(seen, "a date", max(seen.dates.values()))
+    partly = 2 * seen.numbers >= cells and seen.measured
+    if NEARLY * cells <= seen.numbers or (partly and not seen.zeros):
+        raise _unclear(seen, "a number", seen.numbers)
+    remark = ""
+    if seen.numbers and not seen.units:
+        remark = f"not numbers: {cells - seen.numbers:,} cells, such as {_listed(seen.odd)}"
+    return Rule(dash_is_missing=dash, remark=remark)
+
+
+def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
+    return Unclear(
+        f"{what} in every cell, as in {parsed:,} of {seen.cells:,}",
+        f"{seen.cells - parsed:,} other cells, such as {_listed(seen.odd)}",
+        "correct these cells, name their words as missing (--set missing=WORD), or name the "
+        "column in categories (--set categories=COLUMN)",
+        has_odd=True,
+    )
+
+
+def _listed(cells: Sequence[str]) -> str:
+    return ", ".join(repr(cell[:40]) for cell in cells)
+
+
+def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
+    """Return how a column of numbers is read; None where it is none."""
+    if wishes.decimal is None and max(seen.point, seen.comma) < seen.cells and not seen.odd:
+        raise Unclear(
+            "one decimal sign",
+            f"{seen.cells - seen.point:,} numbers with a decimal comma and "
+            f"{seen.cells - seen.comma:,} with a decimal point",
+            "write all with one of them",
+        )
+    decimal = wishes.decimal or (
+        {",": ".", ".": ","}.get(wishes.thousands or "") if wishes.thousands else None
+    )
+    if decimal is None:
+        either = seen.point == seen.comma == seen.cells
+        if either:
+            thousands = commas and seen.dot_groups > 0
+            written = seen.comma_groups > 0 and (commas or seen.semicolons > 0)
+            decimal = "," if thousands or written else "."
+        else:
+            decimal = "," if seen.comma > seen.point else "."
+    if (seen.comma if decimal == "," else seen.point) < seen.cells:
+        return None
+    units = [unit for unit in seen.units if unit != "'"]
+    if len(units) > 1:
+        parts = ", ".join(f"{unit!r} ({seen.units[unit]:,})" for unit in units[:5])
+        if len(units) > 3 or not all(unit in UNITS for unit in units):
+            return None
+        raise Unclear(
+            "numbers of one unit", f"several: {parts}",
+            "convert them to one unit, or name the column in categories (--set categories=COLUMN)",
+        )  # fmt: skip
+    remarks = []
+    if decimal == ",":
+        remarks.append("decimal comma")
+    if seen.groups or (seen.dot_groups if decimal == "," else seen.comma_groups):
+        remarks.append("thousands separators removed")
+    if "'" in seen.units:
+        remarks.append("apostrophes removed")
+    for unit in units:
+        some = "" if seen.units[unit] == seen.cells else f" from {seen.units[unit]:,} cells"
+        remarks.append(f"{unit} removed{some}")
+    only_ones = seen.ones == seen.cells and seen.missing > 0 and not seen.units
+    if only_ones:
+        return _as_flag(seen)
+    return Rule("number", decimal=decimal, remark=", ".join(remarks))
+
+
+def _as_flag(seen: Seen) -> Rule:
+    blank = seen.ones == seen.cells and seen.missing > 0
+    remark = f"only yes or blank: {seen.missing:,} blank cells are no" if blank else ""
+    return Rule("yes or no", blank_is_no=blank, remark=remark)
+
+
+def _as_date(seen: Seen, wishes: Wishes) -> Rule | None:
+    orders: list[Order] = [o for o in ("ymd", "dmy", "mdy") if seen.dates.get(o) == seen.cells]
+    if not orders:
+        return None
+    if len(orders) == 1:
+        order = orders[0]
+    elif wishes.dates in orders:
+        order = wishes.dates
+    elif seen.dates.get("same") == seen.cells or "ymd" in orders:
+        order = orders[0]
+    else:
+        raise Unclear(
+            "dates of a known order of day and month",
+            f"{seen.cells:,} that can be read both ways, such as {_listed(seen.odd)}",
+            "say which: --set dates=dmy (day first) or --set dates=mdy (month first)",
+        )
+    words = {"dmy": "day/month/year", "mdy": "month/day/year", "ymd": ""}
+    return Rule("date", order=order, remark=words[order])
+
+
+def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
+    """Say why a column names or describes its rows, so that it predicts nothing; else nothing.
+
+    Parameters
+    ----------
+    name, seen
+        The column.
+    distinct
+        How many different cells it has; None where they were not counted.
+    kind
+        As which it is read.
+
+    Examples
+    --------
+    >>> ids = seen_in(Counter(map(str, range(1, 51))))
+    >>> names_rows("patient", ids, 50, "number")
+    'id: numbers the rows from 1 to 50'
+    """
+    cells = seen.cells
+    if cells < LEAST_DISTINCT or kind in ("date", "yes or no") or seen.declared:
+        return ""
+    if kind == "number":
+        whole = not seen.fractions and seen.low is not None and seen.high is not None
+        if not whole or seen.low is None or seen.high is None:
+            return ""
+        low, high = ends_of(seen)
+        if high - low + 1 == cells and seen.prints == prints_of_range(int(low), int(high)):
+            return f"id: numbers the rows from {low:g} to {high:g}"
+        if _ID_NAME.fullmatch(name.strip()) and high - low >= cells // 4:
+            return "id, by its name"
+        return ""
+    if distinct is None or distinct < DISTINCT * cells:
+        return ""
+    what = "text" if seen.characters > LONG * cells else "id"
+    share = f"all {cells:,}" if distinct == cells else f"{distinct:,} of {cells:,}"
+    return f"{what}: {share} cells differ"
+
+
+def ends_of(seen: Seen) -> tuple[float, float]:
+    """Return the smallest and the largest number."""
+    ends = [v for v in (seen.low, seen.high) if v is not None]
+    ends += [float(word) for word in seen.sentinels]
+    return min(ends, default=0.0), max(ends, default=0.0)
+
+
+def sentinels_of(seen: Seen) -> dict[str, int]:
+    """Return numbers that look like codes of missing cells: far from all others; with their cells.
+
+    >>> sentinels_of(seen_in(Counter({"1": 5, "2": 9, "5": 3, "-9": 4, "99": 2})))
+    {'-9': 4, '99': 2}
+    """
+    if seen.low is None or seen.high is None:
+        return {}
+    width = seen.high - seen.low
+    found = {}
+    for word, count in seen.sentinels.items():
+        value = float(word)
+        negative = value <= -7.0 and seen.low >= 0.0
+        far = value < seen.low - 0.5 * width or value > seen.high + 0.5 * width
+        if count >= 2 and width > 0.0 and (negative or far):
+            found[word] = count
+    return found
+
+
+def looks_like_weight(name: str) -> bool:
+    """Say whether a column is named like one of survey weights."""
+    return bool(_WEIGHT_NAME.fullmatch(name.strip()))
+
+
+def looks_like_design(name: str) -> bool:
+    """Say whether a column is named like one of a survey's design."""
+    return bool(_DESIGN_NAME.fullmatch(name.strip()))
+
+
+def level_text(text: str) -> str:
+    """Return a category as it is compared: 4, 4.0 and " 4" are one; leading zeros stay.
+
+    >>> [level_text(text) for text in ("4", "4.0", " 4", "04", "1.10", "a")]
+    ['4', '4', '4', '04', '1.10', 'a']
+    """
+    text = text.strip()
+    return WHOLE.sub(r"\1", text) if WHOLE.fullmatch(text) else text
+
+
+WHOLE = re.compile(r"([-+]?(?:0|[1-9]\d*))\.0*")
+"""A whole number that is written with a point."""
+
+
+def _python(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\x\{(\w+)\}", lambda m: chr(int(m[1], 16)), pattern))
+
+
+_DECORATED, _POINT, _COMMA = _python(DECORATED), _python(POINT), _python(COMMA)
+_PLAIN, _ZERO = re.compile(NUMBER), re.compile(LEADING_ZERO)
+_GROUPS = _python(GROUPS)
+_DOT_GROUPS, _COMMA_GROUPS = re.compile(DOT_GROUPS), re.compile(COMMA_GROUPS)
+
+
+def number_of(text: str, decimal: str = ".") -> float | None:
+    """Return the number that a text is; None where it is none.
+
+    >>> number_of("$1,234.50"), number_of("1.234,5 kg", ","), number_of("-(3"), number_of("28 %")
+    (1234.5, 1234.5, None, 28.0)
+    """
+    if decimal == "." and _PLAIN.fullmatch(text):
+        return _finite(text)
+    found = _DECORATED.fullmatch(text)
+    if not found or not (_COMMA if decimal == "," else _POINT).fullmatch(found["digits"]):
+        return None
+    if (found["sign"] == "(") != text.rstrip().endswith(")"):
+        return None
+    digits = re.sub("[^0-9,.]", "", found["digits"])
+    if decimal == ",":
+        digits = digits.replace(".", "").replace(",", ".")
+    digits = digits.replace(",", "")
+    minus = found["sign"] in ("-", "−", "(") or bool(found["inner"])
+    return _finite(("-" if minus else "") + digits + (found["power"] or ""))
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if abs(value) < float("inf") else None
+
+
+_DATE = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?Z?)?"
+)
+_SLASHED = re.compile(
+    r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4}|\d{2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}))?)?"
+)
+_YEAR_FIRST = re.compile(
+    r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}))?)?"
+)
+_NAMED = re.compile(r"\d{1,2}[ -.]+[A-Za-z]{3,9}\.?[ ,-.]+\d{2,4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}")
+_NAMED_FORMS = (
+    "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%d-%B-%Y", "%b %d %Y", "%B %d %Y", "%d-%b-%y",
+    "%d %b %y",
+)  # fmt: skip
+_FIRST = datetime(1970, 1, 1)
+
+
+def days_of(text: str, order: Order = "ymd") -> float | None:
+    """Return the days since 1970-01-01 of a date, with its time; None where it is none.
+
+    >>> days_of("02/01/1970", "dmy"), days_of("1970-01-02T12:00"), days_of("3 Jan 1970")
+    (1.0, 1.5, 2.0)
+    """
+    found = _DATE.fullmatch(text) or _YEAR_FIRST.fullmatch(text)
+    if found:
+        parts = [int(part or 0) for part in found.groups()]
+        micro = int((found[7] or "0").ljust(6, "0")) if found.re is _DATE else 0
+        return _days(parts[0], parts[1], parts[2], *parts[3:6], micro)
+    found = _SLASHED.fullmatch(text)
+    if found:
+        if order == "ymd":
+            return None
+        a, b, year = int(found[1]), int(found[2]), int(found[3])
+        if len(found[3]) == 2:
+            year += 2000 if year < 69 else 1900
+        day, month = (a, b) if order == "dmy" else (b, a)
+        return _days(year, month, day, *(int(part or 0) for part in found.groups()[3:6]))
+    if _NAMED.fullmatch(text):
+        plain = text.replace(",", " ").replace(".", " ")
+        plain = " ".join(plain.split())
+        for form in _NAMED_FORMS:
+            try:
+                return (datetime.strptime(plain, form) - _FIRST).total_seconds() / 86_400.0
+            except ValueError:
+                continue
+    return None
+
+
+def _days(year: int, month: int, day: int, *time: int) -> float | None:
+    hour, minute, second, micro = (*time, 0, 0, 0, 0)[:4]
+    try:
+        moment = datetime(year, month, day, hour, minute, second, micro)
+    except ValueError:
+        return None
+    return (moment - _FIRST).total_seconds() / 86_400.0
+
+
+def dates_in(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Count cells that are dates, by order; ``same`` are those that are one date in both orders.
+
+    A date with points between is day first.
+    """
+    found: Counter[str] = Counter()
+    for text, count in counts:
+        if not text[:1].isalnum() or len(text) > 32:
+            continue
+        if days_of(text) is not None:
+            found.update(dict.fromkeys(("ymd", "dmy", "mdy"), count))
+            continue
+        dmy, mdy = days_of(text, "dmy"), None
+        if "." not in text[:6]:
+            mdy = days_of(text, "mdy")
+        found["dmy"] += count if dmy is not None else 0
+        found["mdy"] += count if mdy is not None else 0
+        found["same"] += count if dmy is not None and dmy == mdy else 0
+    return {order: count for order, count in found.items() if count}
+
+
+def prints_of_range(low: int, high: int) -> int:
+    """Return the sum of the digests of all whole numbers from one to another.
+
+    >>> prints_of_range(1, 2) == (print_of(1) + print_of(2)) & (2**64 - 1)
+    True
+    """
+    return int(prints_of(np.arange(low, high + 1, dtype=np.int64)))
+
+
+def print_of(value: int) -> int:
+    """Return the digest of a whole number."""
+    return prints_of_range(value, value)
+
+
+def prints_of(values: Any) -> int:
+    """Return the sum of the digests of whole numbers, modulo 2**64."""
+    x = np.asarray(values).astype(np.int64).astype(np.uint64)
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return int((x ^ (x >> np.uint64(31))).sum(dtype=np.uint64))
+
+
+def seen_in(counts: Mapping[str, int]) -> Seen:
+    """Return what distinct cells of text are, with how often each occurs; for tables in memory.
+
+    >>> seen_in(Counter(["1", "NA", "x"])).cells
+    2
+    """
+    total = Seen()
+    for text, count in counts.items():
+        total += _one(text.strip(), count)
+    return total
+
+
+def _exact(value: float) -> bool:
+    return value.is_integer() and abs(value) < 2**53
+
+
+def _one(text: str, n: int) -> Seen:
+    if text in MISSING or text == DASH:
+        return Seen(missing=n, words={text: n} if text else {})
+    word, plain = text.lower(), _PLAIN.fullmatch(text) is not None
+    point, comma = number_of(text), number_of(text, ",")
+    value = point if point is not None else comma
+    parts = _DECORATED.fullmatch(text)
+    units: dict[str, int] = {}
+    if parts and not plain and value is not None:
+        units = {u.strip(): n for u in (parts["quote"], parts["before"], parts["after"]) if u}
+    whole = value is not None and value.is_integer()
+    digits = parts["digits"] if parts else ""
+    sentinel = whole and value in SENTINELS
+    return Seen(
+        cells=n,
+        plain=n * (plain and point is not None),
+        point=n * (point is not None),
+        comma=n * (comma is not None),
+        dot_groups=n * bool(_DOT_GROUPS.fullmatch(digits)),
+        comma_groups=n * bool(_COMMA_GROUPS.fullmatch(digits)),
+        groups=n * bool(value is not None and _GROUPS.search(digits)),
+        zeros=n * bool(_ZERO.fullmatch(text)),
+        fractions=n * (value is not None and not whole),
+        flags=n * (word in YES or word in NO),
+        ones=n * (word in YES),
+        characters=n * len(text),
+        pluses=n * (text == PLUS),
+        dates=dates_in([(text, n)]),
+        units=units,
+        sentinels={f"{value:g}": n} if sentinel else {},
+        low=None if sentinel else value,
+        high=None if sentinel else value,
+        odd=() if value is not None else (text,),
+        prints=(n * print_of(int(value))) & _MASK if value is not None and _exact(value) else 0,
+    )
+
+
+_SCALES = (
+    ("strongly disagree", "disagree", "somewhat disagree", "slightly disagree", "neutral",
+     "neither agree nor disagree", "undecided", "slightly agree", "somewhat agree", "agree",
+     "strongly agree"),
+    ("never", "rarely", "seldom", "sometimes", "occasionally", "often", "frequently", "usually",
+     "very often", "always"),
+    ("none", "very mild", "mild", "moderate", "severe", "very severe", "extreme"),
+    ("very poor", "poor", "fair", "average", "good", "very good", "excellent"),
+    ("very low", "low", "medium", "middle", "moderate", "high", "very high"),
+    ("not at all", "a little", "slightly", "somewhat", "moderately", "quite a bit", "very",
+     "very much", "extremely"),
+    ("very dissatisfied", "dissatisfied", "neutral", "satisfied", "very satisfied"),
+    ("not important", "slightly important", "moderately important", "important", "very important"),
+    ("small", "medium", "large"),
+)  # fmt: skip
+_RANGE = re.compile(r"[<>≤≥]?\s*(\d+(?:\.\d+)?)\s*(?:[-–]|to)?\s*(\d+(?:\.\d+)?)?\s*\+?")
+
+
+def order_of(levels: Sequence[str]) -> list[str]:
+    """Return the levels of an ordered category in their order; nothing where no order is known.
+
+    That is where they are words of one scale, or ranges of numbers such as 18-24.
+
+    >>> order_of(["high", "Low"]), order_of(["65+", "18-24", "25-64"]), order_of(["a", "b"])
+    (['Low', 'high'], ['18-24', '25-64', '65+'], [])
+    """
+    if not 2 <= len(levels) <= 30:
+        return []
+    words = {level: level.strip().lower() for level in levels}
+    for scale in _SCALES:
+        if all(word in scale for word in words.values()):
+            return sorted(levels, key=lambda level: scale.index(words[level]))
+    found = {level: _RANGE.fullmatch(word) for level, word in words.items()}
+    if any(one is None for one in found.values()) or not any(
+        one[2] for one in found.values() if one
+    ):
+        return []
+    return sorted(levels, key=lambda level: (float(found[level][1]), level[:1] not in "<≤"))  # type: ignore[index]
