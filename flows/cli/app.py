@@ -65,9 +65,7 @@ Columns = Annotated[
         "What the input calls a column, such as text=Abstract or features='f*'; may be repeated.",
     ),
 ]
-Exclude = Annotated[
-    str | None, _option("--exclude", "NAME,NAME,...", "Columns that are not read.")
-]
+Exclude = Annotated[str | None, _option("--exclude", "NAME,NAME,...", "Columns that are not read.")]
 Include = Annotated[
     str | None, _option("--include", "NAME,NAME,...", "The only columns that are used.")
 ]

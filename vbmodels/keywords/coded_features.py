@@ -100,7 +100,11 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         size = len(self.kind)
         x = np.empty((size, self.rows))
         columns = kernels.Columns(
-            *self.parts, np.zeros((0, 0)), np.zeros(size), np.ones(size), np.arange(size)
+            *self.parts,
+            further=np.zeros((0, 0)),
+            location=np.zeros(size),
+            inverse=np.ones(size),
+            used=np.arange(size),
         )
         kernels.standardised(columns, np.arange(self.rows), x)
         return x.T

@@ -177,6 +177,7 @@ class _Fit:
         self, algorithm: Algorithm, known: Sequence[Frame] = (), shown: tuple[Any, ...] = ()
     ) -> None:
         self.frames = Frames(algorithm, known)
+        self.shown: Show | None = None
         self.go_on(None)
         if shown:
             self.shown = Show(*shown)
@@ -188,7 +189,7 @@ class _Fit:
 
     def go_on(self, answer: Any) -> None:
         """Take an answer; at the end there is no request."""
-        self.shown: Show | None = None
+        self.shown = None
         request = self.frames.next(answer)
         while isinstance(request, Show):
             self.shown, request = request, self.frames.next(None)

@@ -165,7 +165,13 @@ def _columns(
     inverse: FloatArray,
     used: IntArray,
 ) -> coded_kernels.Columns:
-    return coded_kernels.Columns(*_parts(batch), _further(batch, further), location, inverse, used)
+    return coded_kernels.Columns(
+        *_parts(batch),
+        further=_further(batch, further),
+        location=location,
+        inverse=inverse,
+        used=used,
+    )
 
 
 def _blocks(
