@@ -528,13 +528,20 @@ def _pack(
     forms: dict[str, int] = {}
     form_of = np.array([forms.setdefault(n, len(forms)) for n in tokens.names], np.int64)
     lower = np.array([forms.setdefault(n.lower(), len(forms)) for n in tokens.names], np.int64)
+    texts = kernels.Texts(
+        tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.in_sentences
+    )
+    kinds = kernels.Kinds(
+        stem=words.kinds.stem,
+        capital=np.array([name[:1].isupper() for name in tokens.names], bool),
+        upper=np.array([len(name) > 1 and name.isupper() for name in tokens.names], bool),
+        form=form_of,
+        lower=lower,
+        noun_capitals=np.array([one in NOUNS_IN_CAPITALS for one in tokens.languages], bool),
+    )
     table, token, shown, best = kernels.occurrences(
-        tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.in_sentences,
-        words.kinds.stem, len(words.stems), words.term, words.offsets, _GROUP,
-        np.array([name[:1].isupper() for name in tokens.names], bool),
-        np.array([len(name) > 1 and name.isupper() for name in tokens.names], bool), form_of,
-        lower, np.array([language in NOUNS_IN_CAPITALS for language in tokens.languages], bool),
-    )  # fmt: skip
+        texts, kinds, len(words.stems), words.term, words.offsets, _GROUP
+    )
     word, position, sentence, title, pos, phrase, capital, upper = np.ascontiguousarray(table.T)
     has = np.diff(words.offsets) > 0
     sizes = np.diff(words.offsets)[has]

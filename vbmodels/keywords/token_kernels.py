@@ -7,8 +7,12 @@ documents.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+
+from vbmodels.core.state import BoolArray, IntArray
 
 OTHER, UNKNOWN = -2, -1
 NOUN, ADJECTIVE = 1, 2
@@ -76,29 +80,61 @@ def _noun_phrases(pos, group, breaks, first, last, length):
         i = max(k, i + 1)
 
 
+class Texts(NamedTuple):
+    """Documents as numbered tokens.
+
+    Attributes
+    ----------
+    token, pos, sentence, offsets
+        [T], [T], [T], [D + 1] the tokens, their parts of speech and sentences.
+    in_sentences
+        [D] whether sentences are known.
+    """
+
+    token: IntArray
+    pos: IntArray
+    sentence: IntArray
+    offsets: IntArray
+    in_sentences: BoolArray
+
+
+class Kinds(NamedTuple):
+    """What is known of distinct tokens, each [V].
+
+    Attributes
+    ----------
+    stem
+        Number of its stem, -1 where it has none.
+    capital, upper
+        Whether it begins with a capital, and is written in capitals.
+    form, lower
+        Numbers of its form and of that in lower case.
+    noun_capitals
+        Whether it keeps its capital at a sentence's beginning where nothing speaks against it.
+    """
+
+    stem: IntArray
+    capital: BoolArray
+    upper: BoolArray
+    form: IntArray
+    lower: IntArray
+    noun_capitals: BoolArray
+
+
 @njit(cache=True, nogil=True)
-def occurrences(token, pos, sentence, offsets, in_sentences, stem, stems, term, words, group,
-                capital, upper, form, lower, noun_capitals):  # fmt: skip
+def occurrences(texts, kinds, stems, term, words, group):
     """Return where and how every candidate word occurs, and its most frequent form [W].
 
     Parameters
     ----------
-    token, pos, sentence, offsets
-        [T], [T], [T], [D + 1] the documents.
-    in_sentences
-        [D] whether sentences are known.
-    stem, stems
+    texts, kinds
+        `Texts` and `Kinds`.
+    stems
         As in `candidates`.
     term, words
         [W] stem of each candidate, and [D + 1] where each document's begin.
     group
         What each part of speech is in a noun phrase; the last two are those of -2 and -1.
-    capital, upper, form, lower
-        [V] whether a token begins with a capital, is written in capitals, and the numbers of its
-        form and of that in lower case.
-    noun_capitals
-        [V] whether a token of a sentence's beginning keeps its capital where nothing speaks
-        against it.
 
     Returns
     -------
@@ -111,62 +147,95 @@ def occurrences(token, pos, sentence, offsets, in_sentences, stem, stems, term, 
     best
         [W] the most frequent of the latter; of equals the earlier.
     """
-    row = np.full(stems, -1)
-    table, which = np.empty((len(token), 8), np.int64), np.empty(len(token), np.int64)
-    length, breaks = np.empty(len(token), np.int64), np.zeros(len(token), np.bool_)
-    breaks[1:] = sentence[1:] != sentence[:-1]
-    head, best = np.full(len(term), -1), np.full(len(term), -1)
-    forms, times = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
-    after = np.empty(len(token), np.int64)
-    shown, open_ = np.empty(len(token), np.int64), np.zeros(len(token), np.bool_)
-    cased = np.zeros(stems, np.int64)  # more often with a capital inside of sentences
-    filled = known = 0
-    for d in range(len(offsets) - 1):
-        first, last = offsets[d], offsets[d + 1]
-        if words[d] == words[d + 1]:
+    size = len(texts.token)
+    row, cased = np.full(stems, -1), np.zeros(stems, np.int64)
+    table, which = np.empty((size, 8), np.int64), np.empty(size, np.int64)
+    shown, first_of_sentence = np.empty(size, np.int64), np.zeros(size, np.bool_)
+    length, breaks = np.empty(size, np.int64), np.zeros(size, np.bool_)
+    breaks[1:] = texts.sentence[1:] != texts.sentence[:-1]
+    best, filled = np.full(len(term), -1), 0
+    for d in range(len(texts.offsets) - 1):
+        own = term[words[d] : words[d + 1]]
+        if len(own) == 0:
             continue
-        for r in range(words[d], words[d + 1]):
-            row[term[r]] = r
-            cased[term[r]] = 0
+        for k in range(len(own)):
+            row[own[k]], cased[own[k]] = words[d] + k, 0
+        _noun_phrases(texts.pos, group, breaks, texts.offsets[d], texts.offsets[d + 1], length)
         begin = filled
-        _noun_phrases(pos, group, breaks, first, last, length)
-        for i in range(first, last):
-            t = token[i]
-            if stem[t] < 0 or pos[i] == OTHER or row[stem[t]] < 0:
-                continue
-            r = row[stem[t]]
-            inside = i > first and not breaks[i]
-            high = inside and capital[t]
-            one = table[filled]
-            one[0], one[1], one[2], one[4] = r, i - first, sentence[i], pos[i]
-            one[3] = in_sentences[d] and sentence[i] == sentence[first]
-            one[5], one[6], one[7] = length[i], high, upper[t]
-            which[filled], shown[filled] = form[t], form[t] if high or upper[t] else lower[t]
-            open_[filled] = capital[t] and not inside and not upper[t]
-            if inside and not upper[t]:
-                cased[stem[t]] += 1 if capital[t] else -1
-            elif open_[filled] and noun_capitals[t]:
-                shown[filled] = form[t]
-            filled += 1
+        filled = _find(texts, kinds, d, row, breaks, length, table, filled)
+        _count_capitals(texts, kinds, d, table[begin:filled], breaks, cased)
         for o in range(begin, filled):
-            r = table[o, 0]
-            t = token[first + table[o, 1]]
-            if open_[o] and cased[stem[t]] != 0:
-                shown[o] = form[t] if cased[stem[t]] > 0 else lower[t]
-            k = head[r]
-            while k >= 0 and forms[k] != shown[o]:
-                k = after[k]
-            if k < 0:
-                k, known = known, known + 1
-                forms[k], times[k], after[k], head[r] = shown[o], 0, head[r], k
-            times[k] += 1
-        for r in range(words[d], words[d + 1]):
-            row[term[r]] = -1
-            k = head[r]
-            most = -1
-            while k >= 0:  # the latest comes first
-                if most < 0 or times[k] >= times[most]:
-                    most = k
-                k = after[k]
-            best[r] = forms[most]
+            i = texts.offsets[d] + table[o, 1]
+            inside = i > texts.offsets[d] and not breaks[i]
+            t = texts.token[i]
+            which[o] = kinds.form[t]
+            shown[o] = _form_shown(kinds, t, inside, cased[kinds.stem[t]])
+        _most_frequent(table[begin:filled, 0], shown[begin:filled], best)
+        for k in range(len(own)):
+            row[own[k]] = -1
     return table[:filled], which[:filled], shown[:filled], best
+
+
+@njit(cache=True, nogil=True)
+def _find(texts, kinds, d, row, breaks, length, table, filled):
+    """Add the occurrences of a document's candidates to the table; return how many it has."""
+    first, last = texts.offsets[d], texts.offsets[d + 1]
+    for i in range(first, last):
+        t = texts.token[i]
+        if kinds.stem[t] < 0 or texts.pos[i] == OTHER or row[kinds.stem[t]] < 0:
+            continue
+        one = table[filled]
+        one[0], one[1], one[2] = row[kinds.stem[t]], i - first, texts.sentence[i]
+        one[3] = texts.in_sentences[d] and texts.sentence[i] == texts.sentence[first]
+        one[4], one[5] = texts.pos[i], length[i]
+        one[6] = i > first and not breaks[i] and kinds.capital[t]
+        one[7] = kinds.upper[t]
+        filled += 1
+    return filled
+
+
+@njit(cache=True, nogil=True)
+def _count_capitals(texts, kinds, d, table, breaks, cased):
+    """Count, inside of sentences, how much more often a stem has a capital than none."""
+    for o in range(len(table)):
+        i = texts.offsets[d] + table[o, 1]
+        t = texts.token[i]
+        if table[o, 1] > 0 and not breaks[i] and not kinds.upper[t]:
+            cased[kinds.stem[t]] += 1 if kinds.capital[t] else -1
+
+
+@njit(cache=True, nogil=True)
+def _form_shown(kinds, t, inside, cased):
+    """Return a token's form, in lower case where only the sentence's beginning gives a capital."""
+    if kinds.upper[t] or (inside and kinds.capital[t]):
+        return kinds.form[t]
+    if inside or not kinds.capital[t]:
+        return kinds.lower[t]
+    if cased != 0:
+        return kinds.form[t] if cased > 0 else kinds.lower[t]
+    return kinds.form[t] if kinds.noun_capitals[t] else kinds.lower[t]
+
+
+@njit(cache=True, nogil=True)
+def _most_frequent(word, shown, best):
+    """Fill the most frequent form of each word of a document; of equals the earlier."""
+    low = word.min() if len(word) else 0
+    head = np.full(word.max() - low + 1 if len(word) else 0, -1)
+    forms, times, after = np.empty_like(word), np.empty_like(word), np.empty_like(word)
+    known = 0
+    for o in range(len(word)):
+        k = head[word[o] - low]
+        while k >= 0 and forms[k] != shown[o]:
+            k = after[k]
+        if k < 0:
+            k, known = known, known + 1
+            forms[k], times[k], after[k], head[word[o] - low] = shown[o], 0, head[word[o] - low], k
+        times[k] += 1
+    for r in range(len(head)):
+        k, most = head[r], -1
+        while k >= 0:  # the latest comes first
+            if most < 0 or times[k] >= times[most]:
+                most = k
+            k = after[k]
+        if most >= 0:
+            best[low + r] = forms[most]
