@@ -84,10 +84,10 @@ def from_text(text: str) -> IntArray:
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """List names, of many the first ones.
+    """List names: of many the first ones, of a long one its beginning.
 
-    >>> listed(["a", "b"]), listed(["a", "b", "c"], 2)
-    ('a, b', 'a, b and 1 more')
+    >>> listed(["a", "b"]), listed(["a", "b", "c"], 2), len(listed(["a" * 3000]))
+    ('a, b', 'a, b and 1 more', 80)
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(name if len(name) <= 80 else f"{name[:77]}..." for name in names[:most]) + more
