@@ -91,7 +91,7 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         )
 
     @property
-    def parts(self) -> tuple[NDArray[Any], ...]:
+    def parts(self) -> kernels.Codes:
         """What the kernels take of it."""
         return self.kind, self.place, self.start, self.short, self.long, self.plain, self.values
 

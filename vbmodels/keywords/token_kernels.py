@@ -150,7 +150,7 @@ def occurrences(texts, kinds, stems, term, words, group):
     size = len(texts.token)
     row, cased = np.full(stems, -1), np.zeros(stems, np.int64)
     table, which = np.empty((size, 8), np.int64), np.empty(size, np.int64)
-    shown, first_of_sentence = np.empty(size, np.int64), np.zeros(size, np.bool_)
+    shown = np.empty(size, np.int64)
     length, breaks = np.empty(size, np.int64), np.zeros(size, np.bool_)
     breaks[1:] = texts.sentence[1:] != texts.sentence[:-1]
     best, filled = np.full(len(term), -1), 0

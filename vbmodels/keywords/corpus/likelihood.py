@@ -24,10 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vbmodels.core.moments import Moments
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -141,7 +139,7 @@ def likelihood(
     return sums.value, gradient, whole
 
 
-def _parts(batch: KeywordBatch) -> tuple[NDArray[Any], ...]:
+def _parts(batch: KeywordBatch) -> coded_kernels.Codes:
     """Return what the kernels take of the features: codes, or every column as it is."""
     if batch.coded is not None:
         return batch.coded.parts
