@@ -82,6 +82,11 @@ class Progress(State, kind="experts/additive.Progress"):
     chosen: Choice | None = None
     processes: tuple[Part, ...] = ()
 
+    @property
+    def form(self) -> str:
+        """The additive form that was chosen; empty before."""
+        return "" if self.additive is None else self.additive.form
+
 
 @dataclass(frozen=True)
 class Fits(State, kind="experts/additive.Fits"):
