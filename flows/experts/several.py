@@ -124,7 +124,7 @@ def _loss(p: FloatArray, truth: IntArray) -> float:
 def _forms(q: Several, posterior: SeveralPosterior) -> tuple[tuple[str, int, float], ...]:
     return tuple(
         (
-            part.additive.form,
+            part.form,
             one.components[0].mean.shape[1] if one.mixtures else 0,
             float(part.parts[0].tau),
         )

@@ -118,7 +118,7 @@ class _Frame:
         self.algorithm, self.mark, self.doing = algorithm, mark, doing
         self.saved: tuple[Any, ...] = () if known is None else known.saved
         self.answers: list[Any] = [] if known is None else list(known.answers)
-        self.asked: list[Any] = [] if known is None else known.questions.tolist()
+        self.requests: list[Any] = [] if known is None else known.questions.tolist()
         self.place = 0  # answers given
         self.restoring = bool(self.saved)  # whether the saved value is not given yet
 
@@ -131,7 +131,7 @@ class _Frame:
         """Whether the next answer is to this request."""
         if self.restoring or self.place >= len(self.answers):
             return False
-        return bool(self.asked[self.place] == checksum(request))
+        return bool(self.requests[self.place] == checksum(request))
 
     def replay(self) -> Any:
         """Return the next answer."""
@@ -140,7 +140,7 @@ class _Frame:
 
     def note(self, request: Any, answer: Any) -> Any:
         """Keep an answer; return it."""
-        self.asked.append(request)
+        self.requests.append(request)
         self.answers.append(answer)
         self.place += 1
         return answer
@@ -158,14 +158,14 @@ class _Frame:
 
     def drop(self, place: int) -> None:
         """Forget the answers from a place on."""
-        del self.asked[place:], self.answers[place:]
+        del self.requests[place:], self.answers[place:]
         self.place, self.restoring = place, False
 
     def record(self) -> Frame:
         """Return what a resume needs."""
-        self.asked = [one if isinstance(one, int) else checksum(one) for one in self.asked]
+        self.requests = [one if isinstance(one, int) else checksum(one) for one in self.requests]
         saved = tuple(value() if callable(value) else value for value in self.saved)
-        questions = np.array(self.asked, dtype=np.int64)
+        questions = np.array(self.requests, dtype=np.int64)
         return Frame(saved, tuple(self.answers), questions)
 
 
@@ -186,7 +186,7 @@ class Frames:
     stats
         The newest statistics; None where a `Save` came after them.
     diverged
-        Whether it asked for something else than what is known.
+        Whether it requested something else than what is known.
     """
 
     def __init__(self, algorithm: Algorithm, known: Sequence[Frame] = ()) -> None:
@@ -383,7 +383,7 @@ class Driver:
 
 
 def checksum(request: Request) -> int:
-    """Return a checksum of what a request asks for."""
+    """Return a checksum of a request."""
     if isinstance(request, Phase):
         return zlib.crc32(request.doing.encode()) if isinstance(request.doing, str) else 0
     total = zlib.crc32(type(request).__name__.encode())

@@ -103,13 +103,7 @@ def drive(
     Parameters are those of `fit`.
     """
     q = model.init(reduce.observe(), np.random.default_rng(seed))
-    run = loop or loop_of(model)
-    return go_on(model, reduce, q, tol=tol, max_iter=max_iter, loop=run)
-
-
-def go_on(model: Any, reduce: Observing, q: Any, *, tol: float, max_iter: int, loop: Loop) -> Fit:
-    """Fit a model from given first parameters; other parameters are those of `drive`."""
-    run = Driver(loop, model, q, reduce, tol=tol, max_iter=max_iter)
+    run = Driver(loop or loop_of(model), model, q, reduce, tol=tol, max_iter=max_iter)
     for _ in run:
         pass
     q, number = (None, run.number) if run.step is None else (run.step.q, run.step.iteration)

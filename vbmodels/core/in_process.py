@@ -101,18 +101,15 @@ class InProcess:
             return local, self.model.suff_stats(q, batch, local)
 
         states: list[Any] = []
-
-        def summed() -> Iterator[Any]:
-            for local, stats in self._map(sweep, self.batches[of], start[of]):
-                states.append(local)
-                yield stats
-
-        total = tree_sum(summed())
+        total: TreeSum[Any] = TreeSum()
+        for local, stats in self._map(sweep, self.batches[of], start[of]):
+            states.append(local)
+            total.add(stats)
         if group == 0:
             self._locals = {k: v for k, v in self._locals.items() if k == warm}
             self._locals[number] = [None] * self.partitions
         self._locals[number][of] = states
-        return total
+        return total.value()
 
     def local_states(self, number: int) -> list[Any]:
         """Return the partitions' local states after sweep ``number``."""

@@ -210,7 +210,7 @@ class CollapsedVMMIC:
         return Posterior(q.scaling, tuple(c.average for c in q.components), tau)
 
     def algorithm(self, q: Search) -> Algorithm:
-        """Find the mode, then move the Gaussians; show the best average at every judged epoch."""
+        """Find the mode, then move the Gaussians; show the best average after each epoch."""
         while True:
             q = yield Save(q)
             q, stats, elbo = yield from evaluate(self, q)

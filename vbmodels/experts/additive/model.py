@@ -384,10 +384,10 @@ class AdditiveExperts:
                     searches = (searches[0], *(replace(s, done=True) for s in searches[1:]))
             else:
                 tried = trials(points, searches, observed)
-                asked = tuple(tried[i] for i in going)
-                there = yield Evaluate(Mixtures.of(q, asked))
+                trial = tuple(tried[i] for i in going)
+                there = yield Evaluate(Mixtures.of(q, trial))
                 points, searches, sums = judged(
-                    points, searches, sums, going, (asked, there), observed, tolerance
+                    points, searches, sums, going, (trial, there), observed, tolerance
                 )
                 left -= 1
             values = objectives(points, sums)

@@ -30,6 +30,7 @@ from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
 from vbmodels.core.driver import Frame, Frames
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.states import Fits, Mixtures, Progress
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import Rows
 
@@ -76,14 +77,21 @@ class ClassRows(State, kind="experts/additive.ClassRows"):
 
 @dataclass(frozen=True)
 class Several(State, kind="experts/additive.Several"):
-    """The parameters of every class's model; None of one that is asked for nothing."""
+    """The parameters of every class's model."""
 
-    parts: tuple[Any, ...]
+    parts: tuple[Progress, ...]
+
+
+@dataclass(frozen=True)
+class Requests(State, kind="experts/additive.Requests"):
+    """What every class's fit needs of a partition; None of one that has ended."""
+
+    parts: tuple[Fits | Mixtures | None, ...]
 
 
 @dataclass(frozen=True)
 class SeveralSums(Stats, kind="experts/additive.SeveralSums"):
-    """What a partition returns to every class's model; None to one that asks for nothing."""
+    """What a partition returns to every class's model; None to one that has ended."""
 
     parts: tuple[Any, ...]
 
@@ -111,15 +119,15 @@ class OneVersusRest:
     def local_step(self, q: Several, batch: ClassRows, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
-    def suff_stats(self, q: Several, batch: ClassRows, local: None) -> SeveralSums:
-        """Answer every class's model that asks."""
+    def suff_stats(self, q: Several | Requests, batch: ClassRows, local: None) -> SeveralSums:
+        """Return what every class's fit needs."""
         pairs = zip(q.parts, batch.against_rest, strict=True)
         return SeveralSums(
             tuple(None if p is None else self.model.suff_stats(p, b, None) for p, b in pairs)  # type: ignore[arg-type]
         )
 
     def global_step(self, q: Several, stats: SeveralSums) -> Several:
-        """Return the points one step up their gradients; the loop itself remembers more."""
+        """Return the points one step up their gradients; `algorithm` remembers more."""
         pairs = zip(q.parts, stats.parts, strict=True)
         return Several(tuple(self.model.global_step(p, s) for p, s in pairs))
 
@@ -163,8 +171,8 @@ class OneVersusRest:
                 yield Show(Several(tuple(one.q for one in shown)), elbo, by_trace=False)
             if all(fit.request is None for fit in fits):
                 return Several(tuple(fit.frames.result for fit in fits))
-            asked = (None if fit.request is None else fit.request.q for fit in fits)
-            stats = yield Evaluate(Several(tuple(asked)))
+            parts = (None if fit.request is None else fit.request.q for fit in fits)
+            stats = yield Evaluate(Requests(tuple(parts)))
             for fit, part in zip(fits, stats.parts, strict=True):
                 if fit.request is not None:
                     fit.go_on(fit.frames.note(fit.request, part))
@@ -178,6 +186,7 @@ class _Fit:
     ) -> None:
         self.frames = Frames(algorithm, known)
         self.shown: Show | None = None
+        self.request: Any = None
         self.go_on(None)
         if shown:
             self.shown = Show(*shown)
@@ -189,11 +198,10 @@ class _Fit:
 
     def go_on(self, answer: Any) -> None:
         """Take an answer; at the end there is no request."""
-        self.shown = None
-        request = self.frames.next(answer)
+        self.shown, request = None, self.frames.next(answer)
         while isinstance(request, Show):
             self.shown, request = request, self.frames.next(None)
-        self.request: Any = request
+        self.request = request
 
 
 @dataclass(frozen=True)

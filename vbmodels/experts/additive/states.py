@@ -65,7 +65,7 @@ class Progress(State, kind="experts/additive.Progress"):
     seed
         Seed of the starts.
     points
-        The mixtures; none beside the additive part alone.
+        The mixtures; none where the additive part is used alone.
     parts
         f0, logistic regression, and f0 without each part, once they are known.
     additive, chosen
@@ -81,6 +81,11 @@ class Progress(State, kind="experts/additive.Progress"):
     additive: Additive | None = None
     chosen: Choice | None = None
     processes: tuple[Part, ...] = ()
+
+    @property
+    def form(self) -> str:
+        """The additive form that was chosen; empty before."""
+        return "" if self.additive is None else self.additive.form
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,7 @@ class Mixtures(State, kind="experts/additive.Mixtures"):
     points
         The mixtures.
     bases
-        The additive parts that they are beside.
+        The additive parts that they are added to.
     draws
         Of each row, where a point has widths.
     processes

@@ -122,7 +122,7 @@ class PhraseGlobal(State, kind="keywords/phrases.PhraseGlobal"):
 
 @dataclass(frozen=True)
 class WordsAt(State, kind="keywords/phrases.WordsAt"):
-    """Points of the words' regression to evaluate; at the first of them by folds, if asked."""
+    """Points of the words' regression; with ``by_fold`` the first of them, fold by fold."""
 
     scorer: CorpusGlobal
     by_fold: bool = False

@@ -190,8 +190,8 @@ class Several:
                 value = (q, elbos, sweeps, trace, request.value)
                 q, elbos, sweeps, trace, answer = yield Save(value)
             elif isinstance(request, Sweep):
-                asked = replace(_with_case(q, case, request.q), active=case)
-                answer = (yield Sweep(asked, request.again)).total(case)
+                one = replace(_with_case(q, case, request.q), active=case)
+                answer = (yield Sweep(one, request.again)).total(case)
                 sweeps += 1
             elif isinstance(request, Show):
                 if sweeps:  # the start was shown with the others
