@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.keywords import coded_feature_kernels as kernels
 
+Parts = tuple[
+    IntArray, IntArray, IntArray, NDArray[np.uint8], NDArray[np.uint16], FloatArray, FloatArray
+]
 SHORTEST, LONGEST = 2**8, 2**16
 """Most distinct numbers of a column in codes of 8 and of 16 bits."""
 
@@ -91,7 +94,7 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         )
 
     @property
-    def parts(self) -> tuple[NDArray[Any], ...]:
+    def parts(self) -> Parts:
         """What the kernels take of it."""
         return self.kind, self.place, self.start, self.short, self.long, self.plain, self.values
 

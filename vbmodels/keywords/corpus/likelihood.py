@@ -24,14 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vbmodels.core.moments import Moments
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import coded_feature_kernels as coded_kernels
+from vbmodels.keywords.coded_features import Parts
 from vbmodels.keywords.corpus import likelihood_kernels as kernels
 from vbmodels.keywords.corpus import pass_kernels
 from vbmodels.keywords.documents import KeywordBatch
@@ -141,7 +140,7 @@ def likelihood(
     return sums.value, gradient, whole
 
 
-def _parts(batch: KeywordBatch) -> tuple[NDArray[Any], ...]:
+def _parts(batch: KeywordBatch) -> Parts:
     """Return what the kernels take of the features: codes, or every column as it is."""
     if batch.coded is not None:
         return batch.coded.parts
