@@ -34,11 +34,9 @@ from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
 from flows.experts.weights import (
     MOST_CURVES,
-    AnyPosterior,
     curves_of,
-    names_of,
     parameters_of,
-    weights_of,
+    table_of,
 )
 from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
 from flows.faults import Fault
@@ -48,6 +46,7 @@ from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning
+from vbmodels.experts.weight_names import AnyPosterior, names_of
 
 
 class Experts:
@@ -149,7 +148,7 @@ class Experts:
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)
         named = names_of(posterior, design.columns, basis)
         if index == 0:
-            table = pa.table(weights_of(posterior, named), schema=EXPERTS.arrow)
+            table = pa.table(table_of(posterior, named), schema=EXPERTS.arrow)
             storage.write_table(paths.table("experts", 0), table)
         plain = None
         if isinstance(model, AdditiveExperts):

@@ -12,7 +12,6 @@ from flows.data.names import listed
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
-from flows.experts.weights import AnyPosterior
 from flows.report import plots
 from flows.report.baselines import Baseline, shown
 from flows.report.page import Findings, Grid, Section
@@ -25,6 +24,7 @@ from vbmodels.experts.bmem.diversity import angles
 from vbmodels.experts.bmem.metropolis import QUANTITIES
 from vbmodels.experts.encoding import Encoded
 from vbmodels.experts.posterior import Component
+from vbmodels.experts.weight_names import AnyPosterior
 
 MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown

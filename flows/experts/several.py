@@ -17,7 +17,7 @@ from flows.experts.encoding import Encoding
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, FEW_ROWS, LARGEST
-from flows.experts.weights import Curve, curves_of, names_of, parameters_of, weights_of
+from flows.experts.weights import Curve, curves_of, parameters_of, table_of
 from flows.family import Each
 from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
 from vbmodels.core.state import FloatArray, IntArray
@@ -28,6 +28,7 @@ from vbmodels.experts.additive.one_vs_rest import (
     SeveralPosterior,
 )
 from vbmodels.experts.encoding import encoded
+from vbmodels.experts.weight_names import names_of
 
 CURVES = 3
 """Curves of each class that the report shows."""
@@ -88,7 +89,7 @@ def score(
     rows: list[pa.Table] = []
     curves = []
     for label, one in zip(encoding.labels, posterior.parts, strict=True):
-        columns = weights_of(one, names_of(one, design.columns, basis))
+        columns = table_of(one, names_of(one, design.columns, basis))
         own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
         rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
         curves.append(curves_of(one, design, basis)[:CURVES])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,21 +14,11 @@ from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.posterior import AdditivePosterior
-from vbmodels.experts.additive.step_rows import FEW_COLUMNS, steps_of
-from vbmodels.experts.posterior import DrawnPosterior, Posterior
+from vbmodels.experts.additive.step_rows import steps_of
+from vbmodels.experts.weight_names import AnyPosterior, Names, weights_of
 
 MOST_CURVES = 12
 """Curves that the report shows."""
-
-AnyPosterior = Posterior | DrawnPosterior | AdditivePosterior
-
-
-@dataclass(frozen=True)
-class Names:
-    """Names of the coefficients of the additive part, and of gates and experts."""
-
-    additive: tuple[str, ...]
-    mixture: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -46,36 +35,9 @@ class Curve:
     spread: float
 
 
-def names_of(posterior: AnyPosterior, columns: Iterable[str], basis: Basis | None) -> Names:
-    """Name every coefficient, the intercepts last."""
-    lines = [str(c) for c in columns]
-    if basis is None or not isinstance(posterior, AdditivePosterior):
-        return Names((), (*lines, "intercept"))
-    column, number = steps_of(basis.steps)
-    steps = [f"{lines[c]} > {basis.knots[c, k]:.6g}" for c, k in zip(column, number, strict=True)]
-    full = (*lines, *steps, "intercept")
-    part = full if posterior.part.stepped else (*lines, "intercept")
-    mixture = full if len(lines) <= FEW_COLUMNS else (*lines, "intercept")
-    return Names(part, mixture)
-
-
-def weights_of(posterior: AnyPosterior, names: Names) -> list[Any]:
-    """Return the columns of the table of experts, of the best start, the additive part first."""
-    rows: list[tuple[Any, ...]] = []
-    experts = True
-    if isinstance(posterior, AdditivePosterior):
-        part, experts = posterior.part, bool(posterior.mixtures)
-        told = zip(names.additive, part.coefficients, part.sd, strict=True)
-        rows += [(0, "additive", name, float(mean), float(sd)) for name, mean, sd in told]
-    if experts:
-        one = posterior.components[0]
-        rows += [
-            (k + 1, role, name, float(one.mean[r, k, d]), float(one.sd[r, k, d]))
-            for k in range(one.mean.shape[1])
-            for r, role in ((1, "expert"), (0, "gate"))
-            for d, name in enumerate(names.mixture)
-        ]
-    return [pa.array(values) for values in zip(*rows, strict=True)]
+def table_of(posterior: AnyPosterior, names: Names) -> list[Any]:
+    """Return the columns of the table of experts."""
+    return [pa.array(values) for values in zip(*weights_of(posterior, names), strict=True)]
 
 
 def curves_of(posterior: AnyPosterior, design: Design, basis: Basis | None) -> tuple[Curve, ...]:

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from vbmodels.estimators import MixtureOfExperts
+from vbmodels.estimators.base import ColumnWarning
 
 ONE = MixtureOfExperts(1, tau=1.0, random_state=0)
 FORMS = {
@@ -37,7 +38,8 @@ def beside(x, value):
 @pytest.mark.parametrize("value", [20231101.0, 1e150])
 def test_a_constant_column_changes_nothing(inference, value):
     x, y = noisy()
-    zero, other = (clone(FORMS[inference]).fit(beside(x, v), y) for v in (0.0, value))
+    with pytest.warns(ColumnWarning, match="left out: one value"):
+        zero, other = (clone(FORMS[inference]).fit(beside(x, v), y) for v in (0.0, value))
     assert_array_equal(other.predict_proba(beside(x, value)), zero.predict_proba(beside(x, 0.0)))
     assert log_loss(y, other.predict_proba(beside(x, value))) < 0.32
 
@@ -108,14 +110,15 @@ def mixed(rows=400, seed=0):
 
 def test_a_frame_is_taken_as_it_comes():
     X, y = mixed()
-    found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)
-    kinds = {one.name: one.kind for one in found.columns_}
+    with pytest.warns(ColumnWarning, match=r"text \(left out: each value"):
+        found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)
+    kinds = {one.name: one.kind for one in found._encoded}
     assert kinds == {
         "by": "category", "size": "category", "age": "number", "since": "date",
         "member": "yes or no", "word": "yes or no",
     }  # fmt: skip
-    assert [one.missing for one in found.columns_] == [False, False, True, False, False, False]
-    lines = [name for one in found.columns_ for name in one.names]
+    assert [one.missing for one in found._encoded] == [False, False, True, False, False, False]
+    lines = [name for one in found._encoded for name in one.names]
     weights = dict(zip(lines, found.expert_means_[0], strict=False))
     assert weights["by = car"] > 0.4 > -0.3 > weights["by = bus"]
     assert weights["size = 2"] > 0.4
@@ -125,13 +128,15 @@ def test_a_frame_is_taken_as_it_comes():
     cells = X.astype(object).where(X.notna(), None)
     cells["size"] = cells["size"].map(lambda size: f"s{size}")
     cells["since"] = X["since"].dt.strftime("%Y-%m-%d")
-    again = clone(found).fit(cells.to_numpy(), y)
+    with pytest.warns(ColumnWarning, match="x6"):
+        again = clone(found).fit(cells.to_numpy(), y)
     assert_allclose(again.predict_proba(cells.to_numpy()), p, rtol=1e-6)
 
 
 def test_levels_never_seen_are_the_reference_and_are_counted():
     X, y = mixed()
-    found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)
+    with pytest.warns(ColumnWarning, match=r"text \(left out: each value"):
+        found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)
     new = X[:6].copy()
     new["by"] = ["sled", "sled", "yak", *new["by"][3:]]
     with pytest.warns(UserWarning, match=r"count as the reference: by \(3\)"):
@@ -147,12 +152,12 @@ def test_gaps_among_numbers_change_nothing_where_there_are_none():
     gap = x.copy()
     gap[:3, 1] = np.nan
     found = clone(FORMS["additive"]).fit(gap, y)
-    assert found.columns_[1].fill == pytest.approx(x[3:, 1].mean())
+    assert found._encoded[1].fill == pytest.approx(x[3:, 1].mean())
     filled = gap.copy()
-    filled[:3, 1] = found.columns_[1].fill
+    filled[:3, 1] = found._encoded[1].fill
     assert_array_equal(found.predict_proba(gap), found.predict_proba(filled))
     told = MixtureOfExperts(1, tau=1.0, rare_below=3, random_state=0).fit(gap, y)
-    assert told.columns_[1].missing
+    assert told._encoded[1].missing
     assert len(told.centre_) == 3
 
 
@@ -163,7 +168,7 @@ def test_a_word_among_numbers_is_a_mistake():
     with pytest.raises(ValueError, match=r"in column 'x1', as nearly all .* found 'n/a' in row 7"):
         clone(ONE).fit(cells, y)
     cells[7, 1] = None
-    assert clone(ONE).fit(cells, y).columns_[1].cells == (299, 1)
+    assert clone(ONE).fit(cells, y)._encoded[1].cells == (299, 1)
 
 
 # Several classes.

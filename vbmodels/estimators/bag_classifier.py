@@ -15,6 +15,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, read_bags
 from vbmodels.estimators.base import LoopEstimator
 from vbmodels.estimators.columns import NamedColumns
+from vbmodels.estimators.findings import classified
 from vbmodels.estimators.tables import is_missing, values_of
 from vbmodels.estimators.weights import without_weights
 
@@ -75,9 +76,24 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         code = [
             UNLABELLED if is_missing(label) else int(label == self.classes_[1]) for label in labels
         ]
+        share = float(np.mean([label == self.classes_[1] for label in known]))
+        self._bags, self._share = (len(known), len(labels)), np.array([1.0 - share, share])
         self._run(self._model(), split(self._given.bags(code), self.n_partitions))
         self._given = form_of(self._given)
         return self
+
+    def _found(self) -> str:
+        labelled, bags = self._bags
+        text = f"{bags} bags, {labelled} with a label; "
+        return f"{text}{self.classes_[1]} are {100.0 * self._share[1]:.3g} % of these."
+
+    def _compared(self, X: Any, y: Any) -> str:
+        return classified(
+            self,
+            X,
+            read_bags(X, self._given, self.columns).labels if y is None else values_of(y),
+            self._share,
+        )
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of both classes of every bag, [bags, 2]."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
@@ -24,6 +25,7 @@ from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier
 from vbmodels.estimators.base import Draws, documented
+from vbmodels.estimators.findings import draw, intervals, largest, lines_of
 from vbmodels.estimators.weights import without_weights
 
 
@@ -38,6 +40,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         The two labels.
     coef_means_, coef_sds_
         Posterior means and standard deviations of all coefficients, on scaled features.
+    coefficients_
+        The same as a data frame: role (what an instance adds to its bag's score, or what makes it
+        count), modality, feature, mean, sd, and the 95 % interval from low to high.
 
     Examples
     --------
@@ -62,6 +67,34 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         self.posterior_ = self.model_.posterior(self.q_)
         self.coef_means_, self.coef_sds_ = self.posterior_.moments()
         return self
+
+    @property
+    def coefficients_(self) -> Any:
+        """The coefficients by name."""
+        layout, given = self.posterior_.scaling.layout.plain, self._given
+        modalities = given.modalities or ("",) * len(layout.features)
+        features = [
+            [f"f{j + 1}" for j in range(size)] if len(given.columns) != size else given.columns
+            for size in layout.features
+        ]
+        parts = list(zip(modalities, features, strict=True))
+        rows = [("score", "", "intercept")]
+        rows += [("score", "", f"bag feature {j + 1}") for j in range(layout.own)]
+        rows += [("score", name, feature) for name, own in parts for feature in own]
+        rows += [("counts", name, f) for name, own in parts for f in ("intercept", *own)]
+        named = dict(zip(("role", "modality", "feature"), zip(*rows, strict=True), strict=True))
+        return intervals(named, self.coef_means_, self.coef_sds_)
+
+    def _largest(self) -> Any:
+        return largest(self.coefficients_, ("role", "modality", "feature"))
+
+    def _weights(self) -> list[str]:
+        return ["Largest coefficients (of scaled features, 95 %):", *lines_of(self._largest())]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the largest coefficients with 95 % intervals on matplotlib's axes; return these."""
+        check_is_fitted(self)
+        return draw(self._largest(), ax, "coefficient, with 95 % interval")
 
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"

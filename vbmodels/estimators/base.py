@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
 from importlib.metadata import entry_points
@@ -99,6 +99,11 @@ def executor_of(client: Any) -> Executor:
 
 NO_TARGET = "no_validation"
 """What scikit-learn takes for y where there is none to check; None is a target forgotten."""
+
+
+class ColumnWarning(UserWarning):
+    """A column is left out of a fit, or looks like an identifier."""
+
 
 E = TypeVar("E", bound="LoopEstimator")
 Draws = tuple[dict[str, FloatArray], dict[str, list[str]]]
@@ -255,6 +260,43 @@ class LoopEstimator(BaseEstimator):
         if not isinstance(state.get("client"), str):
             state["client"] = None
         return state
+
+    def summary(self, X: Any = None, y: Any = None) -> str:
+        """Return what the fit found, how sure that is, and what it compares with, as text.
+
+        Parameters
+        ----------
+        X, y
+            Rows that the fit has not seen, and their labels: the text then says how well these are
+            predicted, against what needs no model.
+        """
+        check_is_fitted(self)
+        end = "converged" if self.converged_ else "not converged: raise max_iter or tol"
+        lines = [
+            f"{type(self).__name__}: {self._found()}",
+            *self._weights(),
+            f"Fit: {self.n_iter_} evaluations, {end}; bound {self.elbo_:.6g}.",
+        ]
+        return "\n".join(lines if X is None else [*lines, self._compared(X, y)])
+
+    def _found(self) -> str:
+        """Return what the fit found, as a sentence or two."""
+        raise NotImplementedError
+
+    def _weights(self) -> list[str]:
+        """Return the largest weights with their intervals, as lines."""
+        return []
+
+    def _compared(self, X: Any, y: Any) -> str:
+        """Return how well rows are predicted, and what they are compared with."""
+        raise NotImplementedError
+
+    def _warn_of_columns(self, reasons: Mapping[str, str], depth: int = 4) -> None:
+        """Warn of columns that the fit leaves out, or that may not be meant, with the reason."""
+        if reasons:
+            listed = "; ".join(f"{name} ({why})" for name, why in list(reasons.items())[:10])
+            more = f"; and {len(reasons) - 10} more" if len(reasons) > 10 else ""
+            warnings.warn(f"columns to look at: {listed}{more}", ColumnWarning, stacklevel=depth)
 
     @abstractmethod
     def _draws(

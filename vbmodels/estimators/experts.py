@@ -21,6 +21,15 @@ from sklearn.utils.validation import (
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import NO_TARGET, Draws, LoopEstimator, documented, parameter
+from vbmodels.estimators.findings import (
+    classified,
+    draw,
+    frame,
+    intervals,
+    is_numbering,
+    largest,
+    lines_of,
+)
 from vbmodels.estimators.mixed import (
     all_numbers,
     as_numbers,
@@ -47,6 +56,7 @@ from vbmodels.experts.columns import (
     too_large,
 )
 from vbmodels.experts.encoding import (
+    Encoded,
     Kind,
     encoded,
     encoded_sums,
@@ -57,6 +67,7 @@ from vbmodels.experts.encoding import (
 from vbmodels.experts.forms import landmarks_for, make, make_several
 from vbmodels.experts.options import ExpertTuning, refusal
 from vbmodels.experts.rows import Rows
+from vbmodels.experts.weight_names import names_of, weights_of
 
 
 @documented
@@ -93,9 +104,15 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     gate_means_, gate_sds_
         The same of the gates.
     columns_
-        What every column that is used became (`vbmodels.experts.encoding.Encoded`): its kind, the
-        levels with a column of their own, those of the reference, what stands in place of a
-        missing number, and whether a column says where cells are missing.
+        Data frame of the table's columns: name, what each is read as, its missing cells, the
+        levels with a column of their own, whether it is used, and why not.
+    coefficients_
+        Data frame of the additive part ("additive"): column, or step (column > knot), posterior
+        mean and standard deviation of its coefficient, 95 % interval. Of several classes with
+        their ``label``.
+    experts_
+        Data frame of every expert's weights and its gate's, of the best start: expert, role,
+        column, mean, sd, low, high.
     centre_, scale_
         What is taken off every column, and what it is divided by: infinity where it has one
         value in the fit, so that it counts for nothing, in new rows either.
@@ -161,17 +178,17 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
         keys = cell_keys(raw)
         raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
-        X = encoded(raw, self.columns_)
-        numbers = np.array([one.kind != "category" for one in self.columns_])
+        X = encoded(raw, self._encoded)
+        numbers = np.array([one.kind != "category" for one in self._encoded])
         sums = ColumnSums.of(raw if numbers.all() else raw[:, numbers], t)
-        sums = encoded_sums(sums, self.columns_)
+        sums = encoded_sums(sums, self._encoded)
         self.centre_, self.scale_ = sums.scaling(self.standardise)
         self._sparse = sums.density(self.centre_) < SPARSE
         self._basis, copies = None, 1.0
         if self.inference == "additive":
             if not self.standardise:
                 self._scaled(X)  # before knots and their moments overflow
-            gaps = np.isnan(encoded(raw, self.columns_, filled=False))
+            gaps = np.isnan(encoded(raw, self._encoded, filled=False))
             cells = np.where(gaps, np.nan, X) if gaps.any() else X
             sample = RowSample.of(cells, keys, code, len(self.classes_))
             copies = sample.repeats
@@ -181,7 +198,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
                 sums.binary | sums.constant,
                 self._sparse,
                 FURTHEST if self.standardise else np.inf,
-                encoded(np.full((1, raw.shape[1]), np.nan), self.columns_)[0],
+                encoded(np.full((1, raw.shape[1]), np.nan), self._encoded)[0],
                 landmarks_for(self, len(y), X.shape[1], copies),
             )
         weight = share * self._class_weights(y)[code] / copies
@@ -192,8 +209,85 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
             parts = np.array_split(code, len(batches))
             pairs = zip(batches, parts, strict=True)
             batches = [ClassRows(rows, of, len(self.classes_)) for rows, of in pairs]
+        self._share = np.bincount(code, minlength=len(self.classes_)) / len(code)
         self._keep(model.posterior(self._run(model, batches)))
         return self
+
+    @property
+    def columns_(self) -> Any:
+        """Every column of the table as it was read."""
+        return frame(self._columns)
+
+    @property
+    def coefficients_(self) -> Any:
+        """The additive part's coefficients by name."""
+        table = self._named_weights()
+        shared = table[table["expert"] == 0]
+        return shared.drop(columns=["expert", "role"]).reset_index(drop=True)
+
+    @property
+    def experts_(self) -> Any:
+        """The experts' and gates' weights by name."""
+        table = self._named_weights()
+        return table[table["expert"] > 0].reset_index(drop=True)
+
+    def _named_weights(self) -> Any:
+        lines = [name for one in self._encoded for name in one.names]
+        parts: list[Any] = [self.posterior_]
+        if isinstance(self.posterior_, SeveralPosterior):
+            parts = list(self.posterior_.parts)
+        found = [
+            (label, weight)
+            for label, part in zip(self.classes_[-len(parts) :], parts, strict=True)
+            for weight in weights_of(part, names_of(part, lines, self._basis))
+        ]
+        weights = [weight for _, weight in found]
+        table = intervals(
+            {
+                "label": [label for label, _ in found],
+                "expert": [w.expert for w in weights],
+                "role": [w.role for w in weights],
+                "column": [w.column for w in weights],
+            },
+            [w.mean for w in weights],
+            [w.sd for w in weights],
+        )
+        constant = [name for name, s in zip(lines, self.scale_, strict=True) if np.isinf(s)]
+        table = table[~table["column"].isin(constant)]
+        return table.drop(columns="label") if len(parts) == 1 else table
+
+    def _found(self) -> str:
+        counts = ", ".join(
+            f"{label} {100.0 * share:.3g} %"
+            for label, share in zip(self.classes_, self._share, strict=True)
+        )
+        used = self._columns["used"]
+        text = f"{sum(used)} of {len(used)} columns used; classes {counts}."
+        experts = self.n_experts_ if isinstance(self.n_experts_, tuple) else (self.n_experts_,)
+        if self.inference == "additive" and not len(self.experts_):
+            return f"{text} No mixture beat the additive model on held-out rows; it is used alone."
+        return f"{text} Experts: {', '.join(map(str, experts))}."
+
+    def _weights(self) -> list[str]:
+        table = self._largest()
+        against = f"log odds of {self.classes_[1]} for each standard deviation of a column"
+        if len(self.classes_) > 2:
+            against = "log odds of a class against the rest for each standard deviation"
+        head = f"Largest weights ({against}, of a category 1 against the reference, 95 %):"
+        return [head, *lines_of(table)]
+
+    def _largest(self) -> Any:
+        table = self.coefficients_
+        table = table if len(table) else self.experts_
+        return largest(table, [n for n in ("label", "expert", "role", "column") if n in table])
+
+    def _compared(self, X: Any, y: Any) -> str:
+        return classified(self, X, y, self._share)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the largest weights with 95 % intervals on matplotlib's axes, and return these."""
+        check_is_fitted(self)
+        return draw(self._largest(), ax, "log odds, with 95 % interval")
 
     def _keep(self, posterior: Any) -> None:
         """Keep a posterior, and its means and standard deviations."""
@@ -268,7 +362,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     def _unlabelled(self, X: Any) -> Any:
         check_is_fitted(self)
         raw = self._raw_again(X)
-        x, keys = encoded(raw, self.columns_), cell_keys(raw)
+        x, keys = encoded(raw, self._encoded), cell_keys(raw)
         return self._rows(x, np.zeros(len(x)), keys, np.ones(len(x)), keys)
 
     def _raw(self, X: Any, y: Any) -> tuple[FloatArray, Any]:
@@ -289,7 +383,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
             raw = self._read(cells)
             counts = {d: levels_of(column) for d, column in enumerate(cells)}
         raw = one_gap(raw)
-        self.columns_, self._used = [], []
+        self._encoded, self._used = [], []
+        reasons: dict[str, str] = {}
+        table: list[tuple[Any, ...]] = []
         for d, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
             gone = np.isnan(raw[:, d])
             missing, given = int(gone.sum()), int((~gone).sum())
@@ -301,14 +397,30 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
             else:
                 found = None
             if found is not None:
-                self.columns_.append(found)
+                self._encoded.append(found)
                 self._used.append(d)
-        if not self.columns_:
+            why = self._why_left_out(raw[:, d], found)
+            if why or (kind == "number" and is_numbering(raw[:, d])):
+                reasons[name] = why or "counts the rows, as an identifier does: leave it out if so"
+            levels = len(found.levels) if found is not None and kind == "category" else None
+            table.append((name, kind, missing, levels, not why, reasons.get(name, "")))
+        names = ("name", "read_as", "missing", "levels", "used", "why")
+        self._columns = dict(zip(names, zip(*table, strict=True), strict=True))
+        if not self._encoded:
             raise ValueError(
                 "expected at least one column that predicts, found none with cells, or levels, "
                 f"that rare_below = {self.rare_below} rows have"
             )
+        self._warn_of_columns(reasons)
         return raw, y
+
+    def _why_left_out(self, raw: FloatArray, found: Encoded | None) -> str:
+        given = raw[~np.isnan(raw)]
+        if not len(given):
+            return "left out: no cell"
+        if found is None:
+            return f"left out: each value is in fewer than rare_below = {self.rare_below} rows"
+        return "left out: one value" if not found.missing and (given == given[0]).all() else ""
 
     def _raw_again(self, X: Any) -> FloatArray:
         """Return raw cells of new rows in the columns that the fit uses."""
@@ -323,7 +435,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
         strange = {
             one.name: n
-            for cells, one in zip(raw.T, self.columns_, strict=True)
+            for cells, one in zip(raw.T, self._encoded, strict=True)
             if (n := int(np.count_nonzero(unseen(cells, one))))
         }
         if strange:

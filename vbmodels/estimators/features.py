@@ -16,6 +16,7 @@ from vbmodels.core.levels import rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import Draws, LoopEstimator, documented
+from vbmodels.estimators.findings import FEWEST, draw, frame, intervals, largest, lines_of
 from vbmodels.estimators.tables import (
     is_frame,
     is_missing,
@@ -26,7 +27,7 @@ from vbmodels.estimators.tables import (
     text_of,
 )
 from vbmodels.estimators.weights import without_weights
-from vbmodels.features.forms import RowFindings, apply, make, read
+from vbmodels.features.forms import RowFindings, apply, best_of, make, read
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import MISSING, feature_batch
 
@@ -57,6 +58,13 @@ class LatentFeatures(
         stand as a tuple.
     used_columns_
         The columns with two categories or more, by number.
+    features_
+        Data frame of the weights: feature, its share of the rows, column, category, and the mean,
+        sd and 95 % interval of what the feature adds to the log odds of that category against those
+        that follow it in ``categories_``.
+    columns_
+        Data frame of the table's columns: name, missing cells, categories, whether it is used, and
+        why not.
     alpha_, sigma2_
         Concentration and variance of the fit.
 
@@ -111,6 +119,7 @@ class LatentFeatures(
         cells = self._cells(X, reset=True)
         self.categories_, self._places = self._dictionary(cells)
         self.used_columns_ = np.flatnonzero([len(c) > 1 for c in self.categories_])
+        self._describe_columns(cells)
         if not self.used_columns_.size:
             raise ValueError("expected at least one column with two categories, found none")
         codes, rows = self._codes(cells), np.arange(len(cells))
@@ -129,7 +138,87 @@ class LatentFeatures(
         self.weight_sds_ = np.sqrt(np.diagonal(fit.covariance, axis1=1, axis2=2))
         self._covariance = fit.covariance
         self.alpha_, self.sigma2_ = fit.alpha, fit.sigma2
+        share = best_of(q).share[fit.chosen.index]
+        self._shares = np.where(fit.chosen.flipped, 1.0 - share, share)
         return self
+
+    @property
+    def columns_(self) -> Any:
+        """Every column of the table as it was read."""
+        return frame(self._columns)
+
+    def _describe_columns(self, cells: Any) -> None:
+        """Keep what every column is, and warn of those that the fit leaves out."""
+        names = getattr(self, "feature_names_in_", None)
+        names = [f"x{d}" for d in range(cells.shape[1])] if names is None else list(names)
+        reasons: dict[str, str] = {}
+        for name, column, found, places in zip(
+            names, cells.T, self.categories_, self._places, strict=True
+        ):
+            given = sum(not is_missing(cell) for cell in column)
+            if len(found) < 2:
+                reasons[name] = "left out: one category" if found else "left out: no cell"
+            elif len(places) == given >= FEWEST:
+                reasons[name] = "a different text in each row, as an identifier has: leave it out"
+        self._columns: dict[str, list[Any]] = {
+            "name": names,
+            "missing": [sum(map(is_missing, column)) for column in cells.T],
+            "categories": [len(found) for found in self.categories_],
+            "used": [len(found) > 1 for found in self.categories_],
+            "why": [reasons.get(name, "") for name in names],
+        }
+        if self.used_columns_.size:
+            self._warn_of_columns(reasons, 5)
+
+    @property
+    def features_(self) -> Any:
+        """The features' weights by name."""
+        names = self._columns["name"]
+        features = list(self.get_feature_names_out()) if self.n_features_ else []
+        units = [
+            (names[d], _category(one))
+            for d in self.used_columns_
+            for one in self.categories_[d][:-1]
+        ]
+        size = len(units)
+        return intervals(
+            {
+                "feature": np.repeat(np.array(features, object), size),
+                "share": np.repeat(self._shares, size),
+                "column": [column for column, _ in units] * len(features),
+                "category": [category for _, category in units] * len(features),
+            },
+            self.weight_means_[:, 1:].T.ravel(),
+            self.weight_sds_[:, 1:].T.ravel(),
+        )
+
+    def _found(self) -> str:
+        used = len(self.used_columns_)
+        shares = ", ".join(f"{100.0 * share:.3g} %" for share in self._shares)
+        of_rows = f" (shares of the rows: {shares})" if len(self._shares) else ""
+        columns = f"{used} of {len(self.categories_)} columns used"
+        return f"features found: {self.n_features_}{of_rows}; {columns}."
+
+    def _weights(self) -> list[str]:
+        if not self.n_features_:
+            return ["No feature: the columns say nothing of one another."]
+        return ["Largest weights (log odds of a category, 95 %):", *lines_of(self._largest())]
+
+    def _largest(self) -> Any:
+        return largest(self.features_, ("feature", "column", "category"))
+
+    def _compared(self, X: Any, y: Any) -> str:
+        codes = self._codes(self._cells(X, reset=False))
+        own = np.concatenate([_log_shares(c[c != MISSING]) for c in codes.T])
+        return (
+            f"A hidden cell of these rows: mean log probability {self.score(X):.3f} given the "
+            f"row's other cells, {own.mean():.3f} by the shares of the categories in these rows."
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the largest weights with 95 % intervals on matplotlib's axes, and return these."""
+        check_is_fitted(self)
+        return draw(self._largest(), ax, "log odds, with 95 % interval")
 
     def transform(self, X: Any) -> Any:
         """Return the probability of every feature in every row, in the kind of table of ``X``."""
@@ -264,6 +353,20 @@ class LatentFeatures(
         noise = rng.standard_normal((count, *self.weight_means_.shape))
         drawn: FloatArray = self.weight_means_ + np.einsum("jkl,sjl->sjk", factor, noise)
         return {"weight": drawn[None]}, dims
+
+
+def _category(found: Any) -> str:
+    """Return a category as text; of joined ones the first few."""
+    if not isinstance(found, tuple):
+        return str(found)
+    more = f" or {len(found) - 3} more" if len(found) > 3 else ""
+    return " or ".join(map(str, found[:3])) + more
+
+
+def _log_shares(codes: IntArray) -> FloatArray:
+    """Return the log of the share of each cell's category among all cells [N] of a column."""
+    counts = np.bincount(codes, minlength=1)
+    return np.asarray(np.log(counts[codes] / max(len(codes), 1)))
 
 
 def _array(X: Any) -> Any:

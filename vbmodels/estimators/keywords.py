@@ -26,6 +26,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import Draws, LoopEstimator, documented, parameter
 from vbmodels.estimators.columns import NamedColumns, by_our_names
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
+from vbmodels.estimators.findings import draw, intervals, largest, lines_of
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, values_of
 from vbmodels.estimators.weights import without_weights
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -145,6 +146,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         unit variance, in the order of ``feature_names_``.
     feature_names_
         Names of the features of a word.
+    coefficients_
+        The same as a data frame: feature, mean, sd, and the 95 % interval from low to high.
     keyword_rate_
         Share of words that are keywords.
 
@@ -249,7 +252,34 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         self._covariance = model.posterior_covariance(q)
         self.coef_sds_ = np.sqrt(np.diag(self._covariance))
         self.keyword_rate_ = q.rate
+        self._known = sum(int(part.tokens.y.sum()) for part in parts)
         return list(zip(parts, batches, strict=True))
+
+    @property
+    def coefficients_(self) -> Any:
+        """The coefficients by name."""
+        return intervals({"feature": self.feature_names_}, self.coef_means_, self.coef_sds_)
+
+    def _found(self) -> str:
+        documents, known = self._corpus.n_documents, self._known
+        return (
+            f"{documents} documents with {known} known words; {100.0 * self.keyword_rate_:.3g} % "
+            "of words are keywords."
+        )
+
+    def _weights(self) -> list[str]:
+        head = "Largest coefficients (of features of unit variance, 95 %):"
+        return [head, *lines_of(largest(self.coefficients_, ["feature"]))]
+
+    def _compared(self, X: Any, y: Any) -> str:
+        chance = self.score(X, y)
+        return f"A known keyword ranks above another word: {100.0 * chance:.3g} % (chance: 50 %)."
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the coefficients with 95 % intervals on matplotlib's axes, and return these."""
+        check_is_fitted(self)
+        table = largest(self.coefficients_, ["feature"])
+        return draw(table, ax, "coefficient, with 95 % interval")
 
     def transform(
         self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None

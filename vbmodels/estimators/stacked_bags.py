@@ -78,6 +78,12 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         self.blocks_ = [*self._embedding.map.names(), "constant"]
         return self
 
+    def _weights(self) -> list[str]:
+        if not self.weights_:
+            return []
+        shares = ", ".join(f"{name} {weight:.2f}" for name, weight in self.weights_.items())
+        return [f"Weights on held-out bags: {shares}."]
+
     def decision_function(self, X: Any) -> FloatArray:
         """Return the mean of the embedding's probit score of every bag, [bags]."""
         return self._said(X).mean

@@ -269,6 +269,18 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         self.batch_factors_ = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
         return self
 
+    def _found(self) -> str:
+        _, of, _, _, _, called = self._tested(None, None, None)
+        rates = self.error_rates_
+        return (
+            f"{int(called.sum())} of {len(of)} alleles called at a false discovery rate of "
+            f"{self.fdr:g}; error rates {rates.min():.2g} to {rates.max():.2g}, by substitution."
+        )
+
+    def _compared(self, X: Any, y: Any) -> str:
+        own, fit = self.score(X), self.elbo_ / max(len(units(self._given.counts)), 1)
+        return f"Mean log marginal likelihood of an allele: {own:.4g}, in the fit {fit:.4g}."
+
     def test(self, X: Any = None, *, ref: Any = None, case: Any = None) -> Any:
         """Test every allele but the reference at every location.
 

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.keywords import coded_feature_kernels as kernels
 
+Parts = tuple[
+    IntArray, IntArray, IntArray, NDArray[np.uint8], NDArray[np.uint16], FloatArray, FloatArray
+]
 SHORTEST, LONGEST = 2**8, 2**16
 """Most distinct numbers of a column in codes of 8 and of 16 bits."""
 
@@ -91,7 +94,7 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         )
 
     @property
-    def parts(self) -> kernels.Codes:
+    def parts(self) -> Parts:
         """What the kernels take of it."""
         return self.kind, self.place, self.start, self.short, self.long, self.plain, self.values
 
@@ -100,11 +103,7 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         size = len(self.kind)
         x = np.empty((size, self.rows))
         columns = kernels.Columns(
-            *self.parts,
-            further=np.zeros((0, 0)),
-            location=np.zeros(size),
-            inverse=np.ones(size),
-            used=np.arange(size),
+            *self.parts, np.zeros((0, 0)), np.zeros(size), np.ones(size), np.arange(size)
         )
         kernels.standardised(columns, np.arange(self.rows), x)
         return x.T

@@ -30,6 +30,7 @@ import numpy as np
 from vbmodels.core.moments import Moments
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import coded_feature_kernels as coded_kernels
+from vbmodels.keywords.coded_features import Parts
 from vbmodels.keywords.corpus import likelihood_kernels as kernels
 from vbmodels.keywords.corpus import pass_kernels
 from vbmodels.keywords.documents import KeywordBatch
@@ -139,7 +140,7 @@ def likelihood(
     return sums.value, gradient, whole
 
 
-def _parts(batch: KeywordBatch) -> coded_kernels.Codes:
+def _parts(batch: KeywordBatch) -> Parts:
     """Return what the kernels take of the features: codes, or every column as it is."""
     if batch.coded is not None:
         return batch.coded.parts
@@ -163,13 +164,7 @@ def _columns(
     inverse: FloatArray,
     used: IntArray,
 ) -> coded_kernels.Columns:
-    return coded_kernels.Columns(
-        *_parts(batch),
-        further=_further(batch, further),
-        location=location,
-        inverse=inverse,
-        used=used,
-    )
+    return coded_kernels.Columns(*_parts(batch), _further(batch, further), location, inverse, used)
 
 
 def _blocks(

@@ -1,0 +1,115 @@
+"""What fits say for people: tables with names, a text, a picture, warnings of columns."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.experts.weights import table_of
+from vbmodels.estimators import KeywordExtractor, LatentFeatures, MixtureOfExperts, MultimodalMIC
+from vbmodels.estimators.base import ColumnWarning
+from vbmodels.estimators.findings import intervals, is_numbering, largest
+from vbmodels.experts.weight_names import names_of
+
+mpl.use("Agg")
+
+
+def rows(size: int) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "id": np.arange(size) + 7,
+            "name": [f"u{i}" for i in range(size)],
+            "age": rng.standard_normal(size),
+            "one": np.ones(size),
+            "by": rng.choice(["car", "bus"], size),
+        }
+    )
+    return X, np.where(rng.random(size) < 1 / (1 + np.exp(-2 * X["age"])), "yes", "no")
+
+
+def test_experts_have_tables_with_names_a_text_and_a_picture():
+    X, y = rows(300)
+    with pytest.warns(ColumnWarning, match="id .*identifier.*name .*rare_below = 10.*one .*value"):
+        found = MixtureOfExperts(2, random_state=0, inference="additive").fit(X[:200], y[:200])
+    used = dict(zip(found.columns_["name"], found.columns_["used"], strict=True))
+    assert used == {"id": True, "name": False, "age": True, "one": False, "by": True}
+    table = found.coefficients_.set_index("column")
+    assert table.loc["age", "low"] > 0.0
+    assert table.loc["age", "low"] < table.loc["age", "mean"] < table.loc["age", "high"]
+    assert "one" not in table.index
+    text = found.summary(X[200:], y[200:])
+    assert "3 of 5 columns used" in text
+    assert "age" in text.splitlines()[2]
+    assert "better (difference" in text.splitlines()[-1]
+    labels = [label.get_text() for label in found.plot().get_yticklabels()]
+    assert labels[0] == "age"
+
+
+def test_experts_have_the_rows_of_the_command():
+    X, y = rows(200)
+    found = MixtureOfExperts(2, random_state=0).fit(X[["age", "by"]], y)
+    lines = [name for one in found._encoded for name in one.names]
+    named = names_of(found.posterior_, lines, found._basis)
+    command = pd.DataFrame([part.to_pylist() for part in table_of(found.posterior_, named)]).T
+    both = [*found.coefficients_["mean"], *found.experts_["mean"]]
+    np.testing.assert_array_equal(both, command[3].to_numpy(float))
+    several = MixtureOfExperts(1, random_state=0).fit(X[["age"]], np.resize(["a", "b", "c"], 200))
+    assert set(several.coefficients_["label"]) == {"a", "b", "c"}
+
+
+def test_features_have_tables_with_names_a_text_and_a_picture():
+    rng = np.random.default_rng(0)
+    has = rng.random((300, 1)) < 0.4
+    X = pd.DataFrame(np.where(has ^ (rng.random((300, 6)) < 0.05), "yes", "no"))
+    X.columns = list("abcdef")
+    X["id"], X["k"] = [f"r{i}" for i in range(300)], "x"
+    with pytest.warns(ColumnWarning, match="id .*identifier.*k .left out: one category") as told:
+        found = LatentFeatures(3, random_state=0).fit(X)
+    assert told[0].filename == __file__
+    assert found.columns_["used"].tolist() == [True] * 7 + [False]
+    assert found.features_["column"].tolist() == [*"abcdef", "id"]
+    one = found.weight_means_[:, 1]
+    np.testing.assert_array_equal(found.features_["mean"], one)
+    text = found.summary(X)
+    assert "features found: 1" in text
+    assert "by the shares of the categories" in text
+    assert len(found.plot().get_yticklabels()) == 7
+
+
+def test_keywords_and_bags_have_tables_with_names_and_a_text():
+    texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
+    known = [["cat"], ["dog"]] * 6
+    found = KeywordExtractor(keyword_rate=0.3).fit(texts, known, complete=[True] * 12)
+    assert found.coefficients_["feature"].tolist() == list(found.feature_names_)
+    np.testing.assert_array_equal(found.coefficients_["mean"], found.coef_means_)
+    assert "(chance: 50 %)" in found.summary(texts, known)
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((5, 2)) for _ in range(60)]
+    y = [int((bag[:, 0] > 1.0).any()) for bag in X]
+    bags = MultimodalMIC(random_state=0).fit(X, y)
+    named = bags.coefficients_["feature"].tolist()
+    assert named == ["intercept", "f1", "f2", "intercept", "f1", "f2"]
+    assert "60 bags, 60 with a label" in bags.summary(X, y)
+    assert bags.plot().get_xlabel()
+
+
+def test_the_largest_weights_leave_intercepts_out():
+    table = intervals({"of": ["intercept", "a", "b"]}, [9.0, -2.0, 1.0], [1.0, 1.0, 1.0])
+    assert largest(table, ["of"])["name"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.arange(30.0)[::-1], True),
+        (np.arange(30.0) * 2.0, False),
+        (np.arange(19.0), False),
+        (np.repeat(np.arange(15.0), 2), False),
+        (np.append(np.arange(30.0), np.nan), False),
+    ],
+)
+def test_a_numbering_is_seen(values, said):
+    assert is_numbering(values) is said

@@ -1,0 +1,105 @@
+"""What a fit found, for people: data frames with names, a text, a picture.
+
+Data frames are pandas', which comes with ArviZ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+MOST = 12
+"""Coefficients that a summary and a picture show."""
+FEWEST = 20
+"""Rows below which a column of different whole numbers may well be a measurement."""
+_TWO_SIDED = 1.959964  # sd of a normal between its 2.5 and 97.5 % quantiles
+
+
+def frame(columns: Mapping[str, Any]) -> Any:
+    """Return columns of one length as a data frame."""
+    import pandas
+
+    return pandas.DataFrame(dict(columns))
+
+
+def intervals(columns: Mapping[str, Any], mean: Any, sd: Any) -> Any:
+    """Return a data frame of weights: ``columns``, mean, sd, and the 95 % interval low to high."""
+    mean, sd = np.asarray(mean, float), np.asarray(sd, float)
+    away = _TWO_SIDED * sd
+    return frame({**columns, "mean": mean, "sd": sd, "low": mean - away, "high": mean + away})
+
+
+def largest(table: Any, names: Sequence[str]) -> Any:
+    """Return the rows of `intervals` of the largest means, without intercepts; named in one column.
+
+    Parameters
+    ----------
+    table
+        Of `intervals`.
+    names
+        The columns whose texts together name a row.
+    """
+    name = table[list(names)].astype(str).agg(" ".join, axis=1)
+    found = table.assign(name=name)[~name.str.endswith("intercept")]
+    order = np.argsort(-found["mean"].abs().to_numpy(), kind="stable")[:MOST]
+    return found.iloc[order]
+
+
+def lines_of(table: Any) -> list[str]:
+    """Return `largest` as lines of text."""
+    if not len(table):
+        return []
+    width = max(map(len, table["name"]))
+    rows = zip(table["name"], table["mean"], table["low"], table["high"], strict=True)
+    return [f"  {n:<{width}}  {mean:+.3g} ({low:.3g} to {high:.3g})" for n, mean, low, high in rows]
+
+
+def draw(table: Any, ax: Any, label: str) -> Any:
+    """Draw `largest` with its intervals on matplotlib's axes; None makes new ones. Return them."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.figure(
+            figsize=(6.0, 1.0 + 0.3 * len(table)), layout="constrained"
+        ).add_subplot()
+    place = np.arange(len(table))[::-1]
+    half = table["high"] - table["mean"]
+    ax.errorbar(table["mean"], place, xerr=half, fmt="o", capsize=2)
+    ax.axvline(0.0, color="0.6", linewidth=0.8)
+    ax.set_yticks(place, list(table["name"]))
+    ax.set_xlabel(label)
+    return ax
+
+
+def is_numbering(values: Any) -> bool:
+    """Say whether numbers [N] count the rows, as an identifier does: all different, without gaps.
+
+    Examples
+    --------
+    >>> is_numbering(np.arange(100.0) + 7), is_numbering(np.arange(100.0) / 2)
+    (True, False)
+    """
+    values = np.asarray(values, float)
+    if len(values) < FEWEST or not np.isfinite(values).all():
+        return False
+    found = np.unique(values)
+    whole = bool((found == np.floor(found)).all())
+    return whole and len(found) == len(values) and bool(found[-1] - found[0] == len(values) - 1)
+
+
+def classified(classifier: Any, X: Any, y: Any, share: Any) -> str:
+    """Return the log loss of rows against that of the classes' shares [C] in the fit."""
+    chance = classifier.predict_proba(X)
+    place = {label: c for c, label in enumerate(classifier.classes_.tolist())}
+    code = np.array([place[label] for label in np.asarray(y).tolist()])
+    own = -np.log(np.maximum(chance[np.arange(len(code)), code], np.finfo(float).tiny))
+    base = -np.log(np.asarray(share)[code])
+    gain = base - own
+    error = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain))
+    better = "better" if gain.mean() > error else "not surely better"
+    return (
+        f"On {len(code)} rows: log loss {own.mean():.3f}, of the classes' shares in the fit "
+        f"{base.mean():.3f}; {better} (difference {gain.mean():.3f} +- {error:.3f})."
+    )
