@@ -202,13 +202,13 @@ def retire(data, given, reads, n, last, previous, at, stop):
     Parameters
     ----------
     data, given
-        Bytes of records, and with the qualities that were given; empty where none changes.
+        Bytes of records, and with the qualities that were given.
     reads, n
         The table of reads, whose lines change: those that stay come first.
     last
         Start of the last read that was seen; what ends before it has been passed.
     previous
-        Each read's last one of the same name; empty where mates were not looked for.
+        Each read's last one of the same name.
     at, stop
         Bytes of a record that is not whole yet.
 
@@ -219,7 +219,6 @@ def retire(data, given, reads, n, last, previous, at, stop):
     there, end
         Where the unfinished record is now, and where its bytes end.
     """
-    two = len(given) > 0
     later = np.full(len(previous), -1, np.int64)
     for i in range(len(previous)):
         if previous[i] >= 0:
@@ -241,8 +240,7 @@ def retire(data, given, reads, n, last, previous, at, stop):
         r = reads[i, AT] - 4
         if r != end:
             data[there - (end - begin) : there] = data[begin:end]
-            if two:
-                given[there - (end - begin) : there] = given[begin:end]
+            given[there - (end - begin) : there] = given[begin:end]
             begin = end = r
         shift = there - r
         end += 4 + int32(data, r)
@@ -254,7 +252,6 @@ def retire(data, given, reads, n, last, previous, at, stop):
         kept += 1
     data[there - (end - begin) : there] = data[begin:end]
     data[there : there + stop - at] = data[at:stop]
-    if two:
-        given[there - (end - begin) : there] = given[begin:end]
-        given[there : there + stop - at] = given[at:stop]
+    given[there - (end - begin) : there] = given[begin:end]
+    given[there : there + stop - at] = given[at:stop]
     return kept, there, there + stop - at

@@ -26,7 +26,6 @@ _LEAST_CHUNK, _MOST_CHUNK = 2**16, 2**24  # bytes that are inflated at once
 _CODES = np.full(16, -1, np.int8)
 _CODES[[1, 2, 4, 8]] = range(4)  # A, C, G and T of a record
 _BITS = np.array([1, 2, 4, 8, 0], np.uint8)  # of A, C, G, T and anything else
-_NONE = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,6 @@ class Reading:
     ----------
     base_quality, mapping_quality
         The least of each.
-    once
-        Whether mates that overlap count once.
     orphans
         Whether paired reads count that are not flagged as a proper pair.
     duplicates
@@ -69,7 +66,6 @@ class Reading:
 
     base_quality: int
     mapping_quality: int
-    once: bool = True
     orphans: bool = False
     duplicates: bool = False
 
@@ -139,7 +135,7 @@ class _Walk:
         self.wanted = _LEAST_CHUNK
         self._packed = np.zeros((stop - start, 4, tally_kernels.WORDS), np.int64)
         self._data = np.empty(0, np.uint8)
-        self._given = _NONE
+        self._given = np.empty(0, np.uint8)
         self._reads = np.empty((1024, kernels.COLUMNS), np.int64)
         self._kept = self._at = self._end = 0
         self._first = self._last = -1
@@ -150,14 +146,12 @@ class _Walk:
         self._append(chunk)
         at, n, done = self._find()
         reads = self._reads
-        previous = np.zeros(0, np.int64)
         before, self._last = self._last, int(reads[n - 1, kernels.BEGIN]) if n else self._last
-        if self.reading.once:
-            size = 1 << max(int(2 * n).bit_length(), 4)
-            table, previous = np.full(size, -1), np.empty(n, np.int64)
-            mates_kernels.pair_mates(
-                self._data, reads, self._kept, n, before, self.reading.orphans, table, previous
-            )
+        size = 1 << max(int(2 * n).bit_length(), 4)
+        table, previous = np.full(size, -1), np.empty(n, np.int64)
+        mates_kernels.pair_mates(
+            self._data, reads, self._kept, n, before, self.reading.orphans, table, previous
+        )
         passed = reads[:n, kernels.END] < self._last
         if done:
             self._tally(reads[:n])
@@ -181,15 +175,14 @@ class _Walk:
         size = self._end + len(chunk)
         self._taken += len(chunk)
         if len(self._data) < size:
-            for name in ("_data", "_given") if self.reading.once else ("_data",):
+            for name in ("_data", "_given"):
                 old = getattr(self, name)
                 new = np.empty(max(size, 2 * len(old)), np.uint8)
                 new[: min(self._end, len(old))] = old[: self._end]
                 setattr(self, name, new)
         new_bytes = np.frombuffer(chunk, np.uint8)
         self._data[self._end : size] = new_bytes
-        if self.reading.once:
-            self._given[self._end : size] = new_bytes
+        self._given[self._end : size] = new_bytes
         self._end = size
 
     def _find(self) -> tuple[int, int, bool]:
@@ -211,7 +204,7 @@ class _Walk:
 
     def _tally(self, reads: NDArray[np.int64]) -> None:
         reading = self.reading
-        given = self._given if reading.once else self._data
+        given = self._given
         # What fits into the words of packed sums at once.
         lot = (reads[:, kernels.AT] // tally_kernels.MOST_BYTES) * len(reads)
         lot += np.arange(len(reads)) // tally_kernels.MOST_PACKED

@@ -20,7 +20,7 @@ from vbmodels.variants.calls import (
     prior_from_bayes_factors,
     q_values,
 )
-from vbmodels.variants.counts import Counts, units
+from vbmodels.variants.counts import Counts, Units
 from vbmodels.variants.rvd2.difference_gibbs import LEVELS as QUANTILES
 from vbmodels.variants.rvd2.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.rvd2.model import RVD2
@@ -124,9 +124,8 @@ class Decision(State):
         return self.q_value[np.maximum(at, 0)]
 
 
-def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:
+def bayes_factors(model: TwoGroups, q: Any, of: Units) -> Evidence:
     """Return the log Bayes factor of every unit: of the case alone where no control has reads."""
-    of = units(batch)
     alone = of.depth[:, ~of.case].sum(axis=1) == 0
     if model.sense == "germline" or not alone.any():
         return Evidence(log_bayes_factors(model, q, of))
@@ -135,6 +134,20 @@ def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:
     score[other] = log_bayes_factors(model, q, of.take(other))
     score[at] = log_bayes_factors(*without_control(model, q), of.take(at))
     return Evidence(score, alone=alone)
+
+
+def outcome_of(
+    evidence: Evidence, decision: Decision, settings: VariantSettings
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """Return the local false discovery rate, whether it is called, and the q-value, [U] each.
+
+    A unit without control reads has no part in the decision over all, and goes by its own rate.
+    """
+    score, alone = evidence.score, evidence.without_control
+    lfdr = local_fdr(score, decision.pi)
+    q_value = lfdr.copy()
+    q_value[~alone] = decision.q_of(score[~alone])
+    return lfdr, np.where(alone, lfdr <= settings.fdr, score >= decision.least), q_value
 
 
 def differences(

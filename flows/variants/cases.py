@@ -374,15 +374,15 @@ def _piece(
         enough = judged(counts.sum(axis=2, dtype=np.int32), ref, np.ones(len(files), bool))
         enough[judged_anchors(events, piece.start)] = True
         at = np.flatnonzero(enough & (ref >= 0))
-        told = every[at]
+        sums = every[at]
     else:
         at = np.flatnonzero(ref >= 0)
-        told = every[at, :, ref[at]][:, :, None]
+        sums = every[at, :, ref[at]][:, :, None]
     if not settings.indels:
-        return Counted(counts, at, told, None, None), account
+        return Counted(counts, at, sums, None, None), account
     replicate = np.repeat(np.arange(len(events)), [len(rows) for rows in events])
     owner = np.column_stack([np.full(len(replicate), window), replicate])
-    return Counted(counts, at, told, np.concatenate(events), owner), account
+    return Counted(counts, at, sums, np.concatenate(events), owner), account
 
 
 def _joined(pieces: Sequence[Counted]) -> Counted:

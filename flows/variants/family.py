@@ -72,7 +72,7 @@ from flows.variants.sample_sheet import (
 from flows.variants.settings import VariantSettings
 from flows.variants.sheet_roles import inferred, settings_of_sheet
 from vbmodels.core.state import IntArray, State, to_bytes
-from vbmodels.variants.counts import Counts
+from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.panel.model import PanelNull
 from vbmodels.variants.rvd2.model import RVD2
 from vbmodels.variants.rvd2.pair import Pair
@@ -339,7 +339,7 @@ class Variants:
                 settings=settings.of_case(name), paths=paths, fitted=fitted,
             )  # fmt: skip
         if isinstance(model, TwoGroups):
-            evidence = variant_calls.bayes_factors(model, q, batch)
+            evidence = variant_calls.bayes_factors(model, q, units(batch))
         elif settings.test == "sampled_difference":
             evidence = variant_calls.drawn_differences(model, q, batch, settings, index)
         else:

@@ -19,7 +19,18 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.variants.calls import BINS, LOW, Decision, Evidence, Scored, decide, in_bins, summarise
+from flows.variants.calls import (
+    BINS,
+    LOW,
+    Decision,
+    Evidence,
+    Scored,
+    bayes_factors,
+    decide,
+    in_bins,
+    outcome_of,
+    summarise,
+)
 from flows.variants.indel_counts import read_indels
 from flows.variants.indel_report import IndelFit, PartIndels, clusters
 from flows.variants.indel_rows import alleles_of, by_strand, reference_reads, taken_by
@@ -30,7 +41,6 @@ from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import Shown, call_of, columns_of, filters_of
 from vbmodels.core.fit import drive
 from vbmodels.core.state import State, to_bytes
-from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.counts import Counts, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
 from vbmodels.variants.repeated_units import alike, sums_of
@@ -170,7 +180,7 @@ def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
     counts, found = _read(index, paths)
     of = _units(counts, found)
     seen = of.alt != UNSEEN
-    evidence = Evidence(log_bayes_factors(model, q, of.take(seen)))
+    evidence = bayes_factors(model, q, of.take(seen))
     storage.write_bytes(work_url(paths, "indel_evidence", index, "npz"), to_bytes(evidence))
     summary = summarise(evidence)
     few, weight = alike(of.take(~seen))
@@ -189,14 +199,15 @@ def _conclude(
     loci = read_loci(paths, kept)
     every = _units(counts, found)
     of = every.take(every.alt != UNSEEN)
-    score = read_state(work_url(paths, "indel_evidence", kept, "npz"), Evidence).score
+    evidence = read_state(work_url(paths, "indel_evidence", kept, "npz"), Evidence)
     decision = read_state(work_url(paths, "indel_decision", number, "npz"), Decision)
-    called = score >= decision.least
+    score = evidence.score
+    lfdr, called, q_value = outcome_of(evidence, decision, settings)
     groups = clusters(of, called, counts, loci)
     shown = np.flatnonzero(called | (of.alt_reads.sum(axis=1) >= LEAST_READS))
     of, score, called = of.take(shown), score[shown], called[shown]
     case, control = rates_of(model, q, decision, of, called)
-    prob, q_value = 1.0 - local_fdr(score, decision.pi), decision.q_of(score)
+    prob, q_value = 1.0 - lfdr[shown], q_value[shown]
     strands = by_strand(of, counts, loci, found)
     taken, z = taken_by(of, called, counts, loci, found, strands, settings.filter_level)
     log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)

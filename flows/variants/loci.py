@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.variants.calls import CHUNK, Decision, Evidence
+from flows.variants.calls import CHUNK, Decision, Evidence, outcome_of
 from flows.variants.counts import Loci
 from flows.variants.report import Mixing, PartCalls
 from flows.variants.roles import mixed
@@ -17,7 +17,6 @@ from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import Shown, Strands, call_of, columns_of, filters_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.bases import BASES
-from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.counts import Counts, Units, units
 from vbmodels.variants.read_filters import (
     LEAST_READS,
@@ -134,17 +133,12 @@ def conclude_part(
         Most locations whose depth the report draws.
     """
     if isinstance(model, TwoGroups):
-        of, score, alone = units(batch), evidence.score, evidence.without_control
-        lfdr = local_fdr(score, decision.pi)
-        # Without control reads an allele is no part of the decision over all, and has a filter.
-        called = np.where(alone, lfdr <= settings.fdr, score >= decision.least)
+        of, score = units(batch), evidence.score
+        lfdr, called, q_value = outcome_of(evidence, decision, settings)
         chosen = _shown(of, score, called)
-        of, score, alone = of.take(chosen), score[chosen], alone[chosen]
-        lfdr, called = lfdr[chosen], called[chosen]
-        prob = 1.0 - lfdr
+        of, score, called, q_value = of.take(chosen), score[chosen], called[chosen], q_value[chosen]
+        prob = 1.0 - lfdr[chosen]
         log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
-        q_value = lfdr.copy()
-        q_value[~alone] = decision.q_of(score[~alone])
         case, control = rates_of(model, q, decision, of, called)
     else:
         of, score = _by_location(batch, settings), evidence.score

@@ -35,8 +35,8 @@ def count_region(path: str, region: Region, settings: VariantSettings, floor: in
     account of another region.
     """
     reading = Reading(
-        least_quality(settings), settings.min_mapping_quality, settings.overlaps == "once",
-        settings.orphans, settings.duplicates == "keep",
+        least_quality(settings), settings.min_mapping_quality, settings.orphans,
+        settings.duplicates == "keep",
     )  # fmt: skip
     with quiet(), open_alignment(path, settings) as file, _fasta(settings) as fasta:
         name = in_file(region.contig, file.references)
@@ -53,5 +53,4 @@ def _fasta(settings: VariantSettings) -> pysam.FastaFile:
 
 def least_quality(settings: VariantSettings) -> int:
     """Return the least quality of a base: of two mates one is left in place with quality 0."""
-    least = settings.min_base_quality
-    return max(least, 1) if settings.overlaps == "once" else least
+    return max(settings.min_base_quality, 1)

@@ -452,8 +452,8 @@ def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSet
     if settings.test == "two_groups" and units > FIT_UNITS:
         text = (
             f"Estimated from the data of {samples} at about {FIT_UNITS:,} of {units:,} units "
-            "(location and allele), drawn by their positions and the seed, those of "
-            "locations that differ more sooner than others, each for as many as it stands for; pi "
+            "(location and allele), drawn by their positions and the seed, those of locations "
+            "that differ more sooner than others, each weighted by how many it represents; pi "
             "again from all units."
         )
     return Section("Hyperparameters", text, (), (grid,))

@@ -33,7 +33,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "cases", "panel", "region", "min_base_quality", "min_mapping_quality",
-            "overlaps", "orphans", "duplicates", "min_depth", "indels",
+            "orphans", "duplicates", "min_depth", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
         "expert": ("tau",),
@@ -82,13 +82,9 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         20,
         ge=0,
         le=93,
-        description="Least quality of a base; with overlaps=once 0 means 1, since the mate that "
-        "does not count has 0.",
+        description="Least quality of a base; of two mates that overlap one base counts.",
     )
     min_mapping_quality: int = Field(20, ge=0, le=255, description="Least mapping quality.")
-    overlaps: Literal["once", "both"] = Field(
-        "once", description="Whether overlapping mates count once or twice."
-    )
     orphans: bool = Field(
         False,
         description="Whether paired reads count that are not flagged as a proper pair; mates that "

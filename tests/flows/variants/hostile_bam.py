@@ -22,6 +22,16 @@ def write_fasta(path):
     return path
 
 
+def without_pairs(bam):
+    """Copy a BAM so that no read is paired: mates that overlap count twice."""
+    copy = bam.with_suffix(".single.bam")
+    with pysam.AlignmentFile(str(bam)) as file:
+        header, reads = file.header, list(file)
+    for read in reads:
+        read.flag &= ~0xEB  # but unmapped, reverse, and those of the alignment
+    return save_reads(copy, header, reads)
+
+
 def _cigar(rng, length, kind):
     """Draw a CIGAR over about ``length`` bases of the reference."""
     if kind == "plain":

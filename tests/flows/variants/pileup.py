@@ -34,7 +34,7 @@ def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArr
             max_depth=2**31 - 1,  # its cap depends on which reads came before
             min_base_quality=least_quality(settings),
             min_mapping_quality=settings.min_mapping_quality,
-            ignore_overlaps=settings.overlaps == "once",
+            ignore_overlaps=True,
             ignore_orphans=not settings.orphans,
             compute_baq=False,
             multiple_iterators=False,
@@ -52,13 +52,13 @@ def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArr
 def _for_pileup(
     path: str, region: Region, settings: VariantSettings
 ) -> Iterator[pysam.AlignmentFile]:
-    """Open a file; where orphans count and mates once, a copy of its region with mates by name.
+    """Open a file; where orphans count, a copy of its region with mates by name.
 
     htslib's pileup pairs mates that are flagged as a proper pair, and trusts where they say that
     the other is: in the copy every paired read is flagged so and says that it is where it is.
     """
     with open_alignment(path, settings) as file:
-        if not (settings.orphans and settings.overlaps == "once"):
+        if not settings.orphans:
             yield file
             return
         name = in_file(region.contig, file.references)

@@ -40,7 +40,9 @@ def fitted():
 def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
     model, q, counts = fitted
     settings = VariantSettings()
-    decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
+    decision = decide(
+        [summarise(bayes_factors(model, q, units(counts)))], q.pi, settings, refit=True
+    )
     q = replace(q, pi=decision.pi)
     limit = detection.limits(model, q, counts, decision, settings)
     assert ((limit > 0.002) & (limit < 0.1)).all()
@@ -109,7 +111,9 @@ def test_a_limit_is_that_of_the_locations_context():
     struck[:, 1] = 2.5
     q = replace(q, of_context=struck)
     settings = VariantSettings()
-    decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
+    decision = decide(
+        [summarise(bayes_factors(model, q, units(counts)))], q.pi, settings, refit=True
+    )
     limit = detection.limits(model, q, counts, decision, settings).reshape(4, 3)
     assert np.ptp(limit, axis=0).max() == 0.0
     assert limit[0, 0] == limit[0, 2]

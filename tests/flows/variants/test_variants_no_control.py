@@ -14,7 +14,9 @@ from flows.variants.batch_report import batch_warnings
 from flows.variants.counts import to_table
 from flows.variants.report import warnings_of
 from flows.variants.settings import VariantSettings
+from tests.cases.reads import reference_bases, write_reference, write_sheet
 from tests.flows.commands import succeed
+from tests.flows.variants.variant_files import header_of, make_read, save_reads
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE
@@ -115,3 +117,26 @@ def test_errors_that_are_alike_at_all_sites_are_no_warning():
     assert [s for s in said if "limit of its range" in s] == [
         "A hyperparameter is at the limit of its range: mean of log M = 3.4."
     ]
+
+
+def test_a_deletion_that_the_case_alone_shows_is_in_the_vcf(tmp_path):
+    """The control has reads at the first positions only."""
+    text, rng = reference_bases(), np.random.default_rng(1)
+    write_reference(tmp_path / "ref.fa")
+    header = header_of(["amp"], len(text))
+    for name, most in (("t", 175), ("n", 20)):
+        made = []
+        for i, start in enumerate(np.sort(rng.integers(0, most, 500)).tolist()):
+            before = 120 - start
+            shown, cigar = text[start : start + 60], None
+            if name == "t" and 8 < before < 52 and i % 2:
+                shown = text[start:120] + text[123 : start + 63]
+                cigar = [(0, before), (2, 3), (0, 60 - before)]
+            made.append(make_read(header, f"r{i}", start, shown, cigar, 16 * (i % 3 == 0)))
+        save_reads(tmp_path / f"{name}.bam", header, made)
+    sheet = write_sheet(tmp_path, "case,1,t.bam", "control,1,n.bam")
+    succeed("variants", sheet, tmp_path / "out", "--set", "max_iter=8")
+    place, _ = open_run(str(tmp_path / "out"))
+    with pysam.VariantFile(place.file("variants.vcf.gz")) as vcf:
+        found = [(len(r.ref), len(r.alts[0]), list(r.filter)) for r in vcf]
+    assert (4, 1, ["no_control"]) in found
