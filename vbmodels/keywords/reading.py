@@ -27,7 +27,7 @@ from vbmodels.keywords.named_phrases import (
     occurrences_of,
     patterns_of,
 )
-from vbmodels.keywords.phrases.spans import Spans
+from vbmodels.keywords.phrases.spans import VERB, Spans
 from vbmodels.keywords.text import MOST_KNOWN, Normaliser, Parts, TextOptions
 from vbmodels.keywords.tokens import Labels, Row, Tokens, distinct, read_tokens
 
@@ -111,7 +111,7 @@ _GROUP = np.array(
 )
 """What each part of speech is in a noun phrase, and those of -2 and -1."""
 
-_NOUN, _PROPER = POS_GROUPS.index("noun"), POS_GROUPS.index("proper_noun")
+_PROPER = POS_GROUPS.index("proper_noun")
 
 
 @dataclass(frozen=True)
@@ -434,10 +434,9 @@ def _name_phrases(
     old, kind = np.unique(tokens.token[places], return_inverse=True)
     token, pos = tokens.token.copy(), tokens.pos.copy()
     token[places] = first + kind
-    capital = np.array([tokens.names[i][:1].isupper() for i in old], bool)[kind]
-    pos[places] = np.where(
-        pos[places] == kernels.OTHER, np.where(capital, _PROPER, _NOUN), pos[places]
-    )
+    # What is no candidate by itself is none beside others: as verbs are, it is in no other phrase.
+    plain_word = (kinds.stem[old] >= 0)[kind] & (pos[places] != kernels.OTHER)
+    pos[places] = np.where(plain_word, pos[places], VERB)
     tokens = replace(
         tokens,
         names=[*tokens.names, *(tokens.names[i] for i in old)],
@@ -533,7 +532,7 @@ def _pack(
         words.kinds.stem, len(words.stems), words.term, words.offsets, _GROUP,
         np.array([name[:1].isupper() for name in tokens.names], bool),
         np.array([len(name) > 1 and name.isupper() for name in tokens.names], bool), form_of,
-        lower, np.array([language in NOUNS_IN_CAPITALS for language in tokens.languages], bool),
+        lower, _keeps_capital(tokens),
     )  # fmt: skip
     word, position, sentence, title, pos, phrase, capital, upper = np.ascontiguousarray(table.T)
     has = np.diff(words.offsets) > 0
@@ -615,6 +614,15 @@ def _pack(
         known=labels.sizes[0],
         several=labels.sizes[1],
     )
+
+
+def _keeps_capital(tokens: Tokens) -> BoolArray:
+    """Return whether a token [V] that begins a sentence keeps its capital, if nothing is known."""
+    pairs = zip(tokens.names, tokens.languages, strict=True)
+    found = [
+        language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] for name, language in pairs
+    ]
+    return np.array(found, bool)
 
 
 def _document_of(sizes: IntArray) -> IntArray:
