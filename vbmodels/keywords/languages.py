@@ -180,10 +180,12 @@ def detected(text: str) -> str | None:
     """
     text = text[:_READ]
     words = text.lower().split()
-    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+    if sum(map(len, words)) < _FEWEST_LETTERS:
         return None
     if sum(word in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words):
         return ENGLISH
+    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+        return None
     code, probability = _identifier().classify(text)
     return CODES[code] if probability >= _SURE else None
 

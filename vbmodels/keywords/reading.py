@@ -18,7 +18,7 @@ from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, Said, mark, said_of, spans_of
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS, fold_of
-from vbmodels.keywords.languages import ENGLISH, NOUNS_IN_CAPITALS
+from vbmodels.keywords.languages import ENGLISH, NOUNS_IN_CAPITALS, plain
 from vbmodels.keywords.named_phrases import (
     MOST_BETWEEN,
     Finder,
@@ -347,7 +347,7 @@ def _candidates(tokens: Tokens, options: TextOptions) -> _Words:
     for name, language in zip(tokens.names, tokens.languages, strict=True):
         normalise = by_language[language]
         own = normalise(name)
-        normal.append(numbers.setdefault(normalise.normal(name), len(numbers)))
+        normal.append(numbers.setdefault(own or plain(name), len(numbers)))
         stem.append(-1 if own is None else normal[-1])
         acronym.append(normalise.is_acronym(name))
         link.append(own is None and name[:1].isalpha())

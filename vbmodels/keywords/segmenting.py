@@ -34,6 +34,8 @@ def unspaced_language(text: str) -> str | None:
     ('chinese', 'japanese')
     >>> unspaced_language("Tokyo 東")
     """
+    if text.isascii():
+        return None
     runs = _RUN.findall(text)
     size = sum(map(len, runs))
     if not size or size < _LEAST * sum(map(str.isalpha, text)):

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Literal
 
@@ -152,13 +152,18 @@ class TextOptions:
 
     def in_language(self, language: str) -> TextOptions:
         """Return the same options for documents of a language."""
-        return self if language == self.language else replace(self, language=language)
+        return self if language == self.language else _in_language(self, language)
 
     def least(self, n_tokens: int) -> int:
         """Return the minimum count for a document of this length."""
         if self.min_count is not None:
             return self.min_count
         return 3 if n_tokens > self.long_document else 1
+
+
+@lru_cache(maxsize=256)
+def _in_language(options: TextOptions, language: str) -> TextOptions:
+    return replace(options, language=language)
 
 
 def _stemmer(algorithm: str | None) -> Any:
@@ -347,9 +352,10 @@ class Normaliser:
 
     def is_acronym(self, token: str) -> bool:
         """Return whether a token is a stop word but for its capitals: US, IT, WHO."""
+        if not (token.isupper() and token.isalpha() and 1 < len(token) <= _ACRONYM):
+            return False
         word = plain(token)
-        capitals = token.isupper() and token.isalpha() and 1 < len(token) <= _ACRONYM
-        return capitals and word in self._stop and word not in _EMPHASIS
+        return word in self._stop and word not in _EMPHASIS
 
     def is_stop_word(self, token: str) -> bool:
         """Return whether a token is a stop word as it is written."""

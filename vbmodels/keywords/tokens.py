@@ -150,7 +150,7 @@ def read_tokens(
     where: Any
     for label, text, tokens, tag, where in rows:
         labels.append(label)
-        language, codes = _language(None, tokens, options.language), None
+        codes = None
         out: tuple[str, ...] = ()
         if tokens is None:
             text, out = cleaned(text or "")
@@ -163,6 +163,7 @@ def read_tokens(
             tokens = list(chain.from_iterable(split))
             where = np.repeat(np.arange(len(split)), [len(line) for line in split])
         else:
+            language = _language(None, tokens, options.language)
             codes = [kernels.UNKNOWN] * len(tokens) if tag is None else [pos_code(t) for t in tag]
         in_sentences.append(where is not None)
         where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
