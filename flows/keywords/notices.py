@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from flows.data.runs import Dropped
@@ -12,7 +13,6 @@ from vbmodels.keywords.reading import Named, Report
 LARGE_SHARE = 0.1
 """From which on a loss is a warning of its own."""
 _SHOWN = 3
-_SEPARATORS = {"\t": "a tab"}
 
 
 def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
@@ -99,8 +99,8 @@ def _separator(report: Report, settings: KeywordSettings) -> str | None:
     sign, count = max(report.separators.items(), key=lambda pair: pair[1])
     if 2 * count < report.absent_keywords.count:
         return None
-    shown = _SEPARATORS.get(sign, repr(sign))
-    return f"Split at {shown}, {count:,} of these are found: set list_separator to it."
+    setting = f"--set 'list_separator={json.dumps(sign, ensure_ascii=False)}'"
+    return f"Split at {sign!r}, {count:,} of these are found: {setting}."
 
 
 def _documents(count: int) -> str:

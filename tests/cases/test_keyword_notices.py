@@ -41,12 +41,12 @@ def test_absent_keyphrases_are_said_with_their_share_and_why():
 
 
 def test_another_separator_that_would_find_them_is_named():
-    for sign, shown in ((",", "','"), ("|", "'|'"), ("\t", "a tab"), ("，", "'，'")):
+    for sign, shown in ((",", ","), ("|", "|"), ("\t", "\\t"), ("，", "，")):
         keywords = [f"graph database{sign} nodes"]
         rows = [{"doc_id": "a", "text": "A graph database of nodes.", "keywords": keywords}]
         (notice,), _ = said(rows)
         assert notice.endswith(
-            f" Split at {shown}, 1 of these are found: set list_separator to it."
+            f" Split at '{shown}', 1 of these are found: --set 'list_separator=\"{shown}\"'."
         )
 
 

@@ -143,6 +143,9 @@ _SIGNS = tuple(
         r"\{\{[^{}]+\}\}",
     )
 )
+_MAY_BE = re.compile(
+    r"[#`]|\]\(|\*\*|__|\[\[|\'\'|\{\{|^\.\. |^(?:===|---|~~~)|-\|-|\|[ :]*---", re.MULTILINE
+)
 _SURE = frozenset(sign for sign in _SIGNS if sign.pattern[:3] in ("^(?", r"\[[", r"^\.", r"\{\{"))
 _RULES = tuple((re.compile(pattern, re.MULTILINE), kept) for pattern, kept in (
     (r"^(`{3,}|~{3,})[\s\S]*?^\1", ""),  # code between fences
@@ -178,6 +181,8 @@ def looks_like_markdown(text: str) -> bool:
     >>> looks_like_markdown("# Title\\n\\nA **word**."), looks_like_markdown("2 * 3 * 4 = 24")
     (True, False)
     """
+    if _MAY_BE.search(text) is None:
+        return False
     least = len(text) / _PER_SIGN
     kinds = [sign for sign in _SIGNS if len(sign.findall(text)) > least]
     return len(kinds) > 1 or any(sign in _SURE for sign in kinds)
@@ -274,6 +279,8 @@ def _with_whole_words(text: str) -> str:
 
 def _without_running_heads(text: str) -> str:
     """Remove page numbers and lines that recur with them, or at the edges of most pages."""
+    if "\f" not in text and text.count("\n") < (_FEWEST_PAGES - 1) * _SHORTEST_PAGE:
+        return text
     lines = text.split("\n") if "\f" not in text else _lines_of_pages(text)
     shape = [_NUMBERS.sub("#", line.replace("\f", "").strip()) for line in lines]
     places: dict[str, list[int]] = {}

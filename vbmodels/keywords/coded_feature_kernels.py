@@ -15,12 +15,6 @@ CONSTANT, SHORT, LONG, PLAIN = range(4)
 """How a column is held: as one number, in codes of 8 or 16 bits, or as it is."""
 
 
-Codes = tuple[
-    IntArray, IntArray, IntArray, NDArray[np.uint8], NDArray[np.uint16], FloatArray, FloatArray
-]
-"""Columns in codes, as the first fields of `Columns`."""
-
-
 class Columns(NamedTuple):
     """Columns of a partition, and how they are standardised.
 

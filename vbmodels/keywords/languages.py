@@ -46,6 +46,8 @@ def _in_cyrillic(word: str) -> str:
 AUTO = "auto"
 """Every document's own language, as it is detected."""
 ENGLISH, CHINESE, JAPANESE, THAI = "english", "chinese", "japanese", "thai"
+UNSPACED = frozenset([CHINESE, JAPANESE, THAI])
+"""Languages that put no spaces between words."""
 NOUNS_IN_CAPITALS = frozenset(["german"])
 """Languages that write nouns with a capital."""
 _LINKS = """
@@ -74,13 +76,21 @@ _IGNORED = re.compile(
     "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u00ad]"
 )
 """Marks that writers of Arabic, Hebrew, Cyrillic and others leave out as they please."""
-_ALIKE = str.maketrans({**dict.fromkeys("‐‑‒–−", "-"), **dict.fromkeys("’ʼ`´", "'")})
+_ALIKE = str.maketrans(
+    {
+        **dict.fromkeys("‐‑‒–−", "-"),
+        **dict.fromkeys("’ʼ`´", "'"),
+        **dict.fromkeys("\u0622\u0623\u0625\u0671", "\u0627"),
+        "\u0649": "\u064a",
+    }
+)
 
 
 def plain(word: str) -> str:
     """Return a word in lower case and compatible letters, as stop words are compared.
 
-    Hyphens and apostrophes are of one kind; marks of short vowels and stresses are left out.
+    Hyphens and apostrophes are of one kind, and the forms of the Arabic letters alef and yeh;
+    marks of short vowels and stresses are left out.
 
     >>> plain("Ｒｅ\u0301seau"), plain("COVID\u201119"), plain("\u0627\u0644\u0631\u0651\u064a")
     ('réseau', 'covid-19', 'الري')
@@ -170,10 +180,12 @@ def detected(text: str) -> str | None:
     """
     text = text[:_READ]
     words = text.lower().split()
-    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+    if sum(map(len, words)) < _FEWEST_LETTERS:
         return None
     if sum(word in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words):
         return ENGLISH
+    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+        return None
     code, probability = _identifier().classify(text)
     return CODES[code] if probability >= _SURE else None
 

@@ -18,7 +18,7 @@ from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, Said, mark, said_of, spans_of
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS, fold_of
-from vbmodels.keywords.languages import ENGLISH, NOUNS_IN_CAPITALS
+from vbmodels.keywords.languages import ENGLISH, NOUNS_IN_CAPITALS, plain
 from vbmodels.keywords.named_phrases import (
     MOST_BETWEEN,
     Finder,
@@ -27,7 +27,7 @@ from vbmodels.keywords.named_phrases import (
     occurrences_of,
     patterns_of,
 )
-from vbmodels.keywords.phrases.spans import Spans
+from vbmodels.keywords.phrases.spans import VERB, Spans
 from vbmodels.keywords.text import MOST_KNOWN, Normaliser, Parts, TextOptions
 from vbmodels.keywords.tokens import Labels, Row, Tokens, distinct, read_tokens
 
@@ -111,7 +111,7 @@ _GROUP = np.array(
 )
 """What each part of speech is in a noun phrase, and those of -2 and -1."""
 
-_NOUN, _PROPER = POS_GROUPS.index("noun"), POS_GROUPS.index("proper_noun")
+_PROPER = POS_GROUPS.index("proper_noun")
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ def _candidates(tokens: Tokens, options: TextOptions) -> _Words:
     for name, language in zip(tokens.names, tokens.languages, strict=True):
         normalise = by_language[language]
         own = normalise(name)
-        normal.append(numbers.setdefault(normalise.normal(name), len(numbers)))
+        normal.append(numbers.setdefault(own or plain(name), len(numbers)))
         stem.append(-1 if own is None else normal[-1])
         acronym.append(normalise.is_acronym(name))
         link.append(own is None and name[:1].isalpha())
@@ -434,10 +434,9 @@ def _name_phrases(
     old, kind = np.unique(tokens.token[places], return_inverse=True)
     token, pos = tokens.token.copy(), tokens.pos.copy()
     token[places] = first + kind
-    capital = np.array([tokens.names[i][:1].isupper() for i in old], bool)[kind]
-    pos[places] = np.where(
-        pos[places] == kernels.OTHER, np.where(capital, _PROPER, _NOUN), pos[places]
-    )
+    # What is no candidate by itself is none beside others: as verbs are, it is in no other phrase.
+    plain_word = (kinds.stem[old] >= 0)[kind] & (pos[places] != kernels.OTHER)
+    pos[places] = np.where(plain_word, pos[places], VERB)
     tokens = replace(
         tokens,
         names=[*tokens.names, *(tokens.names[i] for i in old)],
@@ -537,7 +536,7 @@ def _pack(
         upper=np.array([len(name) > 1 and name.isupper() for name in tokens.names], bool),
         form=form_of,
         lower=lower,
-        noun_capitals=np.array([one in NOUNS_IN_CAPITALS for one in tokens.languages], bool),
+        noun_capitals=_keeps_capital(tokens),
     )
     table, token, shown, best = kernels.occurrences(
         texts, kinds, len(words.stems), words.term, words.offsets, _GROUP
@@ -622,6 +621,15 @@ def _pack(
         known=labels.sizes[0],
         several=labels.sizes[1],
     )
+
+
+def _keeps_capital(tokens: Tokens) -> BoolArray:
+    """Return whether a token [V] that begins a sentence keeps its capital, if nothing is known."""
+    pairs = zip(tokens.names, tokens.languages, strict=True)
+    found = [
+        language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] for name, language in pairs
+    ]
+    return np.array(found, bool)
 
 
 def _document_of(sizes: IntArray) -> IntArray:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from vbmodels.keywords.languages import CHINESE, JAPANESE, THAI, LanguageError
+from vbmodels.keywords.languages import CHINESE, JAPANESE, THAI, UNSPACED, LanguageError
 
 _HAN, _KANA, _THAI = (
     r"\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
@@ -34,6 +34,8 @@ def unspaced_language(text: str) -> str | None:
     ('chinese', 'japanese')
     >>> unspaced_language("Tokyo 東")
     """
+    if text.isascii():
+        return None
     runs = _RUN.findall(text)
     size = sum(map(len, runs))
     if not size or size < _LEAST * sum(map(str.isalpha, text)):
@@ -44,13 +46,15 @@ def unspaced_language(text: str) -> str | None:
     return JAPANESE if kana > _KANA_SHARE * size else CHINESE
 
 
-def segmented(text: str, whole: Iterable[str] = ()) -> str:
+def segmented(text: str, language: str | None = None, whole: Iterable[str] = ()) -> str:
     """Return a text with spaces between its words where its script has none.
 
     Parameters
     ----------
     text
         Any text; those of other scripts stay as they are.
+    language
+        Its language; None where that follows from its script.
     whole
         Terms that no word may cross the ends of.
 
@@ -59,8 +63,9 @@ def segmented(text: str, whole: Iterable[str] = ()) -> str:
     LanguageError
         If the segmenter that the text needs is not installed.
     """
-    language = unspaced_language(text)
-    if language is None:
+    if language not in UNSPACED:
+        language = unspaced_language(text)
+    if language is None or not _RUN.search(text):
         return text
     for term in sorted(filter(_RUN.search, whole), key=len):
         text = text.replace(term, f" {term} ")

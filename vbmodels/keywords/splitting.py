@@ -52,6 +52,7 @@ _WORD = rf"""
 _TOKEN = re.compile(
     rf"""
     (?P<gap> \s*\n\s*\n\s* | \s*\n[ \t]*[-*•‣▪–][ \t]+ | \f )
+  | (?:RT\s+)?(?<!\w)@\w+              # whom a message is to
   | (?:https?|ftp)://\S+ | www\.\S+ | [\w.+-]+@[\w-]+(?:\.[\w-]+)+
   | (?<!{_W})(?i:{_ELIDED})[{_QUOTES}](?={_W})   # l'eau
   | (?:[^\W\d_]\.){{2,}}                    # e.g., U.S.
@@ -72,13 +73,17 @@ ABBREVIATED = frozenset(_ABBREVIATIONS.split())
 """Words after which a full stop ends no sentence."""
 
 
-def split_sentences(text: str, whole: Sequence[str] = ()) -> list[list[str]]:
+def split_sentences(
+    text: str, language: str | None = None, whole: Sequence[str] = ()
+) -> list[list[str]]:
     """Return the tokens of a text, sentence by sentence.
 
     Parameters
     ----------
     text
         The text.
+    language
+        Its language, which matters where it has no spaces between words; None: by its script.
     whole
         Terms that no word may cross the ends of, where the script has no spaces.
 
@@ -88,7 +93,7 @@ def split_sentences(text: str, whole: Sequence[str] = ()) -> list[list[str]]:
     >>> split_sentences("COVID-19 isn't new. C++, Dr. No: 3.5 %!")
     [['COVID-19', "isn't", 'new', '.'], ['C++', ',', 'Dr.', 'No', ':', '3.5', '%', '!']]
     """
-    text = segmented(text, whole)
+    text = segmented(text, language, whole)
     sentences: list[list[str]] = []
     tokens: list[str] = []
     ended = False
@@ -120,6 +125,6 @@ def _is_abbreviation(word: str, text: str, end: int) -> bool:
     return initial and text[end : end + 3].lstrip()[:1].isupper()  # J. Smith
 
 
-def split_words(term: str) -> list[str]:
+def split_words(term: str, language: str | None = None) -> list[str]:
     """Return the tokens of a term of a few words."""
-    return [token for sentence in split_sentences(term) for token in sentence]
+    return [token for sentence in split_sentences(term, language) for token in sentence]

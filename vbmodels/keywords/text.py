@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Literal
 
@@ -25,8 +25,10 @@ from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.languages import (
     AUTO,
     ENGLISH,
+    JAPANESE,
     LINKS,
     OTHER_LANGUAGE,
+    UNSPACED,
     LanguageError,
     languages,
     plain,
@@ -69,6 +71,8 @@ them, marks a word that is no candidate."""
 _NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:?!±×÷→←↔≤≥≈≡∞∝∂∑∫√·⋅∘]|(?<!\d),|,(?!\d)|^www\.")
 _LONGEST = 50
 _LONGEST_LINK = 3
+_INFLECTION = re.compile("[\u3041-\u309f\u30fc]{1,3}")
+"""Japanese particles and ends of verbs."""
 _MOST_NORMALISERS = 64
 MOST_TOKENS = 2**16  # of which a process remembers the tags
 _INSIDE = re.compile(r"[^\W_]+")
@@ -148,13 +152,18 @@ class TextOptions:
 
     def in_language(self, language: str) -> TextOptions:
         """Return the same options for documents of a language."""
-        return self if language == self.language else replace(self, language=language)
+        return self if language == self.language else _in_language(self, language)
 
     def least(self, n_tokens: int) -> int:
         """Return the minimum count for a document of this length."""
         if self.min_count is not None:
             return self.min_count
         return 3 if n_tokens > self.long_document else 1
+
+
+@lru_cache(maxsize=256)
+def _in_language(options: TextOptions, language: str) -> TextOptions:
+    return replace(options, language=language)
 
 
 def _stemmer(algorithm: str | None) -> Any:
@@ -212,6 +221,19 @@ def pos_code(tag: str) -> int:
     return code
 
 
+_NAME = re.compile(r"(?=.*\d)(?=.*[^\W\d_])|(?:.*[^\W\d_a-zß-öø-ÿ]){2}")
+_NO_NAME = re.compile(r".*[a-zß-öø-ÿ]{3}|\d[\d.,]*[a-zµ]{1,4}|.*\.")
+
+
+def _is_name(token: str) -> bool:
+    """Return whether a token is a name by its letters and digits: SARS-CoV-2, TNF-α, p53.
+
+    >>> [t for t in ["SARS-CoV-2", "p53", "10-year", "2nd", "35mg", "EU-funded"] if _is_name(t)]
+    ['SARS-CoV-2', 'p53']
+    """
+    return _NAME.match(token) is not None and _NO_NAME.fullmatch(token) is None
+
+
 class _TokenCodes(dict[str, int]):
     """Codes of tokens' tags, each worked out once.
 
@@ -225,7 +247,10 @@ class _TokenCodes(dict[str, int]):
     def __missing__(self, token: str) -> int:
         if len(self) >= MOST_TOKENS:
             self.clear()
-        code = self[token] = pos_code(_parser().find_tags([*self._before, token])[-1][1])
+        code = pos_code(_parser().find_tags([*self._before, token])[-1][1])
+        if code not in (_NOUN, _PLURAL, _PROPER) and _is_name(token):
+            code = _PROPER
+        self[token] = code
         return code
 
 
@@ -271,6 +296,7 @@ class Normaliser:
         self._options = options
         own = stop_words(options.language) if options.stop_words else frozenset()
         self._stop = own | options.more_stop_words
+        self._unspaced = options.language in UNSPACED
         self._stemmer = _stemmer(options.algorithm)
         self._known: dict[str, str | None] = {}
         self._variants: dict[str, Sequence[Parts]] = {}
@@ -310,13 +336,15 @@ class Normaliser:
             if word in ABBREVIATED and self._options.stop_words:
                 return None
         if self._options.stop_words:
-            if word in self._stop or len(word) < 2:
+            if word in self._stop or (len(word) < 2 and not self._unspaced):
                 return token if self.is_acronym(token) else None
             pieces = _PIECES.split(word)
             if len(pieces) > 1 and all(len(p) < 2 or p in self._stop for p in pieces):
                 return None  # and/or
             if "'" in word and pieces[0] in self._stop:
                 return None  # don't
+        if self._options.language == JAPANESE and _INFLECTION.fullmatch(word):
+            return None
         if len(word) > _LONGEST or _NO_WORD.search(word) or not any(map(str.isalpha, word)):
             return None
         stem: str = self._stemmer.stemWord(word) if self._stemmer else word
@@ -324,9 +352,10 @@ class Normaliser:
 
     def is_acronym(self, token: str) -> bool:
         """Return whether a token is a stop word but for its capitals: US, IT, WHO."""
+        if not (token.isupper() and token.isalpha() and 1 < len(token) <= _ACRONYM):
+            return False
         word = plain(token)
-        capitals = token.isupper() and token.isalpha() and 1 < len(token) <= _ACRONYM
-        return capitals and word in self._stop and word not in _EMPHASIS
+        return word in self._stop and word not in _EMPHASIS
 
     def is_stop_word(self, token: str) -> bool:
         """Return whether a token is a stop word as it is written."""
@@ -355,7 +384,7 @@ class Normaliser:
             return known
         if len(self._variants) >= MOST_TOKENS:
             self._variants.clear()
-        tokens = split_words(term)
+        tokens = split_words(term, self._options.language)
         if len(tokens) > 3 and "".join(tokens).isupper():
             tokens = [t.lower() if plain(t) in self._stop else t for t in tokens]
         spellings = [
@@ -368,7 +397,11 @@ class Normaliser:
             if tokens[i].isalnum() and tokens[i + 1].isalnum() and len(tokens) < 4
         ]
         if _NAMED_GREEK.search(term):
-            spellings.append(split_words(_NAMED_GREEK.sub(lambda m: _GREEK[m[0].lower()], term)))
+            spellings.append(
+                split_words(
+                    _NAMED_GREEK.sub(lambda m: _GREEK[m[0].lower()], term), self._options.language
+                )
+            )
         found = dict.fromkeys(
             parts for spelling in spellings if (parts := self._parts(spelling)) is not None
         )
@@ -383,7 +416,7 @@ class Normaliser:
             return None
         words = [i for i, stem in enumerate(stems) if stem is not None]
         signs = not words and len(tokens) > 1  # A*
-        first = words[0] if words else 0
+        first = words[0] if words and not self._unspaced else 0
         last = len(tokens) - 1 if signs else max(i for i, it in enumerate(solid) if it)
         is_word = [i in (first, last) or stems[i] is not None for i in range(len(tokens))]
         normal = tuple(map(self.normal, tokens[first : last + 1]))
@@ -422,7 +455,7 @@ class Normaliser:
             self._terms.clear()
         found = [
             (word, self(word), [self(part) for part in _INSIDE.findall(word)])
-            for word in split_words(term)
+            for word in split_words(term, self._options.language)
         ]
         self._terms[term] = found
         return found

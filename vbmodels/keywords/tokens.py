@@ -16,7 +16,7 @@ import numpy as np
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords import token_kernels as kernels
 from vbmodels.keywords.cleaning import cleaned
-from vbmodels.keywords.languages import AUTO, CHINESE, ENGLISH, JAPANESE, THAI, detected
+from vbmodels.keywords.languages import AUTO, ENGLISH, UNSPACED, detected
 from vbmodels.keywords.segmenting import unspaced_language
 from vbmodels.keywords.splitting import split_sentences, split_words
 from vbmodels.keywords.text import (
@@ -150,16 +150,20 @@ def read_tokens(
     where: Any
     for label, text, tokens, tag, where in rows:
         labels.append(label)
-        language, codes = _language(None, tokens, options.language), None
+        codes = None
         out: tuple[str, ...] = ()
         if tokens is None:
             text, out = cleaned(text or "")
             language = _language(text, None, options.language)
             normalise = Normaliser.of(options.in_language(language or ENGLISH))
-            split = [_without_capitals(line, normalise) for line in _split(text, label.keywords)]
+            split = [
+                _without_capitals(line, normalise)
+                for line in _split(text, language, label.keywords)
+            ]
             tokens = list(chain.from_iterable(split))
             where = np.repeat(np.arange(len(split)), [len(line) for line in split])
         else:
+            language = _language(None, tokens, options.language)
             codes = [kernels.UNKNOWN] * len(tokens) if tag is None else [pos_code(t) for t in tag]
         in_sentences.append(where is not None)
         where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
@@ -188,29 +192,26 @@ def read_tokens(
     return found, labels, list(map(Reading, languages, removed))
 
 
-_UNSPACED = frozenset([CHINESE, JAPANESE, THAI])
-
-
 def _language(text: str | None, tokens: Sequence[str] | None, given: str) -> str | None:
     """Return a document's language: the one that is given, unless it is to be detected."""
-    if given != AUTO and given not in _UNSPACED:
+    if given != AUTO and given not in UNSPACED:
         return given
     text = " ".join(tokens[:_FIRST] if tokens is not None else [text or ""])
     return unspaced_language(text) or (detected(text) if given == AUTO else given)
 
 
-def _split(text: str, keywords: Sequence[str] | None) -> list[list[str]]:
+def _split(text: str, language: str | None, keywords: Sequence[str] | None) -> list[list[str]]:
     """Return a text's sentences; known keywords are words of their own where it has no spaces."""
     text = _with_title(text)
-    sentences = split_sentences(text)
-    if not keywords or unspaced_language(text) is None:
+    sentences = split_sentences(text, language)
+    if not keywords or language not in UNSPACED:
         return sentences
     joined = "\0".join("\0".join(["", *line, ""]) for line in sentences)
     crossed = [
         term for term in keywords
-        if term in text and "\0".join(["", *split_words(term), ""]) not in joined
+        if term in text and "\0".join(["", *split_words(term, language), ""]) not in joined
     ]  # fmt: skip
-    return split_sentences(text, crossed) if crossed else sentences
+    return split_sentences(text, language, crossed) if crossed else sentences
 
 
 def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:
