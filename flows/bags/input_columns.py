@@ -80,8 +80,8 @@ def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
     if rows and others:
         names = [*others, *(n for n in kept if n == settings.columns.get("bag_id", "bag_id"))]
         batch = next(file.iter_batches(rows, columns=names), None)
-        some = pa.Table.from_batches([] if batch is None else [batch])
-        found = some.replace_schema_metadata(schema.metadata)
+        if batch is not None:
+            found = pa.Table.from_batches([batch]).replace_schema_metadata(schema.metadata)
     single = {k: v for k, v in settings.columns.items() if k not in ("features", "bag_features")}
     plain = settings.model_copy(update={"columns": type(settings.columns)(single)})
     return reading.given(INSTANCES_IN.of(plain), found)

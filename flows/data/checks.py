@@ -185,12 +185,12 @@ class Checker:
         place, before = min(again.items())
         name = self.table.id.name if self.table.id else ""
         theirs = self.table.called.get(name, name)
+        more = f", and {len(again) - 1:,} more that repeat" if len(again) > 1 else ""
         self.found.tell(
             Fault(
                 self.found.file,
                 f"a name of its own for every {self.table.row}",
-                f"{at.name(place)!r} in rows {before + 1} and {place + 1}, and {len(again):,} "
-                f"{self.table.row}s in all with the name of an earlier one",
+                f"{at.name(place)!r} in rows {before + 1} and {place + 1}{more}",
                 theirs,
                 remedy=f"if it is not the name of a {self.table.row}, leave it out (--exclude "
                 f"{theirs})",

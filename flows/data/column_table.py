@@ -162,6 +162,7 @@ def suggestions(
     levels: Mapping[str, Levels],
     used: Sequence[str],
     numbers: Sequence[str] = (),
+    weighs: bool = False,
 ) -> list[str]:
     """Say what of a table's columns looks as if the user should say more about it.
 
@@ -175,6 +176,8 @@ def suggestions(
         The columns that are used.
     numbers
         Others of numbers.
+    weighs
+        Whether the pipeline can weigh rows.
     """
     said = []
     codes: dict[str, dict[str, int]] = {}
@@ -198,9 +201,11 @@ def suggestions(
             )
     weights = [name for name in (*used, *numbers) if rules.looks_like_weight(name)]
     if weights:
+        by = f"--column weight={weights[0]} weighs rows by it, " if weighs else ""
+        more = "" if weighs else "; this pipeline does not weigh rows"
         said.append(
-            f"Column {weights[0]} looks like survey weights: "
-            f"--column weight={weights[0]} weighs rows by it, --exclude {weights[0]} leaves it out."
+            f"Column {weights[0]} looks like survey weights{more}: {by}--exclude {weights[0]} "
+            "leaves it out."
         )
     design = [name for name in (*used, *numbers) if rules.looks_like_design(name)]
     if design:

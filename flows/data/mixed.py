@@ -114,7 +114,8 @@ def _seen_numbers(cells: pa.Array, words: Mapping[str, int]) -> Seen:
     flags = ones + int(np.count_nonzero(values == 0.0))
     return Seen(
         len(finite), cells.null_count, plain=n, point=n, comma=n, flags=flags, ones=ones,
-        words=dict(words), odd=() if n == len(finite) else ("inf",), **_ends(values, np.ones(len(values), np.int64)),
+        words=dict(words), odd=() if n == len(finite) else ("inf",),
+        **_ends(values, np.ones(len(values), np.int64)),
     )  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def _settled(
         )
     used = [one.name for one in encoding.columns]
     said += label_warnings(labels)
-    said += suggestions(seen, summed.levels, used)
+    said += suggestions(seen, summed.levels, used, weighs=True)
     if WEIGHT in settings.columns:
         said.append(_on_weights(about, settings))
     table = _columns(every, about, summed, labels, reasons, settings)

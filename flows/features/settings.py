@@ -51,6 +51,16 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
     group: bool = Field(True, description="Whether equal rows share one local step (variational).")
 
     @model_validator(mode="after")
+    def _without_weights(self) -> FeatureSettings:
+        if "weight" in self.columns:
+            theirs = self.columns["weight"]
+            raise ValueError(
+                f"features does not weigh rows; leave the weights out (--exclude {theirs}): shares "
+                "are then of the rows, not of the population"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _enough_sweeps(self) -> FeatureSettings:
         least = {
             "variational": 1,

@@ -7,6 +7,7 @@ repository; the others are siblings of theirs, written here.
 from __future__ import annotations
 
 import datetime
+import json
 import random
 import zipfile
 from pathlib import Path
@@ -37,6 +38,8 @@ TABLE = [
     ("tables/sentinel.csv", "experts", "", READ, ["-999 (314 cells in bmi)"]),
     ("tables/sentinel.csv", "experts", "--set missing=-999", READ, ["missing: '-999", " 314 "]),
     ("tables/weights.csv", "features", "", READ, ["weight looks like survey weights", "psu looks"]),
+    ("tables/weights.csv", "features", "--column weight=weight", REFUSED, ["does not weigh rows"]),
+    ("tables/weights.csv", "features", "--exclude weight,psu,age", READ, ["Q8", "no errors"]),
     ("tables/icd_blank.csv", "features", "", READ, ["yes/no (only yes or blank: 47", "patient id"]),
     ("tables/likert_text.csv", "features", "", READ, ["respondent id", "all 300 cells differ"]),
     ("tables/half_empty_rows.csv", "features", "", READ, ["row without any cell: 150 (half"]),
@@ -326,3 +329,25 @@ def test_new_data_with_a_name_in_other_letters_says_which_is_meant(tmp_path, cap
     code, _, err = run(capsys, "score", tmp_path / "out", tmp_path / "new.csv", tmp_path / "new")
     assert code == 2
     assert "did you mean --column bmi=BMI?" in " ".join(err.split())
+
+
+def test_rows_are_weighted_and_the_effective_size_is_said(tmp_path, capsys):
+    rng = random.Random(0)
+    rows = [[rng.gauss(0, 1), rng.gauss(0, 1), rng.choice([1, 2, 3])] for _ in range(300)]
+    rows = [[*r, "yn"[rng.random() < 1.0 / (1.0 + 2.718 ** (2.0 * r[0]))]] for r in rows]
+    names = ("x", "z", "w", "label")
+    written(tmp_path / "t.csv", rows, names)
+    code, out, err = run(
+        capsys, "experts", tmp_path / "t.csv", tmp_path / "out", "--column", "weight=w", "--json"
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    weights = [r[2] for r in rows]
+    effective = sum(weights) ** 2 / sum(w * w for w in weights)
+    assert any(f"effective sample size of {effective:,.0f}" in w for w in found["warnings"])
+    assert [c["used"] for c in found["columns"] if c["name"] == "w"] == ["weight of the row"]
+    code, out, _ = run(
+        capsys, "experts", tmp_path / "t.csv", tmp_path / "plain", "--exclude", "w", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["elbo"] != found["elbo"]

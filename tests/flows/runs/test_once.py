@@ -72,7 +72,7 @@ def narrower(table):
 def gap(table):
     features = table["features"].to_pylist()
     last = max(i for i, one in enumerate(features) if one)
-    return with_cell(table, "features", last, [None, *features[last][1:]])
+    return with_cell(table, "features", last, [float("inf"), *features[last][1:]])
 
 
 def label_of_a_row(table):
@@ -90,7 +90,7 @@ FAULTS = {
     "a word among numbers": ("experts", word),
     "labels of one class": ("experts", one_label),
     "features of another width": ("bags", narrower),
-    "a gap in features": ("bags", gap),
+    "infinity in features": ("bags", gap),
     "two labels of a bag": ("bags", label_of_a_row),
     "bags of one label": ("bags", one_label),
     "a depth below zero": ("variants", lambda t: with_cell(t, "A", len(t) - 1, -1)),
@@ -139,8 +139,8 @@ def test_on_workers_too(case, tmp_path):
 
 
 def test_faults_of_all_files_come_together_with_those_of_columns(tmp_path):
-    """One file lacks a column, which its footer tells, and another has a gap in its last row."""
-    name, url = written("a gap in features", tmp_path)
+    """One file lacks a column, which its footer tells, and another has infinity in its last row."""
+    name, url = written("infinity in features", tmp_path)
     other = pq.read_table(url).drop_columns(["features"])
     pq.write_table(other, tmp_path / "in" / "other.parquet")
     with pytest.raises(InputError) as refused:
@@ -168,7 +168,7 @@ def test_names_are_compared_though_another_file_names_no_rows(name, tmp_path):
     rows = pq.read_table(url)
     pq.write_table(rows.drop_columns(["id"]), tmp_path / "in" / "zz.parquet")
     pq.write_table(again(name)(rows), url)
-    with pytest.raises(InputError, match="a name used once"):
+    with pytest.raises(InputError, match="a name of its own"):
         pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
     pq.write_table(rows, url)
     pq.write_table(rows, tmp_path / "in" / "y.parquet")
