@@ -80,12 +80,8 @@ def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, out, err = run(capsys, "check", "keywords", corpus)
     assert code == 0
-<<<<<<< HEAD
-    assert out.startswith("60 rows in 1 file: no errors, ")
-=======
     assert out.startswith("60 rows in 1 file, no errors, ")
     assert "\nwarning: " in out
->>>>>>> reading
     assert "for 100 sweeps" in out
     assert "ingest" in err
     assert os.listdir(tmp_path) == []
