@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from vbmodels.core.sampling import FIRST, GOLDEN, SECOND
+
 MOST_WORDS = 4
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True)
@@ -56,9 +56,9 @@ def mixed(keys, words):
     """Return the number of the phrase of these words; `phrase_ids.key_of`."""
     key = np.uint64(len(words))
     for word in words:
-        key = (key * _GOLDEN) ^ keys[word]
-        key = (key ^ (key >> np.uint64(30))) * _FIRST
-        key = (key ^ (key >> np.uint64(27))) * _SECOND
+        key = (key * GOLDEN) ^ keys[word]
+        key = (key ^ (key >> np.uint64(30))) * FIRST
+        key = (key ^ (key >> np.uint64(27))) * SECOND
         key = key ^ (key >> np.uint64(31))
     return key
 
@@ -103,7 +103,7 @@ def grouped(document, start, size, key, long, early, documents):
         mask = np.uint64(room - 1)
         begin = found
         for o in range(low, high):
-            at = ((key[o] * _GOLDEN) >> np.uint64(32)) & mask
+            at = ((key[o] * GOLDEN) >> np.uint64(32)) & mask
             while stamp[at] == d and key[first[held[at]]] != key[o]:
                 at = (at + np.uint64(1)) & mask
             if stamp[at] != d:
