@@ -66,9 +66,9 @@ def test_features_have_tables_with_names_a_text_and_a_picture():
     X = pd.DataFrame(np.where(has ^ (rng.random((300, 6)) < 0.05), "yes", "no"))
     X.columns = list("abcdef")
     X["id"], X["k"] = [f"r{i}" for i in range(300)], "x"
-    with pytest.warns(ColumnWarning, match="id .*identifier.*k .left out: one category") as told:
+    with pytest.warns(ColumnWarning, match="id .*identifier.*k .left out: one category") as warned:
         found = LatentFeatures(3, random_state=0).fit(X)
-    assert told[0].filename == __file__
+    assert warned[0].filename == __file__
     assert found.columns_["used"].tolist() == [True] * 7 + [False]
     assert found.features_["column"].tolist() == [*"abcdef", "id"]
     one = found.weight_means_[:, 1]

@@ -79,7 +79,7 @@ def test_counts_in_arrays_go_through_folds_with_the_control_for_a_reference(shar
     assert found.score(counts) == pytest.approx(table.score(case.X), rel=1e-3)
     with pytest.raises(ValueError, match="each of 4 replicates"):
         found.predict(counts, case=[True])
-    with pytest.raises(ValueError, match="expected ref beside counts without a control"):
+    with pytest.raises(ValueError, match="expected ref with counts without a control"):
         VariantTester().fit(counts, case=np.ones(4, bool))
 
 

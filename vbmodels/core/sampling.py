@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,12 +12,23 @@ from vbmodels.core.state import FloatArray, IntArray
 UnsignedArray = NDArray[np.uint64]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """The step of splitmix64's state: 2^64 divided by the golden ratio, made odd."""
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+"""The factors of splitmix64's finaliser."""
+
+
+def text_key(text: str) -> int:
+    """Return a whole number below 2^64 made from a text.
+
+    >>> text_key("car") == text_key("car"), text_key("car") == text_key("bus")
+    (True, False)
+    """
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def mix(z: UnsignedArray) -> UnsignedArray:
     """Return the finaliser of splitmix64 (Steele, Lea and Flood 2014) of every number."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = (z ^ (z >> np.uint64(30))) * FIRST
+    z = (z ^ (z >> np.uint64(27))) * SECOND
     result: UnsignedArray = z ^ (z >> np.uint64(31))
     return result
 

@@ -84,7 +84,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     standard deviations.
 
     Tables are taken as they come. A column whose cells all read as numbers is one of numbers; a
-    missing one stands at the mean, and a column beside it says where that is. Words for yes and no
+    missing one is the mean, and a further column says where that is. Words for yes and no
     are 1 and 0, dates are days since 1970-01-01. All else, and what a table calls categorical, are
     categories: each level has a column of 0 and 1, but for rare ones, which are the reference, as
     levels are that the fit never saw (a warning counts them).
@@ -366,7 +366,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         return self._rows(x, np.zeros(len(x)), keys, np.ones(len(x)), keys)
 
     def _raw(self, X: Any, y: Any) -> tuple[FloatArray, Any]:
-        """Return raw cells and labels; settle what every column becomes."""
+        """Return raw cells and labels; decide what every column becomes."""
         common: dict[str, Any] = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
         X = as_numbers(native(X))
         if all_numbers(X):
@@ -439,9 +439,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
             if (n := int(np.count_nonzero(unseen(cells, one))))
         }
         if strange:
-            told = ", ".join(f"{name} ({n})" for name, n in strange.items())
+            counts = ", ".join(f"{name} ({n})" for name, n in strange.items())
             warnings.warn(
-                f"cells with levels that the fit never saw count as the reference: {told}",
+                f"cells with levels that the fit never saw count as the reference: {counts}",
                 stacklevel=4,
             )
         return raw

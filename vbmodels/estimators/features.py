@@ -127,8 +127,8 @@ class LatentFeatures(
             feature_batch(codes[part], self._levels, part)
             for part in np.array_split(rows, min(self.n_partitions, len(rows)))
         ]
-        asked = {one.name: getattr(self, one.name) for one in fields(FeatureOptions)}
-        self._options = FeatureOptions(**asked)
+        options = {one.name: getattr(self, one.name) for one in fields(FeatureOptions)}
+        self._options = FeatureOptions(**options)
         self._options.n_features = min(self.n_features, len(rows) - 1)
         model = make(self._options)
         q = self._run(model, batches)
@@ -224,7 +224,7 @@ class LatentFeatures(
         """Return the probability of every feature in every row, in the kind of table of ``X``."""
         found = self._applied(X)[0].features
         if not is_frame(X) or _get_output_config("transform", self)["dense"] != "default":
-            return found  # where a kind of table was asked for, scikit-learn makes it
+            return found  # scikit-learn makes the kind of table that set_output names
         return like(X, dict(zip(self.get_feature_names_out(), found.T, strict=True)))
 
     def score(self, X: Any, y: Any = None) -> float:

@@ -336,8 +336,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         X, ids, scores
             As for `transform`.
         y
-            Lists of known keywords; a table may have them itself. They are looked at for judging
-            only.
+            Lists of known keywords; a table may have them itself. They are used for the
+            score only.
 
         Returns
         -------
@@ -423,7 +423,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         }
 
     def _given_back(self, X: Any, words: dict[str, Any]) -> Any:
-        """Return the selected words as they were asked for."""
+        """Return the selected words as a table where one was given, else as lists."""
         columns = {"doc_id": words["ids"], "keywords": _chosen(words)}
         if _get_output_config("transform", self)["dense"] != "default":
             return columns  # scikit-learn makes a table of them

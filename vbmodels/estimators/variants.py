@@ -69,7 +69,7 @@ def read_array(X: Any, ref: Any, case: Any) -> GivenCounts:
             f"{counts.dtype} {counts.shape}"
         )
     if case is None:
-        raise ValueError("expected case beside an array of counts, got None")
+        raise ValueError("expected case with an array of counts, got None")
     case = np.asarray(case, bool)
     if case.shape != counts.shape[1:2]:
         raise ValueError(
@@ -80,7 +80,7 @@ def read_array(X: Any, ref: Any, case: Any) -> GivenCounts:
         raise ValueError("expected counts of at least one location, got none")
     if ref is None:
         if case.all():
-            raise ValueError("expected ref beside counts without a control, got None")
+            raise ValueError("expected ref with counts without a control, got None")
         reads = counts[:, ~case].sum(axis=1)
         ref = np.where(reads.any(axis=1), reads.argmax(axis=1), -1)
     if counts.size and counts.max() > _MOST_READS:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vbmodels.core.sampling import GOLDEN
 from vbmodels.core.state import FloatArray, IntArray
 
 SPARSE = 0.25
@@ -157,7 +158,7 @@ def cell_keys(x: FloatArray) -> IntArray:
     bits = np.ascontiguousarray(x + 0.0).view(np.uint64)  # -0.0 becomes 0.0
     odd = 2 * np.arange(x.shape[1], dtype=np.uint64) + np.uint64(1)
     with np.errstate(over="ignore"):
-        mixed = (bits ^ (bits >> np.uint64(29))) * (odd * np.uint64(0x9E3779B97F4A7C15))
+        mixed = (bits ^ (bits >> np.uint64(29))) * (odd * GOLDEN)
         total = np.sum(mixed ^ (mixed >> np.uint64(32)), axis=1, dtype=np.uint64)
     return np.asarray(total).astype(np.int64)
 

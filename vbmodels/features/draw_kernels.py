@@ -15,28 +15,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vbmodels.core.sampling import FIRST, GOLDEN, SECOND
 from vbmodels.core.state import FloatArray
 
 Keys = NDArray[np.uint64]
 LARGEST_PSI = 600.0
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
 _CUT = 0.64
 _U64: Any = np.uint64
 
 
 @njit(inline="always")
 def _mixed(x):  # type: ignore[no-untyped-def]
-    x = (x ^ (x >> _U64(30))) * _MIX_1
-    x = (x ^ (x >> _U64(27))) * _MIX_2
+    x = (x ^ (x >> _U64(30))) * FIRST
+    x = (x ^ (x >> _U64(27))) * SECOND
     return x ^ (x >> _U64(31))
 
 
 @njit(inline="always")
 def _uniform(state):  # type: ignore[no-untyped-def]
     """Advance a stream and return a number in (0, 1)."""
-    state[0] += _GOLDEN
+    state[0] += GOLDEN
     return (float(_mixed(state[0]) >> _U64(11)) + 0.5) * (1.0 / 9007199254740992.0)
 
 
@@ -44,9 +42,9 @@ def _uniform(state):  # type: ignore[no-untyped-def]
 def _keys(row_id, words):  # type: ignore[no-untyped-def]
     keys = np.empty(len(row_id), np.uint64)
     for n in range(len(row_id)):
-        key = _mixed(_U64(row_id[n]) + _GOLDEN)
+        key = _mixed(_U64(row_id[n]) + GOLDEN)
         for word in words:
-            key = _mixed((key ^ word) + _GOLDEN)
+            key = _mixed((key ^ word) + GOLDEN)
         keys[n] = key
     return keys
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vbmodels.core.sampling import GOLDEN
 from vbmodels.core.state import FloatArray, IntArray
 
 CONSTANT, SHORT, LONG, PLAIN = range(4)
@@ -67,7 +68,7 @@ def encode(bits, codes, found, keys, places):
         if i and key == bits[i - 1]:
             codes[i] = codes[i - 1]
             continue
-        mixed = (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (key ^ (key >> np.uint64(32))) * GOLDEN
         at = (mixed ^ (mixed >> np.uint64(29))) & mask
         while places[at] >= 0 and keys[at] != key:
             at = (at + np.uint64(1)) & mask

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
+from vbmodels.core.sampling import text_key
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords import graph_kernels, selection_kernels
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
@@ -81,7 +81,7 @@ def fold_of(doc_id: str) -> int:
     >>> fold_of("a document")
     5
     """
-    return int.from_bytes(blake2b(doc_id.encode(), digest_size=8).digest(), "big") % N_FOLDS
+    return text_key(doc_id) % N_FOLDS
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,18 @@ import warnings
 
 import mpmath as mp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
-from vbmodels.core.normal_kernels import log_cdf_and_mills
+from vbmodels.core.normal_kernels import (
+    FAR,
+    bells,
+    log_cdf_and_mills,
+    lower_tail,
+    mills_ratio,
+    tail_over_bell,
+)
 from vbmodels.core.special import inverse_mills
 
 
@@ -41,3 +49,23 @@ def test_what_is_infinite_has_its_limits():
     assert mills[0] > 1e100
     assert mills[1] == 0.0
     assert np.isnan([log_cdf[2], mills[2]]).all()
+
+
+def test_the_lower_tail_is_the_normal_one():
+    for x in np.linspace(0.0, FAR, 193):
+        over = float(mp.ncdf(-x) * mp.exp(mp.mpf(x) ** 2 / 2))
+        assert tail_over_bell(x) == pytest.approx(over, rel=1e-15)
+        assert lower_tail(x, np.exp(-0.5 * x * x)) == pytest.approx(float(mp.ncdf(-x)), rel=1e-13)
+
+
+def test_the_bell_is_the_exponential_wherever_it_is_used():
+    eta = np.concatenate([np.linspace(-FAR, FAR, 4001), [0.0, 1e-200, -1e-9]])
+    found = np.empty(len(eta))
+    bells(eta, np.empty(len(eta)), found)
+    assert_allclose(found, np.exp(-0.5 * eta * eta), rtol=4e-16)
+
+
+def test_mills_ratio_is_the_tail_over_the_density():
+    for z in np.linspace(0.0, 37.0, 149):
+        exact = float(mp.ncdf(-z) / mp.npdf(z))
+        assert mills_ratio(z) == pytest.approx(exact, rel=1e-10)

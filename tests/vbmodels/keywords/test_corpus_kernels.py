@@ -68,22 +68,6 @@ def test_rows_are_standardised_with_the_columns_beside_them():
         assert_allclose(out.T, whole[:, columns], rtol=1e-14)
 
 
-def test_the_lower_tail_is_the_normal_one():
-    for x in np.linspace(0.0, kernels.FAR, 193):
-        over = float(mp.ncdf(-x) * mp.exp(mp.mpf(x) ** 2 / 2))
-        assert kernels.tail_over_bell(x) == pytest.approx(over, rel=1e-15)
-        assert kernels.lower_tail(x, np.exp(-0.5 * x * x)) == pytest.approx(
-            float(mp.ncdf(-x)), rel=1e-13
-        )
-
-
-def test_the_bell_is_the_exponential_wherever_it_is_used():
-    eta = np.concatenate([np.linspace(-kernels.FAR, kernels.FAR, 4001), [0.0, 1e-200, -1e-9]])
-    found = np.empty(len(eta))
-    kernels.bells(eta, np.empty(len(eta)), found)
-    assert_allclose(found, np.exp(-0.5 * eta * eta), rtol=4e-16)
-
-
 def test_a_sum_of_logarithms_stands_for_many_small_probabilities():
     """A product of a thousand of them would be nothing; far words stand between near ones."""
     rng = np.random.default_rng(2)

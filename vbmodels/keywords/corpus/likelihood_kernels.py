@@ -11,15 +11,22 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from vbmodels.core.cached_kernels import njit
+from vbmodels.core.normal_kernels import (
+    DENSITY,
+    FAR,
+    bells,
+    lower_tail,
+    tail_over_bell,
+    tail_series,
+)
 
 SCORE, LEVEL, BEND, CROSS, LEVEL_BEND = range(5)
 TERMS = 5
 STRIP = 512  # words whose features stay in the processor's cache between weighing and product
-FAR = 24.0  # |eta| from which on logarithms are needed
 SMALLEST = 1e-100  # a product of probabilities; the next factor is 10^-127 or more
 MOST_ODDS = 300.0  # log; beyond are complete documents alone, whose log delta is fixed
-_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 _LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
 
 
@@ -37,69 +44,6 @@ def standardised(x, further, location, inverse, rows, columns, out):
                 out[j, i] = (further[rows[i], k - size] - location[k]) * inverse[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def tail_series(x):
-    """Return s of Phi(-x) = phi(x) / x (1 + s), to 1e-14 for x >= 24, by its asymptotic series."""
-    u = 1.0 / (x * x)
-    return u * (-1.0 + u * (3.0 + u * (-15.0 + u * (105.0 + u * (-945.0 + 10395.0 * u)))))
-
-
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
-def tail_over_bell(x):
-    """Return Phi(-x) exp(x^2 / 2), to 1e-15 for 0 <= x <= `FAR`.
-
-    Phi(-x) / phi(x) falls like 1 / x, and its product with x + 1 is smooth in
-    v = (3 x / 2 - 6) / (x + 6), which runs from -1 to 1: a polynomial through the Chebyshev nodes,
-    after Shepherd and Laframboise (1981, Mathematics of Computation 36, 249).
-    """
-    inverse = 1.0 / ((x + 6.0) * (x + 1.0))
-    v = (1.5 * x - 6.0) * (x + 1.0) * inverse
-    p = -2.3024949281282766e-10 * v + 1.2496100017490767e-09
-    p = (p * v + 3.082365911727147e-09) * v - 2.4675787473823633e-08
-    p = (p * v - 1.1180061567490981e-08) * v + 3.5813722736801374e-07
-    p = (p * v - 5.5759470305672e-07) * v - 3.7362609445404412e-06
-    p = (p * v + 1.948848915909319e-05) * v - 1.314637016538232e-05
-    p = (p * v - 0.00026024945048649093) * v + 0.0016275809268616582
-    p = (p * v - 0.005897880764469266) * v + 0.015588779068463602
-    p = (p * v - 0.03186834629238659) * v + 0.050323299526636646
-    p = (p * v - 0.056699496241962855) * v + 0.02775332308237952
-    p = (p * v + 0.058035982179934886) * v - 0.20199972543483763
-    p = p * v + 1.1832619145678034
-    return _DENSITY * p * (x + 6.0) * inverse
-
-
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def lower_tail(x, bell):
-    """Return Phi(-x) for 0 <= x <= `FAR`; ``bell`` is exp(-x^2 / 2)."""
-    return bell * tail_over_bell(x)
-
-
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
-def bells(eta, bits, out):
-    """Fill exp(-eta^2 / 2) for |eta| <= `FAR`, by loops that a processor runs four words at a time.
-
-    exp(z) = 2^n exp(r), n being the whole number next to z / log 2, so that |r| <= log 2 / 2 and
-    Taylor's series to r^12 is exact to 2e-16. Adding 1.5 2^52 leaves n in the last bits.
-    """
-    whole, power = bits.view(np.int64), bits
-    for i in range(len(eta)):
-        z = -0.5 * eta[i] * eta[i]
-        shifted = z * 1.4426950408889634 + 6755399441055744.0
-        n = shifted - 6755399441055744.0
-        r = (z - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
-        p = r * 2.08767569878681e-09 + 2.505210838544172e-08
-        p = (p * r + 2.755731922398589e-07) * r + 2.7557319223985893e-06
-        p = (p * r + 2.48015873015873e-05) * r + 1.984126984126984e-04
-        p = (p * r + 1.388888888888889e-03) * r + 8.333333333333333e-03
-        p = (p * r + 4.1666666666666664e-02) * r + 1.6666666666666666e-01
-        out[i] = ((p * r + 0.5) * r + 1.0) * r + 1.0
-        bits[i] = shifted
-    for i in range(len(eta)):
-        whole[i] = (whole[i] + 1023) << 52
-    for i in range(len(eta)):
-        out[i] *= power[i]
-
-
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _near(eta, y, delta, hidden, bell, expected, factor, out):
     """Fill what `terms` does for |eta| <= `FAR`, and the probabilities of y but for delta.
@@ -113,7 +57,7 @@ def _near(eta, y, delta, hidden, bell, expected, factor, out):
         above = 1.0 - tail if e > 0.0 else tail
         below = tail if e > 0.0 else 1.0 - tail
         rest = below + hidden[i] * above
-        density, inverse = _DENSITY * bell[i], 1.0 / rest
+        density, inverse = DENSITY * bell[i], 1.0 / rest
         mills = density / above
         pull, odds = delta[i] * density * inverse, delta[i] * above * inverse
         factor[i] = above if listed else rest

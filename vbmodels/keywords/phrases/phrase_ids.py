@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vbmodels.core.sampling import FIRST, GOLDEN, SECOND, text_key
+
 KeyArray = NDArray[np.uint64]
 
 _MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_GOLDEN, _FIRST, _SECOND = int(GOLDEN), int(FIRST), int(SECOND)
 
 
 def stem_keys(stems: Iterable[str]) -> KeyArray:
@@ -29,7 +29,7 @@ def stem_keys(stems: Iterable[str]) -> KeyArray:
 @lru_cache(maxsize=1 << 16)
 def stem_key(stem: str) -> int:
     """Return the number of a stem."""
-    return int.from_bytes(blake2b(stem.encode(), digest_size=8).digest(), "big")
+    return text_key(stem)
 
 
 def key_of(stems: Iterable[str]) -> int:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from vbmodels.core.sampling import FIRST, GOLDEN, SECOND
+
 MOST_WORDS = 4
 MOST_LINKS = 1
 """Places of a phrase where stop words may be inside, where nobody names it."""
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True)
@@ -77,9 +77,9 @@ def mixed(keys, word, link, link_keys, start, size):
 
 @njit(cache=True, nogil=True)
 def _mix(key, part):
-    key = (key * _GOLDEN) ^ part
-    key = (key ^ (key >> np.uint64(30))) * _FIRST
-    key = (key ^ (key >> np.uint64(27))) * _SECOND
+    key = (key * GOLDEN) ^ part
+    key = (key ^ (key >> np.uint64(30))) * FIRST
+    key = (key ^ (key >> np.uint64(27))) * SECOND
     return key ^ (key >> np.uint64(31))
 
 
@@ -130,7 +130,7 @@ def grouped(document, key, alone, documents):
         mask = np.uint64(room - 1)
         begin = found
         for o in range(low, high):
-            at = ((key[o] * _GOLDEN) >> np.uint64(32)) & mask
+            at = ((key[o] * GOLDEN) >> np.uint64(32)) & mask
             while stamp[at] == d and key[first[held[at]]] != key[o]:
                 at = (at + np.uint64(1)) & mask
             if stamp[at] != d:

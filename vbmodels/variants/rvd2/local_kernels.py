@@ -107,9 +107,9 @@ def _derivatives(at, trigammas, means, prior, used, theta, nodes, gradient, hess
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _bound(r, n, point, prior, with_q, coefficients, used, nodes, gradient, hessian):
-    """Return the value at one location; fill gradient and Hessian as far as asked for.
+    """Return the value at one location; fill gradient and Hessian where ``with_q``.
 
-    ``with_q`` asks for the derivatives in (log delta, log gamma, log M). ``nodes`` [8, size] is
+    The derivatives are those in (log delta, log gamma, log M). ``nodes`` [8, size] is
     filled with what `place` and `integrand` say.
     """
     size = nodes.shape[1]

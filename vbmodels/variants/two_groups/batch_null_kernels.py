@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vbmodels.core.cached_kernels import njit
+from vbmodels.core.normal_kernels import mills_ratio
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.elementary_kernels import dot, exp, total
 from vbmodels.variants.two_groups.pass_kernels import (
@@ -131,31 +132,6 @@ class Unit(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def mills(z):
-    """Return the normal tail over the normal density, for z >= 0, to 6e-11 of itself.
-
-    (1 + z) R(z) as a polynomial in (z - 4)/(z + 4), as Shepherd and Laframboise (1981) do.
-    """
-    t = (z - 4.0) / (z + 4.0)
-    p = -2.998500290392106e-06
-    p = p * t - 5.224899477846173e-06
-    p = p * t + 2.9296166522684932e-05
-    p = p * t + 4.848559789917838e-05
-    p = p * t - 0.00021644766197429286
-    p = p * t - 0.0002331716462559475
-    p = p * t + 0.0017401730642410034
-    p = p * t - 0.0007173636463629237
-    p = p * t - 0.012538691631817242
-    p = p * t + 0.044959421253558764
-    p = p * t - 0.0807080599294186
-    p = p * t + 0.07169045444957664
-    p = p * t + 0.03509188258442094
-    p = p * t - 0.24239966981134586
-    p = p * t + 1.183261914549703
-    return p / (1.0 + z)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def edges_of(x, edges):
     """Fill the ends [K + 1] of the nodes' cells: midpoints, and as far beyond the outer two."""
     size = x.shape[0]
@@ -195,7 +171,7 @@ def _tails(places, centre, tau, z, phi, tail):
     for i in range(places.shape[0]):
         phi[i] = 0.3989422804014327 * exp(-0.5 * z[i] * z[i])
     for i in range(places.shape[0]):
-        tail[i] = phi[i] * mills(abs(z[i]))
+        tail[i] = phi[i] * mills_ratio(abs(z[i]))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
