@@ -17,6 +17,7 @@ from flows.variants.report import (
     level_of,
     name_of,
     results_of,
+    variants,
     warnings_of,
 )
 from flows.variants.settings import VariantSettings
@@ -52,7 +53,7 @@ def cases_report(
         name: sum(own[name] for own in results.values())
         for name in ("locations", "units", "calls", "passed")
     }
-    headline = f"{passed:,} variants in {with_some:,} of {len(found):,} cases, each "
+    headline = f"{variants(passed)} in {with_some:,} of {len(found):,} cases, each "
     headline += level_of(settings)
     known = [one.parts[0].sample_reads for one in found]
     if thin := dict.fromkeys(name for reads in known if reads is not None for name in reads.thin):

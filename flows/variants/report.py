@@ -225,10 +225,19 @@ def warnings_of(
     return warnings
 
 
+def variants(count: int) -> str:
+    """Return a number of variants in words.
+
+    >>> variants(1), variants(1200)
+    ('1 variant', '1,200 variants')
+    """
+    return f"{count:,} variant{'' if count == 1 else 's'}"
+
+
 def headline_of(parts: Sequence[PartCalls], passed: int, settings: VariantSettings) -> str:
     """Return the result, how much of the regions could have shown it, and what limits it."""
     locations = sum(p.locations for p in parts)
-    said = [f"{passed:,} variants in {locations:,} locations {level_of(settings)}"]
+    said = [f"{variants(passed)} in {locations:,} locations {level_of(settings)}"]
     reads = parts[0].sample_reads if parts else None
     if any(p.limits is not None for p in parts):
         positions = locations if reads is None else max(reads.positions, locations)
