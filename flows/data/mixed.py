@@ -1,4 +1,4 @@
-"""Columns as they come: numbers, text, dates or categories, told by all of their cells.
+"""Columns as they come: numbers, text, dates or categories, by all of their cells.
 
 What a column's cells are is counted piece by piece (`vbmodels.core.columns.Seen`), with Arrow where
 cells are as computers write them; the rule is that of `vbmodels.core.columns.read_as`.
