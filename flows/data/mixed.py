@@ -1,4 +1,4 @@
-"""Columns as they come: numbers, text, dates or categories, told by all of their cells.
+"""Columns as they come: numbers, text, dates or categories, by all of their cells.
 
 What a column's cells are is counted piece by piece (`vbmodels.core.columns.Seen`), with Arrow where
 cells are as computers write them; the rule is that of `vbmodels.core.columns.read_as`.
@@ -27,6 +27,7 @@ CATEGORY: Final = "category"
 
 _DAY = 86_400_000_000  # microseconds
 _EXAMPLES = 5
+_LOOKED = 64  # values that say whether numbers have a decimal point
 _MOST_ORDERED = 100  # categories
 _MASK = 2**64 - 1
 
@@ -121,22 +122,26 @@ def _seen_numbers(cells: pa.Array, words: Mapping[str, int]) -> Seen:
 
 def _ends(values: FloatArray, counts: IntArray) -> dict[str, Any]:
     """Return what `Seen` has of numbers, each of which occurs so often."""
+    if not values.size:
+        return {}
     whole = values == np.floor(values)
-    fractions = int(counts[~whole].sum())
+    fractions = 0 if whole.all() else int(counts[~whole].sum())
+    low, high = float(values.min()), float(values.max())
     found: dict[str, Any] = {"fractions": fractions}
-    apart = np.zeros(len(values), bool)
-    if whole.any():
-        sentinels = {}
-        for value in rules.SENTINELS:
-            hits = values == value
-            if hits.any():
-                sentinels[f"{value:g}"] = int(counts[hits].sum())
-                apart |= hits
+    rest = values
+    sentinels = {}
+    for value in rules.SENTINELS:
+        if low <= value <= high and (hits := values == value).any():
+            sentinels[f"{value:g}"] = int(counts[hits].sum())
+            rest = rest[rest != value]
+    if sentinels:
         found["sentinels"] = sentinels
-        if not fractions:
-            exact = np.abs(values) < 2**53
-            found["prints"] = _prints(values[exact], counts[exact])
-    rest = values[~apart]
+    if not fractions:
+        exact = max(-low, high) < 2**53
+        if not exact:
+            kept = np.abs(values) < 2**53
+            values, counts = values[kept], counts[kept]
+        found["prints"] = _prints(values, counts)
     if rest.size:
         found |= {"low": float(rest.min()), "high": float(rest.max())}
     return found
@@ -198,9 +203,15 @@ def _seen_cells(
     if plain.any():
         whole = plain & (numbers == np.floor(numbers))
         if not whole[plain].all():
-            dots = _matches(values, r"[-+]?" + rules.DOT_GROUPS)
-            comma = int(counts[whole | dots].sum())
-            found["dot_groups"] = int(counts[dots].sum())
+            # A number that needs a decimal point decides it: the others need not be looked at.
+            some = values.slice(0, _LOOKED)
+            dots = _matches(some, r"[-+]?" + rules.DOT_GROUPS)
+            if (dots | whole[:_LOOKED] | ~plain[:_LOOKED]).all():
+                dots = _matches(values, r"[-+]?" + rules.DOT_GROUPS)
+                comma = int(counts[whole | dots].sum())
+                found["dot_groups"] = int(counts[dots].sum())
+            else:
+                comma = int(counts[whole].sum())
     if not plain.all():
         rest = values.filter(pa.array(~plain))
         others, more = _seen_decorated(rest, counts[~plain])

@@ -57,11 +57,11 @@ def prepared(
     copies = 1.0
     columns: tuple[ColumnRead, ...] = ()
     if fitted is None:
-        settled = _settled(indices, about, settings, paths, each)
+        chosen = _choose_columns(indices, about, settings, paths, each)
         encoding, design, basis, copies = (
-            settled.encoding, settled.design, settled.basis, settled.copies
+            chosen.encoding, chosen.design, chosen.basis, chosen.copies
         )  # fmt: skip
-        warnings, columns = settled.warnings, settled.columns
+        warnings, columns = chosen.warnings, chosen.columns
     else:
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
@@ -82,7 +82,7 @@ def prepared(
 
 
 @dataclass(frozen=True)
-class _Settled:
+class ChosenColumns:
     """What every column becomes in a fit, and what is said of it."""
 
     encoding: Encoding
@@ -93,10 +93,10 @@ class _Settled:
     columns: tuple[ColumnRead, ...]
 
 
-def _settled(
+def _choose_columns(
     indices: Sequence[int], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
     each: Each,
-) -> _Settled:  # fmt: skip
+) -> ChosenColumns:  # fmt: skip
     seen = about.seen
     every, _ = column_rules(seen, settings)
     ids = {
@@ -140,7 +140,7 @@ def _settled(
     if WEIGHT in settings.columns:
         said.append(_on_weights(about, settings))
     table = _columns(every, about, summed, labels, reasons, settings)
-    return _Settled(encoding, design, basis, copies, (*said, *more), table)
+    return ChosenColumns(encoding, design, basis, copies, (*said, *more), table)
 
 
 def _columns(

@@ -49,15 +49,19 @@ def look_at_files(run: Run, whole: bool = False) -> None:
 def _refuse_unknown_names(run: Run) -> None:
     """Refuse settings that name columns which no file has; new data may lack some of a fit's."""
     settings = run.settings
+    options = [
+        (one, f"to {option}")
+        for option in ("exclude", "include")
+        for one in getattr(settings, option, ())
+    ]
+    if not (settings.columns or options) or run.fitted is not None:
+        return
     table = table_read(run.family.name)
     ours = {column.name for column in table.columns} if table and not table.others else None
     named = [
         (one, f"for {own}") for own, one in settings.columns.items() if ours is None or own in ours
     ]
-    for option in ("exclude", "include"):
-        named += [(one, f"to {option}") for one in getattr(settings, option, ())]
-    if not named or run.fitted is not None:
-        return
+    named += options
     known: dict[str, None] = {}
     with reading_of(run.family, settings), suppress(StorageError):
         for file in run.files[:_LOOKED]:

@@ -1,6 +1,6 @@
 """Tables and bags as people have them: what `check` prints of each kind, and its exit code.
 
-Most rows are inputs in the shape of public bug reports, in the folder of cases beside the
+Most rows are inputs in the shape of public bug reports, in the folder of cases next to the
 repository; the others are siblings of theirs, written here.
 """
 
@@ -89,7 +89,7 @@ TABLE = [
 )  # fmt: skip
 def test_a_case_gives_what_its_table_says(capsys, files, pipeline, options, code, said):
     if not CASES.is_dir():
-        pytest.skip(f"the cases are not beside the repository: expected the folder {CASES}")
+        pytest.skip(f"the cases are not next to the repository: expected the folder {CASES}")
     if files.endswith((".sav", ".dta")):
         pytest.importorskip("pyreadstat")
     if files.endswith(".xlsx"):
@@ -103,7 +103,7 @@ def test_a_case_gives_what_its_table_says(capsys, files, pipeline, options, code
 
 
 def rows_of(column, n=120, seed=0):
-    """Return a CSV of a column beside a label that goes with it, and a number."""
+    """Return a CSV of a column with a label that goes with it, and a number."""
     rng = random.Random(seed)
     cells = [column(i, rng) for i in range(n)]
     return [[cell, f"{rng.gauss(0, 1):.3f}", "yn"[rng.random() < 0.5]] for cell in cells]

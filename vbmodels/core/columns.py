@@ -120,7 +120,7 @@ class Seen:
     semicolons
         Cells of a file whose columns are set apart by semicolons.
     units
-        What stands before or after numbers.
+        What is before or after numbers.
     sentinels
         Cells with each of `SENTINELS`.
     low, high
