@@ -49,6 +49,7 @@ CASE = Case(
     sweeps=3,
     seeds=(0,),
     resume_sweeps=16,
+    sweeps_on_workers=400,  # before the end there is no posterior
     slow=frozenset({"resume", "partition"}),
     partition_rtol=1e-7,
 )

@@ -298,6 +298,7 @@ class Driver:
         self._shown = True  # whether the newest sweep was
         self._frames = Frames(loop(model, self._start), () if log is None else log.frames)
         self._request = self._next(None)
+        self._steps = self._iterate()
         if log is not None:
             self._replay()
 
@@ -311,6 +312,9 @@ class Driver:
         return Log(self._start, self._frames.record(), self.number)
 
     def __iter__(self) -> Iterator[Step]:
+        return self._steps
+
+    def _iterate(self) -> Iterator[Step]:
         while self._request is not None and not self.converged:
             if isinstance(self._request, Show):
                 step = self._taken(self._request)

@@ -194,6 +194,13 @@ def test_an_algorithm_saves_first_or_never():
         list(fit)
 
 
+def test_steps_go_on_where_they_were_left():
+    fit, _ = run()
+    first = next(iter(fit)).iteration
+    assert [first, next(iter(fit)).iteration] == [0, 1]
+    assert len(list(fit)) == 7
+
+
 def test_a_trace_of_another_fit_is_refused():
     fit, _ = run()
     next(iter(fit))

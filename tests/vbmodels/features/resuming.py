@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,9 +43,8 @@ def stages_resumed(
         again, begun = InProcess(model, batches), from_bytes(log, Log)
         again.restore(begun.number, [from_bytes(x, State) for x in states])
         resumed = Driver(loop, model, begun.start, again, log=begun)
-        step = resumed.step
-        while step.iteration < end.iteration:
-            step = next(iter(resumed))
+        steps = itertools.chain([resumed.step], resumed)
+        step = next(step for step in steps if step.iteration >= end.iteration)
         assert same_bits(step.q, end.q)
         assert step.elbo == end.elbo
     return set(kept)
