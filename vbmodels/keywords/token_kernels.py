@@ -141,7 +141,8 @@ def occurrences(token, pos, sentence, offsets, in_sentences, stem, stems, term, 
             one[0], one[1], one[2], one[4] = r, i - first, sentence[i], pos[i]
             one[3] = in_sentences[d] and sentence[i] == sentence[first]
             one[5], one[6], one[7] = length[i], high, upper[t]
-            which[filled], shown[filled] = form[t], form[t] if high or upper[t] else lower[t]
+            as_it_is = inside or upper[t] or not capital[t]
+            which[filled], shown[filled] = form[t], form[t] if as_it_is else lower[t]
             open_[filled] = capital[t] and not inside and not upper[t]
             if inside and not upper[t]:
                 cased[stem[t]] += 1 if capital[t] else -1
