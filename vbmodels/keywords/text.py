@@ -336,7 +336,7 @@ class Normaliser:
             return stem
 
     def _normalise(self, token: str) -> str | None:
-        if _DOTTED.fullmatch(token):
+        if _DOTTED.fullmatch(token) and plain(token) not in self._stop:
             token = token.replace(".", "")
             if token.lower() in ABBREVIATED:
                 return None
