@@ -132,6 +132,7 @@ def _joined(texts: pa.Array, numbers: IntArray) -> pa.Array:
     ]
     joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
     joined = pc.replace_substring_regex(joined, r"(\w['’]) ", r"\1")  # l'eau
+    joined = pc.replace_substring_regex(joined, r"(\w) (['’]s)\b", r"\1\2")  # Jerry's
     for _ in range(2):  # characters that are words have one before and one behind
         joined = pc.replace_substring_regex(joined, _UNSPACED, r"\1\2")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined

@@ -42,6 +42,13 @@ SIGNS = (
     ("To be or not to be, that is the question of The Who and The Beatles.",
      ("to be or not to be", "The Who", "The Beatles")),
     ("They were running quickly and swimming.", ("running quickly", "They were running")),
+    ("NF-κB, 17β-estradiol, Na+/K+-ATPase, N,N-dimethylformamide, the 3'-UTR, CO₂ and HbA1c.",
+     ("NF-kappaB", "17β-estradiol", "Na+/K+-ATPase", "N,N-dimethylformamide", "3'-UTR", "CO2",
+      "HbA1c")),
+    ("ASP.NET, C/C++ and Visual C++ 6.0; iPhone 14 Pro and Ben & Jerry's in World War II.",
+     ("ASP.NET", "C/C++", "Visual C++", "iPhone 14 Pro", "Ben & Jerry's", "World War II")),
+    ("The U.K. trade of St. Louis and Ph.D. students. End-of-life care and decision-making.",
+     ("UK trade", "St. Louis", "Ph.D. students", "end of life care", "decision making")),
 )  # fmt: skip
 
 
@@ -78,6 +85,9 @@ def test_what_is_shown_is_written_as_in_the_text():
     for term in ("COVID-19", "TNF-α", "US", "WHO", "C++", "C#", "S&P 500", "2,4-D", "Fe2+"):
         assert term in known
     assert "Marks & Spencer" in known
+    mixed = "The pH of mRNA in iPhone cases. O'Brien said so."
+    every, _ = terms_of(read([{"doc_id": "d", "text": mixed}]))
+    assert {"pH", "mRNA", "iPhone cases", "O'Brien"} <= set(every)
     assert "check-in" in known
 
 

@@ -78,6 +78,24 @@ def test_marks_that_writers_leave_out_are_joined():
     assert prepared.marks.y.sum() == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "language", "known"),
+    [
+        ("인공지능은 기계 학습을 포함한다. 기계 학습은 데이터를 쓴다.", "korean",
+         ("기계 학습", "인공지능")),
+        ("Машинное обучение и сети.", "russian", ("машинное обучение",)),
+        ("Việt Nam là một quốc gia ở Đông Nam Á. Trí tuệ nhân tạo phát triển nhanh.", "vietnamese",
+         ("trí tuệ nhân tạo", "Đông Nam Á")),
+        ("人工智能（AI）与大数据分析。GPT-4模型用于机器翻译。", "chinese",
+         ("人工智能", "GPT-4", "机器翻译")),
+    ],
+)  # fmt: skip
+def test_known_keywords_of_other_scripts_are_candidates(text, language, known):
+    prepared, _, found = read("auto", text, keywords=known)
+    assert prepared.report.languages == {language: 1}
+    assert len(found) == len(known)
+
+
 def test_signs_of_every_script_end_sentences():
     _, every, _ = read("hindi", HINDI)
     assert "मशीन लर्निंग" in every

@@ -179,15 +179,42 @@ def detected(text: str) -> str | None:
     'english'
     """
     text = text[:_READ]
+    own, likely = _by_script(text)
+    if own is not None:
+        return own
     words = text.lower().split()
     if sum(map(len, words)) < _FEWEST_LETTERS:
-        return None
+        return likely
     if sum(word in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words):
         return ENGLISH
     if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
-        return None
+        return likely
     code, probability = _identifier().classify(text)
-    return CODES[code] if probability >= _SURE else None
+    return CODES[code] if probability >= _SURE else likely
+
+
+_SCRIPTS = {
+    "korean": (re.compile("[\uac00-\ud7a3]"), True),
+    "greek": (re.compile("[\u0370-\u03ff\u1f00-\u1fff]"), True),
+    "hebrew": (re.compile("[\u0590-\u05ff]"), False),
+    "armenian": (re.compile("[\u0530-\u058f]"), True),
+    "tamil": (re.compile("[\u0b80-\u0bff]"), True),
+    "gujarati": (re.compile("[\u0a80-\u0aff]"), True),
+    "russian": (re.compile("[\u0400-\u04ff]"), False),
+    "arabic": (re.compile("[\u0600-\u06ff]"), False),
+    "hindi": (re.compile("[\u0900-\u097f]"), False),
+}
+"""Languages by script, and whether it is the only one that is known of its script."""
+
+
+def _by_script(text: str) -> tuple[str | None, str | None]:
+    """Return the language that a text's script leaves no other, or the likeliest of its script."""
+    if text.isascii():
+        return None, None
+    for language, (script, alone) in _SCRIPTS.items():
+        if 2 * len(script.findall(text)) > len(text.replace(" ", "")):
+            return (language, language) if alone else (None, language)
+    return None, None
 
 
 @cache

@@ -41,6 +41,9 @@ _WORD = rf"""
       | [{_QUOTES}](?!s(?!{_W})){_W}+       # O'Reilly, rock'n'roll; not Rust's
       | \.(?![A-Z][a-z]){_W}+               # Node.js, 3.5
       | (?<=\d),(?=\d){_W}+                 # 1,000 and 2,4-D
+      | (?<=(?<!\w)[A-Z]),(?=[A-Z]-){_W}+    # N,N-dimethyl
+      | (?<=\d)[{_QUOTES}′](?:-{_W}+)?      # 3'-UTR
+      | \+[/-]{_W}+                        # Na+/K+-ATPase
       | (?<!\w\w\w)/{_W}+                   # I/O
       | /\w{{1,2}}(?!{_W})                  # TCP/IP
       | [{_OPERATORS}]+{_W}*               # p<0.05, 5±2: formulae, which are no words
@@ -66,7 +69,7 @@ _TOKEN = re.compile(
 _ENDS = frozenset(".!?…‽。！？｡．؟۔।॥။።፧។៕᠃᠉‼⁇⁈⁉")
 _CLOSING = frozenset("\"'”’»)]」』）")
 _ABBREVIATIONS = """
-    al approx bd bzw ca cf co corp dept dr ed eds eq eqs etc fig figs hr inc jr ltd mr mrs ms
+    al approx bd eg ie bzw ca cf co corp dept dr ed eds eq eqs etc fig figs hr inc jr ltd mr mrs ms
     nr p pp prof ref refs resp sr st vol vols vs
 """
 ABBREVIATED = frozenset(_ABBREVIATIONS.split())
@@ -121,7 +124,9 @@ def _is_abbreviation(word: str, text: str, end: int) -> bool:
     """Return whether the full stop after a word belongs to it."""
     if word.lower() in ABBREVIATED:
         return text[end : end + 1].isspace()
-    initial = len(word) == 1 and word.isupper() and word != "I"
+    if "." in word and word[-1].isalpha():  # Ph.D. students
+        return text[end : end + 2].strip().islower() and text[end : end + 1].isspace()
+    initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
     return initial and text[end : end + 3].lstrip()[:1].isupper()  # J. Smith
 
 

@@ -71,6 +71,11 @@ them, marks a word that is no candidate."""
 _NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:?!±×÷→←↔≤≥≈≡∞∝∂∑∫√·⋅∘]|(?<!\d),|,(?!\d)|^www\.")
 _LONGEST = 50
 _LONGEST_LINK = 3
+_DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}")
+_PARTICLE = re.compile(
+    "(?<=[\uac00-\ud7a3]{2})(?:에서|에게|으로|까지|부터|처럼|보다|은|는|이|가|을|를|의|에|와|과|도|로|만)$"
+)
+"""What Korean sets behind a noun."""
 _INFLECTION = re.compile("[\u3041-\u309f\u30fc]{1,3}")
 """Japanese particles and ends of verbs."""
 _MOST_NORMALISERS = 64
@@ -79,6 +84,7 @@ _INSIDE = re.compile(r"[^\W_]+")
 _PIECES = re.compile(r"[/']")
 _ACRONYM = 6
 """Letters of the longest stop word that is an acronym where it is written in capitals."""
+_MOST_HYPHENED = 5
 _EMPHASIS = frozenset(["all", "and", "but", "must", "never", "no", "not", "only", "the", "very"])
 _GREEK_NAMES = """
     alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho -
@@ -86,7 +92,7 @@ _GREEK_NAMES = """
 """
 _GREEK = {name: chr(code) for code, name in enumerate(_GREEK_NAMES.split(), 0x3B1)}
 del _GREEK["-"]
-_NAMED_GREEK = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(_GREEK)})(?![^\W\d_])", re.IGNORECASE)
+_NAMED_GREEK = re.compile(rf"(?<![^\W\d_])(?i:{'|'.join(_GREEK)})(?![a-z])")
 MOST_KNOWN = 12
 """Words of the longest known keyword that can be a candidate."""
 
@@ -330,7 +336,11 @@ class Normaliser:
             return stem
 
     def _normalise(self, token: str) -> str | None:
-        word = plain(token)
+        if _DOTTED.fullmatch(token) and plain(token) not in self._stop:
+            token = token.replace(".", "")
+            if token.lower() in ABBREVIATED:
+                return None
+        word = _PARTICLE.sub("", plain(token))
         if len(word) > 2 and word[-1] == "." and word.count(".") == 1:
             word = word[:-1]
             if word in ABBREVIATED and self._options.stop_words:
@@ -375,8 +385,8 @@ class Normaliser:
     def variants(self, term: str) -> Sequence[Parts]:
         """Return how a text may write a term: as it is, and with other hyphens or Greek letters.
 
-        >>> [one.parts for one in Normaliser(TextOptions()).variants("the quality of life")]
-        [('qualiti', 'of', 'life')]
+        >>> Normaliser(TextOptions()).variants("the quality of life")[0].parts
+        ('qualiti', 'of', 'life')
         >>> [one.parts for one in Normaliser(TextOptions()).variants("semi-supervised learning")]
         [('semi-supervis', 'learn'), ('semi', 'supervis', 'learn')]
         """
@@ -391,6 +401,8 @@ class Normaliser:
             tokens,
             [part for token in tokens for part in _INSIDE.findall(token) or [token]],
         ]
+        if 2 < len(tokens) <= _MOST_HYPHENED and all(map(str.isalnum, tokens)):
+            spellings += [["-".join(tokens)], ["-".join(tokens[:-1]), tokens[-1]]]
         spellings += [
             [*tokens[:i], f"{tokens[i]}-{tokens[i + 1]}", *tokens[i + 2 :]]
             for i in range(len(tokens) - 1)
@@ -416,7 +428,8 @@ class Normaliser:
             return None
         words = [i for i, stem in enumerate(stems) if stem is not None]
         signs = not words and len(tokens) > 1  # A*
-        first = words[0] if words and not self._unspaced else 0
+        kept = (i for i, token in enumerate(tokens) if solid[i] and not self.is_stop_word(token))
+        first = 0 if self._unspaced else next(kept, 0)
         last = len(tokens) - 1 if signs else max(i for i, it in enumerate(solid) if it)
         is_word = [i in (first, last) or stems[i] is not None for i in range(len(tokens))]
         normal = tuple(map(self.normal, tokens[first : last + 1]))

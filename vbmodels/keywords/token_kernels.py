@@ -207,10 +207,8 @@ def _count_capitals(texts, kinds, d, table, breaks, cased):
 @njit(cache=True, nogil=True)
 def _form_shown(kinds, t, inside, cased):
     """Return a token's form, in lower case where only the sentence's beginning gives a capital."""
-    if kinds.upper[t] or (inside and kinds.capital[t]):
+    if inside or kinds.upper[t] or not kinds.capital[t]:
         return kinds.form[t]
-    if inside or not kinds.capital[t]:
-        return kinds.lower[t]
     if cased != 0:
         return kinds.form[t] if cased > 0 else kinds.lower[t]
     return kinds.form[t] if kinds.noun_capitals[t] else kinds.lower[t]
