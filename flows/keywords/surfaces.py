@@ -29,7 +29,7 @@ class Written:
     term
         [M] in the most frequent form, without the capital of a sentence's beginning.
     surface
-        [M] as it stands where it stands first.
+        [M] as it is written at its first occurrence.
     stem
         [M] its stems.
     position, occurrences

@@ -109,7 +109,7 @@ def test_phrases_with_stop_words_that_recur_are_candidates_without_being_known()
 
 
 def test_a_known_keyword_is_counted_as_others_are():
-    """Where the rules find it: else known phrases would be told from others by their counts."""
+    """Where the rules find it: else their counts would show which phrases are known."""
     text = "Market runs. The market run was long; they market runs often and market run it."
     known = read([{"doc_id": "d", "text": text, "keywords": ["market runs"]}])
     without = read([{"doc_id": "d", "text": text, "keywords": None}])
@@ -140,7 +140,7 @@ def test_a_capital_at_the_beginning_of_a_sentence_is_that_of_most_forms():
 def test_known_keywords_of_the_cases_are_candidates(shared_data, name):
     path = shared_data.parent / "cases" / "keywords" / f"{name}.csv"
     if not path.exists():
-        pytest.skip("no cases beside the data")
+        pytest.skip("the folder of cases is not there")
     table = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
     rows = [
         {"doc_id": row["doc_id"], "text": row["text"],

@@ -76,7 +76,7 @@ CASES = (
 def test_a_case_gives_what_its_table_says(shared_data, tmp_path, capsys, case):
     source = shared_data.parent / "cases" / "keywords" / f"{case.name}.csv"
     if not source.exists():
-        pytest.skip("no cases beside the data")
+        pytest.skip("the folder of cases is not there")
     given = [word for setting in case.settings for word in ("--set", setting)]
     code, out, err = run(capsys, "keywords", source, tmp_path / "out", "--json", *given)
     assert code == 0, err

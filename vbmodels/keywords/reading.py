@@ -434,7 +434,7 @@ def _name_phrases(
     old, kind = np.unique(tokens.token[places], return_inverse=True)
     token, pos = tokens.token.copy(), tokens.pos.copy()
     token[places] = first + kind
-    # What is no candidate by itself is none beside others: as verbs are, it is in no other phrase.
+    # What is no ordinary candidate is in no other phrase, as verbs are not.
     plain_word = (kinds.stem[old] >= 0)[kind] & (pos[places] != kernels.OTHER)
     pos[places] = np.where(plain_word, pos[places], VERB)
     tokens = replace(

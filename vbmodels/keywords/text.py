@@ -198,7 +198,7 @@ def _without_corpora() -> Iterator[None]:
     """Import textblob's modules without what its package loads first.
 
     The package brings NLTK for its corpora, and that scikit-learn: two seconds of CPU in every
-    worker, of which the tagger needs nothing. A bare package stands in its place meanwhile.
+    worker, of which the tagger needs nothing. A bare package is in its place meanwhile.
     """
     with _IMPORTING:
         name = "textblob"
@@ -324,7 +324,7 @@ class Normaliser:
     def __call__(self, token: str) -> str | None:
         """Return the stem of a token, or None.
 
-        None stands for what is no word (it has no letter, more than 50 characters, or signs
+        None is for what is no word (it has no letter, more than 50 characters, or signs
         of formulae, code or addresses) and for stop words, to which single letters belong.
         """
         try:

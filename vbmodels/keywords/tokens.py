@@ -30,7 +30,7 @@ from vbmodels.keywords.text import (
 _TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
 _TITLE_WORDS = 40
 _FIRST = 300
-"""Tokens that tell a document's language."""
+"""Tokens by which a document's language is detected."""
 _CAPITALS = 4
 """Words from which on a sentence all in capitals has no acronyms."""
 

@@ -3,9 +3,9 @@
 A candidate is a run of one to four candidate words side by side in a sentence: no sign between
 them and no word twice. Where parts of speech are known, every word is a noun, an
 adjective, a gerund or a participle and the last one a noun or a gerund. In documents of more
-than 1000 tokens a phrase stands twice, or among the first 400. Stop words or a number may be
-between two of its words where the phrase stands twice in the document. Phrases that the user names
-(`DocumentTokens.given`) are candidates whatever they are.
+than 1000 tokens a phrase is found twice, or among the first 400. Stop words (`DocumentTokens.link`)
+may be between two of its words where the phrase is found twice in the document. Phrases that the
+user names (`DocumentTokens.given`) are candidates whatever they are.
 """
 
 from __future__ import annotations
