@@ -527,7 +527,7 @@ def _pack(
     forms: dict[str, int] = {}
     form_of = np.array([forms.setdefault(n, len(forms)) for n in tokens.names], np.int64)
     lower = np.array([forms.setdefault(n.lower(), len(forms)) for n in tokens.names], np.int64)
-    table, token, shown, best = kernels.occurrences(
+    table, token, shown = kernels.occurrences(
         tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.in_sentences,
         words.kinds.stem, len(words.stems), words.term, words.offsets, _GROUP,
         np.array([name[:1].isupper() for name in tokens.names], bool),
@@ -547,6 +547,7 @@ def _pack(
     term = np.array([place[words.stems[i]] for i in used], np.int64)[term]
     observed = np.zeros(size, bool)
     observed[list(labels.known)] = True
+    best = kernels.most_frequent(word, shown, size)
     written = list(forms)
     shortest, form = distinct(best, len(forms))
     surfaces = [written[i] for i in shortest]

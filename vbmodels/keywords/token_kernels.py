@@ -79,7 +79,7 @@ def _noun_phrases(pos, group, breaks, first, last, length):
 @njit(cache=True, nogil=True)
 def occurrences(token, pos, sentence, offsets, in_sentences, stem, stems, term, words, group,
                 capital, upper, form, lower, noun_capitals):  # fmt: skip
-    """Return where and how every candidate word occurs, and its most frequent form [W].
+    """Return where and how every candidate word occurs.
 
     Parameters
     ----------
@@ -108,19 +108,14 @@ def occurrences(token, pos, sentence, offsets, in_sentences, stem, stems, term, 
     token, shown
         [O] the form as it is written, and without a capital that only the sentence's beginning
         gives it: where the word is written in lower case inside of sentences more often than not.
-    best
-        [W] the most frequent of the latter; of equals the earlier.
     """
     row = np.full(stems, -1)
     table, which = np.empty((len(token), 8), np.int64), np.empty(len(token), np.int64)
     length, breaks = np.empty(len(token), np.int64), np.zeros(len(token), np.bool_)
     breaks[1:] = sentence[1:] != sentence[:-1]
-    head, best = np.full(len(term), -1), np.full(len(term), -1)
-    forms, times = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
-    after = np.empty(len(token), np.int64)
     shown, open_ = np.empty(len(token), np.int64), np.zeros(len(token), np.bool_)
     cased = np.zeros(stems, np.int64)  # more often with a capital inside of sentences
-    filled = known = 0
+    filled = 0
     for d in range(len(offsets) - 1):
         first, last = offsets[d], offsets[d + 1]
         if words[d] == words[d + 1]:
@@ -150,24 +145,42 @@ def occurrences(token, pos, sentence, offsets, in_sentences, stem, stems, term, 
                 shown[filled] = form[t]
             filled += 1
         for o in range(begin, filled):
-            r = table[o, 0]
             t = token[first + table[o, 1]]
             if open_[o] and cased[stem[t]] != 0:
                 shown[o] = form[t] if cased[stem[t]] > 0 else lower[t]
-            k = head[r]
-            while k >= 0 and forms[k] != shown[o]:
-                k = after[k]
-            if k < 0:
-                k, known = known, known + 1
-                forms[k], times[k], after[k], head[r] = shown[o], 0, head[r], k
-            times[k] += 1
-        for r in range(words[d], words[d + 1]):
-            row[term[r]] = -1
-            k = head[r]
-            most = -1
-            while k >= 0:  # the latest comes first
-                if most < 0 or times[k] >= times[most]:
-                    most = k
-                k = after[k]
-            best[r] = forms[most]
-    return table[:filled], which[:filled], shown[:filled], best
+        row[term[words[d] : words[d + 1]]] = -1
+    return table[:filled], which[:filled], shown[:filled]
+
+
+@njit(cache=True, nogil=True)
+def most_frequent(word, shown, size):
+    """Return the most frequent form of every word [W]; of equals the earlier.
+
+    Parameters
+    ----------
+    word, shown
+        [O] the word of every occurrence, and its form.
+    size
+        W.
+    """
+    head, best = np.full(size, -1), np.full(size, -1)
+    forms, times = np.empty(len(word), np.int64), np.empty(len(word), np.int64)
+    after = np.empty(len(word), np.int64)
+    known = 0
+    for o in range(len(word)):
+        k = head[word[o]]
+        while k >= 0 and forms[k] != shown[o]:
+            k = after[k]
+        if k < 0:
+            k, known = known, known + 1
+            forms[k], times[k], after[k], head[word[o]] = shown[o], 0, head[word[o]], k
+        times[k] += 1
+    for r in range(size):
+        k = head[r]
+        most = k
+        while k >= 0:  # the latest comes first
+            if times[k] >= times[most]:
+                most = k
+            k = after[k]
+        best[r] = forms[most]
+    return best
