@@ -23,7 +23,7 @@ UNKNOWN_TRUTH = -1
 
 
 @dataclass(frozen=True)
-class Marks(State):
+class Marks(State, kind="keywords.Marks"):
     """What the user says of a partition's candidates, in their order.
 
     Parameters

@@ -243,7 +243,7 @@ def test_access_that_is_lost_while_rows_are_read_is_no_fault_of_the_input(tmp_pa
         return read(*args)
 
     monkeypatch.setattr(storage, "read_rows", refused)
-    with pytest.raises(RunError, match="permission denied; latest"):
+    with pytest.raises(RunError, match="permission denied; nothing was published"):
         pipelines.run("experts", url, str(tmp_path / "out"))
     (run_id,) = os.listdir(tmp_path / "out" / "runs")
     pipelines.run("experts", url, str(tmp_path / "out"), resume=run_id)

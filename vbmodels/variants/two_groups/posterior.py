@@ -86,7 +86,8 @@ def _beyond_errors(model: TwoGroups, q: Any, table: Table) -> FloatArray:
     """
     under = model.hypotheses(q, table.x.shape[2])._replace(log_w=_NEVER)
     log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
-    sums = np.zeros(5 + len(model.alternatives) + 3 * N_TYPES)
+    called, errors = np.zeros(len(model.alternatives)), np.zeros((N_TYPES, 3))
+    sums = pass_kernels.Totals(np.zeros(5), called, errors)
     pass_kernels.reweigh(table.grids, under, log_m0, log_m1, sums)
     return log_m1 - log_m0
 
