@@ -35,7 +35,7 @@ def quicken(patch: pytest.MonkeyPatch) -> None:
     """Leave out what takes time and what makes the order of calls vary; no storage is in it."""
     patch.setattr(lock, "SETTLE", 0.0)
     patch.setattr(lock, "BEAT", 1e6)
-    patch.setattr(checking, "in_threads", lambda calls, threads: [call() for call in calls])
+    patch.setattr(checking, "in_threads", lambda calls, *_: [call() for call in calls])
 
 
 @dataclass
