@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.keywords.counts import count_candidates
+from flows.keywords.counts import table_of
 from flows.keywords.shards import PHRASES, WORDS
+from vbmodels.keywords.candidate_counts import count_candidates
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
@@ -68,9 +69,10 @@ def prepare(
     tokens, spans = read.tokens, read.spans
     keys = stem_keys(read.vocabulary)[tokens.term]
     folds = np.repeat(tokens.fold, np.diff(tokens.offsets))
-    counts = {WORDS: count_candidates(keys, folds, tokens.y)}
+    counts = {WORDS: table_of(count_candidates(keys, folds, tokens.y))}
     if phrases:
-        counts[PHRASES] = count_candidates(spans.key, tokens.fold[spans.document], read.marks.y)
+        folds = tokens.fold[spans.document]
+        counts[PHRASES] = table_of(count_candidates(spans.key, folds, read.marks.y))
     return Prepared(
         tokens=tokens,
         vocabulary=pa.array(read.vocabulary, pa.string()),
