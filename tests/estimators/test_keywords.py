@@ -13,9 +13,11 @@ from tests.estimators import data
 from vbmodels.estimators import KeywordExtractor
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 
+PLAIN = {"unit": "word", "stem": "none", "stop_words": False, "language": "english"}
+
 
 def extractor(**options):
-    return KeywordExtractor(keyword_rate=0.3, stop_words=None, **options)
+    return KeywordExtractor(**PLAIN, keyword_rate=0.3, **options)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def test_a_fitted_documents_own_labels_do_not_raise_its_words():
         texts = [[words[i] for i in rng.integers(0, 600, 40)] for _ in range(80)]
         known = [list(rng.choice(sorted(set(text)), 6, replace=False)) for text in texts]
         found = extractor().fit(texts, known)
-        told = found.score_words(texts, ids=range(80))
+        told = found.score_candidates(texts, ids=range(80))
         y = [w in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
         auc.append(roc_auc_score(y, told["probability"]))
     assert abs(np.mean(auc) - 0.5) < 0.06
@@ -70,7 +72,7 @@ def test_scores_of_the_users_own_are_heard():
     auc = []
     for scores in (None, own):
         found = extractor().fit(texts, known, scores=scores)
-        told = found.score_words(texts, known, scores=scores)
+        told = found.score_candidates(texts, known, scores=scores)
         new = [w not in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
         y = [w in truth[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
         auc.append(roc_auc_score(np.array(y)[new], told["probability"][new]))
@@ -85,21 +87,21 @@ def test_scores_of_the_users_own_are_heard():
 
 
 def test_a_rate_that_is_not_given_is_estimated_from_the_labels(given):
-    found = KeywordExtractor(stop_words=None).fit(*given)
+    found = KeywordExtractor(**PLAIN).fit(*given)
     assert 0.02 < found.keyword_rate_ < 0.9
-    sure = KeywordExtractor(stop_words=None, keyword_rate=0.2, rate_sd=0.02).fit(*given)
+    sure = KeywordExtractor(**PLAIN, keyword_rate=0.2, rate_sd=0.02).fit(*given)
     assert abs(sure.keyword_rate_ - 0.2) < 0.005
 
 
 def test_names_that_the_fit_did_not_see_are_those_of_new_documents(given, fitted):
     texts, _ = given
     other = [f"new {i}" for i in range(len(texts))]
-    named = fitted.score_words(texts, ids=other)
+    named = fitted.score_candidates(texts, ids=other)
     assert list(dict.fromkeys(named["doc_id"].tolist())) == other
-    assert_array_equal(named["probability"], fitted.score_words(texts)["probability"])
+    assert_array_equal(named["probability"], fitted.score_candidates(texts)["probability"])
     table = pd.DataFrame({"tokens": texts, "doc_id": range(len(texts))})
-    seen = fitted.score_words(table)["probability"]
-    assert_array_equal(seen, fitted.score_words(texts, ids=range(len(texts)))["probability"])
+    seen = fitted.score_candidates(table)["probability"]
+    assert_array_equal(seen, fitted.score_candidates(texts, ids=range(len(texts)))["probability"])
     assert not np.array_equal(seen, named["probability"])
 
 
@@ -127,7 +129,7 @@ def test_tokens_go_before_the_text_of_the_same_row(given, fitted):
 
 
 def test_a_bare_text_is_no_list_of_documents(given, fitted):
-    for call in (fitted.transform, fitted.score_words, extractor().fit):
+    for call in (fitted.transform, fitted.score_candidates, extractor().fit):
         with pytest.raises(ValueError, match=r"expected a list of documents .* got one text"):
             call("a word here")
 
