@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -166,3 +169,63 @@ def test_words_of_known_phrases_are_not_found_by_the_words_beside_them():
     single = [[phrase.split()[0] for phrase in phrases] for phrases in known]
     found = extractor().fit(texts, single)
     assert all(abs(found.coef_means_[names.index(name)]) > 1e-6 for name in OF_OWN_LABELS)
+
+
+def test_a_table_of_complete_documents_hides_no_keyword_from_a_prediction(given):
+    texts, known = given
+    columns = {"tokens": texts, "keywords": known}
+    plain, whole = pa.table(columns), pa.table({**columns, "complete": [True] * len(texts)})
+    found = extractor(select="best_f").fit(texts, known)
+    assert found.score(whole) == found.score(plain) > 0.9
+    assert found.predict(whole).tolist() == found.predict(plain).tolist()
+    assert all(found.predict(whole))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keyword_rate": 0.3}, "keyword_rate is a share of words: it goes with unit word"),
+        ({"keyphrases": 3, "unit": "word"}, "keyphrases is a number of phrases"),
+        ({"vocabulary": ["a"], "unit": "word"}, "vocabulary is a list of phrases"),
+        ({"rate_sd": 0.3}, "rate_sd is the uncertainty of a given rate"),
+        ({"language": "klingon"}, "language: expected one of .* found 'klingon'"),
+    ],
+)
+def test_options_that_do_not_go_together(options, message):
+    with pytest.raises(ValueError, match=message):
+        KeywordExtractor(**options).fit(["a text"], [["text"]])
+
+
+def test_tags_that_are_not_as_many_as_tokens():
+    table = pd.DataFrame({"tokens": [["a", "text"]], "pos": [["NN"]], "keywords": [["text"]]})
+    with pytest.raises(ValueError, match="as many pos as tokens in document 0, 2, found 1"):
+        KeywordExtractor().fit(table)
+
+
+def test_more_keyphrases_than_a_document_can_have():
+    texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
+    with pytest.warns(UserWarning, match="keyphrases=50 is more than a document can have"):
+        KeywordExtractor(keyphrases=50).fit(texts, [["cat"], ["dog"]] * 6)
+
+
+@pytest.mark.parametrize(
+    ("package", "options"),
+    [("Stemmer", {}), ("textblob", {"stem": "none"}), ("py3langid", {"stem": "none"})],
+)
+def test_a_package_that_is_missing_is_named(package, options):
+    """In a process of its own, as what is loaded once is kept."""
+    german = "Der Hund und die Katze liegen am Abend gern vor dem Ofen in der alten Stube." * 2
+    text = german if package == "py3langid" else "a dog ran with the dog to a log"
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+from vbmodels.estimators import KeywordExtractor
+assert not {{"flows", "pydantic"}} & set(sys.modules)
+try:
+    KeywordExtractor(**{options}).fit([{text!r}], [["dog"]])
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    name = {"Stemmer": "pystemmer"}.get(package, package)
+    assert f"install the package {name}, or" in done.stdout
