@@ -36,10 +36,11 @@ from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
 from benchmarks.keyword_corpora import LANGUAGES, SHARED, features, short
-from flows.keywords.counts import Rows, Whole, count_candidates
+from flows.keywords.counts import rows_of
 from flows.keywords.documents import Prepared, prepare
 from reproduce.keyword_documents import take_documents
 from vbmodels.core.fit import fit
+from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.documents import KeywordBatch
@@ -144,11 +145,11 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     seen[spans.words[known][spans.words[known] >= 0]] = True
     tokens = replace(tokens, y=seen, complete=whole)
     words = features(tokens, corpus.prepared.vocabulary)
-    of_words = Rows.of(corpus.prepared.counts["words"])
+    of_words = rows_of(corpus.prepared.counts["words"])
     keys = stem_keys(corpus.prepared.vocabulary.to_pylist())[tokens.term]
     frequency = Whole.of(of_words, True).elsewhere(keys, tokens.fold[tokens.document_of_word])
     folds = tokens.fold[spans.document]
-    rows = Rows.of(count_candidates(spans.key, folds, known))
+    rows = count_candidates(spans.key, folds, known)
     coverage = truth.sum() / max(truth.sum() + corpus.absent.sum(), 1)
     batch = build_phrases(
         tokens, spans, words, known, marks.score, round(known.sum() / coverage),

@@ -34,9 +34,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
-from flows.keywords.counts import Rows, Whole, count_candidates
 from flows.keywords.documents import Prepared, prepare
 from vbmodels.core.fit import fit
+from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
@@ -133,7 +133,7 @@ def features(tokens: DocumentTokens, vocabulary: pa.Array) -> KeywordBatch:
     """Make the features of words whose documents are the whole corpus."""
     keys = stem_keys(vocabulary.to_pylist())[tokens.term]
     folds = tokens.fold[tokens.document_of_word]
-    rows = Rows.of(count_candidates(keys, folds, tokens.y))
+    rows = count_candidates(keys, folds, tokens.y)
     elsewhere = Whole.of(rows, True).elsewhere(keys, folds)
     return build_batch(tokens, elsewhere, tokens.n_documents, label_rates(*rows.totals))
 

@@ -6,21 +6,22 @@ partitions; `vbmodels.keywords.features` makes features of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from flows.keywords.counts import count_candidates
+from flows.keywords.counts import table_of
 from flows.keywords.shards import PHRASES, WORDS
+from vbmodels.keywords.candidate_counts import count_candidates
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import NO_VOCABULARY, Report, Vocabulary, read_documents
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row
+from vbmodels.keywords.tokens import Labels, Row, split_terms
 
 ROWS = 256
 """Read at once, so that few Python objects are alive."""
@@ -68,9 +69,10 @@ def prepare(
     tokens, spans = read.tokens, read.spans
     keys = stem_keys(read.vocabulary)[tokens.term]
     folds = np.repeat(tokens.fold, np.diff(tokens.offsets))
-    counts = {WORDS: count_candidates(keys, folds, tokens.y)}
+    counts = {WORDS: table_of(count_candidates(keys, folds, tokens.y))}
     if phrases:
-        counts[PHRASES] = count_candidates(spans.key, tokens.fold[spans.document], read.marks.y)
+        folds = tokens.fold[spans.document]
+        counts[PHRASES] = table_of(count_candidates(spans.key, folds, read.marks.y))
     return Prepared(
         tokens=tokens,
         vocabulary=pa.array(read.vocabulary, pa.string()),
@@ -84,7 +86,6 @@ def prepare(
     )
 
 
-SEPARATOR = ";"
 _LABELS = Labels._fields
 _WORDS = Row._fields[1:]
 
@@ -99,13 +100,6 @@ def rows_of(documents: pa.Table) -> Iterator[Row]:
         for cells in zip(*columns, strict=True):
             labels = Labels(*cells[: len(_LABELS)])
             labels = labels._replace(
-                keywords=_split(labels.keywords), gold=_split(labels.gold)
-            )  # fmt: skip
+                keywords=split_terms(labels.keywords), gold=split_terms(labels.gold)
+            )
             yield Row(labels, *cells[len(_LABELS) :])
-
-
-def _split(terms: Sequence[str] | None) -> Sequence[str] | None:
-    """Split terms at the separator of CSV, which a list of other formats may hold too."""
-    if terms is None or not any(SEPARATOR in term for term in terms):
-        return terms
-    return [piece.strip() for term in terms for piece in term.split(SEPARATOR) if piece.strip()]

@@ -18,7 +18,6 @@ from flows.family import Each
 from flows.keywords.report import Asked, KeywordSummary, summarise
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
-from flows.keywords.surfaces import written
 from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import Unsettled, ask_for, unsettled
@@ -28,6 +27,7 @@ from vbmodels.keywords.corpus.selection import BINS, Histogram, select_above, se
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.near_duplicates import without_near_duplicates
 from vbmodels.keywords.selection import select_share, word_ranks
+from vbmodels.keywords.surfaces import written
 
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
 
@@ -127,22 +127,21 @@ def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunP
     scores = read_state(work_url(paths, "scores", index, "npz"), Scores)
     tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
     marks = read_wide(work_url(paths, "marks", index, "npz"), Marks)
-    vocabulary = _column(paths, "vocabulary", index)
+    vocabulary = _column(paths, "vocabulary", index).to_pylist()
     names = _column(paths, "documents", index)
-    spans = spans_of(tokens, vocabulary.to_pylist(), settings.with_phrases)
-    texts = written(tokens, spans, vocabulary, marks, _column(paths, "forms", index))
+    spans = spans_of(tokens, vocabulary, settings.with_phrases)
+    texts = written(tokens, spans, vocabulary, marks, _column(paths, "forms", index).to_pylist())
     r, offsets, observed = scores.probability, scores.offsets, marks.y
     ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
     chosen = _selected(r, observed, offsets, least, settings)
     if settings.with_phrases:
-        stems = texts.stem.to_pylist()
-        chosen = without_near_duplicates(chosen, observed, r, stems, spans.offsets)
+        chosen = without_near_duplicates(chosen, observed, r, texts.stem, spans.offsets)
     table = pa.table(
         [
             names.take(pa.array(spans.document)),
-            texts.term,
-            texts.surface,
-            texts.stem,
+            pa.array(texts.term, pa.string()),
+            pa.array(texts.surface, pa.string()),
+            pa.array(texts.stem, pa.string()),
             pa.array(spans.size, pa.int32()),
             pa.array(r),
             pa.array(observed),

@@ -7,19 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.keywords.languages import AUTO, CODES
+from vbmodels.keywords.languages import named
 from vbmodels.keywords.options import KeywordOptions, conflict
-
-
-def named(language: str) -> str:
-    """Return the name of a language that is given by its name or its code, a region after it.
-
-    >>> named("German"), named("de"), named("pt_BR"), named("klingon")
-    ('german', 'german', 'portuguese', 'klingon')
-    """
-    name = language.strip().lower()
-    return CODES.get(name.replace("_", "-").split("-")[0], name)
-
 
 SCORES = ("ss", "textrank")
 """Models that score words without a posterior."""
@@ -62,18 +51,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         "words; by default phrases with model corpus and words with the others, which know words "
         "alone.",
     )
-    keyphrases: float | None = Field(
-        None,
-        gt=0.0,
-        le=10_000.0,
-        description="Keyphrases that a document has on average, where you know it (unit phrase); "
-        "otherwise it is estimated from documents marked complete and, roughly, from the labels.",
-    )
-    select: Literal["fdr", "best_f"] | None = Field(
-        None,
-        description="What is selected: as many candidates as fdr allows, or those of the largest "
-        "expected F; by default best_f of phrases and fdr of words.",
-    )
     inference: Literal["full", "mean_field", "gibbs"] | None = Field(
         None,
         description="vbss: full covariance (the default), mean_field, or gibbs: sampling, slow "
@@ -85,23 +62,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         description="Draws of each of a sampler's chains that are kept; half as many before them "
         "are discarded.",
     )
-    min_count: int | None = Field(
-        None,
-        ge=1,
-        description="Least occurrences of a candidate word in its document; by default 3 in "
-        "documents of more than 1000 tokens and 1 in shorter ones.",
-    )
-    stem: Literal["auto", "none", "porter", "snowball"] = Field(
-        "auto",
-        description="How words are reduced to stems: auto is Porter's for English and the "
-        "language's own elsewhere.",
-    )
-    language: str = Field(
-        AUTO,
-        description="Language of the stemmer and stop words, by name or code (german or de): any "
-        "with a Snowball stemmer or a list of stop words; other has neither; auto: every "
-        "document's own, English where that is not clear.",
-    )
     stop_words: bool | str = Field(
         True,
         description="Whether stop words are left out; or a file of more of them, one a line.",
@@ -110,12 +70,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         None,
         description="File of terms, one a line: these, where a text has them, and the known "
         "keywords are the candidates (unit phrase).",
-    )
-    vocabulary_only: bool = Field(
-        True, description="Whether other phrases than those of the vocabulary are no candidates."
-    )
-    max_words: int = Field(
-        2000, ge=10, description="Most candidate words of a document; the most frequent stay."
     )
     ask: int = Field(
         20,
@@ -180,10 +134,4 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
             return f"model {self.model} has {several}, found inference {self.inference}"
         if self.unit == "phrase" and self.model != "corpus":
             return f"unit phrase goes with model corpus, found model {self.model}"
-        if self.keyphrases is not None and self.unit != "phrase":
-            return "keyphrases is a number of phrases: it goes with unit phrase; give keyword_rate"
-        if self.vocabulary is not None and self.unit != "phrase":
-            return f"vocabulary is a list of phrases: it goes with unit phrase, found {self.unit}"
-        if self.keyword_rate is not None and self.unit == "phrase":
-            return "keyword_rate is a share of words: it goes with unit word; give keyphrases"
         return None

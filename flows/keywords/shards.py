@@ -22,9 +22,10 @@ import pyarrow.parquet as pq
 from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.family import Each
-from flows.keywords.counts import Rows, Whole, added
+from flows.keywords.counts import rows_of, table_of
 from flows.keywords.work import work_url
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.keywords.candidate_counts import Rows, Whole, added
 from vbmodels.keywords.features import N_FOLDS, Elsewhere, label_rates
 from vbmodels.keywords.phrases.phrase_ids import KeyArray
 
@@ -193,7 +194,7 @@ def _add_up(shard: Shard, indices: list[int], paths: RunPaths, corpus: str) -> t
     rows = added(parts)
     totals = rows.totals
     whole = Whole.of(rows, shard.kind == WORDS)
-    data = storage.table_bytes(whole.rows.table, GROUP)
+    data = storage.table_bytes(table_of(whole.rows), GROUP)
     storage.write_bytes(_shard_url(corpus, shard.kind, shard.number), data)
     _answer(shard, zip(indices, parts, strict=True), whole, paths)
     return hashlib.sha256(data).hexdigest(), totals
@@ -206,7 +207,7 @@ def _answer_from_kept(shard: Shard, indices: list[int], paths: RunPaths, corpus:
     if hashlib.sha256(data).hexdigest() != read_about(corpus).counts[shard.kind].shards[shard.kept]:
         about = _about_url(corpus)
         raise storage.DamagedError(f"{url} is damaged: it is not what {about} says", url)
-    rows = Rows.of(pq.read_table(pa.BufferReader(data))).between(*shard.ends)
+    rows = rows_of(pq.read_table(pa.BufferReader(data))).between(*shard.ends)
     parts = ((i, _between(shard, i, paths)) for i in indices)
     _answer(shard, parts, Whole.of(rows, shard.kind == WORDS), paths)
 
@@ -234,7 +235,7 @@ def _between(shard: Shard, index: int, paths: RunPaths) -> Rows:
     """Read the rows of a partition's table that are in the shard."""
     low, high = shard.ends
     url = counts_url(paths, shard.kind, index)
-    return Rows.of(storage.read_overlapping(url, "key", low, high - 1)).between(low, high)
+    return rows_of(storage.read_overlapping(url, "key", low, high - 1)).between(low, high)
 
 
 def _answers(url: str, part: int) -> pa.Table:

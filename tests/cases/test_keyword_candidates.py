@@ -10,8 +10,8 @@ import pyarrow.csv as csv
 import pytest
 
 from flows.keywords.documents import prepare
-from flows.keywords.surfaces import written
 from vbmodels.keywords.candidates import spans_of
+from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 
 SIGNS = (
@@ -58,10 +58,9 @@ def read(rows, phrases=True, **options):
 
 def terms_of(prepared, phrases=True):
     """Return the candidates of a partition as they are shown, and those that are known."""
-    vocabulary = prepared.vocabulary
-    spans = spans_of(prepared.tokens, vocabulary.to_pylist(), phrases)
-    texts = written(prepared.tokens, spans, vocabulary, prepared.marks, prepared.forms)
-    every = texts.term.to_pylist()
+    vocabulary, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
+    spans = spans_of(prepared.tokens, vocabulary, phrases)
+    every = written(prepared.tokens, spans, vocabulary, prepared.marks, forms).term
     known = prepared.marks.y if phrases else prepared.tokens.y
     return every, [term for term, y in zip(every, known, strict=True) if y]
 

@@ -10,10 +10,10 @@ import pytest
 from flows.keywords.documents import prepare
 from flows.keywords.notices import notices_of
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.surfaces import written
 from vbmodels.keywords import segmenting
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.languages import LanguageError
+from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 
 CHINESE = "深度学习是机器学习的一个分支，它使用多层神经网络。卷积神经网络在图像识别中取得了成功。"
@@ -33,11 +33,11 @@ def read(language, *texts, keywords=()):
         for i, text in enumerate(texts)
     ]
     prepared = prepare(pa.Table.from_pylist(rows), TextOptions(language=language), True)
-    vocabulary = prepared.vocabulary
-    spans = spans_of(prepared.tokens, vocabulary.to_pylist(), True)
-    found = written(prepared.tokens, spans, vocabulary, prepared.marks, prepared.forms)
-    known = [t for t, y in zip(found.term.to_pylist(), prepared.marks.y, strict=True) if y]
-    return prepared, found.term.to_pylist(), known
+    vocabulary, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
+    spans = spans_of(prepared.tokens, vocabulary, True)
+    found = written(prepared.tokens, spans, vocabulary, prepared.marks, forms)
+    known = [t for t, y in zip(found.term, prepared.marks.y, strict=True) if y]
+    return prepared, found.term, known
 
 
 @pytest.mark.parametrize("given", ["auto", "chinese"])

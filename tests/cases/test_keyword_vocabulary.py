@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from flows.keywords.documents import prepare
-from flows.keywords.surfaces import written
 from flows.keywords.term_lists import terms_of, with_digest
 from tests.flows.commands import run
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.reading import Vocabulary
+from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 
 TEXT = "Quality of life of patients. The IL-6 levels of the US patients were running high."
@@ -21,10 +21,9 @@ TEXT = "Quality of life of patients. The IL-6 levels of the US patients were run
 def terms(vocabulary, keywords=(), text=TEXT):
     rows = pa.Table.from_pylist([{"doc_id": "a", "text": text, "keywords": list(keywords)}])
     prepared = prepare(rows, TextOptions(), True, vocabulary)
-    spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), True)
-    return written(
-        prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms
-    ).term.to_pylist()  # fmt: skip
+    stems, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
+    spans = spans_of(prepared.tokens, stems, True)
+    return written(prepared.tokens, spans, stems, prepared.marks, forms).term
 
 
 def test_a_vocabulary_is_all_or_more():

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,11 +28,17 @@ from vbmodels.features.forms import read
 
 def piped(name, columns, folder, *settings):
     """Run a pipeline on a table; return the folder of its run."""
-    source, target = folder / "in.parquet", folder / "out"
+    source = folder / "in.parquet"
     pq.write_table(pa.table(columns), source)
-    asked = [part for setting in settings for part in ("--set", setting)]
+    given = [part for setting in settings for part in ("--set", setting)]
+    return run_of(name, source, folder, "--partitions", "2", *given)
+
+
+def run_of(name, source, folder, *options):
+    """Run a pipeline on a file; return the folder of its run."""
+    target = folder / "out"
     with pytest.raises(SystemExit) as stopped:
-        main([name, str(source), str(target), "--partitions", "2", *asked])
+        main([name, str(source), str(target), *options])
     assert stopped.value.code == 0
     run_id = json.loads((target / "latest.json").read_text())["run_id"]
     return Path(target) / "runs" / run_id
@@ -129,12 +136,86 @@ def test_keywords(tmp_path):
     run = piped(
         "keywords", columns, tmp_path, "unit=word", "stem=none", "stop_words=false", "min_count=1"
     )
-    found = KeywordExtractor(stop_words=None, n_partitions=2, random_state=0)
+    plain = {"unit": "word", "stem": "none", "stop_words": False, "min_count": 1}
+    found = KeywordExtractor(**plain, n_partitions=2, random_state=0)
     found.fit(pa.table(columns))
     posterior = table(run, "posterior/parameters.parquet")
     mean = {row["index"]: row["mean"] for row in posterior.to_pylist()
             if row["name"] == "coefficient"}  # fmt: skip
     expected = [mean[name] for name in found.feature_names_]
     assert_allclose(found.coef_means_, expected, rtol=1e-6, atol=1e-8)
-    words = found.score_words(texts, known)
+    words = found.score_candidates(texts, known)
     assert words[words["probability"] == words["probability"].max()]["selected"].all()
+
+
+ABSTRACTS = Path(__file__).parents[2] / "examples" / "abstracts.csv"
+SAME = ["term", "surface", "stem", "words", "observed", "selected", "rank", "position",
+        "occurrences"]  # fmt: skip
+
+
+def compare(run, found):
+    """Compare the candidates of a run with those of an estimator, row by row."""
+    theirs, ours = table(run, "keywords").to_pandas(), found.candidates_
+    assert ours.columns.tolist() == theirs.columns.tolist()
+    assert ours["doc_id"].astype(str).tolist() == theirs["doc_id"].tolist()
+    for name in SAME:
+        assert ours[name].tolist() == theirs[name].tolist(), name
+    assert_allclose(ours["probability"], theirs["probability"], rtol=1e-9, atol=1e-12)
+    posterior = table(run, "posterior/parameters.parquet").to_pandas()
+    mean = posterior[posterior["name"] == "coefficient"].set_index("index")["mean"]
+    assert_allclose(found.coef_means_, mean[list(found.feature_names_)], rtol=1e-9, atol=1e-12)
+
+
+def test_keyphrases_of_the_abstracts(tmp_path):
+    found = KeywordExtractor().fit(pd.read_csv(ABSTRACTS))
+    compare(run_of("keywords", ABSTRACTS, tmp_path), found)
+    assert len(found.candidates_) > 500
+    assert found.candidates_["words"].max() > 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        (["unit=word", "keyword_rate=0.1", "stem=snowball"],
+         {"unit": "word", "keyword_rate": 0.1, "stem": "snowball"}),
+        (["keyphrases=4", "rate_sd=0.3", "language=en", "min_count=2", "select=fdr", "fdr=0.4",
+          "per_document=3"],
+         {"keyphrases": 4, "rate_sd": 0.3, "language": "en", "min_count": 2, "select": "fdr",
+          "fdr": 0.4, "per_document": 3}),
+    ],
+    ids=["words", "phrases"],
+)  # fmt: skip
+def test_settings_of_keywords_mean_the_same(tmp_path, settings, options):
+    documents = pd.read_csv(ABSTRACTS)
+    columns = pa.Table.from_pandas(
+        documents.assign(keywords=documents["keywords"].str.split(";")), preserve_index=False
+    )
+    run = piped("keywords", columns, tmp_path, *settings)
+    compare(run, KeywordExtractor(**options, n_partitions=2).fit(columns))
+
+
+def test_tags_sentences_and_a_vocabulary_are_those_of_the_pipeline(tmp_path):
+    words = [
+        [("Deep", "JJ"), ("neural", "JJ"), ("networks", "NNS"), ("learn", "VBP"), ("maps", "NNS")],
+        [("Neural", "JJ"), ("networks", "NNS"), ("of", "IN"), ("cells", "NNS"), ("grow", "VBP")],
+    ] * 6
+    columns = {
+        "doc_id": [f"d{i}" for i in range(12)],
+        "tokens": [[token for token, _ in one] for one in words],
+        "pos": [[tag for _, tag in one] for one in words],
+        "sentence": [[0, 0, 0, 1, 1]] * 12,
+        "keywords": [["neural networks"], ["cells"]] * 4 + [None] * 4,
+        "complete": [True] * 4 + [False] * 8,
+        "scored": [["maps", "neural networks"], None] * 6,
+        "scores": [[0.2, 0.7], None] * 6,
+    }
+    terms = tmp_path / "terms.txt"
+    terms.write_text("networks of cells\nlearn maps\n")
+    settings = (f"vocabulary={terms}", "vocabulary_only=false")
+    run = piped("keywords", columns, tmp_path, *settings)
+    found = KeywordExtractor(
+        vocabulary=["networks of cells", "learn maps"], vocabulary_only=False, n_partitions=2
+    ).fit(pa.table(columns))
+    compare(run, found)
+    assert "networks of cells" in found.candidates_["term"].tolist()
+    assert "grow" not in found.candidates_["term"].tolist()

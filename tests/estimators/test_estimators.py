@@ -34,7 +34,7 @@ BAGS = [MultimodalMIC(random_state=0), MILGPClassifier(n_inducing=10, random_sta
 @pytest.fixture(scope="module")
 def words():
     texts, known, complete = data.documents()
-    return KeywordExtractor(stop_words=None).fit(texts, known, complete=complete), texts, known
+    return KeywordExtractor(unit="word").fit(texts, known, complete=complete), texts, known
 
 
 def test_pipeline_grid_clone_pickle_and_joblib(tmp_path):

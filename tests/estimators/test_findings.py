@@ -82,7 +82,7 @@ def test_features_have_tables_with_names_a_text_and_a_picture():
 def test_keywords_and_bags_have_tables_with_names_and_a_text():
     texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
     known = [["cat"], ["dog"]] * 6
-    found = KeywordExtractor(keyword_rate=0.3).fit(texts, known, complete=[True] * 12)
+    found = KeywordExtractor(keyphrases=1).fit(texts, known, complete=[True] * 12)
     assert found.coefficients_["feature"].tolist() == list(found.feature_names_)
     np.testing.assert_array_equal(found.coefficients_["mean"], found.coef_means_)
     assert "(chance: 50 %)" in found.summary(texts, known)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -13,9 +16,11 @@ from tests.estimators import data
 from vbmodels.estimators import KeywordExtractor
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 
+PLAIN = {"unit": "word", "stem": "none", "stop_words": False, "language": "english"}
+
 
 def extractor(**options):
-    return KeywordExtractor(keyword_rate=0.3, stop_words=None, **options)
+    return KeywordExtractor(**PLAIN, keyword_rate=0.3, **options)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +53,7 @@ def test_a_fitted_documents_own_labels_do_not_raise_its_words():
         texts = [[words[i] for i in rng.integers(0, 600, 40)] for _ in range(80)]
         known = [list(rng.choice(sorted(set(text)), 6, replace=False)) for text in texts]
         found = extractor().fit(texts, known)
-        told = found.score_words(texts, ids=range(80))
+        told = found.score_candidates(texts, ids=range(80))
         y = [w in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
         auc.append(roc_auc_score(y, told["probability"]))
     assert abs(np.mean(auc) - 0.5) < 0.06
@@ -70,7 +75,7 @@ def test_scores_of_the_users_own_are_heard():
     auc = []
     for scores in (None, own):
         found = extractor().fit(texts, known, scores=scores)
-        told = found.score_words(texts, known, scores=scores)
+        told = found.score_candidates(texts, known, scores=scores)
         new = [w not in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
         y = [w in truth[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
         auc.append(roc_auc_score(np.array(y)[new], told["probability"][new]))
@@ -85,21 +90,21 @@ def test_scores_of_the_users_own_are_heard():
 
 
 def test_a_rate_that_is_not_given_is_estimated_from_the_labels(given):
-    found = KeywordExtractor(stop_words=None).fit(*given)
+    found = KeywordExtractor(**PLAIN).fit(*given)
     assert 0.02 < found.keyword_rate_ < 0.9
-    sure = KeywordExtractor(stop_words=None, keyword_rate=0.2, rate_sd=0.02).fit(*given)
+    sure = KeywordExtractor(**PLAIN, keyword_rate=0.2, rate_sd=0.02).fit(*given)
     assert abs(sure.keyword_rate_ - 0.2) < 0.005
 
 
 def test_names_that_the_fit_did_not_see_are_those_of_new_documents(given, fitted):
     texts, _ = given
     other = [f"new {i}" for i in range(len(texts))]
-    named = fitted.score_words(texts, ids=other)
+    named = fitted.score_candidates(texts, ids=other)
     assert list(dict.fromkeys(named["doc_id"].tolist())) == other
-    assert_array_equal(named["probability"], fitted.score_words(texts)["probability"])
+    assert_array_equal(named["probability"], fitted.score_candidates(texts)["probability"])
     table = pd.DataFrame({"tokens": texts, "doc_id": range(len(texts))})
-    seen = fitted.score_words(table)["probability"]
-    assert_array_equal(seen, fitted.score_words(texts, ids=range(len(texts)))["probability"])
+    seen = fitted.score_candidates(table)["probability"]
+    assert_array_equal(seen, fitted.score_candidates(texts, ids=range(len(texts)))["probability"])
     assert not np.array_equal(seen, named["probability"])
 
 
@@ -127,7 +132,7 @@ def test_tokens_go_before_the_text_of_the_same_row(given, fitted):
 
 
 def test_a_bare_text_is_no_list_of_documents(given, fitted):
-    for call in (fitted.transform, fitted.score_words, extractor().fit):
+    for call in (fitted.transform, fitted.score_candidates, extractor().fit):
         with pytest.raises(ValueError, match=r"expected a list of documents .* got one text"):
             call("a word here")
 
@@ -164,3 +169,60 @@ def test_words_of_known_phrases_are_not_found_by_the_words_beside_them():
     single = [[phrase.split()[0] for phrase in phrases] for phrases in known]
     found = extractor().fit(texts, single)
     assert all(abs(found.coef_means_[names.index(name)]) > 1e-6 for name in OF_OWN_LABELS)
+
+
+def test_a_table_of_complete_documents_hides_no_keyword_from_a_prediction(given):
+    texts, known = given
+    columns = {"tokens": texts, "keywords": known}
+    plain, whole = pa.table(columns), pa.table({**columns, "complete": [True] * len(texts)})
+    found = extractor(select="best_f").fit(texts, known)
+    assert found.score(whole) == found.score(plain) > 0.9
+    assert found.predict(whole).tolist() == found.predict(plain).tolist()
+    assert all(found.predict(whole))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keyword_rate": 0.3}, "keyword_rate is a share of words: it goes with unit word"),
+        ({"keyphrases": 3, "unit": "word"}, "keyphrases is a number of phrases"),
+        ({"vocabulary": ["a"], "unit": "word"}, "vocabulary is a list of phrases"),
+        ({"rate_sd": 0.3}, "rate_sd is the uncertainty of a given rate"),
+        ({"language": "klingon"}, "language: expected one of .* found 'klingon'"),
+    ],
+)
+def test_options_that_do_not_go_together(options, message):
+    with pytest.raises(ValueError, match=message):
+        KeywordExtractor(**options).fit(["a text"], [["text"]])
+
+
+def test_tags_that_are_not_as_many_as_tokens():
+    table = pd.DataFrame({"tokens": [["a", "text"]], "pos": [["NN"]], "keywords": [["text"]]})
+    with pytest.raises(ValueError, match="as many pos as tokens in document 0, 2, found 1"):
+        KeywordExtractor().fit(table)
+
+
+def test_more_keyphrases_than_a_document_can_have():
+    texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
+    with pytest.warns(UserWarning, match="keyphrases=50 is more than a document can have"):
+        KeywordExtractor(keyphrases=50).fit(texts, [["cat"], ["dog"]] * 6)
+
+
+def test_packages_that_are_missing_are_named():
+    """In a process of its own, as what is loaded once is kept."""
+    code = """
+import sys
+sys.modules.update({"Stemmer": None, "textblob": None, "py3langid": None})
+from vbmodels.estimators import KeywordExtractor
+assert not {"flows", "pydantic"} & set(sys.modules)
+german = "Der Hund und die Katze liegen am Abend gern vor dem Ofen in der alten Stube."
+for text, stem in [("a dog", "auto"), ("a dog", "none"), (german, "none")]:
+    try:
+        KeywordExtractor(stem=stem).fit([text], [["dog"]])
+    except ValueError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    for line, name in zip(lines, ["pystemmer", "textblob", "py3langid"], strict=True):
+        assert f"install the package {name}, or" in line

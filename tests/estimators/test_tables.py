@@ -89,15 +89,15 @@ def test_the_kind_of_output_that_is_asked_for(kind, output):
 @kinds(pa.table, polars)
 def test_documents(kind):
     texts, known, _ = data.documents(count=20)
-    plain = KeywordExtractor(keyword_rate=0.3, stop_words=None).fit(texts, known)
+    plain = KeywordExtractor().fit(texts, known)
     table = kind({"Words": texts, "Known": [";".join(some) for some in known]})
     named = {"tokens": "Words", "keywords": "Known"}
-    asked = KeywordExtractor(keyword_rate=0.3, stop_words=None, columns=named)
+    asked = KeywordExtractor(columns=named)
     found = asked.fit(table)
     told = found.transform(table)
     assert type(told) is type(table)
     assert column(told, "keywords") == plain.transform(texts, known)
-    assert type(found.score_words(table)) is type(table)
+    assert type(found.score_candidates(table)) is type(table)
     made = asked.set_output(transform="pandas").fit_transform(table)
     assert isinstance(made, pd.DataFrame)
     assert made.columns.tolist() == found.get_feature_names_out().tolist()
@@ -148,7 +148,7 @@ def test_names_that_are_not_there(columns, message):
 
 def test_a_column_of_ours_under_another_name_makes_room():
     table = pd.DataFrame({"text": ["no"], "Abstract": ["a cat and a cat"], "keywords": [["cat"]]})
-    found = KeywordExtractor(keyword_rate=0.3, columns={"text": "Abstract"}).fit_transform(table)
+    found = KeywordExtractor(columns={"text": "Abstract"}).fit_transform(table)
     assert found["keywords"].tolist() == [["cat"]]
 
 

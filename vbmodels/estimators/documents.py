@@ -1,275 +1,273 @@
-"""Documents of words as the arrays that keyword models observe, with plain rules for text.
-
-The pipeline ``keywords`` has more of them (parts of speech, sentences, stemmers); here a word
-is a token in lower case with a letter in it, and a stemmer is whatever function is passed.
-"""
+"""Documents as users give them, read into candidates by the rules of the pipeline ``keywords``."""
 
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import N_FOLDS, Elsewhere, build_batch, fold_of, label_rates
+from vbmodels.estimators.tables import cells_of, is_frame, is_missing, names_of, values_of
+from vbmodels.keywords.candidate_counts import Rows, Whole, added, count_candidates
+from vbmodels.keywords.documents import KeywordBatch
+from vbmodels.keywords.features import build_batch, fold_of, label_rates
 from vbmodels.keywords.phrase_mates import in_phrases
+from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.features import build_phrases
+from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.reading import ReadDocuments, Vocabulary, read_documents
+from vbmodels.keywords.surfaces import Written, written
+from vbmodels.keywords.text import TextOptions
+from vbmodels.keywords.tokens import Labels, Row, split_terms
 
-_WORD = re.compile(r"[^\W\d_][\w'-]*")
-_NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:,?!]")
-_LONGEST = 50
-_UNKNOWN = -1
-_UNSEEN = -1  # fold of a document that is not part of the counts
-
-
-@dataclass(frozen=True)
-class WordRules:
-    """How documents become candidate words.
-
-    Attributes
-    ----------
-    tokenizer
-        From text to tokens; None: letters, then letters, digits, hyphens and apostrophes.
-    stop_words
-        Words in lower case that are no candidates.
-    stemmer
-        From a word in lower case to its stem; None leaves it as it is.
-    min_count
-        Least occurrences of a candidate in its document.
-    """
-
-    tokenizer: Callable[[str], Sequence[str]] | None
-    stop_words: frozenset[str]
-    stemmer: Callable[[str], str] | None
-    min_count: int
-
-    def tokens(self, document: Any) -> list[str]:
-        """Return a document's tokens; a list of them is taken as it is."""
-        if not isinstance(document, str):
-            return [str(token) for token in document]
-        return list(self.tokenizer(document) if self.tokenizer else _WORD.findall(document))
-
-    def stem(self, token: str) -> str | None:
-        """Return the stem of a candidate, None of what is no word or a stop word."""
-        word = unicodedata.normalize("NFKC", token).lower()
-        if word in self.stop_words or len(word) > _LONGEST or _NO_WORD.search(word):
-            return None
-        if not any(map(str.isalpha, word)):
-            return None
-        return self.stemmer(word) if self.stemmer else word
+COLUMNS = (
+    "doc_id", "text", "tokens", "pos", "sentence", "keywords", "complete", "scored", "scores",
+)  # fmt: skip
+"""The columns that are read of a table."""
+ABSENT = ("doc_id", "pos", "sentence", "keywords", "complete", "scored", "scores")
+"""Those of them that new documents may lack, though the user has named them."""
+OUTSIDE = -1
+"""Fold of a document that is not part of the counts."""
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """In how many documents of each fold a term is a candidate, and a known keyword.
+class GivenDocuments:
+    """Documents by number, and their names."""
 
-    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.phrase_mates`).
-    """
-
-    documents: dict[str, IntArray]
-    labels: dict[str, IntArray]
-    n_documents: int
-    in_phrases: bool
+    rows: list[Row]
+    names: list[str]
 
     @property
-    def rates(self) -> FloatArray:
-        """Label rates [N_FOLDS + 1] as the features take them."""
-        none = np.zeros(N_FOLDS, np.int64)
-        return label_rates(sum(self.documents.values(), none), sum(self.labels.values(), none))
+    def folds(self) -> IntArray:
+        """Folds [D] of the names."""
+        return np.array([fold_of(name) for name in self.names], np.int64)
+
+    def without_labels(self) -> Self:
+        """Return the documents without their known keywords."""
+        rows = [
+            row._replace(labels=row.labels._replace(keywords=None, complete=False))
+            for row in self.rows
+        ]
+        return replace(self, rows=rows)
 
 
-@dataclass(frozen=True)
-class ReadDocuments:
-    """Documents that were read.
-
-    Attributes
-    ----------
-    stems, surfaces
-        Of each candidate word, document after document, [W].
-    tokens
-        The rest of what is known of them.
-    kept
-        Numbers of the documents that have a candidate word.
-    known, several
-        Known keywords with a candidate word, and those of them with several.
-    """
-
-    stems: list[str]
-    surfaces: list[str]
-    tokens: DocumentTokens
-    kept: IntArray
-    known: int
-    several: int
-
-    def batch(self, corpus: Corpus, window: int, damping: float) -> KeywordBatch:
-        """Make graphs and features with a corpus's counts."""
-        none = np.zeros(N_FOLDS, np.int64)
-        documents, labels = (
-            np.array([counts.get(stem, none) for stem in self.stems]).reshape(-1, N_FOLDS)
-            for counts in (corpus.documents, corpus.labels)
-        )
-        tokens = self.tokens
-        return build_batch(
-            tokens,
-            Elsewhere.of(documents, labels, tokens.fold[tokens.document_of_word]),
-            corpus.n_documents,
-            corpus.rates,
-            window=window,
-            damping=damping,
-            own_labels=not corpus.in_phrases,
-        )
-
-
-def count_terms(parts: Sequence[ReadDocuments]) -> Corpus:
-    """Count the terms of all documents, whatever parts they were read in."""
-    documents: dict[str, IntArray] = {}
-    labels: dict[str, IntArray] = {}
-    for part in parts:
-        folds = part.tokens.fold[part.tokens.document_of_word]
-        for stem, fold, observed in zip(part.stems, folds, part.tokens.y, strict=True):
-            for counts, one in ((documents, 1), (labels, int(observed))):
-                counts.setdefault(stem, np.zeros(N_FOLDS, np.int64))[fold] += one
-    together = in_phrases(sum(p.known for p in parts), sum(p.several for p in parts))
-    return Corpus(documents, labels, sum(len(part.kept) for part in parts), together)
-
-
-def read_documents(
-    documents: Sequence[Any],
-    keywords: Sequence[Any],
-    complete: Sequence[bool],
-    ids: Sequence[str | None],
-    rules: WordRules,
-    scores: Sequence[Any] | None = None,
-) -> ReadDocuments:
-    """Turn documents into candidate words.
-
-    Parameters
-    ----------
-    documents
-        Texts, or lists of tokens.
-    keywords
-        Known keywords of each, in words; None where nobody has looked for any.
-    complete
-        Whether they are all known.
-    ids
-        Names, from which folds follow; None of a document outside of the counts.
-    rules
-        How text becomes words.
-    scores
-        Of each a mapping from words to the user's own scores, or None.
-    """
-    read = [
-        _read(rules.tokens(document), known, rules)
-        for document, known in zip(documents, keywords, strict=True)
-    ]
-    kept = [d for d, document in enumerate(read) if document.stems]
-    parts = [read[d] for d in kept]
-    stems = [stem for part in parts for stem in part.stems]
-    surfaces = [surface for part in parts for surface in part.surfaces]
-    sizes = [len(part.stems) for part in parts]
-    offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-    words = [np.array(p.word, np.int64) + o for p, o in zip(parts, offsets, strict=False)]
-    word = np.concatenate([np.zeros(0, np.int64), *words])
-    position = np.array([place for part in parts for place in part.position], np.int64)
-    _, term = np.unique(np.array(stems, object), return_inverse=True)
-    nothing = np.full(len(word), _UNKNOWN, np.int64)
-    names = [ids[d] for d in kept]
-    folds = [_UNSEEN if name is None else fold_of(name) for name in names]
-    tokens = DocumentTokens(
-        term=term.astype(np.int64),
-        y=np.array([flag for part in parts for flag in part.observed], bool),
-        offsets=offsets,
-        fold=np.array(folds, np.int64),
-        complete=np.array([bool(complete[d]) for d in kept], bool),
-        n_tokens=np.array([part.n_tokens for part in parts], np.int64),
-        length=np.array([len(surface) for surface in surfaces], np.int64),
-        hyphen=np.array(["-" in surface for surface in surfaces], bool),
-        word=word,
-        position=position,
-        sentence=nothing,
-        title=np.zeros(len(word), bool),
-        pos=nothing,
-        phrase=np.zeros(len(word), np.int64),
-        capital=np.array([flag for part in parts for flag in part.capital], bool),
-        upper=np.array([flag for part in parts for flag in part.upper], bool),
-        unlabelled=np.array([keywords[d] is None and not complete[d] for d in kept], bool),
-        score=None if scores is None else _scores(parts, [scores[d] for d in kept], rules),
-    )
-    known = [size for part in parts for size in part.sizes]
-    several = sum(size > 1 for size in known)
-    return ReadDocuments(
-        stems, surfaces, tokens, np.array(kept, np.int64), known=len(known), several=several
-    )
-
-
-def _scores(
-    parts: Sequence[_Document], scores: Sequence[Any], rules: WordRules
-) -> FloatArray | None:
-    """Return the words' scores [W], the largest of what has their stem; NaN where there is none.
+def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> GivenDocuments:
+    """Return documents from arguments or a table.
 
     Raises
     ------
     ValueError
-        If a score is not finite.
+        If there is no document, an argument has not one entry for each, tags or sentences are not
+        as many as tokens, or a score is not finite.
     """
-    if all(own is None for own in scores):
+    documents = _documents(X)
+    if not documents:
+        raise ValueError("expected documents in a list or in a column text or tokens")
+    size = len(documents)
+    known = _given(y, column_of(X, "keywords"), [None] * size, "a list of keywords")
+    whole = _given(complete, column_of(X, "complete"), [False] * size, "a mark")
+    names = _given(ids, column_of(X, "doc_id"), list(range(size)), "a name")
+    own = _given(scores, _scores_of(X), [None] * size, "a mapping of scores")
+    tags, sentences = (column_of(X, name) or [None] * size for name in ("pos", "sentence"))
+    rows = []
+    for d, document in enumerate(documents):
+        labels = Labels(
+            str(d),
+            _terms(known[d]),
+            not is_missing(whole[d]) and bool(whole[d]),
+            None,
+            *_scored(own[d]),
+        )
+        if isinstance(document, str):
+            rows.append(Row(labels, text=document))
+            continue
+        tokens = [str(token) for token in document]
+        for what, cells in (("pos", tags[d]), ("sentence", sentences[d])):
+            if cells is not None and len(cells) != len(tokens):
+                raise ValueError(
+                    f"expected as many {what} as tokens in document {d}, {len(tokens)}, "
+                    f"found {len(cells)}"
+                )
+        rows.append(Row(labels, None, tokens, tags[d], sentences[d]))
+    return GivenDocuments(rows, [str(name) for name in names])
+
+
+def _terms(known: Any) -> Sequence[str] | None:
+    """Return a document's known keywords; None where nobody has looked for any."""
+    if is_missing(known):
         return None
-    found = []
-    for part, own in zip(parts, scores, strict=True):
-        best: dict[str, float] = {}
-        for term, score in ({} if own is None else own).items():
-            if not math.isfinite(score):
-                raise ValueError(f"expected finite scores, got {score} for {term!r}")
-            for stem in filter(None, map(rules.stem, str(term).split())):
-                best[stem] = max(float(score), best.get(stem, -math.inf))
-        found += [best.get(stem, math.nan) for stem in part.stems]
-    return np.array(found, np.float64)
+    return split_terms([known] if isinstance(known, str) else [str(term) for term in known])
+
+
+def _scored(own: Any) -> tuple[list[str] | None, list[float] | None]:
+    if is_missing(own):
+        return None, None
+    scores: Mapping[Any, float] = own
+    for term, score in scores.items():
+        if not math.isfinite(score):
+            raise ValueError(f"expected finite scores, got {score} for {term!r}")
+    return [str(term) for term in scores], [float(score) for score in scores.values()]
+
+
+def _scores_of(X: Any) -> list[Any] | None:
+    """Return a table's scores as mappings, None where a row has none."""
+    words, values = column_of(X, "scored"), column_of(X, "scores")
+    if words is None or values is None:
+        return None
+    return [
+        None if is_missing(w) or is_missing(v) else dict(zip(w, v, strict=True))
+        for w, v in zip(words, values, strict=True)
+    ]
+
+
+def _documents(X: Any) -> list[Any]:
+    """Return texts or lists of tokens; one that is missing has no words."""
+    if isinstance(X, str):
+        raise ValueError(
+            f"expected a list of documents or a table, got one text ({X[:30]!r}): put it in a list"
+        )
+    if not is_frame(X):
+        return ["" if is_missing(document) else document for document in values_of(X)]
+    columns = [cells for name in ("tokens", "text") if (cells := column_of(X, name)) is not None]
+    return [
+        next((cell for cell in cells if cell is not None), "")
+        for cells in zip(*columns, strict=True)
+    ]
+
+
+def column_of(X: Any, name: str) -> list[Any] | None:
+    """Return a table's column, None where it has none of that name or is no table."""
+    return cells_of(X, name) if is_frame(X) and name in names_of(X) else None
+
+
+def length_of(X: Any) -> int:
+    """Return the number of documents."""
+    return len(cells_of(X, names_of(X)[0])) if is_frame(X) else len(X)
+
+
+def _given(first: Any, second: list[Any] | None, default: Sequence[Any], what: str) -> list[Any]:
+    found = values_of(first) if first is not None else second
+    if found is None:
+        return list(default)
+    if len(found) != len(default):
+        raise ValueError(f"expected {what} for each of {len(default)} documents, got {len(found)}")
+    return found
 
 
 @dataclass(frozen=True)
-class _Document:
-    stems: list[str]
-    surfaces: list[str]
-    observed: list[bool]
-    sizes: list[int]  # of each known keyword that has one, its number of candidate words
-    n_tokens: int
-    word: list[int]
-    position: list[int]
-    capital: list[bool]
-    upper: list[bool]
+class Counts:
+    """In how many documents candidates of one kind are, and the label rates [N_FOLDS + 1]."""
+
+    whole: Whole
+    rates: FloatArray
+
+    @classmethod
+    def of(cls, parts: list[Rows], lone: bool) -> Self:
+        """Add the counts of partitions; ``lone`` as in `Whole.of`."""
+        rows = added(parts)
+        return cls(Whole.of(rows, lone), label_rates(*rows.totals))
 
 
-def _read(tokens: list[str], keywords: Any, rules: WordRules) -> _Document:
-    stems = [rules.stem(token) for token in tokens]
-    counted = Counter(stem for stem in stems if stem is not None)
-    numbers = {
-        stem: i for i, stem in enumerate(s for s in counted if counted[s] >= rules.min_count)
-    }
-    matched = [
-        [stem for stem in map(rules.stem, str(phrase).split()) if stem in numbers]
-        for phrase in ([] if keywords is None else keywords)
-    ]
-    known = {stem for found in matched for stem in found}
-    sizes = [len(found) for found in matched if found]
-    observed = [stem in known for stem in numbers]
-    found = _Document(list(numbers), [], observed, sizes, len(tokens), [], [], [], [])
-    forms: list[Counter[str]] = [Counter() for _ in numbers]
-    for place, (token, stem) in enumerate(zip(tokens, stems, strict=True)):
-        word = None if stem is None else numbers.get(stem)
-        if word is None:
-            continue
-        upper = len(token) > 1 and token.isupper()
-        capital = place > 0 and token[0].isupper()
-        forms[word][token if upper or capital else token.lower()] += 1
-        found.word.append(word)
-        found.position.append(place)
-        found.capital.append(capital)
-        found.upper.append(upper)
-    found.surfaces.extend(form.most_common(1)[0][0] for form in forms)
-    return found
+@dataclass(frozen=True)
+class Corpus:
+    """The counts of the fitted documents.
+
+    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.phrase_mates`).
+    """
+
+    words: Counts
+    phrases: Counts | None
+    n_documents: int
+    in_phrases: bool
+
+    @classmethod
+    def of(cls, parts: Sequence[ReadPart], phrases: bool) -> Self:
+        """Count the candidates of all partitions."""
+        return cls(
+            Counts.of([part.word_counts for part in parts], True),
+            Counts.of([part.phrase_counts for part in parts], False) if phrases else None,
+            sum(len(part.documents) for part in parts),
+            in_phrases(sum(p.read.known for p in parts), sum(p.read.several for p in parts)),
+        )
+
+
+@dataclass(frozen=True)
+class ReadPart:
+    """A partition's documents as they were read, and their numbers [D], of those with a word."""
+
+    read: ReadDocuments
+    documents: IntArray
+
+    @classmethod
+    def of(
+        cls, rows: Sequence[Row], folds: IntArray, options: TextOptions, phrases: bool,
+        vocabulary: Vocabulary,
+    ) -> Self:  # fmt: skip
+        """Read rows named by their number among all documents, whose folds are given."""
+        read = read_documents(rows, options, phrases, vocabulary)
+        documents = np.array(list(map(int, read.names)), np.int64)
+        tokens = replace(read.tokens, fold=folds[documents])
+        return cls(replace(read, tokens=tokens), documents)
+
+    @property
+    def document(self) -> IntArray:
+        """Numbers [M] of the candidates' documents."""
+        return self.documents[self.read.spans.document]
+
+    @property
+    def texts(self) -> Written:
+        """How the candidates are written."""
+        read = self.read
+        return written(read.tokens, read.spans, read.vocabulary, read.marks, read.forms)
+
+    @property
+    def word_counts(self) -> Rows:
+        """The counts of its words."""
+        tokens = self.read.tokens
+        folds = tokens.fold[tokens.document_of_word]
+        return count_candidates(self._word_keys, folds, tokens.y)
+
+    @property
+    def phrase_counts(self) -> Rows:
+        """The counts of its phrases."""
+        spans = self.read.spans
+        folds = self.read.tokens.fold[spans.document]
+        return count_candidates(spans.key, folds, self.read.marks.y)
+
+    @property
+    def _word_keys(self) -> Any:
+        return stem_keys(self.read.vocabulary)[self.read.tokens.term]
+
+    def batch(self, corpus: Corpus, window: int, damping: float) -> KeywordBatch | PhraseBatch:
+        """Make graphs and features with a corpus's counts."""
+        read, tokens = self.read, self.read.tokens
+        folds = tokens.fold[tokens.document_of_word]
+        of_words = corpus.words.whole.elsewhere(self._word_keys, folds)
+        words = build_batch(
+            tokens,
+            of_words,
+            corpus.n_documents,
+            corpus.words.rates,
+            window=window,
+            damping=damping,
+            own_labels=not corpus.in_phrases,
+        )
+        if corpus.phrases is None:
+            return words.compact()
+        spans, marks = read.spans, read.marks
+        of_phrases = corpus.phrases.whole.elsewhere(spans.key, tokens.fold[spans.document])
+        return build_phrases(
+            tokens,
+            spans,
+            words,
+            marks.y,
+            marks.score,
+            marks.listed,
+            of_words.frequency,
+            of_phrases,
+            corpus.n_documents,
+            corpus.phrases.rates,
+        ).compact()

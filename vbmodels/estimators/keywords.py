@@ -6,138 +6,83 @@ cloning, storing and tags apply, and no others.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.metrics import roc_auc_score
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option, share
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import Draws, LoopEstimator, documented, parameter
 from vbmodels.estimators.columns import NamedColumns, by_our_names
-from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
-from vbmodels.estimators.findings import draw, intervals, largest, lines_of
-from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, values_of
+from vbmodels.estimators.documents import (
+    ABSENT,
+    COLUMNS,
+    OUTSIDE,
+    Corpus,
+    GivenDocuments,
+    ReadPart,
+    column_of,
+    given_documents,
+    length_of,
+)
+from vbmodels.estimators.findings import draw, frame, intervals, largest, lines_of
+from vbmodels.estimators.tables import is_frame, like, values_of
 from vbmodels.estimators.weights import without_weights
-from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.languages import named, plain
+from vbmodels.keywords.near_duplicates import without_near_duplicates
 from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
+from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.keywords.reading import Vocabulary
 from vbmodels.keywords.selection import word_ranks
-
-COLUMNS = ("doc_id", "text", "tokens", "keywords", "complete", "scored", "scores")
-"""What is looked for in a table."""
-ABSENT = ("doc_id", "keywords", "complete", "scored", "scores")
-"""Those of them that new documents may lack, though the user has named them."""
-SEPARATOR = ";"
-"""What stands between keywords where a text is given in place of a list."""
+from vbmodels.keywords.text import TextOptions
 
 
-@dataclass(frozen=True)
-class GivenDocuments:
-    """Documents, known keywords, whether these are all, names, scores of the user's own."""
+class Scored(NamedTuple):
+    """A partition's candidates: as they were read, as units of a regression, probabilities [M]."""
 
-    documents: list[Any]
-    known: list[Any]
-    whole: list[bool]
-    names: list[str]
-    scores: list[Any]
+    part: ReadPart
+    units: KeywordBatch
+    probability: FloatArray
 
 
-def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> GivenDocuments:
-    """Return what is given, from arguments or a table.
-
-    Raises
-    ------
-    ValueError
-        If there is no document, or an argument has not one entry for each.
-    """
-    documents = _documents(X)
-    if not documents:
-        raise ValueError("expected documents in a list or in a column text or tokens")
-    size = len(documents)
-    known = _given(y, column_of(X, "keywords"), [None] * size, "a list of keywords")
-    known = [None if is_missing(words) else words for words in known]
-    known = [w.split(SEPARATOR) if isinstance(w, str) else w for w in known]
-    whole = _given(complete, column_of(X, "complete"), [False] * size, "a mark")
-    marks = [not is_missing(mark) and bool(mark) for mark in whole]
-    names = _given(ids, column_of(X, "doc_id"), list(range(size)), "a name")
-    own = _given(scores, _scores_of(X), [None] * size, "a mapping of scores")
-    own = [None if is_missing(one) else one for one in own]
-    return GivenDocuments(documents, known, marks, [str(name) for name in names], own)
-
-
-def _scores_of(X: Any) -> list[Any] | None:
-    """Return a table's scores as mappings, None where a row has none."""
-    words, values = column_of(X, "scored"), column_of(X, "scores")
-    if words is None or values is None:
-        return None
-    return [
-        None if is_missing(w) or is_missing(v) else dict(zip(w, v, strict=True))
-        for w, v in zip(words, values, strict=True)
-    ]
-
-
-def _documents(X: Any) -> list[Any]:
-    """Return texts or lists of tokens; one that is missing has no words."""
-    if isinstance(X, str):
-        raise ValueError(
-            f"expected a list of documents or a table, got one text ({X[:30]!r}): put it in a list"
-        )
-    if not is_frame(X):
-        return ["" if is_missing(document) else document for document in values_of(X)]
-    columns = [cells for name in ("tokens", "text") if (cells := column_of(X, name)) is not None]
-    return [
-        next((cell for cell in cells if cell is not None), "")
-        for cells in zip(*columns, strict=True)
-    ]
-
-
-def column_of(X: Any, name: str) -> list[Any] | None:
-    """Return a table's column, None where it has none of that name or is no table."""
-    return cells_of(X, name) if is_frame(X) and name in names_of(X) else None
-
-
-def length_of(X: Any) -> int:
-    """Return the number of documents."""
-    return len(cells_of(X, names_of(X)[0])) if is_frame(X) else len(X)
-
-
-def _given(first: Any, second: list[Any] | None, default: Sequence[Any], what: str) -> list[Any]:
-    found = values_of(first) if first is not None else second
-    if found is None:
-        return list(default)
-    if len(found) != len(default):
-        raise ValueError(f"expected {what} for each of {len(default)} documents, got {len(found)}")
-    return found
-
-
+TABLE = (
+    "term", "surface", "stem", "words", "probability", "observed", "selected", "rank", "position",
+    "occurrences",
+)  # fmt: skip
+"""Columns of the table of candidates, after doc_id."""
 OF_DOCUMENTS = "every document counts once; leave out documents that should not count"
 
 
 @documented
 @dataclass(eq=False, repr=False)
 class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstimator):
-    """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus.model`).
+    """Keyphrases, or keywords, of documents, as the pipeline ``keywords`` finds them.
 
-    A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
-    and ``keywords`` (lists), ``complete``, ``doc_id``, ``scored`` and ``scores`` where there are
-    any. A missing document has no words; tokens go before the text of the same row. A missing
-    list of keywords is one that nobody has made, an empty one says that somebody looked and
-    listed none; a text in place of a list has ``;`` between keywords. Where more than a tenth of
-    the known keywords have several words, features that compare a word with its document's known
-    ones are left out (`vbmodels.keywords.phrase_mates`).
+    Texts become candidates by the pipeline's rules, and the model is its default: for phrases
+    `vbmodels.keywords.phrases.model`, for words `vbmodels.keywords.corpus.model`.
+
+    A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``
+    (with ``pos`` and ``sentence`` where known), and ``keywords`` (lists), ``complete``,
+    ``doc_id``, ``scored`` and ``scores`` where there are any. A missing document has no words;
+    tokens go before the text of the same row. A missing list of keywords is one that nobody has
+    made, an empty one says that somebody looked and listed none; a text in place of a list has
+    ``;`` between keywords.
 
     Attributes
     ----------
@@ -145,17 +90,22 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         Posterior means and standard deviations of the features' coefficients, for features of
         unit variance, in the order of ``feature_names_``.
     feature_names_
-        Names of the features of a word.
+        Names of the features of a candidate.
     coefficients_
         The same as a data frame: feature, mean, sd, and the 95 % interval from low to high.
+    candidates_
+        Every candidate of the fitted documents with the columns of the pipeline's table
+        ``keywords``, as a data frame: doc_id, term (as it is most often written), surface (as it
+        is written first), stem, words, probability, observed, selected, rank, position and
+        occurrences.
     keyword_rate_
-        Share of words that are keywords.
+        Share of candidates that are keywords.
 
     Examples
     --------
     >>> texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
     >>> known = [["cat"], ["dog"]] * 6
-    >>> found = KeywordExtractor(keyword_rate=0.3).fit(texts, known, complete=[True] * 12)
+    >>> found = KeywordExtractor(keyphrases=1).fit(texts, known, complete=[True] * 12)
     >>> found.transform(texts[:2])
     [['cat'], ['dog']]
     """
@@ -164,22 +114,16 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         WINDOW, "Largest distance, in words, that counts as co-occurrence.", ge=1, le=50
     )
     damping: float = share(DAMPING, "Damping of TextRank.")
-    min_count: int = option(1, "Least occurrences of a candidate in its document.", ge=1)
     stop_words: Any = parameter(
-        "english",
-        [StrOptions({"english"}), list, None],
-        '"english" (scikit-learn\'s list), a list of words, or None.',
+        True,
+        ["boolean", list, tuple, set, frozenset],
+        "Whether stop words are left out; or a list of more of them.",
     )
-    stemmer: Any = parameter(
+    vocabulary: Any = parameter(
         None,
-        [callable, None],
-        "Function from a word in lower case to its stem; None: words stay as they are.",
-    )
-    tokenizer: Any = parameter(
-        None,
-        [callable, None],
-        "Function from a text to its tokens; None: runs of letters, digits, hyphens and "
-        "apostrophes that begin with a letter.",
+        [list, tuple, None],
+        "Terms: these, where a text has them, and the known keywords are the candidates (unit "
+        "phrase).",
     )
 
     def __sklearn_tags__(self) -> Any:
@@ -207,53 +151,84 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         ids
             The documents' names; their folds follow from these. By default their numbers.
         scores
-            Scores of your own: of each document a mapping from words to numbers on any scale, or
-            None. In a table the columns ``scored`` (lists of words) and ``scores``.
+            Scores of your own: of each document a mapping from words or phrases to numbers on any
+            scale, or None. In a table the columns ``scored`` (lists of them) and ``scores``.
 
         Raises
         ------
         ValueError
-            If a parameter is out of its range, parameters do not go together, no word is
-            known, or lengths differ.
+            If a parameter is out of its range, parameters do not go together, no candidate is
+            known, lengths differ, or a language cannot be read.
         """
         self._validate_params()
-        self._fit(given_documents(self._ours(X), y, complete, ids, scores))
+        self._fit(X, y, complete, ids, scores)
         return self
 
     @without_weights(OF_DOCUMENTS)
     def fit_transform(
         self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None, scores: Any = None
     ) -> Any:
-        """Fit the regression and return the selected words of the same documents.
+        """Fit the regression and return the selected candidates of the same documents.
 
         They are selected by the fit's own posterior, with all that is known of the documents;
         ``fit(X, y).transform(X)`` takes the documents for new ones without known keywords.
         Parameters are those of `fit`; the answer is that of `transform`.
         """
         self._validate_params()
-        found, ours = [], self._ours(X)
-        for read, batch in self._fit(given_documents(ours, y, complete, ids, scores)):
-            found.append((read, batch, self.model_.probabilities(self.q_, batch, None)))
-        return self._given_back(X, self._words(ours, ids, found))
+        self._fit(X, y, complete, ids, scores)
+        return self._given_back(X, self._fitted)
 
-    def _fit(self, given: GivenDocuments) -> list[tuple[ReadDocuments, KeywordBatch]]:
-        """Fit, and return each partition's documents as they were read and as arrays."""
-        parts = self._parts(given)
-        if not any(part.tokens.y.any() for part in parts):
-            raise ValueError("expected a known keyword among the documents' words, found none")
+    def _fit(self, X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> None:
+        ours = self._ours(X)
+        given = given_documents(ours, y, complete, ids, scores)
         if sentence := conflict(self):
             raise ValueError(sentence)
-        self._corpus, self._names = count_terms(parts), frozenset(given.names)
-        model = CorpusProbit(keyword_rate=self.keyword_rate, keyword_rate_sd=self.rate_sd)
+        parts = self._parts(given)
+        if not any(part.read.marks.y.any() for part in parts):
+            raise ValueError("expected a known keyword among the documents' candidates, found none")
+        phrases = self.unit == "phrase"
+        self._corpus, self._names = Corpus.of(parts, phrases), frozenset(given.names)
         batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
-        q = self._run(model, batches)
-        self.feature_names_ = FEATURE_NAMES
-        self.coef_means_ = q.mean
-        self._covariance = model.posterior_covariance(q)
+        q = self._run(self._model(), batches)
+        if phrases and (sentence := self.model_.too_many(q.observed)):
+            warnings.warn(sentence, stacklevel=4)
+        own, its = self._regression()
+        self.feature_names_ = PHRASE_FEATURES if phrases else FEATURE_NAMES
+        self.coef_means_ = its.mean
+        self._covariance = own.posterior_covariance(its)
         self.coef_sds_ = np.sqrt(np.diag(self._covariance))
-        self.keyword_rate_ = q.rate
-        self._known = sum(int(part.tokens.y.sum()) for part in parts)
-        return list(zip(parts, batches, strict=True))
+        self.keyword_rate_ = its.rate
+        self._known = sum(int(part.read.marks.y.sum()) for part in parts)
+        self._absent = sum(part.read.report.absent_keywords.count for part in parts)
+        found = [self._score(*one, fitted=True) for one in zip(parts, batches, strict=True)]
+        self._fitted = self._candidates(ours, ids, found)
+
+    def _model(self) -> CorpusProbit | Keyphrases:
+        if self.unit == "phrase":
+            return Keyphrases(per_document=self.keyphrases, per_document_sd=self.rate_sd)
+        return CorpusProbit(keyword_rate=self.keyword_rate, keyword_rate_sd=self.rate_sd)
+
+    def _regression(self) -> tuple[CorpusProbit, CorpusGlobal]:
+        """Return the regression of the candidates and its fit."""
+        if isinstance(self.model_, Keyphrases):
+            return self.model_.phrases, self.q_.phrases
+        return self.model_, self.q_
+
+    def _score(self, part: ReadPart, batch: KeywordBatch | PhraseBatch, *, fitted: bool) -> Scored:
+        """Return a partition's candidates with probabilities; ``fitted``: the fit saw them."""
+        own, its = self._regression()
+        units: KeywordBatch
+        if isinstance(batch, PhraseBatch):
+            units, scores = self.model_.phrases_and_scores(self.q_, batch)
+        else:
+            units, scores = batch, None
+        nodes = own.by_node(its, units, fitted=fitted, beside=scores)
+        return Scored(part, units, average(its, units, nodes))
+
+    @property
+    def candidates_(self) -> Any:
+        """The candidates of the fitted documents."""
+        return frame(_table(self._fitted))
 
     @property
     def coefficients_(self) -> Any:
@@ -261,10 +236,11 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         return intervals({"feature": self.feature_names_}, self.coef_means_, self.coef_sds_)
 
     def _found(self) -> str:
-        documents, known = self._corpus.n_documents, self._known
+        absent = f" {self._absent} known keywords are no candidates." if self._absent else ""
         return (
-            f"{documents} documents with {known} known words; {100.0 * self.keyword_rate_:.3g} % "
-            "of words are keywords."
+            f"{self._corpus.n_documents} documents with {self._known} known keywords; "
+            f"{100.0 * self.keyword_rate_:.3g} % of the candidate {self.unit}s are "
+            f"keywords.{absent}"
         )
 
     def _weights(self) -> list[str]:
@@ -273,7 +249,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
 
     def _compared(self, X: Any, y: Any) -> str:
         chance = self.score(X, y)
-        return f"A known keyword ranks above another word: {100.0 * chance:.3g} % (chance: 50 %)."
+        return (
+            f"A known keyword ranks above another candidate: {100.0 * chance:.3g} % (chance: 50 %)."
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients with 95 % intervals on matplotlib's axes, and return these."""
@@ -284,26 +262,26 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     def transform(
         self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
     ) -> Any:
-        """Return the selected words of each document, most probable first.
+        """Return the selected candidates of each document, most probable first.
 
         Parameters
         ----------
         X
             Documents as for `fit`.
         keywords
-            Known keywords of each: they help, and are among the selected words.
+            Known keywords of each: they help, and are among the selected candidates.
         ids
-            The documents' names. One that the fit saw stands for its document: what the fit
-            learned from the labels of that document's fold is then left out of the feature
-            that counts how often a word is a keyword. Without names all documents are new.
+            The documents' names. One that the fit saw is its document's: what the fit learned
+            from the labels of that document's fold is then left out of the feature that counts
+            how often a candidate is a keyword. Without names all documents are new.
         scores
             As for `fit`.
 
         Returns
         -------
-        words
-            A list of words for each document; for a table one of the same kind: doc_id and
-            keywords.
+        terms
+            A list of candidates for each document, each as it is most often written; for a table
+            one of the same kind: doc_id and keywords.
         """
         return self._given_back(X, self._scored(X, keywords, ids, scores))
 
@@ -312,20 +290,19 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         return np.array(["doc_id", "keywords"], object)
 
     def predict(self, X: Any, *, ids: Any = None, scores: Any = None) -> Any:
-        """Return the selected words of documents of which no keyword is known.
+        """Return the selected candidates of documents of which no keyword is known.
 
         What a table lists in ``keywords`` is not looked at, so that scikit-learn's
         ``cross_val_predict`` says what would be found without it.
 
         Returns
         -------
-        words
-            A list of words for each document, most probable first; an array of lists,
+        terms
+            A list of candidates for each document, most probable first; an array of lists,
             [documents].
         """
-        none = [None] * length_of(X)
-        found = np.empty(len(none), object)
-        found[:] = _chosen(self._scored(X, none, ids, scores))
+        found = np.empty(length_of(X), object)
+        found[:] = _chosen(self._scored(X, None, ids, scores, blind=True))
         return found
 
     def score(self, X: Any, y: Any = None, *, ids: Any = None, scores: Any = None) -> float:
@@ -342,7 +319,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         Returns
         -------
         auroc
-            The chance that a known keyword has a higher probability than another word of its
+            The chance that a known keyword has a higher probability than another candidate of its
             document; the mean over documents that have both.
 
         Raises
@@ -352,110 +329,154 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         """
         check_is_fitted(self)
         given = given_documents(self._ours(X), y, None, ids, scores)
-        known = self._reading(given, given.known)[0].tokens
-        words = self._scored(X, [None] * len(given.names), ids, scores)
+        known = self._read(given, given.folds)
+        true = {
+            (int(d), int(key))
+            for d, key in zip(
+                known.document[known.read.marks.y],
+                known.read.spans.key[known.read.marks.y],
+                strict=True,
+            )
+        }
+        words = self._scored(X, None, ids, scores, blind=True)
+        pairs = zip(words["document"].tolist(), words["key"].tolist(), strict=True)
+        y = np.array([pair in true for pair in pairs], bool)
+        ends = np.searchsorted(words["document"], np.arange(len(given.names) + 1))
         found = [
-            roc_auc_score(known.y[part], words["probability"][part])
-            for start, stop in pairwise(known.offsets)
-            if 0 < known.y[part := slice(start, stop)].sum() < stop - start
+            roc_auc_score(y[own], words["probability"][own])
+            for start, stop in pairwise(ends.tolist())
+            if 0 < y[own := slice(start, stop)].sum() < stop - start
         ]
         if not found:
             raise ValueError(
-                "expected a document with a known keyword and another word, found none"
+                "expected a document with a known keyword and another candidate, found none"
             )
         return float(np.mean(found))
 
-    def score_words(
+    def score_candidates(
         self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
     ) -> Any:
-        """Return every candidate word: doc_id, term, probability, selected and rank.
+        """Return every candidate of documents with the columns of ``candidates_``.
 
-        In the kind of table of ``X``; for a list of documents a structured array. Parameters
-        are those of `transform`.
+        They are in the kind of table of ``X``, for a list of documents a structured array.
+        Parameters are those of `transform`.
         """
-        words = self._scored(X, keywords, ids, scores)
-        columns = {
-            "doc_id": [words["ids"][d] for d in words["document"]],
-            "term": words["term"],
-            "probability": words["probability"],
-            "selected": words["selected"],
-            "rank": words["rank"],
-        }
+        columns = _table(self._scored(X, keywords, ids, scores))
         return like(X if is_frame(X) else None, columns, rows=False)
 
-    def _scored(self, X: Any, keywords: Any, ids: Any, scores: Any) -> dict[str, Any]:
+    def _scored(
+        self, X: Any, keywords: Any, ids: Any, scores: Any, blind: bool = False
+    ) -> dict[str, Any]:
+        """Score documents; ``blind``: without what a table says of their keywords."""
         check_is_fitted(self)
         ours = self._ours(X)
         given = given_documents(ours, keywords, None, ids, scores)
-        named = ids is not None or column_of(ours, "doc_id") is not None
-        seen = [name if named and name in self._names else None for name in given.names]
-        read, batch = self._reading(given, given.known, seen)
-        return self._words(ours, ids, [(read, batch, self.model_.predict(self.q_, batch))])
-
-    def _reading(
-        self, given: GivenDocuments, known: list[Any], seen: Sequence[str | None] | None = None
-    ) -> tuple[ReadDocuments, KeywordBatch]:
-        """Read documents with these known keywords; ``seen`` are the fit's names of them."""
-        read = read_documents(
-            given.documents, known, given.whole, seen or [None] * len(known), self._rules(),
-            given.scores,
-        )  # fmt: skip
-        return read, read.batch(self._corpus, self.window, self.damping)
+        if blind:
+            given = given.without_labels()
+        known = ids is not None or column_of(ours, "doc_id") is not None
+        seen = np.array([known and name in self._names for name in given.names], bool)
+        part = self._read(given, np.where(seen, given.folds, OUTSIDE))
+        batch = part.batch(self._corpus, self.window, self.damping)
+        return self._candidates(ours, ids, [self._score(part, batch, fitted=False)])
 
     def _ours(self, X: Any) -> Any:
         return by_our_names(X, self.columns, COLUMNS, ABSENT)
 
-    def _words(
-        self, X: Any, ids: Any, found: Sequence[tuple[ReadDocuments, KeywordBatch, FloatArray]]
-    ) -> dict[str, Any]:
-        """Return all words of the partitions with their probabilities."""
+    def _candidates(self, X: Any, ids: Any, found: Sequence[Scored]) -> dict[str, Any]:
+        """Return all candidates of the partitions with their probabilities and selection."""
         names = column_of(X, "doc_id") if ids is None else values_of(ids)
-        parts = (Histogram.of(p, b.y, b.offsets, self.per_document) for _, b, p in found)
-        least = reduce(add, parts).least(self.select, self.fdr)
-        chosen = [select_above(p, b.y, b.offsets, least, self.per_document) for _, b, p in found]
+        parts = [
+            Histogram.of(p, units.y, units.offsets, self.per_document) for _, units, p in found
+        ]
+        select = self.select or ("best_f" if self.unit == "phrase" else "fdr")
+        least = reduce(add, parts).least(select, self.fdr)
+        columns = [self._columns(one, least) for one in found]
         return {
             "ids": names or list(range(length_of(X))),
-            "document": np.concatenate([r.kept[b.document_of_word] for r, b, _ in found]),
-            "term": [term for read, _, _ in found for term in read.surfaces],
-            "probability": np.concatenate([p for _, _, p in found]),
-            "selected": np.concatenate(chosen),
-            "rank": np.concatenate([word_ranks(p, batch.offsets) for _, batch, p in found]),
+            **{name: _joined([part[name] for part in columns]) for name in columns[0]},
+        }
+
+    def _columns(self, scored: Scored, least: int) -> dict[str, Any]:
+        """Return the columns of a partition's candidates; those from bin ``least`` are selected."""
+        part, units, r = scored
+        texts, spans = part.texts, part.read.spans
+        chosen = select_above(r, units.y, units.offsets, least, self.per_document)
+        if self.unit == "phrase":
+            chosen = without_near_duplicates(chosen, units.y, r, texts.stem, spans.offsets)
+        return {
+            "document": part.document,
+            "key": spans.key,
+            "term": texts.term,
+            "surface": texts.surface,
+            "stem": texts.stem,
+            "words": spans.size,
+            "probability": r,
+            "observed": units.y,
+            "selected": chosen,
+            "rank": word_ranks(r, units.offsets),
+            "position": texts.position,
+            "occurrences": texts.occurrences,
         }
 
     def _given_back(self, X: Any, words: dict[str, Any]) -> Any:
-        """Return the selected words as a table where one was given, else as lists."""
+        """Return the selected candidates as a table where one was given, else as lists."""
         columns = {"doc_id": words["ids"], "keywords": _chosen(words)}
         if _get_output_config("transform", self)["dense"] != "default":
             return columns  # scikit-learn makes a table of them
         return like(X, columns) if is_frame(X) else columns["keywords"]
 
-    def _parts(self, given: GivenDocuments) -> list[ReadDocuments]:
-        """Read the documents of each partition; they keep their numbers among all."""
-        size = len(given.documents)
-        parts = np.array_split(np.arange(size), min(self.n_partitions, size))
-        read = []
-        for part in parts:
-            cut = slice(part[0], part[-1] + 1)
-            some = read_documents(
-                given.documents[cut], given.known[cut], given.whole[cut], given.names[cut],
-                self._rules(), given.scores[cut],
-            )  # fmt: skip
-            read.append(replace(some, kept=some.kept + part[0]))
-        return read
+    def _parts(self, given: GivenDocuments) -> list[ReadPart]:
+        """Read the documents of each partition."""
+        size = len(given.rows)
+        cuts = np.array_split(np.arange(size), min(self.n_partitions, size))
+        return [
+            self._read(given, given.folds, slice(int(cut[0]), int(cut[-1]) + 1)) for cut in cuts
+        ]
 
-    def _rules(self) -> WordRules:
-        stop: Any = self.stop_words
-        words = ENGLISH_STOP_WORDS if stop == "english" else frozenset(stop or ())
-        return WordRules(self.tokenizer, frozenset(words), self.stemmer, self.min_count)
+    def _read(self, given: GivenDocuments, folds: IntArray, rows: slice = slice(None)) -> ReadPart:
+        """Read some of the documents, of which all the folds are given."""
+        terms = tuple(dict.fromkeys(map(str, self.vocabulary or ())))
+        return ReadPart.of(
+            given.rows[rows],
+            folds,
+            self._text_options(),
+            self.unit == "phrase",
+            Vocabulary(terms, bool(terms) and self.vocabulary_only),
+        )
+
+    def _text_options(self) -> TextOptions:
+        plainly = isinstance(self.stop_words, bool | np.bool_)
+        more = () if plainly else self.stop_words
+        return TextOptions(
+            language=named(self.language),
+            stem=self.stem,
+            stop_words=bool(self.stop_words) if plainly else True,
+            more_stop_words=frozenset(map(plain, map(str, more))),
+            min_count=self.min_count,
+            max_words=self.max_words,
+        )
 
     def _draws(self, count: int, rng: np.random.Generator) -> Draws:
         factor = np.linalg.cholesky(self._covariance)
         noise = rng.standard_normal((count, len(self.coef_means_)))
-        return {"coef": (self.coef_means_ + noise @ factor.T)[None]}, {"coef": ["word_feature"]}
+        return {"coef": (self.coef_means_ + noise @ factor.T)[None]}, {"coef": ["feature"]}
+
+
+def _table(words: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of the table of candidates."""
+    names = [words["ids"][d] for d in words["document"]]
+    return {"doc_id": names, **{name: words[name] for name in TABLE}}
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return a column of partitions, a list or an array, in one piece."""
+    if isinstance(parts[0], list):
+        return [cell for part in parts for cell in part]
+    return np.concatenate(parts)
 
 
 def _chosen(words: dict[str, Any]) -> list[list[str]]:
-    """Return the selected words of each document, most probable first."""
+    """Return the selected candidates of each document, most probable first."""
     chosen: list[list[str]] = [[] for _ in words["ids"]]
     for i in np.lexsort((words["rank"], words["document"])):
         if words["selected"][i]:

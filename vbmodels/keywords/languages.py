@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -162,6 +163,18 @@ _CODES = """
 """
 CODES = dict(pair.split(":") for pair in _CODES.split())
 """Languages by ISO 639-1."""
+
+
+def named(language: str) -> str:
+    """Return the name of a language that is given by its name or its code, a region after it.
+
+    >>> named("German"), named("de"), named("pt_BR"), named("klingon")
+    ('german', 'german', 'portuguese', 'klingon')
+    """
+    name = language.strip().lower()
+    return CODES.get(name.replace("_", "-").split("-")[0], name)
+
+
 _SURE = 0.9
 _READ = 2000  # characters
 _FEWEST_LETTERS = 40
@@ -220,8 +233,14 @@ def _by_script(text: str) -> tuple[str | None, str | None]:
 @cache
 def _identifier() -> Any:
     """Return py3langid's classifier among the languages that are known here."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError as error:
+        raise LanguageError(
+            "texts whose language is given",
+            "auto without py3langid",
+            "install the package py3langid, or set language",
+        ) from error
     found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     found.set_languages([code for code in CODES if code in found.labels])
     return found
@@ -230,13 +249,13 @@ def _identifier() -> Any:
 @cache
 def languages() -> tuple[str, ...]:
     """Return the languages that have a stemmer or a list of stop words, and `OTHER_LANGUAGE`."""
-    import Stemmer
+    found = {*_lists(), OTHER_LANGUAGE, THAI}
+    with suppress(ImportError):
+        from Stemmer import algorithms
 
-    found = {*Stemmer.algorithms(), *_lists(), OTHER_LANGUAGE, THAI}
-    try:
+        found.update(algorithms())
+    with suppress(ImportError):
         from stop_words import AVAILABLE_LANGUAGES
-    except ImportError:
-        pass
-    else:
+
         found.update(AVAILABLE_LANGUAGES)
     return tuple(sorted(found))

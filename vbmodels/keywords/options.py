@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vbmodels.core.options import option, share
+from vbmodels.keywords.languages import AUTO
 
 WINDOW = 2
 """Largest distance of words that co-occur."""
@@ -17,14 +18,26 @@ DAMPING = 0.85
 class KeywordOptions:
     """Options of keyword extraction."""
 
+    unit: Literal["phrase", "word"] = option(
+        "phrase",
+        "What gets a probability: phrases of one to four words as you wrote them, or words.",
+    )
+    keyphrases: float | None = option(
+        None,
+        "Keyphrases that a document has on average, where you know it (unit phrase); otherwise it "
+        "is estimated from documents marked complete and, roughly, from the labels.",
+        gt=0.0,
+        le=10_000.0,
+    )
     fdr: float = share(
         0.1,
         "Level of the Bayesian false discovery rate: the largest share of the new keywords that "
         "the model may expect to be false.",
     )
-    select: Literal["fdr", "best_f"] = option(
-        "fdr",
-        "What is selected: as many candidates as fdr allows, or those of the largest expected F.",
+    select: Literal["fdr", "best_f"] | None = option(
+        None,
+        "What is selected: as many candidates as fdr allows, or those of the largest expected F; "
+        "by default best_f of phrases and fdr of words.",
     )
     per_document: int | None = option(
         None, "Most new keywords that are selected in a document; by default no limit.", ge=1
@@ -41,11 +54,39 @@ class KeywordOptions:
         ge=0.0,
         le=2.0,
     )
+    min_count: int | None = option(
+        None,
+        "Least occurrences of a candidate word in its document; by default 3 in documents of more "
+        "than 1000 tokens and 1 in shorter ones.",
+        ge=1,
+    )
+    stem: Literal["auto", "none", "porter", "snowball"] = option(
+        "auto",
+        "How words are reduced to stems: auto is Porter's for English and the language's own "
+        "elsewhere.",
+    )
+    language: str = option(
+        AUTO,
+        "Language of the stemmer and stop words, by name or code (german or de): any with a "
+        "Snowball stemmer or a list of stop words; other has neither; auto: every document's own, "
+        "English where that is not clear.",
+    )
+    vocabulary_only: bool = option(
+        True, "Whether other phrases than those of the vocabulary are no candidates."
+    )
+    max_words: int = option(
+        2000, "Most candidate words of a document; the most frequent stay.", ge=10
+    )
 
 
 def conflict(options: Any) -> str | None:
     """Say which options, or settings with their names, do not go together; None where all do."""
-    given = (options.keyword_rate, getattr(options, "keyphrases", None))
-    if options.rate_sd > 0.0 and given == (None, None):
+    if options.keyphrases is not None and options.unit != "phrase":
+        return "keyphrases is a number of phrases: it goes with unit phrase; give keyword_rate"
+    if options.vocabulary is not None and options.unit != "phrase":
+        return f"vocabulary is a list of phrases: it goes with unit phrase, found {options.unit}"
+    if options.keyword_rate is not None and options.unit == "phrase":
+        return "keyword_rate is a share of words: it goes with unit word; give keyphrases"
+    if options.rate_sd > 0.0 and options.keyword_rate is None and options.keyphrases is None:
         return "rate_sd is the uncertainty of a given rate: give the rate too"
     return None

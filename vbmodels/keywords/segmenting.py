@@ -19,6 +19,8 @@ _HAN, _KANA, _THAI = (
     r"\u3041-\u309f\u30a0-\u30ff\uff66-\uff9f",
     r"\u0e01-\u0e4e",
 )
+SIGN = rf"[{_HAN}{_KANA}{_THAI}]"
+"""A letter of these scripts, as a regular expression."""
 _RUN = re.compile(rf"[{_HAN}{_KANA}]+|[{_THAI}]+")
 _KANA_SIGN, _THAI_SIGN = re.compile(rf"[{_KANA}]"), re.compile(rf"[{_THAI}]")
 _LEAST = 0.2

@@ -149,8 +149,14 @@ class TextOptions:
         """The Snowball algorithm, None without stemming or where the language has no stemmer."""
         if self.stem == "none":
             return None
-        import Stemmer
-
+        try:
+            import Stemmer
+        except ImportError as error:
+            raise LanguageError(
+                f"a stemmer for {self.language}",
+                f"stem {self.stem} without pystemmer",
+                "install the package pystemmer, or set stem to none",
+            ) from error
         if self.language not in Stemmer.algorithms():
             return None
         porter = self.stem == "porter" or (self.stem == "auto" and self.language == ENGLISH)
@@ -187,8 +193,14 @@ def _parser() -> Any:
     with warnings.catch_warnings(), _without_corpora():
         # textblob leaves the files of its lexicon to the garbage collector
         warnings.simplefilter("ignore", ResourceWarning)
-        from textblob.en import parser
-
+        try:
+            from textblob.en import parser
+        except ImportError as error:
+            raise LanguageError(
+                "words whose parts of speech are known",
+                "english text without textblob",
+                "install the package textblob, or give the documents as tokens",
+            ) from error
         parser.find_tags(["Loads", "the", "unheardoffly", "lexicon"])
     return parser
 

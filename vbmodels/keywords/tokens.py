@@ -46,6 +46,21 @@ class Labels(NamedTuple):
     scores: Sequence[float] | None = None
 
 
+SEPARATOR = ";"
+"""What is between terms where a text holds several."""
+
+
+def split_terms(terms: Sequence[str] | None) -> Sequence[str] | None:
+    """Split terms at the separator of CSV, which a list of other formats may hold too.
+
+    >>> split_terms(["trees; tree canopy", "heat"])
+    ['trees', 'tree canopy', 'heat']
+    """
+    if terms is None or not any(SEPARATOR in term for term in terms):
+        return terms
+    return [piece.strip() for term in terms for piece in term.split(SEPARATOR) if piece.strip()]
+
+
 class Row(NamedTuple):
     """A document: running text, or tokens (with tags and sentences where known); its labels."""
 

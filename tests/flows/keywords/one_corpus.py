@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.keywords.counts import Rows, Whole, added
+from flows.keywords.counts import rows_of
 from flows.keywords.shards import WORDS
-from flows.keywords.surfaces import written
+from vbmodels.keywords.candidate_counts import Whole, added
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.features import build_batch, label_rates
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
+from vbmodels.keywords.surfaces import written
 
 
 def words_of(prepared):
     """Return a partition's words: doc_id, term, stem and whether it is known."""
-    tokens, vocabulary = prepared.tokens, prepared.vocabulary
-    spans = spans_of(tokens, vocabulary.to_pylist(), False)
-    texts = written(tokens, spans, vocabulary, prepared.marks, prepared.forms)
+    tokens, vocabulary = prepared.tokens, prepared.vocabulary.to_pylist()
+    spans = spans_of(tokens, vocabulary, False)
+    texts = written(tokens, spans, vocabulary, prepared.marks, prepared.forms.to_pylist())
     names = prepared.names.take(pa.array(spans.document))
     columns = {"doc_id": names, "term": texts.term, "stem": texts.stem}
     return pa.table({**columns, "observed": pa.array(tokens.y)})
@@ -24,7 +25,7 @@ def words_of(prepared):
 
 def features_of(*parts, documents=None, **options):
     """Return the batch of words of every partition, with the counts of all of them."""
-    rows = added([Rows.of(part.counts[WORDS]) for part in parts])
+    rows = added([rows_of(part.counts[WORDS]) for part in parts])
     whole, n = Whole.of(rows, True), documents or sum(part.tokens.n_documents for part in parts)
     made = []
     for part in parts:

@@ -8,9 +8,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from flows.keywords.check import check_documents
-from flows.keywords.counts import Rows, added
+from flows.keywords.counts import rows_of, table_of
 from flows.keywords.documents import prepare as prepared_of
 from tests.flows.keywords.one_corpus import features_of, words_of
+from vbmodels.keywords.candidate_counts import added
 from vbmodels.keywords.features import POS_GROUPS
 from vbmodels.keywords.graph import adjacency
 from vbmodels.keywords.reading import Named
@@ -190,8 +191,8 @@ def test_the_partitioning_changes_no_feature_of_real_abstracts(abstracts):
     )
     whole = prepare(documents, TextOptions())
     parts = [prepare(documents.slice(i, 70), TextOptions()) for i in range(0, 300, 70)]
-    again = added([Rows.of(p.counts["words"]) for p in reversed(parts)])
-    assert again.table.equals(added([Rows.of(whole.counts["words"])]).table)
+    again = added([rows_of(p.counts["words"]) for p in reversed(parts)])
+    assert table_of(again).equals(whole.counts["words"])
     x = features_of(whole)[0].x
     assert_array_equal(x, np.concatenate([b.x for b in features_of(*parts)]))
     assert np.isfinite(x).all()

@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from flows.keywords.counts import COUNTS, Rows, Whole, added, count_candidates
+from flows.keywords.counts import COUNTS, rows_of, table_of
+from vbmodels.keywords.candidate_counts import Whole, added, count_candidates
 from vbmodels.keywords.features import N_FOLDS, fold_of
 
 HALVES = ((0, 1 << 63), (1 << 63, 1 << 64))
@@ -19,13 +20,15 @@ def tables():
         keys = np.unique(rng.integers(0, 1 << 63, 40).astype(np.uint64) << np.uint64(1))
         keys = np.unique(np.concatenate([keys, np.arange(20, dtype=np.uint64)]))
         folds = rng.integers(0, N_FOLDS, len(keys))
-        made.append(count_candidates(keys, folds, (keys < 3) | (rng.random(len(keys)) < 0.1)))
+        known = (keys < 3) | (rng.random(len(keys)) < 0.1)
+        made.append(table_of(count_candidates(keys, folds, known)))
     return made
 
 
 def test_counts_by_hand():
     keys = np.array([7, 3, 7, 7], np.uint64)
-    found = count_candidates(keys, np.array([1, 0, 1, 2]), np.array([True, False, False, True]))
+    known = np.array([True, False, False, True])
+    found = table_of(count_candidates(keys, np.array([1, 0, 1, 2]), known))
     assert found.schema == COUNTS
     assert [tuple(row.values()) for row in found.to_pylist()] == [
         (3, 0, 1, 0), (7, 1, 2, 1), (7, 2, 1, 1),
@@ -34,16 +37,16 @@ def test_counts_by_hand():
 
 @pytest.mark.parametrize("lone", [False, True])
 def test_counts_add_in_any_order_and_in_any_ranges(tables, lone):
-    sums = added([Rows.of(t) for t in tables])
-    assert sums.table.equals(added([Rows.of(t) for t in tables[::-1]]).table)
+    sums = added([rows_of(t) for t in tables])
+    assert table_of(sums).equals(table_of(added([rows_of(t) for t in tables[::-1]])))
     whole = Whole.of(sums, lone)
-    halves = [Whole.of(added([Rows.of(t).between(*ends) for t in tables]), lone) for ends in HALVES]
-    assert added([half.rows for half in halves]).table.equals(whole.rows.table)
+    halves = [Whole.of(added([rows_of(t).between(*ends) for t in tables]), lone) for ends in HALVES]
+    assert table_of(added([half.rows for half in halves])).equals(table_of(whole.rows))
     assert sums.totals[0].sum() == sum(t["documents"].to_numpy().sum() for t in tables)
 
 
 def test_what_the_corpus_says_of_a_candidate_leaves_its_own_fold_out(tables):
-    whole = Whole.of(added([Rows.of(t) for t in tables]), False)
+    whole = Whole.of(added([rows_of(t) for t in tables]), False)
     found = whole.elsewhere(np.array([0, 19, 5], np.uint64), np.array([0, 1, -1]))
     assert found.frequency.tolist() == [4, 4, 4]
     pairs = [

@@ -15,12 +15,12 @@ from flows.fit.driver import FitError
 from flows.keywords import shards
 from flows.keywords.documents import prepare
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.surfaces import written
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.settings import ComputeSettings
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
+from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import Normaliser, TextOptions
 
 SUBJECTS = ("support vector machine", "neural network", "decision tree", "random forest")
@@ -171,9 +171,10 @@ def test_terms_are_matched_as_phrases():
     text = ["The semi-supervised client/server model. Degrees of freedom of client server models."]
     known = [["The Semi-Supervised client", "client-server model", "degrees of freedom", "model x"]]
     prepared = prepare(documents(text=text, keywords=known), TextOptions(), True)
-    spans = spans_of(prepared.tokens, prepared.vocabulary.to_pylist(), True)
-    told = written(prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms)
-    labelled = [s for s, y in zip(told.stem.to_pylist(), prepared.marks.y, strict=True) if y]
+    stems, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
+    spans = spans_of(prepared.tokens, stems, True)
+    found = written(prepared.tokens, spans, stems, prepared.marks, forms)
+    labelled = [s for s, y in zip(found.stem, prepared.marks.y, strict=True) if y]
     # "client-server" is no word of the text, its parts are; a stop word is inside a known phrase.
     assert labelled == ["semi-supervis client", "degre of freedom", "client server model"]
     assert prepared.marks.listed == 4

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vbmodels.core.state import IntArray
 from vbmodels.keywords.candidates import Marks
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.spans import Spans
+from vbmodels.keywords.segmenting import SIGN
 
-_SIGN = r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}]"
-_UNSPACED = rf"({_SIGN}) ({_SIGN})"
+_UNSPACED = re.compile(rf"(?<={SIGN}) (?={SIGN})")
 """A blank between letters of a script that has none between words."""
+_ELISION = re.compile(r"(?<=\w['’]) ", re.ASCII)  # l'eau
+_GENITIVE = re.compile(r"(?<=\w) (?=['’]s\b)", re.ASCII)  # Jerry's
 Numbers = NDArray[np.signedinteger]
 
 
@@ -36,28 +38,26 @@ class Written:
         [M] tokens before its first occurrence, and how many there are.
     """
 
-    term: pa.Array
-    surface: pa.Array
-    stem: pa.Array
+    term: list[str]
+    surface: list[str]
+    stem: list[str]
     position: IntArray
     occurrences: IntArray
 
 
 def written(
-    tokens: DocumentTokens, spans: Spans, vocabulary: pa.Array, marks: Marks, forms: pa.Array
-) -> Written:
+    tokens: DocumentTokens, spans: Spans, vocabulary: Sequence[str], marks: Marks,
+    forms: Sequence[str],
+) -> Written:  # fmt: skip
     """Return how every candidate is written.
 
     Parameters
     ----------
-    forms
-        [F] the distinct written forms of the partition's words.
+    vocabulary, forms
+        The partition's distinct stems, and the distinct written forms of its words.
     """
     width = spans.words.shape[1]
-    texts = forms.dictionary_encode()
-    same = texts.indices.to_numpy().astype(np.int64)
-    shown = _between(spans.start, spans.size[spans.phrase], width, marks.shown, marks.link)
-    each = np.where(shown >= 0, same[shown], -1) if len(same) else shown
+    each = _between(spans.start, spans.size[spans.phrase], width, marks.shown, marks.link)
     # "Support Vector" at a sentence's beginning is a name as much as it is elsewhere.
     kept = tokens.capital | tokens.upper
     uncapitalised = np.zeros(tokens.n_words, bool)
@@ -65,12 +65,12 @@ def written(
     named = np.flatnonzero(spans.size[spans.phrase] > 1)
     first = spans.start[named]
     named = named[kept[first + 1] & ~uncapitalised[tokens.word[first]]]
-    each[named, 0] = same[marks.form[spans.start[named]]]
+    each[named, 0] = marks.form[spans.start[named]]
     links = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
     links = np.where(links < -1, -2 - links, links)
     terms = tokens.term[tokens.word]
     return Written(
-        _joined(texts.dictionary, _most_frequent(spans, each)),
+        _joined(forms, _most_frequent(spans, each)),
         _joined(forms, _between(spans.first, spans.size, width, marks.form, marks.link)),
         _joined(vocabulary, _between(spans.first, spans.size, width, terms, links)),
         tokens.position[spans.first].astype(np.int64),
@@ -125,14 +125,14 @@ def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
     return chosen
 
 
-def _joined(texts: pa.Array, numbers: IntArray) -> pa.Array:
-    """Join texts by blanks, row by row of their numbers [M, K]; -1 is none, never of all."""
-    columns = [
-        texts.take(pa.array(column, mask=column < 0)).cast(pa.string()) for column in numbers.T
-    ]
-    joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
-    joined = pc.replace_substring_regex(joined, r"(\w['’]) ", r"\1")  # l'eau
-    joined = pc.replace_substring_regex(joined, r"(\w) (['’]s)\b", r"\1\2")  # Jerry's
-    for _ in range(2):  # characters that are words have one before and one behind
-        joined = pc.replace_substring_regex(joined, _UNSPACED, r"\1\2")
-    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+def _joined(texts: Sequence[str], numbers: IntArray) -> list[str]:
+    """Join texts by blanks, row by row of their numbers [M, K]; -1 is none."""
+    rows = numbers.tolist()
+    return [_close_up(" ".join([texts[i] for i in row if i >= 0])) for row in rows]
+
+
+def _close_up(text: str) -> str:
+    """Leave out the blanks that no writer puts between two words."""
+    if "'" in text or "’" in text:
+        text = _GENITIVE.sub("", _ELISION.sub("", text))
+    return text if text.isascii() else _UNSPACED.sub("", text)
