@@ -10,6 +10,7 @@ from typing import Any
 
 from flows.data.levels import Levels
 from flows.data.mixed import CATEGORY, DATE, FLAG, NUMBER
+from flows.data.names import listed
 from vbmodels.core import columns as rules
 from vbmodels.core.columns import Rule, Seen
 
@@ -243,9 +244,8 @@ def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
     return [f"Levels that differ by case or blanks alone are different levels: {_some(found)}."]
 
 
-def _some(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _some(names: Sequence[str]) -> str:
+    return listed(names, 8)
 
 
 def summary(columns: Sequence[ColumnRead]) -> list[str]:
@@ -287,7 +287,7 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60) -> list[str]:
     widths = [min(max(len(row[i]) for row in cells), _MOST_WIDTH) for i in range(4)]
     lines = []
     for full in cells:
-        row = [*full[:3], _cut(full[3]), full[4]]
+        row = [_cut(cell) for cell in full]
         parts = [
             cell.rjust(width) if i == 2 else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=False))
