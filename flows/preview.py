@@ -15,7 +15,6 @@ import numpy as np
 from flows import stages
 from flows.catalogue import pipeline_named
 from flows.data import storage
-from flows.data.column_table import ColumnRead
 from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
@@ -25,6 +24,7 @@ from flows.fit.job import one_thread
 from flows.runs import checking, incremental
 from flows.runs.context import Run
 from flows.settings import RunSettings
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess, TreeSum

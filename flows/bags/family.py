@@ -44,7 +44,6 @@ from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
-from flows.data.column_table import ColumnRead
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
@@ -61,6 +60,7 @@ from flows.family import (
 from flows.faults import Fault, InputError
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.multilabel import MultiLabelBags
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
 
 

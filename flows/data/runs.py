@@ -19,10 +19,10 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from flows.data import json_files, lock, storage
-from flows.data.column_table import ColumnRead
 from flows.data.run_tables import POSTERIOR, TRACE, Parameter
 from flows.data.storage import DamagedError, StorageError
 from flows.faults import Fault, InputError
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.protocol import CLIMBED
 from vbmodels.core.state import State, to_bytes
 

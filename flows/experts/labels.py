@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from flows.data.column_table import ColumnRead
-from flows.data.levels import Levels
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import order_of
-from vbmodels.core.levels import NO, YES
+from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
 from vbmodels.core.state import FloatArray, IntArray
 

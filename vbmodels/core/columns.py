@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vbmodels.core.levels import NEARLY, NO, YES
+from vbmodels.core.state import FloatArray, IntArray
 
 Kind = Literal["number", "yes or no", "date", "category"]
 Order = Literal["dmy", "mdy", "ymd"]
@@ -323,6 +324,21 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
     if seen.numbers and not seen.units:
         remark = f"not numbers: {cells - seen.numbers:,} cells, such as {_listed(seen.odd)}"
     return Rule(dash_is_missing=dash, remark=remark)
+
+
+def rules_of(
+    seen: Mapping[str, Seen], wishes: Wishes | None = None
+) -> tuple[dict[str, Rule], dict[str, Unclear]]:
+    """Return how every column of a table is read, and why some cannot be: these as categories."""
+    commas = any(one.comma == one.cells > one.point and one.cells for one in seen.values())
+    rules: dict[str, Rule] = {}
+    unclear: dict[str, Unclear] = {}
+    for name, one in seen.items():
+        try:
+            rules[name] = read_as(name, one, wishes, commas)
+        except Unclear as error:
+            rules[name], unclear[name] = Rule(), error
+    return rules, unclear
 
 
 def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
@@ -647,6 +663,68 @@ def seen_in(counts: Mapping[str, int]) -> Seen:
     for text, count in counts.items():
         total += _one(text.strip(), count)
     return total
+
+
+def seen_numbers(values: FloatArray, missing: int, words: Mapping[str, int] | None = None) -> Seen:
+    """Return what numbers are.
+
+    Parameters
+    ----------
+    values
+        The cells that are given.
+    missing
+        How many are not.
+    words
+        Those of them that say something.
+
+    Examples
+    --------
+    >>> seen_numbers(np.array([1.0, 2.5]), 1).fractions
+    1
+    """
+    finite = np.isfinite(values)
+    n = int(np.count_nonzero(finite))
+    kept = values if n == len(values) else values[finite]
+    ones = int(np.count_nonzero(kept == 1.0))
+    flags = ones + int(np.count_nonzero(kept == 0.0))
+    return Seen(
+        len(finite), missing, plain=n, point=n, comma=n, flags=flags, ones=ones,
+        words=dict(words or {}), odd=() if n == len(finite) else ("inf",),
+        **ends_in(kept, np.ones(len(kept), np.int64)),
+    )  # fmt: skip
+
+
+def ends_in(values: FloatArray, counts: IntArray) -> dict[str, Any]:
+    """Return what `Seen` has of numbers, each of which occurs so often."""
+    if not values.size:
+        return {}
+    whole = values == np.floor(values)
+    fractions = 0 if whole.all() else int(counts[~whole].sum())
+    low, high = float(values.min()), float(values.max())
+    found: dict[str, Any] = {"fractions": fractions}
+    rest = values
+    sentinels = {}
+    for value in SENTINELS:
+        if low <= value <= high and (hits := values == value).any():
+            sentinels[f"{value:g}"] = int(counts[hits].sum())
+            rest = rest[rest != value]
+    if sentinels:
+        found["sentinels"] = sentinels
+    if not fractions:
+        exact = max(-low, high) < 2**53
+        if not exact:
+            kept = np.abs(values) < 2**53
+            values, counts = values[kept], counts[kept]
+        found["prints"] = _prints_of(values, counts)
+    if rest.size:
+        found |= {"low": float(rest.min()), "high": float(rest.max())}
+    return found
+
+
+def _prints_of(values: FloatArray, counts: IntArray) -> int:
+    if (counts == 1).all():
+        return prints_of(values)
+    return sum(prints_of(values[counts == n]) * int(n) for n in np.unique(counts)) & _MASK
 
 
 def _exact(value: float) -> bool:
