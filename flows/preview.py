@@ -195,11 +195,11 @@ def estimate(
         run.events.emit(Stage("time a sweep"))
         q, said, costs = _begin(run.model, run.prepared, run.settings)
         foreseen = family.foresee(q, run.settings) if isinstance(family, Foresees) else ()
-    dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
+    of_input = (*of_headers, *run.prepared.warnings, *checking.loss_warnings(run))
     return replace(
         found,
-        dropped=tuple(checking.total_dropped(dropped)),
-        warnings=tuple(dict.fromkeys((*of_headers, *run.prepared.warnings, *foreseen, *said))),
+        dropped=tuple(checking.all_dropped(run)),
+        warnings=tuple(dict.fromkeys((*of_input, *foreseen, *said))),
         columns=run.prepared.columns,
         partitions=len(run.prepared.partitions),
         seconds_to_read=read,

@@ -190,6 +190,8 @@ class BagsFamily:
                     reason=EMPTY if settings.leakless else EMPTY_BY[settings.model],
                     count=n_empty,
                     examples=list(found.empty[:100]),
+                    of=found.bag_rows.num_rows,
+                    cause="Check that their instances are in the input, under the same bag_id",
                 ),
             ),
             notes={

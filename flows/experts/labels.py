@@ -171,3 +171,15 @@ def _spelt(label: str, known: Mapping[str, int]) -> str | None:
     if sides and all(one.lower() in (*YES, *NO) for one in known):
         return next((one for one in known if one.lower() in sides[0]), None)
     return None
+
+
+def unlabelled_warning(labels: Levels) -> list[str]:
+    """Say so where more than a tenth of the rows has no label, of which nothing is learned."""
+    rows = labels.missing + sum(labels.counts.values())
+    if 10 * labels.missing <= rows:
+        return []
+    return [
+        f"{labels.missing:,} of {rows:,} rows ({labels.missing / rows:.0%}) have no label: they "
+        "are predicted, and the fit learns nothing from them. If they should have one, check the "
+        "label's column (--column label=YOURS); blank cells, NA and the words of missing are none."
+    ]

@@ -30,7 +30,7 @@ from flows.experts.design import (
 )
 from flows.experts.encoding import Encoding
 from flows.experts.ingest import LABEL, AboutCells
-from flows.experts.labels import Labels, label_read, label_warnings
+from flows.experts.labels import Labels, label_read, label_warnings, unlabelled_warning
 from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
@@ -137,7 +137,7 @@ def _choose_columns(
             "row are left out together.",
         )
     used = [one.name for one in encoding.columns]
-    said += label_warnings(labels)
+    said += [*label_warnings(labels), *unlabelled_warning(about.labels)]
     said += suggestions(seen, summed.levels, used, weighs=True)
     if WEIGHT in settings.columns:
         said.append(_on_weights(about, settings))

@@ -96,7 +96,10 @@ def code_parts(
             file="the data", expected="cells in the columns that are used", found="none",
             remedy="give other columns",
         )  # fmt: skip
-    dropped = Dropped(reason="row without any cell", count=len(empty), examples=empty[:100])
+    dropped = Dropped(
+        reason="row without any cell", count=len(empty), examples=empty[:100], of=firsts[-1],
+        cause="Delete blank rows, or check that the columns that are used are filled in these rows",
+    )  # fmt: skip
     return Prepared(
         tuple(url for url, _, _ in built), FeatureBatch, tuple(warnings), (dropped,), table
     )
