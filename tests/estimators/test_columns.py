@@ -53,9 +53,9 @@ def of_estimator(fit):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = fit().columns_
-    told = " ".join(str(w.message) for w in caught if w.category is ColumnWarning)
+    said = " ".join(str(w.message) for w in caught if w.category is ColumnWarning)
     for one in found.to_dict("records"):
-        assert (f"{one['name']} ({one['used']})" in told) == one["used"].startswith("left out")
+        assert (f"{one['name']} ({one['used']})" in said) == one["used"].startswith("left out")
     return {one["name"]: one for one in found.to_dict("records")}
 
 

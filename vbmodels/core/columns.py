@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -71,6 +72,7 @@ SENTINELS = (
 """Numbers that often are codes of missing cells."""
 
 _MOST_EXAMPLES = 5
+_AT_ONCE = 4096  # distinct cells that are added up together
 _ID_NAME = re.compile(
     r"(row|record|case|subject|respondent|participant|patient|person|sample|user|customer|client|"
     r"student|member|response|study|household)?[ _.-]?(id|ids|uuid|guid|key|nr|no|number|index)"
@@ -168,24 +170,7 @@ class Seen:
             return self
         if not (self.cells or self.missing or self.order):
             return other
-        values: dict[str, Any] = {}
-        for one in fields(self):
-            a, b = getattr(self, one.name), getattr(other, one.name)
-            if isinstance(a, Mapping):
-                values[one.name] = dict(Counter(a) + Counter(b))
-            elif one.name == "odd":
-                values[one.name] = tuple(dict.fromkeys((*a, *b)))[:_MOST_EXAMPLES]
-            elif one.name == "order":
-                values[one.name] = tuple(dict.fromkeys((*a, *b)))
-            elif one.name == "low":
-                values[one.name] = min((v for v in (a, b) if v is not None), default=None)
-            elif one.name == "high":
-                values[one.name] = max((v for v in (a, b) if v is not None), default=None)
-            elif one.name == "prints":
-                values[one.name] = (a + b) & _MASK
-            else:
-                values[one.name] = a + b
-        return Seen(**values)
+        return _added((self, other))
 
     @property
     def measured(self) -> bool:
@@ -200,6 +185,28 @@ class Seen:
 
 
 _MASK = 2**64 - 1
+
+
+def _added(parts: Sequence[Seen]) -> Seen:
+    """Return what parts of a column hold together."""
+    values: dict[str, Any] = {}
+    for one in fields(Seen):
+        found = [part for part in map(attrgetter(one.name), parts) if part]
+        if one.name in ("low", "high"):
+            ends = [end for end in map(attrgetter(one.name), parts) if end is not None]
+            values[one.name] = (min if one.name == "low" else max)(ends, default=None)
+        elif one.name in ("words", "dates", "units", "sentinels"):
+            total: dict[str, int] = {}
+            for counts in found:
+                for word, count in counts.items():
+                    total[word] = total.get(word, 0) + count
+            values[one.name] = total
+        elif one.name in ("odd", "order"):
+            several = tuple(dict.fromkeys(text for texts in found for text in texts))
+            values[one.name] = several[:_MOST_EXAMPLES] if one.name == "odd" else several
+        else:
+            values[one.name] = sum(found) & _MASK
+    return Seen(**values)
 
 
 @dataclass(frozen=True)
@@ -659,9 +666,10 @@ def seen_in(counts: Mapping[str, int]) -> Seen:
     >>> seen_in(Counter(["1", "NA", "x"])).cells
     2
     """
-    total = Seen()
-    for text, count in counts.items():
-        total += _one(text.strip(), count)
+    cells, total = list(counts.items()), Seen()
+    for first in range(0, len(cells), _AT_ONCE):
+        some = cells[first : first + _AT_ONCE]
+        total += _added([_one(text.strip(), count) for text, count in some])
     return total
 
 
@@ -758,7 +766,7 @@ def _one(text: str, n: int) -> Seen:
         ones=n * (word in YES),
         characters=n * len(text),
         pluses=n * (text == PLUS),
-        dates=dates_in([(text, n)]),
+        dates=dates_in([(text, n)]) if value is None else {},
         units=units,
         sentinels={f"{value:g}": n} if sentinel else {},
         low=None if sentinel else value,
