@@ -60,7 +60,7 @@ def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, caps
 @pytest.mark.thorough
 def test_the_run_says_what_the_check_said(tmp_path, capsys):
     """A constant column, one that repeats another, and fewer rows than columns."""
-    same = np.arange(30.0)
+    same = np.arange(30.0) ** 2
     path = rows(tmp_path, 30, 32, flat=np.ones(30), a=same, b=same)
     told = checked(capsys, "experts", path, "--set", "n_experts=2")
     said = " ".join(told["warnings"])
