@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from flows.data import storage
-from flows.data.column_table import ColumnRead
 from flows.data.names import from_text
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
@@ -19,6 +18,7 @@ from flows.data.storage import InputFile, Sources
 from flows.faults import Fault
 from flows.report.page import Findings as Findings
 from flows.settings import RunSettings
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import IntArray, State
 
 R = TypeVar("R")

@@ -15,7 +15,6 @@ import numpy as np
 from flows import stages
 from flows.catalogue import pipeline_named
 from flows.data import storage
-from flows.data.column_table import ColumnRead
 from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
@@ -25,6 +24,7 @@ from flows.fit.job import one_thread
 from flows.runs import checking, incremental
 from flows.runs.context import Run
 from flows.settings import RunSettings
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess, TreeSum
@@ -195,11 +195,11 @@ def estimate(
         run.events.emit(Stage("time a sweep"))
         q, said, costs = _begin(run.model, run.prepared, run.settings)
         foreseen = family.foresee(q, run.settings) if isinstance(family, Foresees) else ()
-    dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
+    of_input = (*of_headers, *run.prepared.warnings, *checking.loss_warnings(run))
     return replace(
         found,
-        dropped=tuple(checking.total_dropped(dropped)),
-        warnings=tuple(dict.fromkeys((*of_headers, *run.prepared.warnings, *foreseen, *said))),
+        dropped=tuple(checking.all_dropped(run)),
+        warnings=tuple(dict.fromkeys((*of_input, *foreseen, *said))),
         columns=run.prepared.columns,
         partitions=len(run.prepared.partitions),
         seconds_to_read=read,

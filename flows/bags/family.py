@@ -44,7 +44,6 @@ from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
-from flows.data.column_table import ColumnRead
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
@@ -61,6 +60,7 @@ from flows.family import (
 from flows.faults import Fault, InputError
 from vbmodels.bags.bags import Bags, even_bounds
 from vbmodels.bags.multilabel import MultiLabelBags
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
 
 
@@ -190,6 +190,8 @@ class BagsFamily:
                     reason=EMPTY if settings.leakless else EMPTY_BY[settings.model],
                     count=n_empty,
                     examples=list(found.empty[:100]),
+                    of=found.bag_rows.num_rows,
+                    cause="Check that their instances are in the input, under the same bag_id",
                 ),
             ),
             notes={

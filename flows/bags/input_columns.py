@@ -19,14 +19,15 @@ from flows.bags.settings import BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
-from flows.data.column_table import ColumnRead, column_read, suggestions
-from flows.data.levels import Levels, count_levels
+from flows.data.column_table import suggestions
+from flows.data.levels import count_levels
 from flows.data.mixed import CATEGORY, FLAG, NUMBER
 from flows.data.storage import InputFile, StorageError
 from flows.data.table import matches
 from flows.faults import InputError
+from vbmodels.core.column_table import ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
-from vbmodels.core.levels import NO, YES, positive_of
+from vbmodels.core.levels import NO, YES, Levels, positive_of
 
 LOOKED = 20_000
 """Rows of the first file that say what its columns hold."""

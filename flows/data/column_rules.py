@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from flows.faults import Fault
 from flows.settings.tables import TableSettings
-from vbmodels.core.columns import Rule, Seen, Unclear, Wishes, read_as
+from vbmodels.core.columns import Rule, Seen, Unclear, Wishes, rules_of
 
 
 def column_rules(
@@ -14,15 +14,7 @@ def column_rules(
 ) -> tuple[dict[str, Rule], dict[str, Unclear]]:
     """Return how every column is read, and why some cannot be: these as categories."""
     wishes = Wishes(settings.categories, settings.decimal, settings.thousands, settings.dates)
-    commas = any(one.comma == one.cells > one.point and one.cells for one in seen.values())
-    rules: dict[str, Rule] = {}
-    unclear: dict[str, Unclear] = {}
-    for name, one in seen.items():
-        try:
-            rules[name] = read_as(name, one, wishes, commas)
-        except Unclear as error:
-            rules[name], unclear[name] = Rule(), error
-    return rules, unclear
+    return rules_of(seen, wishes)
 
 
 def unclear_faults(

@@ -1,146 +1,24 @@
-"""The table of columns: as what each was read, what it holds, whether it is used, and why not."""
+"""The table of columns as it is printed, and what it suggests."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flows.data.levels import Levels
-from flows.data.mixed import CATEGORY, DATE, FLAG, NUMBER
 from flows.data.names import listed
 from vbmodels.core import columns as rules
-from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.column_table import ColumnRead
+from vbmodels.core.columns import Seen
+from vbmodels.core.levels import Levels
 
-USED = "yes"
-_SHOWN = 3  # levels
 _MOST_WIDTH = 44  # characters of a cell on a terminal
 _LIKE_MISSING = re.compile(
     r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
     r"not stated|prefer not to (say|answer)|inapplicable|no response|none given",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True)
-class ColumnRead:
-    """A column of the input.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    read_as
-        Number, category, ordered category, date, yes/no, text or id, and what is not plain of it.
-    missing
-        Cells without a value.
-    holds
-        Its range, or its levels.
-    used
-        `USED`, its role, or why it is left out.
-    """
-
-    name: str
-    read_as: str
-    missing: int = 0
-    holds: str = ""
-    used: str = USED
-
-    @property
-    def left_out(self) -> bool:
-        """Whether it is not used."""
-        return self.used.startswith("left out")
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
-
-
-def column_read(
-    name: str, rule: Rule, seen: Seen, levels: Levels | None = None, used: str = USED,
-    codes: bool = False,
-) -> ColumnRead:  # fmt: skip
-    """Describe a column.
-
-    Parameters
-    ----------
-    name, rule, seen
-        The column, as which it is read, and what its cells are.
-    levels
-        Its categories, where they were counted.
-    used
-        `USED`, its role, or why it is left out.
-    codes
-        Whether its numbers are codes of categories.
-    """
-    kind = _kind(rule, seen, levels)
-    if codes and kind == NUMBER:
-        kind, rule = CATEGORY, replace(rule, kind=CATEGORY)
-    if used.startswith("left out: id"):
-        kind = "id"
-    elif used.startswith("left out: text"):
-        kind = "text"
-    words = [rule.remark] if rule.remark else []
-    missing = seen.missing
-    if not rule.dash_is_missing:
-        missing -= seen.words.get(rules.DASH, 0)
-    said = {w: n for w, n in seen.words.items() if rule.dash_is_missing or w != rules.DASH}
-    if said:
-        words.append("missing: " + ", ".join(f"{w!r} {n:,}" for w, n in list(said.items())[:4]))
-    if rule.blank_is_no:
-        missing = 0
-    note = f" ({'; '.join(words)})" if words else ""
-    holds = holds_of(rule, seen, levels)
-    if kind in ("id", "text") and levels is not None and levels.counts:
-        holds = f"{len(levels.counts):,} different, such as {next(iter(levels.counts))[:20]}"
-    return ColumnRead(name, kind + note, missing, holds, used)
-
-
-def _kind(rule: Rule, seen: Seen, levels: Levels | None) -> str:
-    if not seen.cells:
-        return "empty"
-    if rule.kind == FLAG or (rule.kind == NUMBER and seen.flags == seen.cells):
-        return "yes/no"
-    if rule.kind == CATEGORY and (seen.order or (levels and rules.order_of(list(levels.counts)))):
-        return "ordered category"
-    return rule.kind
-
-
-def holds_of(rule: Rule, seen: Seen, levels: Levels | None) -> str:
-    """Say a column's range or levels."""
-    if not seen.cells:
-        return ""
-    if rule.kind == FLAG or (rule.kind == NUMBER and seen.flags == seen.cells):
-        no = seen.cells - seen.ones + (seen.missing if rule.blank_is_no else 0)
-        return f"yes {seen.ones:,}, no {no:,}"
-    if rule.kind == NUMBER:
-        low, high = rules.ends_of(seen)
-        return f"{_number(low)} to {_number(high)}"
-    if levels is None:
-        return ""
-    if levels.many:
-        return "more than 10,000 levels"
-    if rule.kind == DATE:
-        return ""
-    names = _in_order(seen, levels)
-    listed = ", ".join(f"{name[:20]} {levels.counts[name]:,}" for name in names[:_SHOWN])
-    count = f"{len(names):,} level{'' if len(names) == 1 else 's'}"
-    return f"{count}: {listed}{', ...' if len(names) > _SHOWN else ''}"
-
-
-def _in_order(seen: Seen, levels: Levels) -> list[str]:
-    """Return the levels in the order of the file, of their words or numbers, or of their counts."""
-    if seen.order:
-        return [name for name in seen.order if name in levels.counts]
-    names = list(levels.counts)
-    if ordered := rules.order_of(names):
-        return ordered
-    numbers = {name: rules.number_of(name) for name in names}
-    if None not in numbers.values():
-        return sorted(names, key=lambda name: numbers[name] or 0.0)
-    return sorted(names, key=lambda name: (-levels.counts[name], name))
 
 
 def days_in_words(low: float, high: float) -> str:
@@ -152,10 +30,6 @@ def days_in_words(low: float, high: float) -> str:
     first = datetime(1970, 1, 1, tzinfo=UTC)
     ends = (first + timedelta(days=day) for day in (low, high))
     return " to ".join(f"{end:%Y-%m-%d}" for end in ends)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
 
 
 def suggestions(

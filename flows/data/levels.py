@@ -4,25 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-MOST = 10_000
-"""Levels of a column beyond which `bounded` counts none."""
-
-
-@dataclass(frozen=True)
-class Levels:
-    """One column: how often each category occurs and how many cells are missing.
-
-    ``many`` says that there were more than `MOST`, so that none was counted.
-    """
-
-    counts: Mapping[str, int]
-    missing: int
-    many: bool = False
+from vbmodels.core.levels import MOST, Levels
 
 
 def count_levels(text: pa.Array) -> Levels:

@@ -29,7 +29,6 @@ _DAY = 86_400_000_000  # microseconds
 _EXAMPLES = 5
 _LOOKED = 64  # values that say whether numbers have a decimal point
 _MOST_ORDERED = 100  # categories
-_MASK = 2**64 - 1
 
 Cells = pa.Array
 """Cells as `taken` gives them."""
@@ -79,7 +78,7 @@ def taken(
             return texts(cells), Seen(
                 given, cells.null_count, declared=given, words=words, order=order
             )
-        return cells, _seen_numbers(cells, words)
+        return cells, _numbers_seen(cells, words)
     text = pc.utf8_trim_whitespace(cells.cast(pa.string()))
     text, seen = _seen_text(text, missing, declared, semicolons)
     return text, replace(seen, order=order) if order else seen
@@ -104,53 +103,11 @@ def _without_numbers(cells: pa.Array, missing: Sequence[str]) -> tuple[pa.Array,
     return pa.array(values, mask=gone), words
 
 
-def _seen_numbers(cells: pa.Array, words: Mapping[str, int]) -> Seen:
+def _numbers_seen(cells: pa.Array, words: Mapping[str, int]) -> Seen:
     values = cells.to_numpy(zero_copy_only=False)
     if cells.null_count:
         values = values[np.asarray(cells.is_valid())]
-    finite = np.isfinite(values)
-    n = int(np.count_nonzero(finite))
-    values = values if n == len(values) else values[finite]
-    ones = int(np.count_nonzero(values == 1.0))
-    flags = ones + int(np.count_nonzero(values == 0.0))
-    return Seen(
-        len(finite), cells.null_count, plain=n, point=n, comma=n, flags=flags, ones=ones,
-        words=dict(words), odd=() if n == len(finite) else ("inf",),
-        **_ends(values, np.ones(len(values), np.int64)),
-    )  # fmt: skip
-
-
-def _ends(values: FloatArray, counts: IntArray) -> dict[str, Any]:
-    """Return what `Seen` has of numbers, each of which occurs so often."""
-    if not values.size:
-        return {}
-    whole = values == np.floor(values)
-    fractions = 0 if whole.all() else int(counts[~whole].sum())
-    low, high = float(values.min()), float(values.max())
-    found: dict[str, Any] = {"fractions": fractions}
-    rest = values
-    sentinels = {}
-    for value in rules.SENTINELS:
-        if low <= value <= high and (hits := values == value).any():
-            sentinels[f"{value:g}"] = int(counts[hits].sum())
-            rest = rest[rest != value]
-    if sentinels:
-        found["sentinels"] = sentinels
-    if not fractions:
-        exact = max(-low, high) < 2**53
-        if not exact:
-            kept = np.abs(values) < 2**53
-            values, counts = values[kept], counts[kept]
-        found["prints"] = _prints(values, counts)
-    if rest.size:
-        found |= {"low": float(rest.min()), "high": float(rest.max())}
-    return found
-
-
-def _prints(values: FloatArray, counts: IntArray) -> int:
-    if (counts == 1).all():
-        return rules.prints_of(values)
-    return sum(rules.prints_of(values[counts == n]) * int(n) for n in np.unique(counts)) & _MASK
+    return rules.seen_numbers(values, cells.null_count, words)
 
 
 def _seen_text(
@@ -227,7 +184,7 @@ def _seen_cells(
         zeros=int(counts[zeros].sum()), flags=int(counts[yes | no].sum()),
         ones=int(counts[yes].sum()), semicolons=given if semicolons else 0, words=words,
         pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()),
-        **_ends(numbers[read], counts[read]), **found,
+        **rules.ends_in(numbers[read], counts[read]), **found,
     )  # fmt: skip
 
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from flows.data import json_files, lock, storage
-from flows.data.column_table import ColumnRead
 from flows.data.run_tables import POSTERIOR, TRACE, Parameter
 from flows.data.storage import DamagedError, StorageError
 from flows.faults import Fault, InputError
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.protocol import CLIMBED
 from vbmodels.core.state import State, to_bytes
 
@@ -95,11 +95,44 @@ class InputRecord(BaseModel):
 
 
 class Dropped(BaseModel):
-    """Rows or values that could not be used, and why."""
+    """Rows or values that could not be used, and why.
+
+    Attributes
+    ----------
+    reason, count, examples
+        Why, how many, and the names of some.
+    of
+        Out of how many; 0 where that is not known.
+    cause
+        What is likely to be wrong where they are many, and what to do; nothing where a warning of
+        the family says it.
+    """
 
     reason: str
     count: int
     examples: list[str] = Field(default_factory=list)
+    of: int = 0
+    cause: str = ""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether more than a tenth is lost."""
+        return 0 < self.of < 10 * self.count
+
+
+def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
+    """Add up what was dropped for one reason; leave out what was not."""
+    total: dict[str, Dropped] = {}
+    for item in dropped:
+        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
+        total[item.reason] = Dropped(
+            reason=item.reason,
+            count=before.count + item.count,
+            examples=(before.examples + item.examples)[:100],
+            of=before.of + item.of,
+            cause=item.cause,
+        )
+    return [item for item in total.values() if item.count]
 
 
 class Latest(json_files.Form):

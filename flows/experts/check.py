@@ -11,7 +11,7 @@ import pyarrow as pa
 from flows.data import mixed, partition
 from flows.data.checks import MAX_ROWS, Checker
 from flows.data.column_rules import column_rules, unclear_faults
-from flows.data.levels import Levels, bounded, merge_levels
+from flows.data.levels import bounded, merge_levels
 from flows.data.mixed import NUMBER
 from flows.data.names import as_text, listed
 from flows.data.partition import slabs
@@ -24,6 +24,7 @@ from flows.experts.settings import ExpertSettings
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, shown
 from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.levels import Levels
 
 LEAST = 3
 """Rows of each label, where there are more than two."""

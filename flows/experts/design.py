@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
-from flows.data.levels import Levels, bounded, merge_levels
+from flows.data.levels import bounded, merge_levels
 from flows.data.mixed import CATEGORY
 from flows.data.names import digests_of, listed
 from flows.data.runs import RunPaths
@@ -24,6 +24,7 @@ from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, nearest, shown
 from vbmodels.core.columns import Rule
+from vbmodels.core.levels import Levels
 from vbmodels.core.sampling import hashed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.knots import Basis, RowSample, coded

@@ -8,16 +8,16 @@ import numpy as np
 from pydantic import Field
 
 from flows.data import json_files, storage
-from flows.data.levels import MOST, Levels
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
 from flows.data.runs import RunPaths
 from flows.experts.labels import Labels, labels_of
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule
+from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.columns import ColumnSums
-from vbmodels.experts.encoding import Encoded, read_categories, read_numbers, unseen
+from vbmodels.experts.encoding import Encoded, read_categories, read_numbers, unseen, why_no_column
 from vbmodels.experts.options import RARE_BELOW
 
 _FILE = "columns.json"
@@ -110,13 +110,7 @@ def why_left_out(
     encoding: Encoding, levels: Mapping[str, Levels], rare_below: int
 ) -> dict[str, str]:
     """Say why each column of categories that is left out is."""
-    reasons = {}
-    for name in encoding.left_out:
-        one = levels[name]
-        reasons[name] = f"no level with {rare_below} cells"
-        if not one.counts:
-            reasons[name] = f"more than {MOST:,} levels" if one.many else "no cell at all"
-    return reasons
+    return {name: why_no_column(levels[name], rare_below) for name in encoding.left_out}
 
 
 def _warnings(

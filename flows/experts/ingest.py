@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import json_files, mixed
-from flows.data.levels import Levels, bounded, count_levels, merge_levels
+from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.mixed import CATEGORY
 from flows.experts.schema import ROWS_IN, WEIGHT
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.encoding import level_key
 

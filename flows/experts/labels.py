@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from flows.data.column_table import ColumnRead
-from flows.data.levels import Levels
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import order_of
-from vbmodels.core.levels import NO, YES
+from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -172,3 +171,15 @@ def _spelt(label: str, known: Mapping[str, int]) -> str | None:
     if sides and all(one.lower() in (*YES, *NO) for one in known):
         return next((one for one in known if one.lower() in sides[0]), None)
     return None
+
+
+def unlabelled_warning(labels: Levels) -> list[str]:
+    """Say so where more than a tenth of the rows has no label, of which nothing is learned."""
+    rows = labels.missing + sum(labels.counts.values())
+    if 10 * labels.missing <= rows:
+        return []
+    return [
+        f"{labels.missing:,} of {rows:,} rows ({labels.missing / rows:.0%}) have no label: they "
+        "are predicted, and the fit learns nothing from them. If they should have one, check the "
+        "label's column (--column label=YOURS); blank cells, NA and the words of missing are none."
+    ]

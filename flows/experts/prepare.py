@@ -9,7 +9,7 @@ from operator import add
 
 from flows.data import json_files, storage
 from flows.data.column_rules import column_rules
-from flows.data.column_table import USED, ColumnRead, column_read, suggestions
+from flows.data.column_table import suggestions
 from flows.data.mixed import CATEGORY, NUMBER
 from flows.data.names import listed
 from flows.data.partition import Part
@@ -30,18 +30,19 @@ from flows.experts.design import (
 )
 from flows.experts.encoding import Encoding
 from flows.experts.ingest import LABEL, AboutCells
-from flows.experts.labels import Labels, label_read, label_warnings
+from flows.experts.labels import Labels, label_read, label_warnings, unlabelled_warning
 from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
 from flows.faults import InputError
+from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, names_rows
 from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows
 from vbmodels.experts.additive.step_rows import CodedRows
-from vbmodels.experts.encoding import encoded_sums, names_of
+from vbmodels.experts.encoding import ONE_VALUE, constant_columns, encoded_sums, names_of
 from vbmodels.experts.options import RARE_BELOW
 from vbmodels.experts.rows import Rows
 
@@ -124,6 +125,7 @@ def _choose_columns(
     reasons = of_encoding.why_left_out(encoding, summed.levels, rare) | ids | texts
     _refuse_columns(columns, reasons, settings)
     sums = encoded_sums(summed.columns, encoding.columns)
+    reasons |= dict.fromkeys(constant_columns(encoding.columns, sums.constant), ONE_VALUE)
     _refuse_classes(labels.names, summed.classes.tolist())
     weight = _mean_weight(about, settings)
     design, more = settle(columns, sums, summed.classes, settings, weight)
@@ -135,7 +137,7 @@ def _choose_columns(
             "row are left out together.",
         )
     used = [one.name for one in encoding.columns]
-    said += label_warnings(labels)
+    said += [*label_warnings(labels), *unlabelled_warning(about.labels)]
     said += suggestions(seen, summed.levels, used, weighs=True)
     if WEIGHT in settings.columns:
         said.append(_on_weights(about, settings))

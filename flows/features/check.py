@@ -16,8 +16,7 @@ from pydantic import TypeAdapter
 from flows.data import mixed, partition
 from flows.data.checks import Checker
 from flows.data.column_rules import column_rules, unclear_faults
-from flows.data.levels import Levels, count_levels
-from flows.data.mixed import NUMBER
+from flows.data.levels import count_levels
 from flows.data.names import as_text
 from flows.data.partition import slabs
 from flows.data.storage import InputFile
@@ -26,8 +25,9 @@ from flows.faults import Fault, InputError, did_you_mean
 from flows.features.schema import CATEGORIES_IN
 from flows.features.settings import FeatureSettings
 from vbmodels.core.columns import Rule, Seen, Unclear
-from vbmodels.core.levels import rare_levels
+from vbmodels.core.levels import Levels, rare_levels
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.categories import take_codes
 
 _TOLD: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
 
@@ -105,15 +105,7 @@ def rules_of(
 
     Codes among which some cells are words are categories.
     """
-    rules, unclear = column_rules(seen, settings)
-    codes = {
-        name: one
-        for name, one in unclear.items()
-        if one.has_odd and seen[name].numbers and not seen[name].measured
-    }
-    for name, one in codes.items():
-        rules[name] = Rule(remark=f"codes and words: {one.found}")
-    return rules, {name: one for name, one in unclear.items() if name not in codes}
+    return take_codes(seen, *column_rules(seen, settings))
 
 
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -> list[Fault]:
@@ -190,20 +182,6 @@ def recoded(levels: Levels, rule: Rule, cuts: Sequence[float] = ()) -> Levels:
         counts["no"] += missing
         missing = 0
     return Levels(dict(counts), missing, levels.many)
-
-
-FEW_VALUES = 20
-"""Values of a column of numbers up to which they are codes."""
-FEW_ROWS = 20
-"""Rows a value, of more values, from which on they are codes."""
-
-
-def is_measured(seen: Seen, levels: Levels, rule: Rule) -> bool:
-    """Say whether a column of numbers is one of measurements, and not of codes."""
-    if rule.kind != NUMBER:
-        return False
-    values = len(levels.counts)
-    return levels.many or (values > FEW_VALUES and seen.cells < FEW_ROWS * values)
 
 
 def order_levels(name: str, levels: Levels, least: int = 0, most: int = 10_000) -> Column:

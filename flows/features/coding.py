@@ -11,8 +11,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from flows.data import json_files, mixed, partition, storage
-from flows.data.column_table import ColumnRead
-from flows.data.levels import Levels, bounded, count_levels, merge_levels
+from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.names import digests_of
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
@@ -22,7 +21,9 @@ from flows.features.check import ID, Column, encode, merge_seen, piece, take
 from flows.features.columns import Survey, columns_of, compare_columns, survey_codes
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray, IntArray, to_bytes
 from vbmodels.features.forms import RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP
@@ -95,7 +96,10 @@ def code_parts(
             file="the data", expected="cells in the columns that are used", found="none",
             remedy="give other columns",
         )  # fmt: skip
-    dropped = Dropped(reason="row without any cell", count=len(empty), examples=empty[:100])
+    dropped = Dropped(
+        reason="row without any cell", count=len(empty), examples=empty[:100], of=firsts[-1],
+        cause="Delete blank rows, or check that the columns that are used are filled in these rows",
+    )  # fmt: skip
     return Prepared(
         tuple(url for url, _, _ in built), FeatureBatch, tuple(warnings), (dropped,), table
     )

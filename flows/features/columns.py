@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flows.data.column_table import USED, ColumnRead, column_read, suggestions
-from flows.data.levels import Levels
-from flows.data.mixed import DATE, NUMBER
+from flows.data.column_table import suggestions
+from flows.data.mixed import NUMBER
 from flows.data.names import listed
 from flows.faults import InputError
-from flows.features.check import RARE, Column, is_measured, order_levels, recoded, rules_of
+from flows.features.check import RARE, Column, order_levels, recoded, rules_of
 from flows.features.settings import FeatureSettings
-from vbmodels.core.columns import Rule, Seen, names_rows
+from vbmodels.core.column_table import USED, ColumnRead, column_read
+from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.categories import is_measured, measured_in_words, why_left_out
 
 MOST_COMPARED = 400
 """Columns up to which each is compared with all others."""
@@ -72,15 +74,16 @@ def columns_of(
     for name, rule in rules.items():
         found = recoded(levels[name], rule) if not levels[name].many else levels[name]
         cuts: tuple[float, ...] = ()
-        why = _why_left_out(name, rule, seen[name], found, settings)
-        measured = rule.kind == DATE or is_measured(seen[name], found, rule)
+        wanted = name in settings.include or name in settings.categories
+        why = why_left_out(name, rule, seen[name], found, wanted)
+        measured = is_measured(seen[name], found, rule)
         if measured and settings.bins and not why:
             cuts = cuts_of(numbers_of(name, rule), settings.bins)
             found = found if levels[name].many else recoded(levels[name], rule, cuts)
             why = "" if cuts else "one value"
             rule = replace(rule, remark=_with(rule.remark, f"cut into {len(cuts) + 1} classes"))
         elif measured and not why:
-            why = f"{'dates' if rule.kind == DATE else 'measurements'}, not categories"
+            why = measured_in_words(rule)
         shown[name] = found
         if cuts and found.many:  # classes of many values are counted once more, in the survey
             found = Levels(dict.fromkeys(_names_of_classes(cuts), 1), found.missing)
@@ -109,22 +112,6 @@ def _used(reasons: Mapping[str, str], name: str) -> str:
 
 def _with(remark: str, more: str) -> str:
     return f"{remark}, {more}" if remark else more
-
-
-def _why_left_out(
-    name: str, rule: Rule, seen: Seen, levels: Levels, settings: FeatureSettings
-) -> str:
-    """Say why a column is left out before it is compared with others; else nothing."""
-    if not seen.cells:
-        return "no cell"
-    wanted = name in settings.include or name in settings.categories
-    if not wanted and (why := names_rows(name, seen, len(levels.counts), rule.kind)):
-        return why
-    if rule.kind in (NUMBER, DATE) and levels.many:
-        return ""
-    if levels.many:
-        return "more than 10,000 categories"
-    return "one category only" if len(levels.counts) == 1 else ""
 
 
 def _names_of_classes(cuts: Sequence[float]) -> list[str]:

@@ -193,7 +193,7 @@ class Keywords:
             rows_read=read_report.documents,
             rows_kept=kept,
             dropped=losses_of(read_report, settings),
-            notes={name: getattr(read_report, name) for name in ("words", "observed", "listed")},
+            notes={name: getattr(read_report, name) for name in ("words", "observed")},
             checked=tuple(checked),
         )
 
@@ -269,11 +269,7 @@ class Keywords:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         warnings: tuple[str, ...] = tuple(
-            small_losses(
-                [one for part in ingested for one in part.dropped],
-                sum(part.rows_read for part in ingested),
-                int(sum(part.notes.get("listed", 0) for part in ingested)),
-            )
+            small_losses([one for part in ingested for one in part.dropped])
         )
         if isinstance(model, Keyphrases):
             warnings += _too_many(model, q)

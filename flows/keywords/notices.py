@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from flows.data.runs import Dropped
+from flows.data.runs import Dropped, total_dropped
 from flows.keywords.settings import KeywordSettings
 from vbmodels.keywords.languages import ENGLISH
 from vbmodels.keywords.reading import Named, Report
@@ -17,38 +17,44 @@ _SHOWN = 3
 
 def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
     """Return what was not used of the documents, and why."""
-    rows = (
-        ("document without a candidate", report.without_words),
+    rows: tuple[tuple[str, Named, int, str], ...] = (
+        ("document without a candidate", report.without_words, report.documents, ""),
         (
             "known keyword that is not in its document's text"
             if settings.with_phrases
             else "known keyword with a word that is no candidate of its document",
             report.absent_keywords,
+            report.listed,
+            "",
         ),
-        (f"document cut to its {settings.max_words} most frequent words", report.shortened),
-        ("score of a term without a candidate word", report.unused_scores),
+        (
+            f"document cut to its {settings.max_words} most frequent words",
+            report.shortened,
+            report.documents,
+            f"Raise max_words above {settings.max_words} to take all words of long documents",
+        ),
+        ("score of a term without a candidate word", report.unused_scores, 0, ""),
     )
-    return tuple(Dropped(reason=r, count=n.count, examples=list(n.names)) for r, n in rows)
+    return tuple(
+        Dropped(reason=reason, count=lost.count, examples=list(lost.names), of=of, cause=cause)
+        for reason, lost, of, cause in rows
+    )
 
 
-def small_losses(dropped: Sequence[Dropped], documents: int, listed: int) -> list[str]:
-    """Return a sentence for each loss that `notices_of` does not warn of.
+def small_losses(dropped: Sequence[Dropped]) -> list[str]:
+    """Return a sentence for each loss that is no warning of its own.
 
     Parameters
     ----------
     dropped
-        What was not used, of all partitions together.
-    documents, listed
-        Documents, and known keywords, that were read.
+        What was not used, by partition.
     """
-    found = []
-    for one in dropped:
-        of = listed if one.reason.startswith("known keyword") else documents
-        large = one.count > LARGE_SHARE * of and one.reason.startswith(("known", "document with"))
-        if one.count and not large:
-            names = _examples(Named(one.count, tuple(one.examples)))
-            found.append(f"Not used: {one.reason}: {one.count:,} ({names}).")
-    return found
+    return [
+        f"Not used: {one.reason}: {one.count:,} "
+        f"({_examples(Named(one.count, tuple(one.examples)))})."
+        for one in total_dropped(dropped)
+        if not one.is_large
+    ]
 
 
 def notices_of(report: Report, settings: KeywordSettings) -> list[str]:

@@ -17,7 +17,7 @@ from flows.catalogue import table_read
 from flows.data import storage
 from flows.data.names import listed
 from flows.data.partition import unreadable
-from flows.data.runs import Dropped
+from flows.data.runs import Dropped, total_dropped
 from flows.data.storage import InputFile, Sources, StorageError
 from flows.data.storage.urls import GLOB
 from flows.data.table import matches
@@ -148,7 +148,6 @@ def refuse_unused(run: Run) -> None:
     if not run.settings.strict:
         return
     where = storage.source_in_words(run.source)
-    dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
     faults = [
         Fault(
             where,
@@ -156,7 +155,7 @@ def refuse_unused(run: Run) -> None:
             f"{one.reason}: {one.count:,}",
             remedy="correct the input, or leave --strict out",
         )
-        for one in total_dropped(dropped)
+        for one in all_dropped(run)
     ]
     faults += [
         Fault(
@@ -172,17 +171,19 @@ def refuse_unused(run: Run) -> None:
     _raise(faults)
 
 
-def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
-    """Add up what was dropped for one reason; leave out what was not."""
-    total: dict[str, Dropped] = {}
-    for item in dropped:
-        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
-        total[item.reason] = Dropped(
-            reason=item.reason,
-            count=before.count + item.count,
-            examples=(before.examples + item.examples)[:100],
-        )
-    return [item for item in total.values() if item.count]
+def loss_warnings(run: Run) -> list[str]:
+    """Say of what more than a tenth was not used, and what is the likely cause."""
+    return [
+        f"{one.count:,} of {one.of:,} ({one.count / one.of:.0%}) not used: {one.reason}. "
+        f"{one.cause}."
+        for one in all_dropped(run)
+        if one.is_large and one.cause
+    ]
+
+
+def all_dropped(run: Run) -> list[Dropped]:
+    """Return what ingest and prepare could not use, added up."""
+    return total_dropped([*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped])
 
 
 def _check_again(run: Run) -> None:

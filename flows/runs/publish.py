@@ -31,7 +31,7 @@ from flows.family import Concluding, Ingested, Prepared
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
-from flows.runs.checking import file_warnings, total_dropped
+from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
 from flows.runs.resume import publish_complete
@@ -72,12 +72,12 @@ def publish(run: Run) -> dict[str, Any]:
 
 def _record(run: Run, findings: report.Findings) -> RunRecord:
     fit, objective = run.fit, objective_of(run.model)
-    warnings = [*file_warnings(run), *run.prepared.warnings, *findings.warnings]
+    warnings = [*file_warnings(run), *run.prepared.warnings, *loss_warnings(run)]
+    warnings += findings.warnings
     warnings += [] if run.earlier is None else run.earlier.notes
     if fit is not None and not fit.converged:
         what = f"The {objective} had not converged" if objective in CLIMBED else "It was stopped"
         warnings.append(f"{what} after {fit.iterations} sweeps; raise max_iter or tol.")
-    dropped = [*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped]
     return RunRecord(
         run_id=run.paths.run_id,
         pipeline=run.family.name,
@@ -91,7 +91,7 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         inputs=run.inputs,
         rows_read=sum(one.rows_read for one in run.ingested),
         rows_kept=rows_used(run.ingested, run.prepared),
-        dropped=total_dropped(dropped),
+        dropped=all_dropped(run),
         partitions=len(run.prepared.partitions),
         workers=run.options.workers or 0,
         threads=run.threads,

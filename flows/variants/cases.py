@@ -30,13 +30,12 @@ from flows.variants.indel_counts import AHEAD, at_locations, judged_anchors, of_
 from flows.variants.indel_counts import joined as joined_indels
 from flows.variants.locations import (
     EVERY_SAMPLE,
-    NO_READS,
-    NO_REFERENCE,
     Assembled,
     depth_of,
     digests_of,
     levels_of,
     marks_in,
+    no_use,
     read_counts,
     refuse_changed,
     replicate_columns,
@@ -136,8 +135,8 @@ def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assem
     if joined.indels is not None:
         url = work_url(paths, "indels", place.index, "npz")
         storage.write_bytes(url, to_bytes(joined.indels))
-    lost = (Dropped(reason=NO_READS, count=joined.no_reads),
-            Dropped(reason=NO_REFERENCE, count=joined.no_reference))  # fmt: skip
+    of = len(joined.counts) + joined.no_reads + joined.no_reference
+    lost = no_use(joined.no_reads, joined.no_reference, of)
     levels = levels_of(joined.counts, joined.indels)
     digests = digests_of(joined.counts)
     return Assembled(

@@ -288,8 +288,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
     )  # fmt: skip
     json_files.write(url, size)
     dropped = (
-        Dropped(reason=NO_READS, count=no_reads),
-        Dropped(reason=NO_REFERENCE, count=no_reference),
+        *no_use(no_reads, no_reference, len(counts) + no_reads + no_reference),
         *read_account.dropped(account, settings),
     )
     return Ingested(part.rows, len(counts), dropped)
@@ -342,6 +341,16 @@ def counted(index: int, paths: RunPaths) -> Assembled:
     )
 
 
+def no_use(no_reads: int, no_reference: int, of: int, what: str = "") -> tuple[Dropped, Dropped]:
+    """Return locations, or their rows, that say nothing, out of so many."""
+    return (
+        Dropped(reason=what + NO_READS, count=no_reads, of=of,
+                cause="Check that region or BED and the reads are of one genome build and panel"),
+        Dropped(reason=what + NO_REFERENCE, count=no_reference, of=of,
+                cause="Check the FASTA, or the column ref"),
+    )  # fmt: skip
+
+
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
     """Check and sort a slice of rows of counts; keep it, without rows that are not asked for."""
     marks = marks_in(part, settings)
@@ -361,8 +370,12 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     storage.write_table(work_url(paths, "slices", part.index), found.table)
     about = SortedSlice(keys=found.keys, columns=sorted(found.columns), renamed=found.renamed)
     json_files.write(work_url(paths, "slices", part.index, "json"), about)
-    dropped = (Dropped(reason=OTHER_SAMPLE, count=found.other_samples),
-               Dropped(reason=OUTSIDE, count=found.outside))  # fmt: skip
+    dropped = (
+        Dropped(reason=OTHER_SAMPLE, count=found.other_samples, of=part.rows,
+                cause="Name these samples in case or controls if they are meant to be compared"),
+        Dropped(reason=OUTSIDE, count=found.outside, of=part.rows,
+                cause="Check region and the BED's intervals if these locations are wanted"),
+    )  # fmt: skip
     return Ingested(part.rows, len(found.table), dropped, checked=tuple(pieces))
 
 
@@ -411,8 +424,7 @@ def _assemble(
         tables or [first.slice(0, 0)], columns, settings.tested, source, order
     )
     write_locations(paths, index, counts, loci, EVERY_SAMPLE if settings.several else "")
-    dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
-               Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
+    dropped = no_use(no_reads, no_reference, sum(map(len, tables)), "row of a ")
     levels = [] if settings.several else levels_of(counts)
     return Assembled(
         index, len(counts), dropped, levels, depth_of(counts), digests=digests_of(counts)

@@ -17,7 +17,7 @@ def said(rows):
     report = prepare(pa.Table.from_pylist(rows), TextOptions(), settings.with_phrases).report
     assert AboutReport.of(report).report == report
     losses = losses_of(report, settings)
-    return notices_of(report, settings), small_losses(losses, report.documents, report.listed)
+    return notices_of(report, settings), small_losses(losses)
 
 
 def test_absent_keyphrases_are_said_with_their_share_and_why():

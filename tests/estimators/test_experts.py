@@ -110,7 +110,7 @@ def mixed(rows=400, seed=0):
 
 def test_a_frame_is_taken_as_it_comes():
     X, y = mixed()
-    with pytest.warns(ColumnWarning, match=r"text \(left out: each value"):
+    with pytest.warns(ColumnWarning, match=r"text \(left out: id: all 400 cells differ"):
         found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)
     kinds = {one.name: one.kind for one in found._encoded}
     assert kinds == {
@@ -135,7 +135,7 @@ def test_a_frame_is_taken_as_it_comes():
 
 def test_levels_never_seen_are_the_reference_and_are_counted():
     X, y = mixed()
-    with pytest.warns(ColumnWarning, match=r"text \(left out: each value"):
+    with pytest.warns(ColumnWarning, match=r"text \(left out: id: all 400 cells differ"):
         found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)
     new = X[:6].copy()
     new["by"] = ["sled", "sled", "yak", *new["by"][3:]]
@@ -161,14 +161,40 @@ def test_gaps_among_numbers_change_nothing_where_there_are_none():
     assert len(told.centre_) == 3
 
 
-def test_a_word_among_numbers_is_a_mistake():
+def test_a_word_among_numbers_is_a_mistake_and_na_is_a_missing_cell():
     x, y = noisy()
     cells = x.astype(object)
-    cells[7, 1] = "n/a"
-    with pytest.raises(ValueError, match=r"in column 'x1', as nearly all .* found 'n/a' in row 7"):
+    cells[:, 1] = [str(cell) for cell in x[:, 1]]
+    cells[7, 1] = "old"
+    with pytest.raises(ValueError, match=r"column 'x1'.*in 299 of 300, found .*'old' \(row 7\)"):
         clone(ONE).fit(cells, y)
-    cells[7, 1] = None
-    assert clone(ONE).fit(cells, y)._encoded[1].cells == (299, 1)
+    for missing in (None, "n/a", "#DIV/0!", " "):
+        cells[7, 1] = missing
+        found = clone(ONE).fit(cells, y)
+        assert found._encoded[1].cells == (299, 1)
+        assert found.columns_["missing"].tolist() == [0, 1]
+
+
+def test_new_rows_are_read_as_those_of_the_fit():
+    x, y = noisy()
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "day": 18262 + np.arange(300) % 7})
+    text = pd.DataFrame(
+        {
+            "a": [f"{v:.12f} kg".replace(".", ",") for v in x[:, 0]],
+            "b": [f"$ {v:,.12f}" for v in x[:, 1]],
+            "day": [f"{13 + i % 7:02}/01/2020" for i in range(300)],
+        }
+    )
+    frame["day"] += 12
+    one, other = (clone(ONE).fit(table, y) for table in (frame, text))
+    assert other.columns_["read_as"].tolist() == [
+        "number (decimal comma, kg removed)", "number ($ removed)", "date (day/month/year)",
+    ]  # fmt: skip
+    assert_allclose(other.predict_proba(text), one.predict_proba(frame), atol=1e-9)
+    new = text.iloc[:1].assign(a=[f"{x[0, 0]:.12f}".replace(".", ",")], day="2020-01-13")
+    assert_allclose(other.predict_proba(new), one.predict_proba(frame.iloc[:1]), atol=1e-9)
+    with pytest.raises(ValueError, match="expected a date in column 'day', as in the fit, found"):
+        other.predict(new.assign(day="soon"))
 
 
 # Several classes.

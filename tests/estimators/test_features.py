@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 from tests.estimators import data
 from vbmodels.estimators import LatentFeatures
+from vbmodels.estimators.base import ColumnWarning
 
 ASKED = {"starts": 1, "tol": 1e-4, "random_state": 0}
 
@@ -78,3 +79,40 @@ def test_rare_categories_are_joined_and_filled_with_the_most_frequent():
     assert filled[0, 0] in ("a", "b")
     assert filled[1, 0] == "e"
     assert found.transform(table[-2:]).shape == (2, found.n_features_)
+
+
+def test_text_is_read_as_by_the_command():
+    rows = 240
+    rng = np.random.default_rng(0)
+    has = rng.random(rows) < 0.5
+    codes = np.where(has, 4, 1)
+    text = [(f" {c}", f"{c}.0", str(c))[i % 3] for i, c in enumerate(codes)]
+    frame = pd.DataFrame(
+        {
+            "code": text,
+            "flag": np.where(has ^ (rng.random(rows) < 0.1), "Yes", "N"),
+            "blank": np.where(has ^ (rng.random(rows) < 0.1), "1", ""),
+            "word": np.where(rng.random(rows) < 0.1, "N/A", np.where(has, "u", "v")),
+            "income": [f"{1000 + i * 7},{i % 10}" for i in range(rows)],
+            "again": [str(c) for c in codes],
+        }
+    )
+    with pytest.warns(ColumnWarning, match="income .left out: measurements, not.*same cells as co"):
+        found = features().fit(frame)
+    table = found.columns_.set_index("name")
+    assert table.loc["blank", "read_as"].startswith("yes/no (only yes or blank")
+    assert table.loc["word", "missing"] == sum(frame["word"] == "N/A")
+    assert table.loc["income", "read_as"] == "number (decimal comma)"
+    assert [len(one) for one in found.categories_[:4]] == [2, 2, 2, 2]
+    assert_array_equal(found._codes(frame.to_numpy(object))[:, 0], found._codes(
+        frame.assign(code=codes).to_numpy(object))[:, 0])  # fmt: skip
+    filled = found.impute(frame)
+    assert set(filled["word"]) == {"u", "v"}
+    assert_array_equal(filled["income"], frame["income"])
+
+
+def test_measurements_of_numbers_are_kept_with_a_warning():
+    frame = pd.DataFrame(np.where(marks(), "yes", "no")).assign(income=np.arange(200) / 7)
+    with pytest.warns(ColumnWarning, match="measurements or dates, each value .*: income; cut"):
+        found = features().fit(frame.rename(columns=str))
+    assert found.columns_["used"].tolist() == ["yes"] * 6

@@ -10,7 +10,7 @@ import pytest
 from flows.experts.weights import table_of
 from vbmodels.estimators import KeywordExtractor, LatentFeatures, MixtureOfExperts, MultimodalMIC
 from vbmodels.estimators.base import ColumnWarning
-from vbmodels.estimators.findings import intervals, is_numbering, largest
+from vbmodels.estimators.findings import intervals, largest
 from vbmodels.experts.weight_names import names_of
 
 mpl.use("Agg")
@@ -32,16 +32,24 @@ def rows(size: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 def test_experts_have_tables_with_names_a_text_and_a_picture():
     X, y = rows(300)
-    with pytest.warns(ColumnWarning, match="id .*identifier.*name .*rare_below = 10.*one .*value"):
+    with pytest.warns(
+        ColumnWarning, match="id .left out: id: numbers.*name .left out: id.*one .*value"
+    ):
         found = MixtureOfExperts(2, random_state=0, inference="additive").fit(X[:200], y[:200])
     used = dict(zip(found.columns_["name"], found.columns_["used"], strict=True))
-    assert used == {"id": True, "name": False, "age": True, "one": False, "by": True}
+    assert used == {
+        "id": "left out: id: numbers the rows from 7 to 206",
+        "name": "left out: id: all 200 cells differ",
+        "age": "yes",
+        "one": "left out: one value",
+        "by": "yes",
+    }
     table = found.coefficients_.set_index("column")
     assert table.loc["age", "low"] > 0.0
     assert table.loc["age", "low"] < table.loc["age", "mean"] < table.loc["age", "high"]
     assert "one" not in table.index
     text = found.summary(X[200:], y[200:])
-    assert "3 of 5 columns used" in text
+    assert "2 of 5 columns used" in text
     assert "age" in text.splitlines()[2]
     assert "better (difference" in text.splitlines()[-1]
     labels = [label.get_text() for label in found.plot().get_yticklabels()]
@@ -66,17 +74,23 @@ def test_features_have_tables_with_names_a_text_and_a_picture():
     X = pd.DataFrame(np.where(has ^ (rng.random((300, 6)) < 0.05), "yes", "no"))
     X.columns = list("abcdef")
     X["id"], X["k"] = [f"r{i}" for i in range(300)], "x"
-    with pytest.warns(ColumnWarning, match="id .*identifier.*k .left out: one category") as warned:
+    with pytest.warns(
+        ColumnWarning, match="id .left out: id: all 300.*k .left out: one category"
+    ) as warned:
         found = LatentFeatures(3, random_state=0).fit(X)
     assert warned[0].filename == __file__
-    assert found.columns_["used"].tolist() == [True] * 7 + [False]
-    assert found.features_["column"].tolist() == [*"abcdef", "id"]
+    assert found.columns_["used"].tolist() == [
+        *["yes"] * 6,
+        "left out: id: all 300 cells differ",
+        "left out: one category only",
+    ]
+    assert found.features_["column"].tolist() == [*"abcdef"]
     one = found.weight_means_[:, 1]
     np.testing.assert_array_equal(found.features_["mean"], one)
     text = found.summary(X)
     assert "features found: 1" in text
     assert "by the shares of the categories" in text
-    assert len(found.plot().get_yticklabels()) == 7
+    assert len(found.plot().get_yticklabels()) == 6
 
 
 def test_keywords_and_bags_have_tables_with_names_and_a_text():
@@ -99,17 +113,3 @@ def test_keywords_and_bags_have_tables_with_names_and_a_text():
 def test_the_largest_weights_leave_intercepts_out():
     table = intervals({"of": ["intercept", "a", "b"]}, [9.0, -2.0, 1.0], [1.0, 1.0, 1.0])
     assert largest(table, ["of"])["name"].tolist() == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        (np.arange(30.0)[::-1], True),
-        (np.arange(30.0) * 2.0, False),
-        (np.arange(19.0), False),
-        (np.repeat(np.arange(15.0), 2), False),
-        (np.append(np.arange(30.0), np.nan), False),
-    ],
-)
-def test_a_numbering_is_seen(values, said):
-    assert is_numbering(values) is said

@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
 
 from vbmodels.core.levels import NEARLY, NO, YES
+from vbmodels.core.state import FloatArray, IntArray
 
 Kind = Literal["number", "yes or no", "date", "category"]
 Order = Literal["dmy", "mdy", "ymd"]
@@ -70,6 +72,7 @@ SENTINELS = (
 """Numbers that often are codes of missing cells."""
 
 _MOST_EXAMPLES = 5
+_AT_ONCE = 4096  # distinct cells that are added up together
 _ID_NAME = re.compile(
     r"(row|record|case|subject|respondent|participant|patient|person|sample|user|customer|client|"
     r"student|member|response|study|household)?[ _.-]?(id|ids|uuid|guid|key|nr|no|number|index)"
@@ -167,24 +170,7 @@ class Seen:
             return self
         if not (self.cells or self.missing or self.order):
             return other
-        values: dict[str, Any] = {}
-        for one in fields(self):
-            a, b = getattr(self, one.name), getattr(other, one.name)
-            if isinstance(a, Mapping):
-                values[one.name] = dict(Counter(a) + Counter(b))
-            elif one.name == "odd":
-                values[one.name] = tuple(dict.fromkeys((*a, *b)))[:_MOST_EXAMPLES]
-            elif one.name == "order":
-                values[one.name] = tuple(dict.fromkeys((*a, *b)))
-            elif one.name == "low":
-                values[one.name] = min((v for v in (a, b) if v is not None), default=None)
-            elif one.name == "high":
-                values[one.name] = max((v for v in (a, b) if v is not None), default=None)
-            elif one.name == "prints":
-                values[one.name] = (a + b) & _MASK
-            else:
-                values[one.name] = a + b
-        return Seen(**values)
+        return _added((self, other))
 
     @property
     def measured(self) -> bool:
@@ -199,6 +185,28 @@ class Seen:
 
 
 _MASK = 2**64 - 1
+
+
+def _added(parts: Sequence[Seen]) -> Seen:
+    """Return what parts of a column hold together."""
+    values: dict[str, Any] = {}
+    for one in fields(Seen):
+        found = [part for part in map(attrgetter(one.name), parts) if part]
+        if one.name in ("low", "high"):
+            ends = [end for end in map(attrgetter(one.name), parts) if end is not None]
+            values[one.name] = (min if one.name == "low" else max)(ends, default=None)
+        elif one.name in ("words", "dates", "units", "sentinels"):
+            total: dict[str, int] = {}
+            for counts in found:
+                for word, count in counts.items():
+                    total[word] = total.get(word, 0) + count
+            values[one.name] = total
+        elif one.name in ("odd", "order"):
+            several = tuple(dict.fromkeys(text for texts in found for text in texts))
+            values[one.name] = several[:_MOST_EXAMPLES] if one.name == "odd" else several
+        else:
+            values[one.name] = sum(found) & _MASK
+    return Seen(**values)
 
 
 @dataclass(frozen=True)
@@ -323,6 +331,21 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
     if seen.numbers and not seen.units:
         remark = f"not numbers: {cells - seen.numbers:,} cells, such as {_listed(seen.odd)}"
     return Rule(dash_is_missing=dash, remark=remark)
+
+
+def rules_of(
+    seen: Mapping[str, Seen], wishes: Wishes | None = None
+) -> tuple[dict[str, Rule], dict[str, Unclear]]:
+    """Return how every column of a table is read, and why some cannot be: these as categories."""
+    commas = any(one.comma == one.cells > one.point and one.cells for one in seen.values())
+    rules: dict[str, Rule] = {}
+    unclear: dict[str, Unclear] = {}
+    for name, one in seen.items():
+        try:
+            rules[name] = read_as(name, one, wishes, commas)
+        except Unclear as error:
+            rules[name], unclear[name] = Rule(), error
+    return rules, unclear
 
 
 def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
@@ -643,10 +666,73 @@ def seen_in(counts: Mapping[str, int]) -> Seen:
     >>> seen_in(Counter(["1", "NA", "x"])).cells
     2
     """
-    total = Seen()
-    for text, count in counts.items():
-        total += _one(text.strip(), count)
+    cells, total = list(counts.items()), Seen()
+    for first in range(0, len(cells), _AT_ONCE):
+        some = cells[first : first + _AT_ONCE]
+        total += _added([_one(text.strip(), count) for text, count in some])
     return total
+
+
+def seen_numbers(values: FloatArray, missing: int, words: Mapping[str, int] | None = None) -> Seen:
+    """Return what numbers are.
+
+    Parameters
+    ----------
+    values
+        The cells that are given.
+    missing
+        How many are not.
+    words
+        Those of them that say something.
+
+    Examples
+    --------
+    >>> seen_numbers(np.array([1.0, 2.5]), 1).fractions
+    1
+    """
+    finite = np.isfinite(values)
+    n = int(np.count_nonzero(finite))
+    kept = values if n == len(values) else values[finite]
+    ones = int(np.count_nonzero(kept == 1.0))
+    flags = ones + int(np.count_nonzero(kept == 0.0))
+    return Seen(
+        len(finite), missing, plain=n, point=n, comma=n, flags=flags, ones=ones,
+        words=dict(words or {}), odd=() if n == len(finite) else ("inf",),
+        **ends_in(kept, np.ones(len(kept), np.int64)),
+    )  # fmt: skip
+
+
+def ends_in(values: FloatArray, counts: IntArray) -> dict[str, Any]:
+    """Return what `Seen` has of numbers, each of which occurs so often."""
+    if not values.size:
+        return {}
+    whole = values == np.floor(values)
+    fractions = 0 if whole.all() else int(counts[~whole].sum())
+    low, high = float(values.min()), float(values.max())
+    found: dict[str, Any] = {"fractions": fractions}
+    rest = values
+    sentinels = {}
+    for value in SENTINELS:
+        if low <= value <= high and (hits := values == value).any():
+            sentinels[f"{value:g}"] = int(counts[hits].sum())
+            rest = rest[rest != value]
+    if sentinels:
+        found["sentinels"] = sentinels
+    if not fractions:
+        exact = max(-low, high) < 2**53
+        if not exact:
+            kept = np.abs(values) < 2**53
+            values, counts = values[kept], counts[kept]
+        found["prints"] = _prints_of(values, counts)
+    if rest.size:
+        found |= {"low": float(rest.min()), "high": float(rest.max())}
+    return found
+
+
+def _prints_of(values: FloatArray, counts: IntArray) -> int:
+    if (counts == 1).all():
+        return prints_of(values)
+    return sum(prints_of(values[counts == n]) * int(n) for n in np.unique(counts)) & _MASK
 
 
 def _exact(value: float) -> bool:
@@ -680,7 +766,7 @@ def _one(text: str, n: int) -> Seen:
         ones=n * (word in YES),
         characters=n * len(text),
         pluses=n * (text == PLUS),
-        dates=dates_in([(text, n)]),
+        dates=dates_in([(text, n)]) if value is None else {},
         units=units,
         sentinels={f"{value:g}": n} if sentinel else {},
         low=None if sentinel else value,

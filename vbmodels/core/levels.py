@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim")
 NO = ("0", "0.0", "false", "f", "no", "n", "off", "nein", "nee", "non", "não", "nao")
@@ -46,6 +47,22 @@ DATE_CELL = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?"
 
 NEARLY = 0.9
 """Share of numbers among a column's cells from which on the others are taken for mistakes."""
+
+
+MOST = 10_000
+"""Levels of a column beyond which none is counted."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """One column: how often each category occurs and how many cells are missing.
+
+    ``many`` says that there were more than `MOST`, so that none was counted.
+    """
+
+    counts: Mapping[str, int]
+    missing: int
+    many: bool = False
 
 
 def rare_levels(counts: Mapping[str, int], least: int, most: int) -> list[str]:

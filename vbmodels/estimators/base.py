@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
 from importlib.metadata import entry_points
@@ -39,6 +39,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import drive
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.options import Range, option, share
@@ -102,7 +103,7 @@ NO_TARGET = "no_validation"
 
 
 class ColumnWarning(UserWarning):
-    """A column is left out of a fit, or looks like an identifier."""
+    """A column is left out of a fit, or may not be meant as it is read."""
 
 
 E = TypeVar("E", bound="LoopEstimator")
@@ -291,12 +292,13 @@ class LoopEstimator(BaseEstimator):
         """Return how well rows are predicted, and what they are compared with."""
         raise NotImplementedError
 
-    def _warn_of_columns(self, reasons: Mapping[str, str], depth: int = 4) -> None:
-        """Warn of columns that the fit leaves out, or that may not be meant, with the reason."""
-        if reasons:
-            listed = "; ".join(f"{name} ({why})" for name, why in list(reasons.items())[:10])
-            more = f"; and {len(reasons) - 10} more" if len(reasons) > 10 else ""
-            warnings.warn(f"columns to look at: {listed}{more}", ColumnWarning, stacklevel=depth)
+    def _warn_of_columns(self, columns: Sequence[ColumnRead], depth: int = 4) -> None:
+        """Warn of columns that the fit leaves out, with the reason."""
+        out = [one for one in columns if one.left_out]
+        if out:
+            listed = "; ".join(f"{one.name} ({one.used})" for one in out[:10])
+            more = f"; and {len(out) - 10} more" if len(out) > 10 else ""
+            warnings.warn(f"columns not used: {listed}{more}", ColumnWarning, stacklevel=depth)
 
     @abstractmethod
     def _draws(

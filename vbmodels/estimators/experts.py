@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,26 +18,28 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from vbmodels.core.column_table import USED, ColumnRead, column_read
+from vbmodels.core.columns import Seen, names_rows, rules_of, seen_numbers
+from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import NO_TARGET, Draws, LoopEstimator, documented, parameter
 from vbmodels.estimators.findings import (
     classified,
     draw,
-    frame,
     intervals,
-    is_numbering,
     largest,
     lines_of,
+    table_of,
 )
 from vbmodels.estimators.mixed import (
+    CellReader,
     all_numbers,
     as_numbers,
     columns_in,
     declared,
-    kind_of,
-    levels_of,
     one_gap,
-    raw_column,
+    refuse_unclear,
+    seen_of,
 )
 from vbmodels.estimators.tables import is_frame, like, native
 from vbmodels.estimators.weights import weighted
@@ -56,13 +57,14 @@ from vbmodels.experts.columns import (
     too_large,
 )
 from vbmodels.experts.encoding import (
+    ONE_VALUE,
     Encoded,
-    Kind,
     encoded,
     encoded_sums,
     read_categories,
     read_numbers,
     unseen,
+    why_no_column,
 )
 from vbmodels.experts.forms import landmarks_for, make, make_several
 from vbmodels.experts.options import ExpertTuning, refusal
@@ -83,11 +85,13 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     new rows too; tables of few nonzero cells are kept sparse. "additive" holds cells at six
     standard deviations.
 
-    Tables are taken as they come. A column whose cells all read as numbers is one of numbers; a
-    missing one is the mean, and a further column says where that is. Words for yes and no
-    are 1 and 0, dates are days since 1970-01-01. All else, and what a table calls categorical, are
-    categories: each level has a column of 0 and 1, but for rare ones, which are the reference, as
-    levels are that the fit never saw (a warning counts them).
+    Tables are taken as they come, by the rules of the command (`vbmodels.core.columns`): text may
+    be numbers with decimal commas, currencies, percent or units, dates, yes or no, and words for
+    missing cells. A missing number is the mean, and a further column says where that is. Words for
+    yes and no are 1 and 0, dates are days since 1970-01-01. All else, and what a table calls
+    categorical, are categories: each level has a column of 0 and 1, but for rare ones, which are
+    the reference, as levels are that the fit never saw (a warning counts them). Columns that name
+    or describe their rows (an id, free text) are left out with a warning.
 
     Attributes
     ----------
@@ -104,8 +108,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     gate_means_, gate_sds_
         The same of the gates.
     columns_
-        Data frame of the table's columns: name, what each is read as, its missing cells, the
-        levels with a column of their own, whether it is used, and why not.
+        Data frame of the table's columns, as ``vbflows check`` prints it: name, what each is read
+        as, its missing cells, what it holds, and whether it is used or why not.
     coefficients_
         Data frame of the additive part ("additive"): column, or step (column > knot), posterior
         mean and standard deviation of its coefficient, 95 % interval. Of several classes with
@@ -161,8 +165,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of its range, a number is infinite, a few cells among numbers are
-            none, or there is one class.
+            If a parameter is out of its range, a number is infinite, some cells of a column are
+            numbers or dates and others are not, or there is one class.
         """
         self._validate_params()
         wrong = refusal(self)
@@ -176,7 +180,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         several = len(self.classes_) > 2
         model = make_several(self) if several else make(self)
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
-        keys = cell_keys(raw)
+        keys = cell_keys(raw[:, self._keyed] if len(self._keyed) < raw.shape[1] else raw)
         raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
         X = encoded(raw, self._encoded)
         numbers = np.array([one.kind != "category" for one in self._encoded])
@@ -216,7 +220,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     @property
     def columns_(self) -> Any:
         """Every column of the table as it was read."""
-        return frame(self._columns)
+        return table_of(self._columns)
 
     @property
     def coefficients_(self) -> Any:
@@ -261,8 +265,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
             f"{label} {100.0 * share:.3g} %"
             for label, share in zip(self.classes_, self._share, strict=True)
         )
-        used = self._columns["used"]
-        text = f"{sum(used)} of {len(used)} columns used; classes {counts}."
+        used = sum(not one.left_out for one in self._columns)
+        text = f"{used} of {len(self._columns)} columns used; classes {counts}."
         experts = self.n_experts_ if isinstance(self.n_experts_, tuple) else (self.n_experts_,)
         if self.inference == "additive" and not len(self.experts_):
             return f"{text} No mixture beat the additive model on held-out rows; it is used alone."
@@ -371,68 +375,91 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         X = as_numbers(native(X))
         if all_numbers(X):
             raw, y = self._table(X, y, reset=True, dtype=np.float64, order="C", **common)
-            self._kinds: list[Kind] = ["number"] * raw.shape[1]
-            counts: dict[int, Counter[str]] = {}
+            seen = [seen_numbers(x[~np.isnan(x)], int(np.isnan(x).sum())) for x in raw.T]
+            self._readers = self._found_readers(seen, list(raw.T))
+            filled = [one.filled(x) for one, x in zip(self._readers, raw.T, strict=True)]
+            raw = np.column_stack(filled)
+            levels = {
+                d: Levels({}, len(raw))
+                for d, one in enumerate(self._readers)
+                if one.rule.kind == "category"
+            }
         else:
             cells, y = self._mixed(X, y, reset=True)
-            called = [declared(X, place) for place in range(len(cells))]
-            self._kinds = [
-                "category" if by_name else kind_of(name, column)
-                for name, column, by_name in zip(self._names, cells, called, strict=True)
-            ]
-            raw = self._read(cells)
-            counts = {d: levels_of(column) for d, column in enumerate(cells)}
+            orders = [declared(X, place) for place in range(len(cells))]
+            seen = [seen_of(*one) for one in zip(cells, orders, strict=True)]
+            self._readers = self._found_readers(seen, cells)
+            pairs = zip(self._readers, cells, strict=True)
+            raw = np.column_stack([one.raw(column) for one, column in pairs])
+            levels = {
+                d: one.levels(cells[d])[1]
+                for d, one in enumerate(self._readers)
+                if one.rule.kind == "category"
+            }
         raw = one_gap(raw)
-        self._encoded, self._used = [], []
-        reasons: dict[str, str] = {}
-        table: list[tuple[Any, ...]] = []
-        for d, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
-            gone = np.isnan(raw[:, d])
-            missing, given = int(gone.sum()), int((~gone).sum())
-            if kind == "category":
-                found = read_categories(name, counts[d], missing, self.rare_below, self.max_levels)
-            elif given:
-                mean = float(ColumnSums.of(raw[~gone, d : d + 1], np.zeros(given)).mean[0])
-                found = read_numbers(name, kind, mean, given, missing, self.rare_below)
-            else:
-                found = None
+        self._encoded, self._used, self._keyed = [], [], []
+        self._columns: list[ColumnRead] = []
+        for d, (reader, one) in enumerate(zip(self._readers, seen, strict=True)):
+            found, why = self._encoding_of(reader, one, raw[:, d], levels.get(d))
             if found is not None:
                 self._encoded.append(found)
                 self._used.append(d)
-            why = self._why_left_out(raw[:, d], found)
-            if why or (kind == "number" and is_numbering(raw[:, d])):
-                reasons[name] = why or "counts the rows, as an identifier does: leave it out if so"
-            levels = len(found.levels) if found is not None and kind == "category" else None
-            table.append((name, kind, missing, levels, not why, reasons.get(name, "")))
-        names = ("name", "read_as", "missing", "levels", "used", "why")
-        self._columns = dict(zip(names, zip(*table, strict=True), strict=True))
+            if reader.rule.kind == "category" or found is not None:
+                self._keyed.append(d)
+            used = f"left out: {why}" if why else USED
+            self._columns.append(column_read(reader.name, reader.rule, one, levels.get(d), used))
         if not self._encoded:
-            raise ValueError(
-                "expected at least one column that predicts, found none with cells, or levels, "
-                f"that rare_below = {self.rare_below} rows have"
-            )
-        self._warn_of_columns(reasons)
+            listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
+            raise ValueError(f"expected at least one column that predicts, found none ({listed})")
+        self._warn_of_columns(self._columns)
         return raw, y
 
-    def _why_left_out(self, raw: FloatArray, found: Encoded | None) -> str:
-        given = raw[~np.isnan(raw)]
-        if not len(given):
-            return "left out: no cell"
-        if found is None:
-            return f"left out: each value is in fewer than rare_below = {self.rare_below} rows"
-        return "left out: one value" if not found.missing and (given == given[0]).all() else ""
+    def _found_readers(self, seen: list[Seen], cells: list[Any]) -> list[CellReader]:
+        """Return how every column is read; columns may share a name."""
+        rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)})
+        for place, error in unclear.items():
+            refuse_unclear(self._names[int(place)], cells[int(place)], error)
+        return [
+            CellReader(name, rule, bool(one.declared))
+            for name, rule, one in zip(self._names, rules.values(), seen, strict=True)
+        ]
+
+    def _encoding_of(
+        self, reader: CellReader, seen: Seen, raw: FloatArray, levels: Levels | None
+    ) -> tuple[Encoded | None, str]:
+        """Return what a column becomes, and why it is left out."""
+        name, kind = reader.name, reader.rule.kind
+        gone = np.isnan(raw)
+        missing, given = int(gone.sum()), raw[~gone]
+        if levels is None:
+            if why := names_rows(name, seen, None, kind):
+                return None, why
+            mean = float(ColumnSums.of(given[:, None], np.zeros(len(given))).mean[0])
+            found = read_numbers(name, kind, mean, len(given), missing, self.rare_below)
+        else:
+            many = levels.many
+            if not many and (why := names_rows(name, seen, len(levels.counts), kind)):
+                return None, why
+            counts = {} if many else levels.counts
+            one = read_categories(name, counts, missing, self.rare_below, self.max_levels)
+            if one is None:
+                return None, why_no_column(levels, self.rare_below)
+            found = one
+        same = not found.missing and bool((given == given[0]).all())
+        return found, ONE_VALUE if same else ""
 
     def _raw_again(self, X: Any) -> FloatArray:
         """Return raw cells of new rows in the columns that the fit uses."""
         X = as_numbers(native(X))
-        if all_numbers(X) and "category" not in self._kinds:
+        if all_numbers(X) and all(one.kind != "category" for one in self._encoded):
             raw = self._table(
                 X, reset=False, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
             )
+            used = [self._readers[d].filled(raw[:, d]) for d in self._used]
         else:
-            raw = self._read(self._mixed(X, reset=False)[0])
-        raw = one_gap(raw)
-        raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
+            cells, _ = self._mixed(X, reset=False)
+            used = [self._readers[d].raw(cells[d]) for d in self._used]
+        raw = one_gap(np.column_stack(used))
         strange = {
             one.name: n
             for cells, one in zip(raw.T, self._encoded, strict=True)
@@ -465,10 +492,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
             return cells, None
         _, y = check_X_y(objects, y, ensure_min_samples=2, **options)
         return cells, y
-
-    def _read(self, cells: list[list[Any]]) -> FloatArray:
-        pairs = zip(self._names, cells, self._kinds, strict=True)
-        return np.column_stack([raw_column(*one) for one in pairs])
 
     @property
     def _names(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import warnings
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
@@ -12,21 +12,17 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vbmodels.core.levels import rare_levels
+from vbmodels.core.column_table import USED, column_read
+from vbmodels.core.columns import rules_of
+from vbmodels.core.levels import Levels, rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import Draws, LoopEstimator, documented
-from vbmodels.estimators.findings import FEWEST, draw, frame, intervals, largest, lines_of
-from vbmodels.estimators.tables import (
-    is_frame,
-    is_missing,
-    labels_of,
-    like,
-    native,
-    objects_of,
-    text_of,
-)
+from vbmodels.estimators.base import ColumnWarning, Draws, LoopEstimator, documented
+from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
+from vbmodels.estimators.mixed import CellReader, columns_in, declared, refuse_unclear, seen_of
+from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
 from vbmodels.estimators.weights import without_weights
+from vbmodels.features.categories import is_measured, measured_in_words, take_codes, why_left_out
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import MISSING, feature_batch
@@ -43,8 +39,11 @@ class LatentFeatures(
     """Hidden binary features behind a table of categories (the Indian buffet process).
 
     The models are those of the pipeline ``features``. Every distinct value of a column is a
-    category; None, NaN and pandas' NA are missing cells, and so are, in new rows, categories
-    that the fit never saw. Columns with one category are left out of the fit.
+    category; text is read by the rules of the command (`vbmodels.core.columns`): 4, 4.0 and " 4"
+    are one category, "NA" and its like are missing cells, as are None, NaN and pandas' NA, and, in
+    new rows, categories that the fit never saw. Left out, with a warning, are columns with one
+    category, columns that name or describe their rows (an id, free text), repeated columns, and
+    text that is measurements or dates.
 
     Attributes
     ----------
@@ -57,14 +56,14 @@ class LatentFeatures(
         The categories of every column of the fit, most frequent first; those that were joined
         stand as a tuple.
     used_columns_
-        The columns with two categories or more, by number.
+        The columns that are used, by number.
     features_
         Data frame of the weights: feature, its share of the rows, column, category, and the mean,
         sd and 95 % interval of what the feature adds to the log odds of that category against those
         that follow it in ``categories_``.
     columns_
-        Data frame of the table's columns: name, missing cells, categories, whether it is used, and
-        why not.
+        Data frame of the table's columns, as ``vbflows check`` prints it: name, what each is read
+        as, its missing cells, what it holds, and whether it is used or why not.
     alpha_, sigma2_
         Concentration and variance of the fit.
 
@@ -113,15 +112,13 @@ class LatentFeatures(
         Raises
         ------
         ValueError
-            If a parameter is out of its range, or no column has two categories.
+            If a parameter is out of its range, some cells of a column are numbers or dates and
+            others are not, or no column has two categories.
         """
         self._validate_params()
+        X = native(X)
         cells = self._cells(X, reset=True)
-        self.categories_, self._places = self._dictionary(cells)
-        self.used_columns_ = np.flatnonzero([len(c) > 1 for c in self.categories_])
-        self._describe_columns(cells)
-        if not self.used_columns_.size:
-            raise ValueError("expected at least one column with two categories, found none")
+        self._read_columns(cells, [declared(X, d) for d in range(cells.shape[1])])
         codes, rows = self._codes(cells), np.arange(len(cells))
         batches = [
             feature_batch(codes[part], self._levels, part)
@@ -145,35 +142,63 @@ class LatentFeatures(
     @property
     def columns_(self) -> Any:
         """Every column of the table as it was read."""
-        return frame(self._columns)
+        return table_of(self._columns)
 
-    def _describe_columns(self, cells: Any) -> None:
-        """Keep what every column is, and warn of those that the fit leaves out."""
+    def _read_columns(self, cells: Any, orders: list[tuple[str, ...] | None]) -> None:
+        """Decide what every column is, and which are used; warn of the others."""
         names = getattr(self, "feature_names_in_", None)
         names = [f"x{d}" for d in range(cells.shape[1])] if names is None else list(names)
-        reasons: dict[str, str] = {}
-        for name, column, found, places in zip(
-            names, cells.T, self.categories_, self._places, strict=True
-        ):
-            given = sum(not is_missing(cell) for cell in column)
-            if len(found) < 2:
-                reasons[name] = "left out: one category" if found else "left out: no cell"
-            elif len(places) == given >= FEWEST:
-                reasons[name] = "a different text in each row, as an identifier has: leave it out"
-        self._columns: dict[str, list[Any]] = {
-            "name": names,
-            "missing": [sum(map(is_missing, column)) for column in cells.T],
-            "categories": [len(found) for found in self.categories_],
-            "used": [len(found) > 1 for found in self.categories_],
-            "why": [reasons.get(name, "") for name in names],
-        }
-        if self.used_columns_.size:
-            self._warn_of_columns(reasons, 5)
+        columns = columns_in(cells)
+        pairs = zip(columns, orders, strict=True)
+        seen = {str(d): seen_of(*one) for d, one in enumerate(pairs)}
+        rules, unclear = take_codes(seen, *rules_of(seen))
+        for place, error in unclear.items():
+            refuse_unclear(names[int(place)], columns[int(place)], error)
+        self._readers = [
+            CellReader(name, rule, bool(one.declared))
+            for name, rule, one in zip(names, rules.values(), seen.values(), strict=True)
+        ]
+        self.categories_, self._places, self._columns = [], [], []
+        first: dict[bytes, str] = {}
+        measured = []
+        for reader, one, column in zip(self._readers, seen.values(), columns, strict=True):
+            texts, levels = reader.levels(column)
+            why = why_left_out(reader.name, reader.rule, one, levels)
+            if not why and is_measured(one, levels, reader.rule):
+                if any(isinstance(cell, str) for cell in column):
+                    why = measured_in_words(reader.rule)
+                else:
+                    measured.append(reader.name)
+            categories, places = self._dictionary(reader, column, texts, levels)
+            if not why:
+                codes = np.array([MISSING if t is None else places[t] for t in texts])
+                before = first.setdefault(codes.tobytes(), reader.name)
+                why = "" if before == reader.name else f"the same cells as {before}"
+            self.categories_.append(categories)
+            self._places.append(places)
+            used = f"left out: {why}" if why else USED
+            self._columns.append(
+                column_read(reader.name, reader.rule, one, levels, used, codes=not why)
+            )
+        self.used_columns_ = np.flatnonzero([not one.left_out for one in self._columns])
+        if not self.used_columns_.size:
+            listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
+            raise ValueError(
+                f"expected at least one column with two categories, found none ({listed})"
+            )
+        self._warn_of_columns(self._columns, 5)
+        if measured:
+            warnings.warn(
+                f"columns of measurements or dates, each value of which is a category: "
+                f"{', '.join(measured[:10])}; cut them into classes, or leave them out",
+                ColumnWarning,
+                stacklevel=5,
+            )
 
     @property
     def features_(self) -> Any:
         """The features' weights by name."""
-        names = self._columns["name"]
+        names = [one.name for one in self._columns]
         features = list(self.get_feature_names_out()) if self.n_features_ else []
         units = [
             (names[d], _category(one))
@@ -269,7 +294,7 @@ class LatentFeatures(
         filled = cells.copy()
         for row, column, chance in zip(found.rows, found.columns, found.cells, strict=True):
             d = self.used_columns_[column]
-            if is_missing(filled[row, d]):
+            if self._readers[d].gone(filled[row, d]):
                 best = self.categories_[d][int(np.argmax(chance))]
                 filled[row, d] = best[0] if isinstance(best, tuple) else best
         if issparse(X):
@@ -313,37 +338,38 @@ class LatentFeatures(
     def _levels(self) -> IntArray:
         return np.array([len(self.categories_[d]) for d in self.used_columns_])
 
-    def _dictionary(self, cells: Any) -> tuple[list[list[Any]], list[dict[str, int]]]:
-        """Return the categories of every column, and the place of each by its text."""
-        categories, places = [], []
-        for column in cells.T:
-            given = [cell for cell in column if not is_missing(cell)]
-            value = {text_of(cell): cell for cell in reversed(given)}
-            counts = Counter(map(text_of, given))
-            rare = rare_levels(counts, self.rare_below, self.max_categories)
-            apart = set(rare)
-            own = [(text,) for text in counts if text not in apart]
-            texts = sorted(
-                [*own, tuple(rare)] if rare else own,
-                key=lambda joined: (-sum(counts[text] for text in joined), joined),
-            )
-            categories.append(
-                [
-                    value[one[0]] if len(one) == 1 else tuple(value[text] for text in one)
-                    for one in texts
-                ]
-            )
-            places.append({text: i for i, joined in enumerate(texts) for text in joined})
-        return categories, places
+    def _dictionary(
+        self, reader: CellReader, cells: list[Any], texts: list[str | None], levels: Levels
+    ) -> tuple[list[Any], dict[str, int]]:
+        """Return a column's categories as its cells have them, and the place of each by its text.
+
+        A category that is of blank cells alone is its text.
+        """
+        value: dict[str, Any] = {}
+        for text, cell in zip(texts, cells, strict=True):
+            if text is not None and value.get(text) is None:
+                value[text] = None if reader.gone(cell) else cell
+        value = {text: text if cell is None else cell for text, cell in value.items()}
+        counts = levels.counts
+        rare = rare_levels(counts, self.rare_below, self.max_categories)
+        apart = set(rare)
+        own = [(text,) for text in counts if text not in apart]
+        ordered = sorted(
+            [*own, tuple(rare)] if rare else own,
+            key=lambda joined: (-sum(counts[text] for text in joined), joined),
+        )
+        categories = [
+            value[one[0]] if len(one) == 1 else tuple(value[text] for text in one)
+            for one in ordered
+        ]
+        return categories, {text: i for i, joined in enumerate(ordered) for text in joined}
 
     def _codes(self, cells: Any) -> IntArray:
         codes = np.full((len(cells), self.used_columns_.size), MISSING, np.int64)
         for i, d in enumerate(self.used_columns_):
             known = self._places[d]
-            codes[:, i] = [
-                MISSING if is_missing(cell) else known.get(text_of(cell), MISSING)
-                for cell in cells[:, d]
-            ]
+            texts, _ = self._readers[d].levels(list(cells[:, d]))
+            codes[:, i] = [MISSING if t is None else known.get(t, MISSING) for t in texts]
         return codes
 
     def _draws(self, count: int, rng: np.random.Generator) -> Draws:

@@ -6,14 +6,15 @@ Data frames are pandas', which comes with ArviZ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from vbmodels.core.column_table import ColumnRead
+
 MOST = 12
 """Coefficients that a summary and a picture show."""
-FEWEST = 20
-"""Rows below which a column of different whole numbers may well be a measurement."""
 _TWO_SIDED = 1.959964  # sd of a normal between its 2.5 and 97.5 % quantiles
 
 
@@ -22,6 +23,12 @@ def frame(columns: Mapping[str, Any]) -> Any:
     import pandas
 
     return pandas.DataFrame(dict(columns))
+
+
+def table_of(columns: Sequence[ColumnRead]) -> Any:
+    """Return the table of columns as a data frame."""
+    names = [one.name for one in fields(ColumnRead)]
+    return frame({name: [getattr(one, name) for one in columns] for name in names})
 
 
 def intervals(columns: Mapping[str, Any], mean: Any, sd: Any) -> Any:
@@ -71,22 +78,6 @@ def draw(table: Any, ax: Any, label: str) -> Any:
     ax.set_yticks(place, list(table["name"]))
     ax.set_xlabel(label)
     return ax
-
-
-def is_numbering(values: Any) -> bool:
-    """Say whether numbers [N] count the rows, as an identifier does: all different, without gaps.
-
-    Examples
-    --------
-    >>> is_numbering(np.arange(100.0) + 7), is_numbering(np.arange(100.0) / 2)
-    (True, False)
-    """
-    values = np.asarray(values, float)
-    if len(values) < FEWEST or not np.isfinite(values).all():
-        return False
-    found = np.unique(values)
-    whole = bool((found == np.floor(found)).all())
-    return whole and len(found) == len(values) and bool(found[-1] - found[0] == len(values) - 1)
 
 
 def classified(classifier: Any, X: Any, y: Any, share: Any) -> str:

@@ -1,30 +1,40 @@
-"""Columns as they come, for an estimator: numbers, dates, yes or no, or categories, by their cells.
+"""Columns of a table in memory, read by the rule of files (`vbmodels.core.columns`).
 
-The rules are those of the pipeline ``experts`` (`vbmodels.experts.encoding`): a column whose cells
-all read as numbers is one of numbers, also where they are text; then come words for yes and no, and
-dates; what is left, and what its table calls categories, are categories.
+Cells of text are numbers, dates, yes or no, or categories by all cells of their column. Columns of
+numbers, of yes and no, of dates, and what a table calls categories, are what they are.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from vbmodels.core.levels import DATE_CELL, NEARLY, NO, YES
+from vbmodels.core.columns import (
+    DASH,
+    MISSING,
+    Rule,
+    Seen,
+    Unclear,
+    days_of,
+    level_text,
+    number_of,
+    seen_in,
+    seen_numbers,
+)
+from vbmodels.core.levels import MOST, NO, YES, Levels
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.tables import cells_at, is_arrow, is_frame, is_missing, labels_of, text_of
-from vbmodels.experts.encoding import Kind, level_key
+from vbmodels.experts.encoding import level_key
 
-_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-_DATE = re.compile(DATE_CELL)
 _FIRST = datetime(1970, 1, 1)
 _DAY = 86_400.0
+_MISSING = frozenset(MISSING)
 
 
 def as_numbers(table: Any) -> Any:
@@ -57,14 +67,23 @@ def _of_numbers(kind: Any) -> bool:
     return getattr(kind, "kind", "O") in "biuf"
 
 
-def declared(table: Any, place: int) -> bool:
-    """Say whether a table calls a column one of categories."""
+def declared(table: Any, place: int) -> tuple[str, ...] | None:
+    """Return the order of a column that a table calls one of categories; None where it is none.
+
+    Categories without an order have an empty one.
+    """
     if not is_frame(table):
-        return False
+        return None
     if is_arrow(table):
-        return str(table.schema.types[place]).startswith("dictionary")
-    kind = table.dtypes.iloc[place] if hasattr(table.dtypes, "iloc") else table.dtypes[place]
-    return str(kind).startswith(("category", "Categorical", "Enum"))
+        kind = table.schema.types[place]
+    else:
+        kind = table.dtypes.iloc[place] if hasattr(table.dtypes, "iloc") else table.dtypes[place]
+    if not str(kind).startswith(("dictionary", "category", "Categorical", "Enum")):
+        return None
+    names = getattr(kind, "categories", None)
+    if names is None or not getattr(kind, "ordered", False):
+        return ()
+    return tuple(level_text(text_of(name)) for name in names)
 
 
 def columns_in(table: Any) -> list[list[Any]]:
@@ -73,132 +92,206 @@ def columns_in(table: Any) -> list[list[Any]]:
         columns = [cells_at(table, place) for place in range(len(labels_of(table)))]
     else:
         columns = [list(column) for column in np.asarray(table, object).T]
-    return [[None if _gone(cell) else cell for cell in column] for column in columns]
+    return [[None if _blank(cell) else cell for cell in column] for column in columns]
 
 
-def _gone(cell: Any) -> bool:
+def _blank(cell: Any) -> bool:
     return is_missing(cell) or (isinstance(cell, str) and not cell.strip())
 
 
-def kind_of(name: str, cells: Sequence[Any]) -> Kind:
-    """Return what a column is.
+def seen_of(cells: Sequence[Any], order: tuple[str, ...] | None = None) -> Seen:
+    """Return what a column's cells are.
 
-    Raises
-    ------
-    ValueError
-        If a few cells that are none stand among numbers.
+    Parameters
+    ----------
+    cells
+        None where one is missing.
+    order
+        That of the categories, where the table says that they are; see `declared`.
 
     Examples
     --------
-    >>> kind_of("a", [1, None, "2.5"]), kind_of("a", ["yes", "No"]), kind_of("a", ["u", "1"])
-    ('number', 'yes or no', 'category')
-    >>> kind_of("a", ["2024-02-29", date(2024, 1, 1)])
-    'date'
+    >>> seen_of(["1,5", "NA", None]).missing, seen_of([True, False]).typed_flags
+    (2, 2)
     """
     given = [cell for cell in cells if cell is not None]
+    n, gone = len(given), len(cells) - len(given)
+    if order is not None:
+        return Seen(n, gone, declared=n, order=order)
     if not given:
-        return "category"
-    flags = any(isinstance(cell, bool | np.bool_) for cell in given)
-    numbers = _readable(given, _number)
-    if numbers == len(given) and not flags:
-        return "number"
-    for kind in ("yes or no", "date"):
-        if _readable(given, _READ[kind]) == len(given):
-            return kind
-    if numbers >= NEARLY * len(given):
-        place = next(n for n, c in enumerate(cells) if c is not None and _number(c) is None)
-        odd = cells[place]
-        raise ValueError(
-            f"expected a number in column {name!r}, as nearly all of its cells are, found {odd!r} "
-            f"in row {place}: mend the cell, make it None, or give the column as categories"
-        )
-    return "category"
+        return Seen(missing=gone)
+    if all(isinstance(cell, bool | np.bool_) for cell in given):
+        ones = sum(map(bool, given))
+        return Seen(n, gone, plain=n, point=n, comma=n, flags=n, ones=ones, typed_flags=n,
+                    low=0.0, high=1.0)  # fmt: skip
+    if all(map(_is_number, given)):
+        return seen_numbers(np.array([float(cell) for cell in given]), gone)
+    if all(isinstance(cell, date | np.datetime64) for cell in given):
+        return Seen(n, gone, dates=dict.fromkeys(("ymd", "dmy", "mdy"), n), odd=(str(given[0]),))
+    return Seen(missing=gone) + seen_in(Counter(_text(cell) for cell in given))
 
 
-def _readable(cells: Sequence[Any], read: Callable[[Any], float | None]) -> int:
-    return sum(read(cell) is not None for cell in cells)
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float | Decimal | np.number) and not isinstance(cell, bool)
 
 
-def raw_column(name: str, cells: Sequence[Any], kind: Kind) -> FloatArray:
-    """Return a column's raw cells (`vbmodels.experts.encoding`), NaN where one is missing; [N].
+def _text(cell: Any) -> str:
+    if isinstance(cell, datetime):
+        return str(_moment(cell))
+    return text_of(cell).strip()
 
-    Raises
-    ------
-    ValueError
-        If a cell is not of the column's kind, or infinite.
+
+def refuse_unclear(name: str, cells: Sequence[Any], unclear: Unclear) -> None:
+    """Raise `ValueError` for a column that cannot be read."""
+    place = ""
+    if unclear.has_odd:
+        readers = [CellReader(name, Rule(kind)) for kind in ("number", "date")]
+        odd = [
+            n
+            for n, cell in enumerate(cells)
+            if not readers[0].gone(cell) and all(one.parse(cell) is None for one in readers)
+        ]
+        place = f" (row {odd[0]})" if odd else ""
+    raise ValueError(
+        f"column {name!r}: expected {unclear.expected}, found {unclear.found}{place}; correct "
+        "these cells or make them None, or convert the column to numbers, dates or categories"
+    )
+
+
+@dataclass(frozen=True)
+class CellReader:
+    """How one column's cells are read, in the fit and in new rows.
+
+    Attributes
+    ----------
+    name, rule
+        The column, and its rule.
+    declared
+        Whether the table calls it one of categories, so that its words are no missing cells.
     """
-    if kind == "category":
+
+    name: str
+    rule: Rule
+    declared: bool = False
+
+    def gone(self, cell: Any) -> bool:
+        """Say whether a cell is missing."""
+        if not isinstance(cell, str):
+            return is_missing(cell)
+        text = cell.strip()
+        if self.declared:
+            return not text
+        return text in _MISSING or (text == DASH and self.rule.dash_is_missing)
+
+    def level(self, cell: Any) -> str | None:
+        """Return the category of a cell as text; None where it is missing.
+
+        >>> read = CellReader("a", Rule("number", decimal=",")).level
+        >>> read("4,0"), read(4), CellReader("a", Rule()).level("4.0"), read("NA")
+        ('4', '4', '4', None)
+        """
+        if self.gone(cell):
+            return "no" if self.rule.blank_is_no else None
+        if self.rule.kind == "yes or no":
+            flag = _flag(cell)
+            return level_text(_text(cell)) if flag is None else "yes" if flag else "no"
+        if self.rule.kind == "number" and isinstance(cell, str):
+            value = number_of(cell.strip(), self.rule.decimal)
+            return level_text(cell) if value is None else text_of(value)
+        return level_text(_text(cell))
+
+    def levels(self, cells: Sequence[Any]) -> tuple[list[str | None], Levels]:
+        """Return the categories of cells, and how often each occurs."""
+        known: dict[Any, str | None] = {}
+        found = []
+        for cell in cells:
+            if not isinstance(cell, str):
+                found.append(self.level(cell))
+                continue
+            if cell not in known:
+                known[cell] = self.level(cell)
+            found.append(known[cell])
+        counts = Counter(level for level in found if level is not None)
+        return found, Levels(dict(counts), len(found) - counts.total(), len(counts) > MOST)
+
+    def parse(self, cell: Any) -> float | None:
+        """Return a cell that is given as a number of the column's kind; None where it is none."""
+        return _PARSE[self.rule.kind](cell, self.rule)
+
+    def raw(self, cells: Sequence[Any]) -> FloatArray:
+        """Return raw cells (`vbmodels.experts.encoding`), NaN where one is missing; [N].
+
+        Raises
+        ------
+        ValueError
+            If a cell is not of the column's kind, or infinite.
+        """
+        if self.rule.kind == "category":
+            texts, levels = self.levels(cells)
+            keys = {text: level_key(text) for text in levels.counts}
+            return np.array([np.nan if text is None else keys[text] for text in texts])
+        blank = 0.0 if self.rule.blank_is_no else np.nan
+        values = np.full(len(cells), blank)
         known: dict[str, float] = {}
-        texts = [None if cell is None else text_of(cell).strip() for cell in cells]
-        for text in texts:
-            if text is not None and text not in known:
-                known[text] = level_key(text)
-        return np.array([np.nan if text is None else known[text] for text in texts])
-    read = _READ[kind]
-    values = np.full(len(cells), np.nan)
-    for n, cell in enumerate(cells):
-        if cell is None:
-            continue
-        value = read(cell)
-        if value is None:
-            raise ValueError(
-                f"expected a {kind} in column {name!r}, as in the fit, found {cell!r} in row {n}"
-            )
-        values[n] = value
-    if np.isinf(values).any():
-        raise ValueError(f"expected finite numbers in column {name!r}, found infinity")
-    return values
+        for n, cell in enumerate(cells):
+            if isinstance(cell, str) and cell in known:
+                values[n] = known[cell]
+            elif not self.gone(cell):
+                value = self.parse(cell)
+                if value is None:
+                    raise ValueError(
+                        f"expected a {self.rule.kind} in column {self.name!r}, as in the fit, "
+                        f"found {cell!r} in row {n}"
+                    )
+                values[n] = value
+                if isinstance(cell, str):
+                    known[cell] = value
+        if np.isinf(values).any():
+            raise ValueError(f"expected finite numbers in column {self.name!r}, found infinity")
+        return values
+
+    def filled(self, raw: FloatArray) -> FloatArray:
+        """Return raw numbers with blank cells as no, where the column has yes or nothing."""
+        return np.where(np.isnan(raw), 0.0, raw) if self.rule.blank_is_no else raw
 
 
 def one_gap(raw: FloatArray) -> FloatArray:
-    """Return raw cells with one bit pattern for all missing ones, on which hashes hang."""
+    """Return raw cells with one bit pattern for all missing ones, which hashes depend on."""
     gone = np.isnan(raw)
     return np.where(gone, np.nan, raw) if gone.any() else raw
 
 
-def levels_of(cells: Sequence[Any]) -> Counter[str]:
-    """Count the levels of a column of categories."""
-    return Counter(text_of(cell).strip() for cell in cells if cell is not None)
-
-
-def _number(cell: Any) -> float | None:
+def _number(cell: Any, rule: Rule) -> float | None:
     if isinstance(cell, str):
-        text = cell.strip()
-        found = float(text) if _NUMBER.fullmatch(text) else np.inf
-        return found if np.isfinite(found) else None
-    if isinstance(cell, int | float | Decimal | np.number | np.bool_):
-        return float(cell)
-    return None
+        return number_of(cell.strip(), rule.decimal)
+    return float(cell) if _is_number(cell) or isinstance(cell, bool | np.bool_) else None
 
 
-def _flag(cell: Any) -> float | None:
+def _flag(cell: Any, rule: Rule | None = None) -> float | None:
     if isinstance(cell, str):
         word = cell.strip().lower()
         return 1.0 if word in YES else 0.0 if word in NO else None
-    value = _number(cell)
+    value = float(cell) if _is_number(cell) or isinstance(cell, bool | np.bool_) else None
     return value if value in (0.0, 1.0) else None
 
 
-def _date(cell: Any) -> float | None:
+def _moment(cell: datetime) -> datetime:
+    return cell.astimezone(UTC).replace(tzinfo=None) if cell.tzinfo else cell
+
+
+def _date(cell: Any, rule: Rule) -> float | None:
     if isinstance(cell, np.datetime64):
         return float((cell - np.datetime64("1970-01-01")) / np.timedelta64(1, "D"))
     if isinstance(cell, str):
-        text = cell.strip()
-        if not _DATE.fullmatch(text):
-            return None
-        try:
-            cell = datetime.fromisoformat(text.removesuffix("Z"))
-        except ValueError:
-            return None
+        return days_of(cell.strip(), rule.order)
     if isinstance(cell, datetime):
-        moment = cell.astimezone(UTC).replace(tzinfo=None) if cell.tzinfo else cell
-        return float((moment - _FIRST).total_seconds() / _DAY)
+        return float((_moment(cell) - _FIRST).total_seconds() / _DAY)
     if isinstance(cell, date):
         return float(cell.toordinal() - _FIRST.toordinal())
     return None
 
 
-_READ: dict[str, Callable[[Any], float | None]] = {
+_PARSE: Mapping[str, Callable[[Any, Rule], float | None]] = {
     "number": _number,
     "yes or no": _flag,
     "date": _date,

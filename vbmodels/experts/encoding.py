@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from vbmodels.core.levels import rare_levels
+from vbmodels.core.levels import MOST, Levels, rare_levels
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.columns import ColumnSums
 
@@ -148,6 +148,39 @@ def read_categories(
         missing=told,
         cells=(*cells, sum(counts[text] for text in rare), missing),
     )
+
+
+def why_no_column(levels: Levels, rare_below: int) -> str:
+    """Say why nothing can be learned with a column of categories that becomes no column.
+
+    >>> why_no_column(Levels({"a": 1}, 0), 10), why_no_column(Levels({}, 3), 10)
+    ('no level with 10 cells', 'no cell at all')
+    """
+    if levels.many:
+        return f"more than {MOST:,} levels"
+    return f"no level with {rare_below} cells" if levels.counts else "no cell at all"
+
+
+def constant_columns(columns: Sequence[Encoded], constant: BoolArray) -> list[str]:
+    """Return the columns of the input of which nothing varies.
+
+    Parameters
+    ----------
+    columns
+        What they become.
+    constant
+        Which of the model's columns have one value; [D'].
+    """
+    at, found = 0, []
+    for one in columns:
+        size = len(one.names)
+        found += [one.name] if constant[at : at + size].all() else []
+        at += size
+    return found
+
+
+ONE_VALUE = "one value"
+"""Why a column that does not vary is left out."""
 
 
 def encoded(raw: FloatArray, columns: Sequence[Encoded], filled: bool = True) -> FloatArray:

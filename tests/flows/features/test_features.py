@@ -9,13 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.features.check import Levels, encode, order_levels
+from flows.features.check import encode, order_levels
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
 from vbmodels.core.fit import NotConverged, fit
+from vbmodels.core.levels import Levels
 from vbmodels.features.forms import make
 from vbmodels.features.table import split_rows
 

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
-from flows.data.runs import open_run
+from flows.data.runs import Dropped, open_run, total_dropped
+from tests.flows.bags.bag_files import instances, written
 from tests.flows.commands import run
 
 KEYS = {"error", "exit", "faults", "warnings"}
@@ -59,7 +60,7 @@ def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, caps
 @pytest.mark.thorough
 def test_the_run_says_what_the_check_said(tmp_path, capsys):
     """A constant column, one that repeats another, and fewer rows than columns."""
-    same = np.arange(30.0)
+    same = np.arange(30.0) ** 2
     path = rows(tmp_path, 30, 32, flat=np.ones(30), a=same, b=same)
     told = checked(capsys, "experts", path, "--set", "n_experts=2")
     said = " ".join(told["warnings"])
@@ -74,6 +75,67 @@ def test_the_run_says_what_the_check_said(tmp_path, capsys):
     assert told["partitions"] == record.partitions
     assert told["rows"] == record.rows_read
     assert told["dropped"] == [one.model_dump() for one in record.dropped]
+
+
+def documents(folder):
+    """Long texts, of few of which 100 words are most."""
+    words = " ".join(f"word{chr(97 + i % 26)}{chr(97 + i // 26)} runs." for i in range(150))
+    table = {
+        "doc_id": [f"d{i}" for i in range(20)],
+        "text": ["a cat sat on mats"] * 17 + [words] * 3,
+        "keywords": [["cat"]] * 17 + [["wordaa"]] * 3,
+    }
+    pq.write_table(pa.table(table), folder / "texts.parquet")
+    return folder / "texts.parquet"
+
+
+def categories(folder):
+    """Answers of 40 rows, 5 of which are blank."""
+    given = [["no", "yes"][i % 3 == 0] if i >= 5 else None for i in range(40)]
+    table = {f"q{j}": given[:5] + given[5 + j :] + given[5 : 5 + j] for j in range(3)}
+    pq.write_table(pa.table(table), folder / "answers.parquet")
+    return folder / "answers.parquet"
+
+
+def bags(folder):
+    """Twenty bags, three of which have no instances."""
+    table = instances(20)
+    empty = np.arange(60) >= 51
+    features = pa.array(table["features"].to_pylist(), table["features"].type, mask=empty)
+    table = table.set_column(3, "features", features).filter(
+        pa.array(~empty | (np.arange(60) % 3 == 0))
+    )
+    return written(folder, table)
+
+
+LOST = {
+    "keywords": (documents, ("--set", "max_words=100"), "3 of 20 (15%) not used: document cut",
+                 "Raise max_words above 100"),
+    "features": (categories, (), "5 of 40 (12%) not used: row without any cell", "Delete blank"),
+    "bags": (bags, (), "3 of 20 (15%) not used: bag without instances", "under the same bag_id"),
+    "experts": (lambda folder: rows(folder, label=[None] * 5 + [1.0, 0.0] * 17 + [1.0]), (),
+                "5 of 40 rows (12%) have no label", "check the label's column"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pipeline", LOST)
+def test_more_than_a_tenth_that_is_not_used_is_a_warning_with_the_cause(pipeline, tmp_path, capsys):
+    make, options, said, cause = LOST[pipeline]
+    path = make(tmp_path)
+    warnings = checked(capsys, pipeline, path, *options)["warnings"]
+    (warning,) = [one for one in warnings if said in one]
+    assert cause in warning
+    code, out, err = run(capsys, pipeline, path, tmp_path / "t", *options, "--strict", "--json")
+    assert code == 2, err
+    assert "(strict)" in out
+
+
+def test_a_loss_below_a_tenth_is_no_warning():
+    lost = [Dropped(reason="blank", count=2, of=15), Dropped(reason="blank", count=0, of=5)]
+    (total,) = total_dropped(lost)
+    assert (total.count, total.of, total.is_large) == (2, 20, False)
+    assert Dropped(reason="blank", count=3, of=20).is_large
+    assert not Dropped(reason="blank", count=3).is_large
 
 
 def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):
