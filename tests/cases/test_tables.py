@@ -209,10 +209,33 @@ FILES = {
     "cp1252": (letters("ä", "ö", "ü"), "t.csv", {"encoding": "cp1252"}),
     "cp1251": (letters("мужской", "женский"), "t.csv", {"encoding": "cp1251"}),
     "a title": ([["Report of 2020"], NAMES, *rows_of(plain)], "t.csv", {"names": ()}),
+    "empty lines above": ([[""], [""], NAMES, *rows_of(plain)], "t.csv", {"names": ()}),
     "comments": ([["# a, b"], NAMES, *rows_of(plain)], "t.csv", {"names": ()}),
     "R's row names": ([[f"r{i}", *r] for i, r in enumerate(rows_of(plain))], "t.csv", {}),
     "commas at the end": ([[*r, ""] for r in rows_of(plain)], "t.csv", {}),
 }
+
+
+@pytest.mark.parametrize(
+    ("words", "encoding"),
+    [
+        (("Zürich", "Genève", "città"), "cp1252"),
+        (("naïve", "café", "€ 5"), "cp1252"),
+        (("příliš", "žluťoučký", "kůň"), "cp1250"),
+        (("Москва", "Казань"), "cp1251"),
+    ],
+)
+def test_the_letters_of_a_few_words_stay(words, encoding, tmp_path, capsys):
+    path = written(tmp_path / "t.csv", letters(*words), encoding=encoding)
+    code, out, _ = run(capsys, "check", "experts", path)
+    assert (code, all(word in out for word in words)) == (READ, True)
+
+
+def test_lines_of_an_old_macintosh_are_read(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", rows_of(plain))
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r"))
+    code, out, _ = run(capsys, "check", "experts", path)
+    assert (code, "120 rows in 1 file, no errors" in out) == (READ, True)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -13,6 +13,7 @@ _LIKELY = [
     "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp932", "gb18030",
     "big5", "cp949",
 ]  # fmt: skip
+_SIGNS = "€°±µ«»–—‘’“”„…"
 FALLBACK = "cp1252"  # of most tables from Windows that are not UTF-8
 
 
@@ -41,11 +42,27 @@ def guess(data: bytes) -> str:
     except ImportError:
         return FALLBACK
     lines = [line for line in data.splitlines() if any(byte > 127 for byte in line)]
-    best = from_bytes(b"\n".join(lines[:2000]), cp_isolation=_LIKELY).best()
+    some = b"\n".join(lines[:2000])
+    western = _is_western(some)
+    likely = [name for name in _LIKELY if western or name not in ("cp1252", "cp1254")]
+    found = from_bytes(some, cp_isolation=likely)
+    best = found.best()
     if best is None:
         return FALLBACK
-    same = {best.encoding, *best.could_be_from_charset}
-    return next((name for name in _LIKELY if name in same), best.encoding)
+    # Of a few words many encodings make as good a text.
+    same = {
+        name
+        for one in found
+        if one.chaos <= best.chaos and one.coherence >= best.coherence
+        for name in (one.encoding, *one.could_be_from_charset)
+    }
+    return next((name for name in likely if name in same), best.encoding)
+
+
+def _is_western(data: bytes) -> bool:
+    """Say whether all bytes above 127 are letters or signs of text in western Windows."""
+    text = data.decode(FALLBACK, errors="replace")
+    return all(one.isalpha() or one in _SIGNS for one in text if ord(one) > 127)
 
 
 def is_known(name: str) -> bool:

@@ -230,10 +230,11 @@ def layout_of(url: str, data: bytes, encoding: str) -> Layout:
         errors="replace", newline="",
     ).read()  # fmt: skip
     lines = text.splitlines()[:_LINES]
-    if lines and not lines[0].strip():
+    blank = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    if lines and blank == len(lines):
         raise _without_names(url, False)
-    separator = _separator(url, lines)
-    skipped = _lines_above(lines, separator)
+    separator = _separator(url, lines[blank:])
+    skipped = blank + _lines_above(lines[blank:], separator)
     notes = []
     if skipped:
         what = "1 line" if skipped == 1 else f"{skipped} lines"
@@ -270,7 +271,7 @@ def _rows(text: str, separator: str) -> list[list[str]]:
         return [re.findall(r'"[^"]*"|\S+', line) for line in text.splitlines()[:_LINES]]
     rows: list[list[str]] = []
     try:
-        for row in csv.reader(io.StringIO(text), delimiter=separator):
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
             rows.append(row)
             if len(rows) == _LINES:
                 break
