@@ -161,7 +161,7 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60) -> list[str]:
     widths = [min(max(len(row[i]) for row in cells), _MOST_WIDTH) for i in range(4)]
     lines = []
     for full in cells:
-        row = [_cut(cell) for cell in full]
+        row = [_cut(full[0]), full[1], full[2], _cut(full[3]), full[4]]
         parts = [
             cell.rjust(width) if i == 2 else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=False))

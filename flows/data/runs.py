@@ -185,11 +185,12 @@ def fit_in_words(record: RunRecord) -> str:
 def new_run_id(now: datetime | None = None) -> str:
     """Make a run id that sorts by time and is not made twice.
 
-    >>> new_run_id(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))[:16]
-    '20260102T030405-'
+    >>> new_run_id(datetime(2026, 1, 2, 3, 4, 5, 500_000, tzinfo=UTC))[:19]
+    '20260102T030405-800'
     """
-    moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S")
-    return f"{moment}-{secrets.token_hex(3)}"
+    moment = now or datetime.now(UTC)
+    within = moment.microsecond * 4096 // 1_000_000  # of the second, in three of six digits
+    return f"{moment:%Y%m%dT%H%M%S}-{within:03x}{secrets.randbelow(4096):03x}"
 
 
 def versions() -> dict[str, str]:

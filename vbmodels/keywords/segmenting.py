@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
 
@@ -89,7 +90,9 @@ def _segmenter(language: str) -> Callable[[str], list[str]]:
 
 
 def _jieba() -> Callable[[str], list[str]]:
-    import jieba
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own strings, where Python compiles it
+        import jieba
 
     cutter = jieba.Tokenizer()
     # Its own way keeps what it read in a file below /tmp that anybody may write.
