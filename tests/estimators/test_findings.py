@@ -8,7 +8,13 @@ import pandas as pd
 import pytest
 
 from flows.experts.weights import table_of
-from vbmodels.estimators import KeywordExtractor, LatentFeatures, MixtureOfExperts, MultimodalMIC
+from vbmodels.estimators import (
+    KeywordExtractor,
+    LatentFeatures,
+    MixtureOfExperts,
+    MultimodalMIC,
+    findings,
+)
 from vbmodels.estimators.base import ColumnWarning
 from vbmodels.estimators.findings import intervals, largest
 from vbmodels.experts.weight_names import names_of
@@ -113,3 +119,14 @@ def test_keywords_and_bags_have_tables_with_names_and_a_text():
 def test_the_largest_weights_leave_intercepts_out():
     table = intervals({"of": ["intercept", "a", "b"]}, [9.0, -2.0, 1.0], [1.0, 1.0, 1.0])
     assert largest(table, ["of"])["name"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tables_are_of_a_library_that_is_installed(library, monkeypatch):
+    monkeypatch.setattr(findings, "find_spec", lambda name: name if name == library else None)
+    table = intervals({"of": ["intercept", "a", "b"]}, [9.0, -2.0, 3.0], [1.0, 1.0, 1.0])
+    assert type(table).__module__.partition(".")[0] == library
+    assert findings.lines_of(largest(table, ["of"]))[0].startswith("  b")
+    monkeypatch.setattr(findings, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        findings.frame({"a": [1]})

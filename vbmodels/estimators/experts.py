@@ -283,7 +283,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     def _largest(self) -> Any:
         table = self.coefficients_
         table = table if len(table) else self.experts_
-        return largest(table, [n for n in ("label", "expert", "role", "column") if n in table])
+        return largest(table, ("label", "expert", "role", "column"))
 
     def _compared(self, X: Any, y: Any) -> str:
         return classified(self, X, y, self._share)

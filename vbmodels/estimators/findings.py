@@ -1,14 +1,16 @@
 """What a fit found, for people: data frames with names, a text, a picture.
 
-Data frames are pandas', which comes with ArviZ.
+Data frames are made by narwhals: pandas' where it is installed, else those of polars or Arrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from importlib.util import find_spec
 from typing import Any
 
+import narwhals
 import numpy as np
 
 from vbmodels.core.column_table import ColumnRead
@@ -19,10 +21,17 @@ _TWO_SIDED = 1.959964  # sd of a normal between its 2.5 and 97.5 % quantiles
 
 
 def frame(columns: Mapping[str, Any]) -> Any:
-    """Return columns of one length as a data frame."""
-    import pandas
+    """Return columns of one length as a data frame.
 
-    return pandas.DataFrame(dict(columns))
+    Raises
+    ------
+    ImportError
+        If no library of data frames is installed.
+    """
+    for library in ("pandas", "polars", "pyarrow"):
+        if find_spec(library) is not None:
+            return narwhals.from_dict(dict(columns), backend=library).to_native()
+    raise ImportError("a table of a fit needs pandas, polars or pyarrow: pip install pandas")
 
 
 def table_of(columns: Sequence[ColumnRead]) -> Any:
@@ -38,7 +47,7 @@ def intervals(columns: Mapping[str, Any], mean: Any, sd: Any) -> Any:
     return frame({**columns, "mean": mean, "sd": sd, "low": mean - away, "high": mean + away})
 
 
-def largest(table: Any, names: Sequence[str]) -> Any:
+def largest(table: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the rows of `intervals` of the largest means, without intercepts; named in one column.
 
     Parameters
@@ -46,32 +55,36 @@ def largest(table: Any, names: Sequence[str]) -> Any:
     table
         Of `intervals`.
     names
-        The columns whose texts together name a row.
+        The columns whose texts together name a row; those that it does not have do not count.
     """
-    name = table[list(names)].astype(str).agg(" ".join, axis=1)
-    found = table.assign(name=name)[~name.str.endswith("intercept")]
-    order = np.argsort(-found["mean"].abs().to_numpy(), kind="stable")[:MOST]
-    return found.iloc[order]
+    rows = narwhals.from_native(table, eager_only=True)
+    parts = rows.select([name for name in names if name in rows.columns])
+    name = np.array([" ".join(map(str, row)) for row in parts.iter_rows()], object)
+    kept = np.array([i for i, one in enumerate(name) if not one.endswith("intercept")], np.int64)
+    size = np.abs(rows["mean"].to_numpy()[kept])
+    order = kept[np.argsort(-size, kind="stable")[:MOST]]
+    numbers = {column: rows[column].to_numpy()[order] for column in ("mean", "low", "high")}
+    return {"name": name[order], **numbers}
 
 
-def lines_of(table: Any) -> list[str]:
+def lines_of(table: Mapping[str, Any]) -> list[str]:
     """Return `largest` as lines of text."""
-    if not len(table):
+    if not len(table["name"]):
         return []
     width = max(map(len, table["name"]))
     rows = zip(table["name"], table["mean"], table["low"], table["high"], strict=True)
     return [f"  {n:<{width}}  {mean:+.3g} ({low:.3g} to {high:.3g})" for n, mean, low, high in rows]
 
 
-def draw(table: Any, ax: Any, label: str) -> Any:
+def draw(table: Mapping[str, Any], ax: Any, label: str) -> Any:
     """Draw `largest` with its intervals on matplotlib's axes; None makes new ones. Return them."""
     if ax is None:
         from matplotlib import pyplot
 
         ax = pyplot.figure(
-            figsize=(6.0, 1.0 + 0.3 * len(table)), layout="constrained"
+            figsize=(6.0, 1.0 + 0.3 * len(table["name"])), layout="constrained"
         ).add_subplot()
-    place = np.arange(len(table))[::-1]
+    place = np.arange(len(table["name"]))[::-1]
     half = table["high"] - table["mean"]
     ax.errorbar(table["mean"], place, xerr=half, fmt="o", capsize=2)
     ax.axvline(0.0, color="0.6", linewidth=0.8)
