@@ -45,14 +45,14 @@ class CheckedPiece:
         How many rows.
     names
         Digests of their names, by `flows.data.names.as_text`; empty where the file has none.
-    told
+    about
         What else the family needs to know of them.
     """
 
     url: str
     rows: int
     names: str = ""
-    told: Any = None
+    about: Any = None
 
 
 def names_of(pieces: Sequence[CheckedPiece]) -> IntArray:
@@ -212,7 +212,7 @@ class ChecksToFit(Protocol):
 class ReadsSettings(Protocol):
     """A family whose input may say what settings else would."""
 
-    def settled(self, source: Sources, settings: Any) -> Any:
+    def settings_from_input(self, source: Sources, settings: Any) -> Any:
         """Return the settings with what the input says, before it is checked.
 
         What is wrong with the input, beyond what it says of settings, is left to the check.

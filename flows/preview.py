@@ -178,7 +178,7 @@ def estimate(
         run = Run(family, source, paths, settings, Events())
         run.events.emit(Stage("check"))
         if isinstance(family, ReadsSettings):
-            run.settings = family.settled(source, settings)
+            run.settings = family.settings_from_input(source, settings)
         checking.look_at_files(run, whole=not prepare)
         of_headers = tuple(checking.file_warnings(run))
         rows = sum(one.rows for one in run.checked)

@@ -81,7 +81,7 @@ def check(run: Run) -> None:
         if run.complete:
             return
     if isinstance(run.family, ReadsSettings):
-        run.settings = run.family.settled(run.source, run.settings)
+        run.settings = run.family.settings_from_input(run.source, run.settings)
     checking.look_at_files(run)
     if not resume.is_named(run.resume):
         resume.find(run)

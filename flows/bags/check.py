@@ -167,12 +167,12 @@ def check_together(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
         for modality, value in said.widths.items():
             known = width.setdefault(modality, (value, file))
             if value != known[0]:
-                told = f"{known[0]} features{of_modality(modality)}, as in {known[1]}"
-                found.tell(Fault(file, told, str(value), "features", remedy=SAME_LENGTH))
+                expected = f"{known[0]} features{of_modality(modality)}, as in {known[1]}"
+                found.add(Fault(file, expected, str(value), "features", remedy=SAME_LENGTH))
         own = own or (said.own, file)
         if said.own != own[0]:
-            told = f"{own[0]} features of a bag, as in {own[1]}"
-            found.tell(Fault(file, told, str(said.own), "bag_features", remedy=SAME_LENGTH))
+            expected = f"{own[0]} features of a bag, as in {own[1]}"
+            found.add(Fault(file, expected, str(said.own), "bag_features", remedy=SAME_LENGTH))
     return [fault for found, _ in together for fault in found.faults()]
 
 

@@ -63,7 +63,7 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
     ``several`` says whether the model takes several classes.
     """
     if {"labels", MASK} <= set(columns):
-        found.tell(
+        found.add(
             Fault(found.file, "classes of bags in one column", f"labels and {MASK}", MASK,
                   remedy="leave one of the two columns out")
         )  # fmt: skip
@@ -73,7 +73,7 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
     if has_classes(columns):
         remedy = "take model=gp_probit, which fits every class of labels, or give bags a label"
     listed = f"none; the columns are {', '.join(columns)}"
-    found.tell(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
+    found.add(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
 
 
 def check_classes(table: pa.Table, column: str, found: Found) -> None:

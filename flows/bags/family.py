@@ -95,7 +95,7 @@ class BagsFamily:
         """Return True: half of the time is in products of matrices (benchmarks/scale.md)."""
         return True
 
-    def settled(self, source: Sources, settings: BagSettings) -> BagSettings:
+    def settings_from_input(self, source: Sources, settings: BagSettings) -> BagSettings:
         """Return the settings with the features and the positive label that the input says."""
         try:
             files = storage.expand(source, self.suffixes)

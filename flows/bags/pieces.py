@@ -61,7 +61,7 @@ def look(file: str, several: bool, table: Table) -> tuple[Checker, Runs | None]:
     for batch in storage.read_batches(file, ROWS, [theirs], footer):
         given = reading.given(table, pa.Table.from_batches([batch]))
         cells = reading.cast(reading.spelt(table, given)[0]["bag_id"], column)
-        # Bytes that are no text are told of by who checks the rows.
+        # Bytes that are no text are a fault that the check of the rows reports.
         codes = pc.fill_null(cells, "").cast(pa.binary()).dictionary_encode()
         number, own = codes.indices.to_numpy(), codes.dictionary.to_pylist()
         first = np.zeros(0, np.int64)
@@ -98,8 +98,8 @@ def check_part(
         assert found is not None
         read.append(reading.filled(table, rows))
         runs.append(found)
-        told = asdict(_held(found, rows, checker, several))
-        pieces.append(CheckedPiece(file, checker.rows, told=told))
+        about = asdict(_held(found, rows, checker, several))
+        pieces.append(CheckedPiece(file, checker.rows, about=about))
     if faults := check_together([one.url for one in pieces], runs):
         raise InputError(faults)
     return partition.joined(read, table), tuple(pieces)
@@ -116,7 +116,7 @@ def joined(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Runs, bool, list[
 
     Of the runs only what other files must agree with is known.
     """
-    held = [Held(**one.told) for one in pieces]
+    held = [Held(**one.about) for one in pieces]
     known = np.array(sorted({label for one in held for label in one.labels}), np.int8)
     runs = [Runs((), np.zeros(1, np.int64), known, one.widths, one.own) for one in held]
     faults = check_together([file] * len(runs), runs)

@@ -51,7 +51,7 @@ class Found:
     def __bool__(self) -> bool:
         return bool(self._kinds)
 
-    def tell(self, *faults: Fault) -> None:
+    def add(self, *faults: Fault) -> None:
         """Keep faults of the whole file or column, each once."""
         for fault in faults:
             self._kinds.setdefault(fault, [fault])
@@ -186,7 +186,7 @@ class Checker:
         name = self.table.id.name if self.table.id else ""
         theirs = self.table.called.get(name, name)
         more = f", and {len(again) - 1:,} more that repeat" if len(again) > 1 else ""
-        self.found.tell(
+        self.found.add(
             Fault(
                 self.found.file,
                 f"a name of its own for every {self.table.row}",
@@ -200,12 +200,12 @@ class Checker:
     def _head(self, given: pa.Table) -> set[str | None]:
         """Tell of columns that are missing or cannot be read; return the latter."""
         faults = reading.faults(self.table, given.schema, self.found.file)
-        self.found.tell(*faults)
+        self.found.add(*faults)
         self.columns = tuple(given.column_names)
         return {fault.column for fault in faults}
 
     def _none(self) -> None:
-        self.found.tell(Fault(self.found.file, f"at least one {self.table.row}", "0 rows",
+        self.found.add(Fault(self.found.file, f"at least one {self.table.row}", "0 rows",
                               remedy="leave the file out or fill it"))  # fmt: skip
 
     def _spelt(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
@@ -244,7 +244,7 @@ class Checker:
                 read[name] = cast(sound, column)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 found = f"{given[name].type}: {str(error).splitlines()[0]}"
-                self.found.tell(Fault(self.found.file, f"type {column.arrow}", found, name))
+                self.found.add(Fault(self.found.file, f"type {column.arrow}", found, name))
                 continue
             self._filled(read[name], column, name)
         self._either(read)

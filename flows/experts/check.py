@@ -29,7 +29,7 @@ from vbmodels.core.levels import Levels
 LEAST = 3
 """Rows of each label, where there are more than two."""
 _EACH = 1000
-"""Labels of a file that are told apart: beyond, they are no classes."""
+"""Most labels of a file that may be classes."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
             if one.numbers < one.cells and not one.declared and len(before) < MAX_ROWS:
                 rule = Rule(NUMBER, decimal="," if one.comma > one.point else ".")
                 wrong = np.flatnonzero(mixed.numbers(cells, rule)[1])[: MAX_ROWS - len(before)]
-                told = ((checker.found.first + int(i) + 1, cells[int(i)].as_py()) for i in wrong)
-                odd[name] = (*before, *told)
+                first = checker.found.first + 1
+                odd[name] = (*before, *((first + int(i), cells[int(i)].as_py()) for i in wrong))
     faults = tuple(checker.found.faults())
     spoilt = {name: cells for name, cells in odd.items() if about.seen[name].numbers}
     return CheckedRows(
@@ -98,8 +98,8 @@ def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
 
 def piece(checker: Checker, about: AboutCells) -> CheckedPiece:
     """Tell of some rows of a file what its check needs."""
-    told = about.model_dump(mode="json", exclude_defaults=True)
-    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
+    plain = about.model_dump(mode="json", exclude_defaults=True)
+    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), plain)
 
 
 def joined(pieces: Sequence[CheckedPiece], settings: ExpertSettings) -> CheckedRows:
@@ -107,7 +107,7 @@ def joined(pieces: Sequence[CheckedPiece], settings: ExpertSettings) -> CheckedR
 
     Where cells are that are no numbers, a check of the whole file says.
     """
-    about = merged([AboutCells.model_validate(one.told) for one in pieces])
+    about = merged([AboutCells.model_validate(one.about) for one in pieces])
     rows = sum(one.rows for one in pieces)
     return CheckedRows(rows, (), names_of(pieces), about.seen, {}, about.labels, settings)
 
@@ -170,10 +170,10 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     if len(labels.names) > MOST_CLASSES:
         found = f"{len(labels.names):,}"
         return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, _CUT)]
-    told = settings.positive
-    if told is not None and (len(rows) != 2 or labels.code(told) < 0):
+    positive = settings.positive
+    if positive is not None and (len(rows) != 2 or labels.code(positive) < 0):
         expected = "one of two labels" if len(rows) != 2 else f"one of {' and '.join(labels.names)}"
-        return [Fault("settings", expected, told, "positive")]
+        return [Fault("settings", expected, positive, "positive")]
     if len(rows) == 2 and all(rows):
         return []
     if not any(rows):

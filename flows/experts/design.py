@@ -136,7 +136,7 @@ def _basis_url(paths: RunPaths, work: bool) -> str:
     return storage.join(folder, "knots.npz")
 
 
-def settled_basis(
+def choose_basis(
     settings: ExpertSettings, sample: RowSample | None, kinds: Mapping[str, Rule],
     encoding: Encoding, sums: ColumnSums, design: Design,
 ) -> Basis | None:  # fmt: skip
@@ -201,7 +201,7 @@ def _labels(table: pa.Table) -> pa.Array:
     return table[tables_of.LABEL].combine_chunks()
 
 
-def settle(
+def choose_scale(
     columns: list[str],
     sums: ColumnSums,
     classes: IntArray,

@@ -1,4 +1,4 @@
-"""What became of every column and label: settled from counts, kept for scoring, told."""
+"""What became of every column and label: chosen from counts, kept for scoring, reported."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Encoding(json_files.Form):
         return Labels(tuple(self.labels), {label: i for i, label in enumerate(self.labels)})
 
 
-def settled(
+def choose(
     kinds: Mapping[str, Rule], sums: ColumnSums, levels: Mapping[str, Levels],
     labels: Labels, settings: ExpertSettings, rare_below: int = RARE_BELOW,
     rows_named: Mapping[str, str] | None = None,
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
-    """Settle what every column becomes.
+    """Choose what every column becomes.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def strange(raw: FloatArray, encoding: Encoding) -> dict[str, tuple[int, int]]:
     return found
 
 
-def told_of(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
+def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
     """Say what all partitions have of such cells."""
     total: dict[str, tuple[int, int]] = {}
     for part in parts:

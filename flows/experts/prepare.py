@@ -1,4 +1,4 @@
-"""From ingested partitions to arrays: columns settled over all of them, then each one built."""
+"""From ingested partitions to arrays: columns read over all of them, then each one built."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from flows.experts.design import (
     Design,
     Summed,
     build,
+    choose_basis,
+    choose_scale,
     read_basis,
     read_design,
-    settle,
-    settled_basis,
     sums_of,
     work_url,
     write_basis,
@@ -75,7 +75,7 @@ def prepared(
     write_basis(paths, basis, work=True)
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
     built = each(build, indices, settings, paths, fitted is not None, copies)
-    warnings += tuple(of_encoding.told_of([strange for _, strange in built]))
+    warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
     batch: type[State] = Rows if basis is None else CodedRows
     if len(encoding.labels) > 2:
         batch = ClassRows
@@ -118,7 +118,7 @@ def _choose_columns(
         if name not in settings.include and not one.many
         if (why := names_rows(name, seen[name], len(one.counts), CATEGORY))
     }
-    encoding, said = of_encoding.settled(
+    encoding, said = of_encoding.choose(
         kinds, summed.columns, summed.levels, labels, settings, rare, texts
     )
     columns = names_of(encoding.columns)
@@ -128,8 +128,8 @@ def _choose_columns(
     reasons |= dict.fromkeys(constant_columns(encoding.columns, sums.constant), ONE_VALUE)
     _refuse_classes(labels.names, summed.classes.tolist())
     weight = _mean_weight(about, settings)
-    design, more = settle(columns, sums, summed.classes, settings, weight)
-    basis = settled_basis(settings, summed.sample, kinds, encoding, sums, design)
+    design, more = choose_scale(columns, sums, summed.classes, settings, weight)
+    basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design)
     if copies > 1.0:
         more += (
             f"Every row stands there {copies:.0f} times (or a multiple of that), as if the table "

@@ -29,7 +29,7 @@ from vbmodels.core.levels import Levels, rare_levels
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.categories import take_codes
 
-_TOLD: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
+_SEEN: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
 
 ID = "id"
 RARE = "(rare)"
@@ -81,13 +81,13 @@ def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
 
 def piece(checker: Checker, seen: Mapping[str, Seen]) -> CheckedPiece:
     """Return what the check of a file needs to know of some of its rows."""
-    told = _TOLD.dump_python(dict(seen), mode="json", exclude_defaults=True)
-    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
+    about = _SEEN.dump_python(dict(seen), mode="json", exclude_defaults=True)
+    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), about)
 
 
 def joined(pieces: Sequence[CheckedPiece], settings: FeatureSettings) -> CheckedTable:
     """Return what the pieces of a file say of it."""
-    columns = merge_seen([_TOLD.validate_python(one.told) for one in pieces])
+    columns = merge_seen([_SEEN.validate_python(one.about) for one in pieces])
     rows = sum(one.rows for one in pieces)
     return CheckedTable(rows, (), names_of(pieces), columns, settings)
 

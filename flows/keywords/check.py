@@ -42,7 +42,7 @@ def check_documents(
     """
     checker = Checker(table, file)
     held = reduce(add, map(held_in, checker.slabs(pieces)), Held())
-    checker.found.tell(*_alone(file, checker.columns), *held.faults(file))
+    checker.found.add(*_alone(file, checker.columns), *held.faults(file))
     return checker, held.listed
 
 
@@ -100,7 +100,7 @@ def held_in(documents: pa.Table) -> Held:
 def look(file: InputFile, table: Table) -> Checked:
     """List the faults of a file's columns."""
     checker, _ = partition.look(file.url, table)
-    checker.found.tell(*_alone(file.url, checker.columns))
+    checker.found.add(*_alone(file.url, checker.columns))
     keys = (file.url,) if checker.named else ()
     return Checked(checker.rows, tuple(checker.found.faults()), keys)
 
@@ -119,12 +119,12 @@ def _alone(file: str, columns: Sequence[str]) -> list[Fault]:
 
 def piece(checker: Checker, documents: pa.Table) -> CheckedPiece:
     """Tell of some documents of a file what its check needs."""
-    told = asdict(held_in(documents))
-    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
+    about = asdict(held_in(documents))
+    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), about)
 
 
 def joined(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Checked, int]:
     """Return what the pieces of a file say of it, and how many documents have a known keyword."""
-    held = reduce(add, (Held(**one.told) for one in pieces))
+    held = reduce(add, (Held(**one.about) for one in pieces))
     rows = sum(one.rows for one in pieces)
     return Checked(rows, tuple(held.faults(file)), names_of(pieces)), held.listed

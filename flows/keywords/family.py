@@ -104,7 +104,9 @@ class Keywords:
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 
-    def settled(self, source: storage.Sources, settings: KeywordSettings) -> KeywordSettings:
+    def settings_from_input(
+        self, source: storage.Sources, settings: KeywordSettings
+    ) -> KeywordSettings:
         """Return the settings with digests of the files that they name."""
         names = ("stop_words", "vocabulary")
         given = {name: getattr(settings, name) for name in names}

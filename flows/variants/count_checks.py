@@ -173,7 +173,7 @@ class Against:
         try:
             self._compare(table, found)
         except (OSError, ValueError, IndexError) as error:
-            found.tell(
+            found.add(
                 Fault(
                     file=self.path, expected="a whole FASTA, as its index (.fai) has it",
                     found=described(error), remedy=f"run: samtools faidx {self.path}",

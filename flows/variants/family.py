@@ -158,7 +158,9 @@ class Variants:
         """Return whether the test is compiled."""
         return settings.test == "two_groups"
 
-    def settled(self, source: storage.Sources, settings: VariantSettings) -> VariantSettings:
+    def settings_from_input(
+        self, source: storage.Sources, settings: VariantSettings
+    ) -> VariantSettings:
         """Return the settings with the case, the control and the panel that a sheet's roles say."""
         try:
             urls = [file.url for file in storage.expand(source, self.suffixes)]
@@ -172,11 +174,11 @@ class Variants:
         try:
             return VariantSettings(**{**settings.model_dump(), **said}) if said else settings
         except ValidationError as error:
-            asked = "; ".join(
+            found = "; ".join(
                 str(one["msg"]).removeprefix("Value error, ") for one in error.errors()
             )
             raise InputError.of(
-                file=urls[0], column="role", expected="roles that fit the settings", found=asked
+                file=urls[0], column="role", expected="roles that fit the settings", found=found
             ) from error
 
     def check(self, file: InputFile, settings: VariantSettings) -> Checked:

@@ -203,7 +203,7 @@ def read_sheet(url: str) -> list[Alignment]:
     names = _names(reader.fieldnames or [])
     listed = f"the columns {', '.join(names) or 'none'}"
     wanted = (*_COLUMNS, *(["replicate"] if "replicate" in names else []))
-    found.tell(
+    found.add(
         *(
             Fault(url, "this column once", listed, name,
                   remedy="write a first line sample,replicate,path")
@@ -259,7 +259,7 @@ def read_sheet(url: str) -> list[Alignment]:
         alignments.append(Alignment(*key, path, row, role))
     if list(roles.values()).count("control") > 1:
         of_control = ", ".join(sample for sample, role in roles.items() if role == "control")
-        found.tell(
+        found.add(
             Fault(
                 file=url, column="role", expected="one control: a sample of the case's own person",
                 found=of_control, remedy="give samples of other people the role panel, and "
@@ -273,7 +273,7 @@ def read_sheet(url: str) -> list[Alignment]:
                 found.rows([line.row - 1], "sample", "a name without a comma for one of several "
                            "cases", line.sample)  # fmt: skip
     if not lines:
-        found.tell(Fault(file=url, expected="at least one line", found="none"))
+        found.add(Fault(file=url, expected="at least one line", found="none"))
     if found:
         raise InputError(found.faults())
     return alignments

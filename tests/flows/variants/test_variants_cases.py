@@ -183,11 +183,11 @@ def test_a_later_run_counts_new_cases_alone(monkeypatch, reads, tmp_path):
 
 
 def test_a_sheet_with_several_cases_is_one_run(reads):
-    settled = FAMILY.settled(str(reads), VariantSettings())
+    settled = FAMILY.settings_from_input(str(reads), VariantSettings())
     assert (settled.cases, settled.control) == ("ann,bob,cid", "blood")
-    one = FAMILY.settled(str(reads), VariantSettings(case="bob"))
+    one = FAMILY.settings_from_input(str(reads), VariantSettings(case="bob"))
     assert (one.case, one.cases) == ("bob", "")
-    some = FAMILY.settled(str(reads), VariantSettings(cases="bob,cid"))
+    some = FAMILY.settings_from_input(str(reads), VariantSettings(cases="bob,cid"))
     assert some.several == ["bob", "cid"]
 
 

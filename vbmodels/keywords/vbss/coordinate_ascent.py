@@ -356,7 +356,7 @@ def choose(block: Block, first: BoolArray, one: Factors, other: Factors) -> Fact
     )
 
 
-def settle(block: Block, before: Factors, after: Factors, tolerance: float) -> Factors:
+def mark_converged(block: Block, before: Factors, after: Factors, tolerance: float) -> Factors:
     """Mark the documents whose sweep from ``before`` to ``after`` moved nothing (section 1.3.4).
 
     What is watched: the location of every z, the slope, and ln rate; the last two because

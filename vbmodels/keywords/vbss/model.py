@@ -204,7 +204,7 @@ class VBSS:
         before = after = f
         for _ in range(self.sweeps - 3 * cycles):
             before, after = after, coordinate.sweep(block, self.prior, after)
-        after = coordinate.settle(block, before, after, self.tolerance)
+        after = coordinate.mark_converged(block, before, after, self.tolerance)
         for _ in range(cycles):
             after = acceleration.cycle(block, self.prior, after, self.tolerance)
         return coordinate.choose(block, f.settled, f, after)

@@ -13,7 +13,7 @@ from vbmodels.keywords.vbss.coordinate_ascent import (
     Prior,
     bound,
     choose,
-    settle,
+    mark_converged,
     sweep,
 )
 
@@ -31,10 +31,10 @@ def cycle(block: Block, prior: Prior, f: Factors, tolerance: float) -> Factors:
     v = (x2 - x1) - r the leap goes to x0 + 2 s r + s^2 v, s = |r|/|v| but no longer than the
     document's present stride. Where the bound is then lower than after the two sweeps, or not
     finite, the document stays where they led: its bound never falls. A document whose second
-    sweep moved no more than ``tolerance`` has settled; see `settle`.
+    sweep moved no more than ``tolerance`` has settled; see `mark_converged`.
     """
     first = sweep(block, prior, f)
-    second = settle(block, first, sweep(block, prior, first), tolerance)
+    second = mark_converged(block, first, sweep(block, prior, first), tolerance)
     start, leap = _leap(block, f, first, second)
     leapt = sweep(block, prior, start)
     with np.errstate(invalid="ignore"):
