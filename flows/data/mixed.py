@@ -22,7 +22,6 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 NUMBER: Final = "number"
 FLAG: Final = "yes or no"
-DATE: Final = "date"
 CATEGORY: Final = "category"
 
 _DAY = 86_400_000_000  # microseconds

@@ -76,7 +76,6 @@ def slow(monkeypatch):
 
     monkeypatch.setattr(retry, "SILENCE", LIMIT)
     monkeypatch.setattr(retry, "PATIENCE", 0.5)
-    monkeypatch.setattr(retry, "TASK_PATIENCE", 0.5)
     yield start
     for server in made:
         server.close()
@@ -128,7 +127,7 @@ def test_a_call_that_was_given_up_goes_no_further(monkeypatch):
 COMMAND = """
 from flows.data.storage import retry
 from flows.cli import main
-retry.SILENCE, retry.TASK_PATIENCE = 6.0, 1.0
+retry.SILENCE = 6.0
 main()
 """
 

@@ -67,8 +67,6 @@ CALL = Retry(times=6, first=0.5)  # of one call of an object store
 PATIENCE = 15.0  # seconds after its begin in which it is repeated
 SILENCE = 60.0  # seconds that it may take in all, its repeats included, or without progress
 PACE = 250_000.0  # bytes a second that an object store brings or takes at least
-TASK = Retry(times=4, first=2.0)  # of a task that met storage that did not answer
-TASK_PATIENCE = 60.0  # seconds after its begin in which it is repeated
 
 _within = threading.local()
 _left: list[threading.Thread] = []  # in calls that were given up

@@ -73,11 +73,10 @@ class Local(State, kind="variants/rvd2.Local"):
 
 @dataclass(frozen=True)
 class Observed(Stats, kind="variants/rvd2.Observed"):
-    """Locations, summed log rates and their squares, for the start."""
+    """Locations and their summed log rates, for the start."""
 
     locations: float
     log_rate: float
-    log_rate2: float
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ class RVD2:
         """Return moments of log((r + .5) / (n + 1)) over locations with reads."""
         n = batch.n.sum(axis=1)
         rate = np.log((batch.r.sum(axis=1) + 0.5) / (n + 1.0))[n > 0]
-        return Observed(float(rate.size), float(rate.sum()), float((rate**2).sum()))
+        return Observed(float(rate.size), float(rate.sum()))
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Global:
         """Return the start: a Beta with A0 = 1 at the mean rate, M = 2000; no randomness."""
