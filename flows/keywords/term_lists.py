@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from flows.data import storage
+from flows.data.storage.encodings import text_from
 from flows.faults import InputError
 
 MOST_BYTES = 100 * 2**20
@@ -39,9 +40,12 @@ def terms_of(name: str, setting: str) -> tuple[str, ...]:
         raise _error(setting, "the file that the run began with", f"{storage.shown(url)} changed",
                      "start a new run, or put the file back")  # fmt: skip
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = data.decode("cp1252", "replace")
+        text = text_from(data)
+    except UnicodeDecodeError as error:
+        raise _error(
+            setting, "a file of text", f"bytes that are none in {storage.shown(url)}",
+            "save it as UTF-8",
+        ) from error  # fmt: skip
     lines = (piece.strip().strip('"') for line in text.splitlines() for piece in line.split(";"))
     terms = tuple(dict.fromkeys(line for line in lines if any(map(str.isalnum, line))))
     if not terms:

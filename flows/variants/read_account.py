@@ -15,6 +15,7 @@ from flows.report.page import Grid, Section
 from flows.variants import bam_kernels as of
 from flows.variants.alignments import open_alignment, quiet
 from flows.variants.counts import Column
+from flows.variants.reads import least_quality
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray
 
@@ -50,7 +51,8 @@ class Rule(NamedTuple):
 def rules(settings: VariantSettings) -> list[Rule]:
     """Return the rules by which reads and bases are left out, in the order in which they apply."""
     reads, bases = of.REACHED, of.BASES
-    least, mapped = settings.min_base_quality, settings.min_mapping_quality
+    least, mapped = least_quality(settings), settings.min_mapping_quality
+    lower = "set min_base_quality= to a lower value (long reads need it)" if least > 1 else ""
     return [
         Rule(of.UNMAPPED, reads, "unmapped", "unmapped", ""),
         Rule(of.SECONDARY, reads, "secondary", "secondary alignments", ""),
@@ -63,7 +65,7 @@ def rules(settings: VariantSettings) -> list[Rule]:
         Rule(of.NOT_PROPER, reads, "not proper pair", "not flagged as a proper pair",
              "set orphans=true"),
         Rule(of.LOW_QUALITY, bases, "base quality", f"of a quality below {least}",
-             "set min_base_quality= to a lower value (long reads need it)"),
+             lower),
         Rule(of.OF_MATE, bases, "overlap", "counted in the mate, which overlaps", ""),
         Rule(of.NO_BASE, bases, "no base", "not A, C, G or T", ""),
     ]  # fmt: skip

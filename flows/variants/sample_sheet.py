@@ -7,7 +7,6 @@ The layout of BAI is that of section 5.2 of the SAM specification, of CSI that o
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import os
@@ -21,6 +20,7 @@ import pysam
 
 from flows.data import storage
 from flows.data.checks import Found
+from flows.data.storage.encodings import text_from
 from flows.faults import Fault, InputError
 from flows.variants.alignments import (
     described,
@@ -192,7 +192,7 @@ def read_sheet(url: str) -> list[Alignment]:
     text = _text(storage.read_bytes(url, MOST))
     first = text.lstrip().partition("\n")[0]
     separator = max(_SEPARATORS, key=first.count)
-    reader = csv.DictReader(io.StringIO(text), delimiter=separator)
+    reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=separator)
     found = Found(url)
     try:
         lines = [(reader.line_num, line) for line in reader]
@@ -207,7 +207,8 @@ def read_sheet(url: str) -> list[Alignment]:
         *(
             Fault(url, "this column once", listed, name,
                   remedy="write a first line sample,replicate,path")
-            for name in wanted if names.count(name) != 1
+            for name in (*wanted, *(["role"] if "role" in names else []))
+            if names.count(name) != 1
         )
     )  # fmt: skip
     if found:
@@ -220,6 +221,8 @@ def read_sheet(url: str) -> list[Alignment]:
     for row, cells_read in lines:
         at = [row - 1]
         cells = dict(zip(names, (str(v or "").strip() for v in cells_read.values()), strict=False))
+        if more := [cell for cell in cells_read.get(None) or () if str(cell).strip()]:
+            found.rows(at, None, f"{len(names)} cells", f"also {', '.join(map(str, more))}")
         if "replicate" not in wanted:
             of_sample[cells["sample"]] = of_sample.get(cells["sample"], 0) + 1
             cells["replicate"] = str(of_sample[cells["sample"]])
@@ -291,9 +294,10 @@ def is_sheet(url: str) -> bool:
 
 
 def _text(data: bytes) -> str:
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # Excel's "Unicode text"
-        return data.decode("utf-16", errors="replace")
-    return data.decode("utf-8-sig", errors="replace")
+    try:
+        return text_from(data)
+    except UnicodeDecodeError:
+        return data.decode("utf-8", errors="replace")  # its signs are faults of their cells
 
 
 def _beside(sheet: str, path: str) -> str:

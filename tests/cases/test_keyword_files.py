@@ -59,6 +59,16 @@ def docx(*paragraphs, table=()):
     return out.getvalue()
 
 
+def part_of(data, change):
+    """A Word file whose text is changed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, change(content) if name == "word/document.xml" else content)
+    return out.getvalue()
+
+
 def test_texts_of_every_kind_are_read():
     assert text_of("a.pdf", pdf("One page\nof two", "The other")).split("\f") == [
         "One page\nof two", "The other"
@@ -78,6 +88,8 @@ def test_texts_of_every_kind_are_read():
         ("a.pdf", pdf("One page")[:200]),
         ("a.docx", b"no archive"),
         ("a.docx", b"PK\x05\x06" + b"\0" * 18),
+        ("a.docx", part_of(docx("Text"), lambda xml: xml[:-30])),
+        ("a.docx", part_of(docx("Text"), lambda xml: b"<a/>")),
     ],
 )
 def test_what_is_not_what_its_name_says_is_refused_in_a_sentence(name, data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vbmodels.keywords.cleaning import cleaned
+from vbmodels.keywords.splitting import split_sentences
 
 SLOPES = ("steep", "flat", "long", "short", "wide")
 CROPS = ("maize", "wheat", "barley", "clover", "oat")
@@ -87,3 +88,35 @@ def test_page_numbers_fall_with_their_heads_where_pages_are_not_cut():
     assert not any(str(n) in found.text for n in range(17, 22))
     assert "state-of-the-art model" in found.text
     assert "is new and\nThe network of wheat" in found.text
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("<p>a</p><p>b</p><![foo bar<p>c", "a\n\nb"),  # no marked section
+        ("a &amp; b &#" + "1" * 5000 + "; c", "a & b"),  # a number that Python does not read
+        ("\n".join(f"Page {'1' * 5001}\nrows of text {n}" for n in range(20)), "rows of text 3"),
+    ],
+)
+def test_text_that_is_odd_is_read(text, kept):
+    assert kept in cleaned(text).text
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("The \\emph{heat} rose by 5% of all.", "The heat rose by 5% of all."),
+        ("The \\emph{heat} rose by 5 % of all.", "The heat rose by 5 % of all."),
+        ("The \\emph{heat} rose. % a comment", "The heat rose."),
+        ("It cost $5 and then $6, see \\emph{x}.", "It cost $5 and then $6, see x."),
+        ("The \\emph{angle} $\\alpha$ grows.", "The angle grows."),
+    ],
+)
+def test_percentages_and_prices_stay_in_latex(text, without):
+    assert cleaned(text).text == without
+
+
+def test_long_runs_of_letters_or_blanks_take_no_longer_than_their_length():
+    """A quadratic search would take hours, and the test's time limit."""
+    assert len(cleaned("abc\n" + "ACGT" * 500_000 + "\nx").text) > 2_000_000
+    assert split_sentences("a" + " " * 2_000_000 + "b") == [["a", "b"]]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from flows.faults import InputError
 from flows.keywords.documents import prepare
 from flows.keywords.term_lists import terms_of, with_digest
 from tests.flows.commands import run
 from vbmodels.keywords.candidates import spans_of
+from vbmodels.keywords.near_duplicates import without_near_duplicates
 from vbmodels.keywords.reading import Vocabulary
 from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
@@ -76,3 +79,38 @@ def test_what_a_person_types_works(tmp_path, capsys):
         assert "a file of one term a line" in err
     code, _, err = run(capsys, "check", *command, "--set", "vocabulary=x", "--set", "unit=word")
     assert (code, "goes with unit phrase" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("stems", "kept"),
+    [
+        (["interleukin 12", "interleukin 21"], [True, True]),
+        (["c++", "c#", "c"], [True, True, True]),
+        (["हिन्दी भाषा", "हन्द भष"], [True, True]),
+        (["e-mail", "email"], [True, False]),
+    ],
+)
+def test_terms_that_differ_in_digits_signs_or_vowels_are_no_near_duplicates(stems, kept):
+    size = len(stems)
+    every, none = np.ones(size, bool), np.zeros(size, bool)
+    probability = np.linspace(0.9, 0.5, size)
+    found = without_near_duplicates(every, none, probability, stems, np.array([0, size]))
+    assert found.tolist() == kept
+
+
+def test_a_vocabulary_of_another_encoding_is_read_and_of_none_refused(tmp_path):
+    path = tmp_path / "terms.txt"
+    path.write_bytes("Erosion\nMüll".encode("utf-16"))
+    assert terms_of(str(path), "vocabulary") == ("Erosion", "Müll")
+    path = tmp_path / "bytes.txt"
+    path.write_bytes(b"\xff\x00\xfe\x81")
+    with pytest.raises(InputError, match="a file of text"):
+        terms_of(str(path), "vocabulary")
+
+
+def test_words_that_are_absent_are_a_part_of_all_that_are_listed(tmp_path, capsys):
+    rows = [{"doc_id": f"{i}", "text": TEXT, "keywords": ["patients", "granite"]} for i in range(9)]
+    path = tmp_path / "in.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    code, out, _ = run(capsys, "check", "keywords", path, "--set", "unit=word")
+    assert (code, "9 of 18" in out) == (0, True), out

@@ -191,6 +191,19 @@ CASES = {
         sheet("ann, t.bam, Tumour", "bob, n.bam, normal", first="sample_id, bam, role"),
         "check variants samples.csv", 0, ("no errors",),
     ),
+    "names in letters of western Europe": Case(
+        sheet("José,1,t.bam", "Josè,1,n.bam", encoding="cp1252"),
+        "check variants samples.csv --set case=José --set control=Josè", 0, ("no errors",),
+    ),
+    "more cells than names": Case(
+        sheet("case,1,t.bam,n.bam", "control,1,n.bam"), "check variants samples.csv", 2,
+        ("row 2", "3 cells", "also n.bam"),
+    ),
+    "a role twice": Case(
+        sheet("case,1,t.bam,case,control", "control,1,n.bam,control,",
+              first="sample,replicate,path,role,role"),
+        "check variants samples.csv", 2, ("column role", "this column once"),
+    ),
     "names that say no role": Case(
         sheet("ann,1,t.bam", "bob,1,n.bam"), "check variants samples.csv", 2,
         ("a sample named 'case'", "role"),

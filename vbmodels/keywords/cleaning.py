@@ -33,6 +33,7 @@ def cleaned(text: str) -> Cleaned:
     'An implementation of x < y'
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _NO_CHARACTER.sub(" ", text)
     removed = []
     if _looks_like_latex(text):
         text = _without_latex(text)
@@ -61,6 +62,9 @@ _PER_SIGN = 5000
 """Characters of a text for each sign of markup that it has at least."""
 _SINGLE = re.compile(r"<(?:br|hr|p|li|img|!doctype|!--)\b[^<>]*>", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:amp|lt|gt|nbsp|quot|apos|[mn]dash|[lr][sd]quo|#\d{2,6}|#x[\da-f]+);")
+_NO_CHARACTER = re.compile(r"&#\d{20,};?")
+_NO_SECTION = re.compile(r"<!\[(?!CDATA\[)[^<>]*>?")
+"""What stands like a marked section and is none: Python's parser has no word for it."""
 _DROPPED = frozenset(["script", "style", "noscript", "template", "svg", "math", "button", "select"])
 _INLINE = frozenset(
     ["a", "abbr", "b", "bdi", "big", "cite", "del", "dfn", "em", "font", "i", "ins", "italic",
@@ -110,7 +114,7 @@ class _Text(HTMLParser):
 def without_tags(text: str) -> str:
     """Return the text of HTML or XML; elements that are no part of a line end a paragraph."""
     parser = _Text()
-    parser.feed(re.sub(r"<(?=[\s\d=])", "&lt;", text))
+    parser.feed(re.sub(r"<(?=[\s\d=])", "&lt;", _NO_SECTION.sub(" ", text)))
     parser.close()
     lines = "".join(parser.pieces).replace("\xa0", " ")
     return _paragraphs(lines)
@@ -210,12 +214,12 @@ _ACCENTS = {
 }  # fmt: skip
 _LETTERS = {"ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "o": "ø", "O": "Ø", "aa": "å", "l": "ł"}
 _OF_LATEX = tuple((re.compile(pattern, re.MULTILINE), kept) for pattern, kept in (
-    (r"(?<!\\)%.*$", ""),
+    (r"(?<!\\)(?<!\d)(?<!\d )%.*$", ""),  # a comment, no percentage
     (r"\\begin\{(equation|align|eqnarray|gather|multline|displaymath|math|figure|table|tabular"
      r"|verbatim|lstlisting|tikzpicture|thebibliography|algorithm)(\*?)\}[\s\S]*?\\end\{\1\2\}",
      " "),
     (r"(?<!\\)\$\$[\s\S]*?\$\$|\\\[[\s\S]*?\\\]|\\\([\s\S]*?\\\)", " "),
-    (r"(?<!\\)\$[^$\n]{1,400}\$", " "),
+    (r"(?<!\\)\$(?=\S)[^$\n]{1,400}(?<=\S)\$(?!\d)", " "),  # a formula, no two prices
     (r"\\(?:documentclass|usepackage|newcommand|renewcommand|bibliography|bibliographystyle|input"
      r"|include|includegraphics|label|ref|eqref|autoref|cref|pageref|cite\w*|nocite|thanks|vspace"
      r"|hspace|setlength|url)\*?(?:\[[^\]]*\])*(?:\{[^{}]*\}){0,2}", " "),
@@ -257,7 +261,7 @@ def _without_latex(text: str) -> str:
 
 # Text of pages.
 
-_BROKEN = re.compile(r"(\w{2,})([-\u2010\u00ad])[ \t]*\n[ \t]*(\w+)")
+_BROKEN = re.compile(r"\b(\w{2,})([-\u2010\u00ad])[ \t]*\n[ \t]*(\w+)")
 _NUMBERS = re.compile(r"\d+")
 _FEWEST_PAGES = 3
 _SHORTEST_PAGE = 8  # lines
@@ -342,6 +346,6 @@ def _at_edges(text: str) -> set[str]:
 
 def _rises(lines: list[str]) -> bool:
     """Return whether some number of lines of one shape rises by one from each to the next."""
-    rows = [[int(number) for number in _NUMBERS.findall(line)[:4]] for line in lines]
+    rows = [[int(number[-18:]) for number in _NUMBERS.findall(line)[:4]] for line in lines]
     columns = zip(*rows, strict=False)
     return any(all(0 < b - a <= 2 for a, b in pairwise(column)) for column in columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
@@ -13,6 +14,8 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 ALIKE = 0.9
 """Share of letters in the same order from which on two candidates are one."""
 _SHORTEST = 5
+_BETWEEN = re.compile(r"[\s\-\u2010-\u2015'\u2019./_&,]+")
+"""Signs between the parts of a term, with which it is the same as without."""
 
 
 def without_near_duplicates(
@@ -37,7 +40,7 @@ def without_near_duplicates(
         order = rows[np.lexsort((rows, -probability[rows], ~observed[rows]))]
         taken: list[str] = []
         for row in order.tolist():
-            letters = "".join(filter(str.isalnum, stems[row]))
+            letters = _BETWEEN.sub("", stems[row])
             if not observed[row] and any(_alike(letters, other) for other in taken):
                 kept[row] = False
             else:
@@ -51,7 +54,7 @@ def _alike(one: str, other: str) -> bool:
     size = len(one) + len(other)
     if min(len(one), len(other)) < _SHORTEST or 2 * min(len(one), len(other)) < ALIKE * size:
         return False
-    if set(filter(str.isdigit, one)) != set(filter(str.isdigit, other)):
-        return False  # IL-6 and IL-8 in longer names
+    if [*filter(str.isdigit, one)] != [*filter(str.isdigit, other)]:
+        return False  # interleukin 12 and 21
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     return matcher.quick_ratio() >= ALIKE and matcher.ratio() >= ALIKE

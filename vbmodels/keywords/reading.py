@@ -584,7 +584,10 @@ def _pack(
     )
     missing = [row for row, kept in zip(rows, has, strict=True) if not kept]
     without = Named.of([row.doc_id for row in missing])
-    report = replace(report, words=size, observed=len(labels.known), without_words=without)
+    listed = sum(len(row.keywords or ()) for row in rows)
+    report = replace(
+        report, words=size, observed=len(labels.known), without_words=without, listed=listed
+    )
     between = np.full(len(token), -1) if linked is None else linked.form
     own, code = distinct(np.concatenate([token, shown, between[between >= 0]]), len(written))
     of_form, of_shown = code[: len(token)], code[len(token) : 2 * len(token)]
@@ -599,9 +602,8 @@ def _pack(
         for d, keyword in absent:
             reason = words.reasons.get((rows_of[d], keyword))
             lost.append(f"{names[d]}: {keyword}" + (f" ({reason})" if reason else ""))
-        listed = sum(len(row.keywords or ()) for row in rows)
         report = replace(
-            report, observed=int(observed.sum()), absent_keywords=Named.of(lost), listed=listed,
+            report, observed=int(observed.sum()), absent_keywords=Named.of(lost),
             separators=+words.separators,
         )  # fmt: skip
     else:

@@ -52,6 +52,7 @@ _WORD = rf"""
       | (?<=(?<!\w)[A-Z])\#(?!\w)          # C#
     )?
 """
+_BLANKS = re.compile(r"[ \t]{2,}")
 _TOKEN = re.compile(
     rf"""
     (?P<gap> \s*\n\s*\n\s* | \s*\n[ \t]*[-*•‣▪–][ \t]+ | \f )
@@ -96,7 +97,7 @@ def split_sentences(
     >>> split_sentences("COVID-19 isn't new. C++, Dr. No: 3.5 %!")
     [['COVID-19', "isn't", 'new', '.'], ['C++', ',', 'Dr.', 'No', ':', '3.5', '%', '!']]
     """
-    text = segmented(text, language, whole)
+    text = _BLANKS.sub(" ", segmented(text, language, whole))
     sentences: list[list[str]] = []
     tokens: list[str] = []
     ended = False

@@ -59,6 +59,24 @@ def guess(data: bytes) -> str:
     return next((name for name in likely if name in same), best.encoding)
 
 
+def text_from(data: bytes) -> str:
+    """Return the text of a small file: UTF-8, UTF-16 with its mark, or as `guess` says.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        If it is no text.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        if b"\0" in data:
+            raise
+        return data.decode(guess(data), errors="replace")
+
+
 def _is_western(data: bytes) -> bool:
     """Say whether all bytes above 127 are letters or signs of text in western Windows."""
     text = data.decode(FALLBACK, errors="replace")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Any
 
-from flows.data.storage.encodings import guess
+from flows.data.storage.encodings import text_from
 from flows.data.storage.errors import StorageError
 
 SUFFIXES = (".txt", ".md", ".pdf", ".docx")
@@ -36,8 +37,8 @@ def text_of(url: str, data: bytes) -> str:
         If it is not what its name says, is encrypted, or what reads it is not installed.
     """
     end = url[url.rindex(".") :].lower()
-    reader: Callable[[str, bytes], str] = {".pdf": _pdf, ".docx": _docx}.get(end, _plain)
-    text = reader(url, data)
+    readers: dict[str, Callable[[str, bytes], str]] = {".pdf": _pdf, ".docx": _docx}
+    text = readers[end](url, data) if end in readers else text_from(data)
     if len(text) > _MOST_CHARACTERS:
         raise StorageError(
             f"cannot read {url} as one document: it has {len(text):,} characters, expected at most "
@@ -46,21 +47,10 @@ def text_of(url: str, data: bytes) -> str:
     return text
 
 
-def _plain(_: str, data: bytes) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        if b"\0" in data:  # of no text
-            raise
-        return data.decode(guess(data))
-
-
 def _pdf(url: str, data: bytes) -> str:
     try:
         from pypdf import PdfReader
-        from pypdf.errors import PyPdfError
+        from pypdf.errors import DependencyError, PyPdfError
     except ImportError as error:
         raise _missing(url, "a PDF", "pypdf") from error
     try:
@@ -73,7 +63,10 @@ def _pdf(url: str, data: bytes) -> str:
             if sum(map(len, pages)) > _MOST_CHARACTERS:
                 break
         return "\f".join(pages)
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        PyPdfError, DependencyError, ValueError, KeyError, TypeError, AttributeError,
+        RecursionError,
+    ) as error:  # fmt: skip
         raise StorageError(
             f"cannot read {url} as a PDF ({type(error).__name__}: {error}); save it again, or give "
             "its text"
@@ -102,7 +95,13 @@ def _docx(url: str, data: bytes) -> str:
             else:
                 pieces.append(block.text)
         return "\n\n".join(piece for piece in pieces if piece.strip())
-    except (zipfile.BadZipFile, ValueError, KeyError) as error:
+    except StorageError:
+        raise
+    # A lock is a RuntimeError, XML that is cut a SyntaxError, a part of another kind has no body.
+    except (
+        zipfile.BadZipFile, zlib.error, ValueError, KeyError, AttributeError, RuntimeError,
+        SyntaxError, EOFError,
+    ) as error:  # fmt: skip
         raise StorageError(
             f"cannot read {url} as a Word file (.docx): {error}; save it again, or give its text"
         ) from error
