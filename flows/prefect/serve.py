@@ -33,7 +33,9 @@ class Deployment(BaseModel):
     target: str
     cron: str | None = None
     timezone: str = Field("UTC", description="Of cron, such as Europe/Berlin.")
-    every: float | None = Field(None, ge=1.0, description="Seconds between two runs.")
+    every: float | None = Field(
+        None, ge=1.0, le=366 * 86_400.0, description="Seconds between two runs."
+    )
     since: str | None = "latest"
     settings: dict[str, Any] = Field(default_factory=dict)
     compute: ComputeSettings = Field(default_factory=lambda: ComputeSettings.model_validate({}))

@@ -78,7 +78,7 @@ class Step:
     q, elbo
         What a fit that ends here leaves, and its bound.
     stats
-        The statistics of the newest sweep.
+        The newest answer: in rounds the last round's. None where a resume has none.
 
     Raises
     ------
@@ -184,7 +184,7 @@ class Frames:
     result
         What the algorithm has returned; None before.
     stats
-        The newest statistics; None where a `Save` came after them.
+        The newest answer to a sweep or a visit; None before, and after a resume from a `Save`.
     diverged
         Whether it requested something else than what is known.
     """
@@ -211,7 +211,8 @@ class Frames:
 
     def note(self, request: Request, answer: Any) -> Any:
         """Keep the answer to the last request; return it."""
-        self.stats = answer
+        if not isinstance(request, Partitions):
+            self.stats = answer
         return self._frames[-1].note(request, answer)
 
     def next(self, answer: Any) -> Request | None:
@@ -235,7 +236,7 @@ class Frames:
                 answer = frame.save(request.value)
             elif frame.knows(request):
                 answer = frame.replay()
-                if not isinstance(request, Phase):
+                if not isinstance(request, Phase | Partitions):
                     self.stats = answer
             else:
                 if frame.replaying or (self._known and not isinstance(request, Phase)):
@@ -336,9 +337,11 @@ class Driver:
             shown = self._request
             self._taken(shown)
             self._request = self._next(None)
+        self._shown = shown is not None  # where the log is of no use, until a point is shown
         if shown is None or self._frames.diverged or not self.trace:
             return
-        if shown.elbo != self.trace[-1]:
+        # Another machine may differ in the last bits, another fit differs in the first ones.
+        if not math.isclose(shown.elbo, self.trace[-1], rel_tol=1e-6, abs_tol=1e-6):
             raise ValueError(
                 f"the trace ends at the bound {self.trace[-1]!r}, the step to go on from has "
                 f"{shown.elbo!r}: they are not of the same fit"

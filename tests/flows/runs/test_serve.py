@@ -50,6 +50,10 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     )
     assert "keyword_rate" in refused(right.replace("0.3", "3.0"), tmp_path, capsys)
     assert "deployments" in refused("runs: []", tmp_path, capsys)
+    for many in ("1.0e+300", ".inf"):
+        told = refused(right.replace("every: 5", f"every: {many}"), tmp_path, capsys)
+        assert "every" in told
+        assert "31622400" in told.replace(",", "").replace(".0", "")
     told = refused(right.replace("every: 5", "cron: often"), tmp_path, capsys)
     assert "a cron expression such as 30 2 * * *, found 'often'" in told
     cron = right.replace("every: 5", 'cron: "30 2 * * *"\n    timezone: Europe/Berln')

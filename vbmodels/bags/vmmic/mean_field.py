@@ -208,7 +208,7 @@ class MeanFieldVMMIC:
 
     def algorithm(self, q: MeanField) -> Algorithm:
         """Find the start, then climb from it."""
-        q = yield Phase(self._start(q))
+        q = yield Phase(self._start(q), "the start was being sought")
         yield Phase(squarem(self, q))
 
     def _start(self, q: MeanField) -> Algorithm:
