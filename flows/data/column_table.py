@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from flows.data.names import listed
@@ -19,17 +18,6 @@ _LIKE_MISSING = re.compile(
     r"not stated|prefer not to (say|answer)|inapplicable|no response|none given",
     re.IGNORECASE,
 )
-
-
-def days_in_words(low: float, high: float) -> str:
-    """Say a range of days since 1970-01-01.
-
-    >>> days_in_words(0.0, 31.0)
-    '1970-01-01 to 1970-02-01'
-    """
-    first = datetime(1970, 1, 1, tzinfo=UTC)
-    ends = (first + timedelta(days=day) for day in (low, high))
-    return " to ".join(f"{end:%Y-%m-%d}" for end in ends)
 
 
 def suggestions(

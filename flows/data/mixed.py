@@ -157,20 +157,19 @@ def _seen_cells(
     point = comma = plain_cells
     found: dict[str, Any] = {}
     if plain.any():
-        whole = plain & (numbers == np.floor(numbers))
-        if not whole[plain].all():
+        pointed = plain & np.asarray(pc.match_substring(values, "."))
+        if pointed.any():
             # A number that needs a decimal point decides it: the others need not be looked at.
-            some = values.slice(0, _LOOKED)
-            dots = _matches(some, r"[-+]?" + rules.DOT_GROUPS)
-            if (dots | whole[:_LOOKED] | ~plain[:_LOOKED]).all():
+            comma = int(counts[plain & ~pointed].sum())
+            dots = _matches(values.slice(0, _LOOKED), r"[-+]?" + rules.DOT_GROUPS)
+            if (dots | ~pointed[:_LOOKED]).all():
                 dots = _matches(values, r"[-+]?" + rules.DOT_GROUPS)
-                comma = int(counts[whole | dots].sum())
                 found["dot_groups"] = int(counts[dots].sum())
-            else:
-                comma = int(counts[whole].sum())
+                comma += found["dot_groups"]
     if not plain.all():
         rest = values.filter(pa.array(~plain))
         others, more = _seen_decorated(rest, counts[~plain])
+        more["dot_groups"] = more.get("dot_groups", 0) + found.get("dot_groups", 0)
         found |= more
         point += int(found.pop("point"))
         comma += int(found.pop("comma"))

@@ -375,3 +375,64 @@ def test_rows_are_weighted_and_the_effective_size_is_said(tmp_path, capsys):
     )
     assert code == 0
     assert json.loads(out)["elbo"] != found["elbo"]
+
+
+FORMS = {
+    # a file's bytes, more of the command, and what must be printed
+    "groups of thousands beside decimal commas": (
+        lambda: "label;price;count\n" + "".join(
+            f"{'yes' if i % 3 else 'no'};{10 + i % 7},5;{1 + i % 20}.000\n" for i in range(60)),
+        "", "1,000 to 20,000",
+    ),
+    "three decimals beside decimal points": (
+        lambda: "label,price,count\n" + "".join(
+            f"{'yes' if i % 3 else 'no'},{10 + i % 7}.5,{1 + i % 20}.125\n" for i in range(60)),
+        "", "1.125 to 20.12",
+    ),
+    "one number with a point among commas": (
+        lambda: "label;z\n" + "".join(
+            f"{'yes' if i % 3 else 'no'};{'0.0' if i == 7 else f'{i % 9},5'}\n" for i in range(60)),
+        "", "expected one decimal sign",
+    ),
+    "a page break in a title": (
+        lambda: "Report\x0c2026\n\nlabel,x\n" + "".join(
+            f"{'yes' if i % 3 else 'no'},{i % 9}.5\n" for i in range(60)),
+        "", "60 rows",
+    ),
+    "Excel's line of the separator": (
+        lambda: "sep=;\nlabel;x\n" + "".join(
+            f"{'yes' if i % 3 else 'no'};{i % 9},5\n" for i in range(60)),
+        "", "60 rows",
+    ),
+    "a codec that is no encoding": (
+        lambda: "label,x\nyes,1\n", "--encoding rot13", "is no encoding",
+    ),
+    "UTF-16 that is none": (
+        lambda: "label,x\nyes,1\n", "--encoding utf-16", "--encoding",
+    ),
+    "UTF-8 by another name, with its mark": (
+        lambda: "\ufeffx,label\n" + "".join(
+            f"{i % 9}.5,{'yes' if i % 3 else 'no'}\n" for i in range(60)),
+        "--encoding UTF8 --include x", "60 rows",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_file_of_an_odd_form_gives_its_numbers_or_a_sentence(name, tmp_path, capsys):
+    content, more, printed = FORMS[name]
+    path = tmp_path / "t.csv"
+    path.write_text(content(), encoding="utf-8", newline="")
+    code, out, err = run(capsys, "check", "experts", path, *more.split())
+    text = " ".join((out + err).split())
+    assert code == (READ if "rows" in printed or " to " in printed else 2), text
+    assert printed in text
+    assert "this should not have happened" not in text
+
+
+def test_a_column_of_decimal_commas_alone_is_read(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text("v\n" + "".join(f"{i % 9},5\n" for i in range(60)))
+    code, out, _ = run(capsys, "check", "features", path, "--set", "bins=3")
+    assert "60 rows in 1 file" in out, out
+    assert code == READ

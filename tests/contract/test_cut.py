@@ -127,12 +127,20 @@ def test_a_log_of_other_requests_is_dropped_and_a_point_is_found(more):
     assert rest.step is not None
 
 
-@pytest.mark.parametrize("name", ["bags, vmmic", "bags, mean field"])
-def test_no_more_sweeps_than_are_allowed_before_there_is_a_point(name):
-    model, batches, _ = FITS[name]()
-    model = replace(model, start="mode") if name == "bags, mean field" else model
-    reduce = InProcess(model, batches)
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    fit = Driver(loop_of(model), model, q, reduce, tol=1e-6, max_iter=2)
-    assert list(fit) == []
-    assert (fit.number, fit.step, bool(fit.doing)) == (1, None, True)
+def test_no_more_sweeps_than_are_allowed_before_there_is_a_posterior():
+    """vMMIC shows the point at hand, its mean field says what it was doing."""
+    for name, points in (("bags, vmmic", 1), ("bags, mean field", 0)):
+        model, batches, _ = FITS[name]()
+        model = model if points else replace(model, start="mode")
+        reduce = InProcess(model, batches)
+        q = model.init(reduce.observe(), np.random.default_rng(0))
+        fit = Driver(loop_of(model), model, q, reduce, tol=1e-6, max_iter=2)
+        assert len(list(fit)) == points
+        assert (fit.number, bool(fit.doing)) == (1, not points)
+        if points:  # and goes on from there where more are allowed
+            again = InProcess(model, batches)
+            again.restore(fit.number, [thaw(freeze(x)) for x in reduce.local_states(fit.number)])
+            log, trace = fit.log(), fit.trace
+            more = Driver(loop_of(model), model, q, again, max_iter=4, log=log, trace=trace)
+            assert len(list(more)) == 1
+            assert more.number == 3

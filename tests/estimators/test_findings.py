@@ -130,3 +130,13 @@ def test_tables_are_of_a_library_that_is_installed(library, monkeypatch):
     monkeypatch.setattr(findings, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="pip install pandas"):
         findings.frame({"a": [1]})
+
+
+def test_a_summary_of_one_row_or_of_other_labels():
+    X, y = rows(120)
+    X = X[["age"]]
+    fit = MixtureOfExperts(n_experts=1).fit(X, y)
+    said = fit.summary(X.iloc[:1], y[:1])
+    assert ("nan" in said, "inf" in said, "not surely better." in said) == (False, False, True)
+    with pytest.raises(ValueError, match="labels of the fit, found nobody"):
+        fit.summary(X.iloc[:2], ["nobody", "nobody"])

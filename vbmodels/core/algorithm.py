@@ -98,11 +98,14 @@ class Show:
         The bound at it.
     by_trace
         Whether the fit has converged where the trace of bounds has.
+    if_last
+        Whether it is a step only where no sweep may follow.
     """
 
     q: Any
     elbo: float
     by_trace: bool = True
+    if_last: bool = False
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,10 @@ def holds_of(rule: Rule, seen: Seen, levels: Levels | None) -> str:
         return f"yes {seen.ones:,}, no {no:,}"
     if rule.kind == "number":
         low, high = rules.ends_of(seen)
+        if rule.decimal == "," and seen.dot_groups:  # counted as numbers with three decimals
+            if seen.dot_groups < seen.cells:
+                return ""
+            low, high = 1000.0 * low, 1000.0 * high
         return f"{_number(low)} to {_number(high)}"
     if levels is None:
         return ""

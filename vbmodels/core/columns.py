@@ -349,9 +349,11 @@ def rules_of(
 
 
 def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
+    odd = [cell for cell in seen.odd if what != "a date" or not dates_in([(cell, 1)])]
+    such = f", such as {_listed(odd)}" if odd else ""
     return Unclear(
         f"{what} in every cell, as in {parsed:,} of {seen.cells:,}",
-        f"{seen.cells - parsed:,} other cells, such as {_listed(seen.odd)}",
+        f"{seen.cells - parsed:,} other cells{such}",
         "correct these cells, name their words as missing (--set missing=WORD), or name the "
         "column in categories (--set categories=COLUMN)",
         has_odd=True,

@@ -317,7 +317,9 @@ class Driver:
 
     def _iterate(self) -> Iterator[Step]:
         while self._request is not None and not self.converged:
-            if isinstance(self._request, Show):
+            if isinstance(self._request, Show) and self._request.if_last and self._sweeps_left():
+                self._request = self._next(None)
+            elif isinstance(self._request, Show):
                 step = self._taken(self._request)
                 self.trace.append(step.elbo)
                 self.converged = self._has_converged(self._request)
@@ -334,14 +336,14 @@ class Driver:
         """Take the steps that the log leads to."""
         shown = None
         while isinstance(self._request, Show):
-            shown = self._request
-            self._taken(shown)
+            if not self._request.if_last or self._ends_trace(self._request):
+                shown = self._request
+                self._taken(shown)
             self._request = self._next(None)
         self._shown = shown is not None  # where the log is of no use, until a point is shown
         if shown is None or self._frames.diverged or not self.trace:
             return
-        # Another machine may differ in the last bits, another fit differs in the first ones.
-        if not math.isclose(shown.elbo, self.trace[-1], rel_tol=1e-6, abs_tol=1e-6):
+        if not self._ends_trace(shown):
             raise ValueError(
                 f"the trace ends at the bound {self.trace[-1]!r}, the step to go on from has "
                 f"{shown.elbo!r}: they are not of the same fit"
@@ -355,13 +357,20 @@ class Driver:
             self.step = replace(self.step, q=self._frames.result)
         return request
 
+    def _ends_trace(self, shown: Show) -> bool:
+        """Whether the trace ends at a bound: another machine may differ in the last bits."""
+        last = self.trace[-1] if self.trace else math.nan
+        return math.isclose(shown.elbo, last, rel_tol=1e-6)
+
+    def _sweeps_left(self) -> bool:
+        return self.max_iter is None or self.number + 1 < self.max_iter
+
     def _has_converged(self, shown: Show) -> bool:
         return self.tol is not None and shown.by_trace and has_converged(self.trace, self.tol)
 
     def _is_over(self) -> bool:
         """Whether no sweep may follow; where a step was refused, one that holds may."""
-        over = self.max_iter is not None and self.number + 1 >= self.max_iter
-        return over and (self._shown or bool(self.doing))
+        return not self._sweeps_left() and (self._shown or bool(self.doing))
 
     def _taken(self, shown: Show) -> Step:
         self._shown = True

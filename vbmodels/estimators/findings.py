@@ -97,13 +97,18 @@ def classified(classifier: Any, X: Any, y: Any, share: Any) -> str:
     """Return the log loss of rows against that of the classes' shares [C] in the fit."""
     chance = classifier.predict_proba(X)
     place = {label: c for c, label in enumerate(classifier.classes_.tolist())}
-    code = np.array([place[label] for label in np.asarray(y).tolist()])
+    labels = np.asarray(y).tolist()
+    if strange := sorted({str(label) for label in labels if label not in place}):
+        raise ValueError(f"expected labels of the fit, found {', '.join(strange[:5])}")
+    code = np.array([place[label] for label in labels])
     own = -np.log(np.maximum(chance[np.arange(len(code)), code], np.finfo(float).tiny))
     base = -np.log(np.asarray(share)[code])
     gain = base - own
-    error = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain))
+    many = len(gain) > 1
+    error = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain)) if many else np.inf
     better = "better" if gain.mean() > error else "not surely better"
+    sure = f" (difference {gain.mean():.3f} +- {error:.3f})" if many else ""
     return (
         f"On {len(code)} rows: log loss {own.mean():.3f}, of the classes' shares in the fit "
-        f"{base.mean():.3f}; {better} (difference {gain.mean():.3f} +- {error:.3f})."
+        f"{base.mean():.3f}; {better}{sure}."
     )

@@ -84,9 +84,11 @@ def _is_western(data: bytes) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Say whether there is an encoding of this name."""
+    """Say whether there is an encoding of text of this name."""
     try:
-        codecs.lookup(name)
+        b"ab".decode(name, "replace")
+    except UnicodeError:
+        return name.lower() not in ("idna", "undefined")
     except LookupError:
         return False
     return True

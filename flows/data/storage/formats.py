@@ -118,7 +118,7 @@ def small_text(url: str) -> pa.Buffer | None:
 
     try:
         text_files.convert(url, lambda: pa.BufferReader(data), write)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+    except (pa.ArrowInvalid, UnicodeError) as error:
         raise _not(url, "CSV", error) from error
     made = sink.getvalue()
     with _small_lock:
@@ -206,7 +206,7 @@ def _csv(url: str, packing: str | None, path: str) -> None:
     with storage_errors("read", url):
         try:
             text_files.convert(url, lambda: _opened(url, packing), write)
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except (pa.ArrowInvalid, UnicodeError) as error:
             raise _not(url, "CSV", error) from error
 
 
@@ -314,7 +314,7 @@ def _write(path: str, schema: pa.Schema, batches: Any) -> None:
 
 
 def _not(url: str, what: str, error: Exception) -> StorageError:
-    if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
+    if isinstance(error, UnicodeError) or "UTF8" in str(error):
         encoding = file_options().encoding or "UTF-8"
         return StorageError(
             f"cannot read {url}: its text is not {encoding}; pass its encoding, such as "

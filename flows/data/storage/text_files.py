@@ -90,13 +90,13 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
         data = stream.read(HEADER)
     if not data.strip():
         raise StorageError(f"cannot read {url} as CSV: it is empty")
-    encoding = options.encoding or encoding_of(data)
+    encoding = codecs.lookup(options.encoding).name if options.encoding else encoding_of(data)
     try:
         if encoding == "utf-8":  # Arrow does not check the header
             codecs.getincrementaldecoder(encoding)().decode(data)
         write(_read(url, opened, data, encoding, ()))
         return
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+    except (pa.ArrowInvalid, UnicodeError) as error:
         if options.encoding is not None or not _is_encoding(error):
             raise
     with opened() as stream:
@@ -106,7 +106,7 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
 
 
 def _is_encoding(error: Exception) -> bool:
-    return isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
+    return isinstance(error, UnicodeError) or "UTF8" in str(error)
 
 
 def _read(
@@ -229,17 +229,19 @@ def layout_of(url: str, data: bytes, encoding: str) -> Layout:
         io.BytesIO(data), encoding="utf-8-sig" if encoding == "utf-8" else encoding,
         errors="replace", newline="",
     ).read()  # fmt: skip
-    lines = text.splitlines()[:_LINES]
+    lines = [line.rstrip("\r\n") for line in _lines(text)[:_LINES]]
     blank = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     if lines and blank == len(lines):
         raise _without_names(url, False)
+    if re.fullmatch("sep=.?", lines[blank] if lines else ""):  # by Excel
+        blank += 1
     separator = _separator(url, lines[blank:])
     skipped = blank + _lines_above(lines[blank:], separator)
     notes = []
     if skipped:
         what = "1 line" if skipped == 1 else f"{skipped} lines"
         notes.append(f"{what} above the names of the columns {_is(skipped)} not read")
-    body = text if not skipped else "".join(text.splitlines(keepends=True)[skipped:])
+    body = text if not skipped else "".join(_lines(text)[skipped:])
     header, *rows = _rows(body, separator)
     names = [name.strip() if separator == " " else name for name in header]
     longer = [row for row in rows if len(row) > len(names)]
@@ -261,6 +263,11 @@ def layout_of(url: str, data: bytes, encoding: str) -> Layout:
     return Layout(encoding, separator, skipped, tuple(names), tuple(notes))
 
 
+def _lines(text: str) -> list[str]:
+    """Return lines with their ends, as Arrow has them: a page break or U+2028 ends none."""
+    return io.StringIO(text, newline="").readlines()
+
+
 def _is(count: int) -> str:
     return "is" if count == 1 else "are"
 
@@ -268,7 +275,7 @@ def _is(count: int) -> str:
 def _rows(text: str, separator: str) -> list[list[str]]:
     """Return the cells of the first lines."""
     if separator == " ":
-        return [re.findall(r'"[^"]*"|\S+', line) for line in text.splitlines()[:_LINES]]
+        return [re.findall(r'"[^"]*"|\S+', line) for line in _lines(text)[:_LINES]]
     rows: list[list[str]] = []
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
@@ -286,6 +293,9 @@ def _survey_rows(rows: Sequence[Sequence[str]]) -> int:
     return codes[0] + 1 if codes else 0
 
 
+_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
+
+
 def _separator(url: str, lines: Sequence[str]) -> str:
     """Return what sets the columns apart: what lines outside of quotes have equally often."""
     outside = ["".join(line.split('"')[::2]) for line in lines if line.strip()] or [""]
@@ -300,6 +310,8 @@ def _separator(url: str, lines: Sequence[str]) -> str:
         in_header, default="", key=lambda mark: (times[mark].count(times[mark][0]), times[mark][0])
     )
     other = max(SEPARATORS, key=lambda mark: regular[mark])
+    if other == "," and not best and all(_COMMA.fullmatch(line) for line in outside[1:]):
+        return ";"  # one column of numbers with decimal commas
     if regular[other] > max(0.7 * len(outside), regular.get(best, 0), 2):
         return other
     if best:
@@ -340,6 +352,6 @@ def _tabbed(opened: Opener, encoding: str, layout: Layout) -> tuple[Opener, Layo
     """Return a file whose columns are set apart by blanks with tabs in their place."""
     with opened() as stream:
         text = stream.read().decode("utf-8-sig" if encoding == "utf-8" else encoding)
-    lines = ("\t".join(re.findall(r'"[^"]*"|\S+', line)) for line in text.splitlines())
+    lines = ("\t".join(re.findall(r'"[^"]*"|\S+', line)) for line in _lines(text))
     data = "\n".join(lines).encode()
     return lambda: pa.BufferReader(data), replace(layout, encoding="utf-8", separator="\t")

@@ -85,6 +85,8 @@ def _sheet(url: str, path: str) -> CellTable:
             f"cannot read {url}: none of its sheets has a table ({', '.join(names)})"
         )
     chosen = wanted or tables[0]
+    if not any(cell != "" for row in sheets[chosen] for cell in row):
+        raise StorageError(f"cannot read {url}: its sheet {chosen!r} is empty; name another")
     notes = []
     others = [name for name in tables if name != chosen]
     if wanted is None and others:
@@ -109,7 +111,7 @@ def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
     cells: list[list[Any]] = []
     for place, name in enumerate(rows[first]):
         own = [row[place] if place < len(row) else "" for row in body]
-        text = str(name).strip()
+        text = _text(name).strip()
         if not text and all(cell == "" for cell in own):
             continue
         if not text:
@@ -168,6 +170,7 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
         options["encoding"] = file_options().encoding
     try:
         cells, meta = reader(path, **options)
+        ranges = _missing_ranges(reader, path, end, options)
     except (package.ReadstatError, package.PyreadstatError, UnicodeDecodeError) as error:
         raise StorageError(f"cannot read {url} as a {what} file: {error}") from error
     labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
@@ -178,20 +181,26 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
         named += [] if found is None else [name]
         arrays.append(_typed(own) if found is None else found)
     notes = []
+    rows = pa.Table.from_arrays(arrays, names=list(meta.column_names))
+    if skip := file_options().skip_rows:
+        rows = rows.slice(skip)
+        notes.append(f"its first {skip} rows are not read")
     if named:
         listed = _listed(named)
         notes.append(f"value labels are the categories of {listed}")
-    if ranges := _missing_ranges(reader, path, end):
+    if ranges:
         listed = _listed(list(ranges))
         notes.append(f"values that the file calls missing are missing cells of {listed}")
-    return CellTable(pa.Table.from_arrays(arrays, names=list(meta.column_names)), notes)
+    return CellTable(rows, notes)
 
 
-def _missing_ranges(reader: Callable[..., Any], path: str, end: str) -> Mapping[str, Any]:
+def _missing_ranges(
+    reader: Callable[..., Any], path: str, end: str, options: dict[str, Any]
+) -> Mapping[str, Any]:
     """Return the variables of an SPSS file with values that it calls missing."""
     if end not in (".sav", ".zsav"):
         return {}
-    _, meta = reader(path, metadataonly=True, user_missing=True)
+    _, meta = reader(path, metadataonly=True, user_missing=True, **options)
     found: Mapping[str, Any] = meta.missing_ranges
     return found
 

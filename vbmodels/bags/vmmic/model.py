@@ -28,7 +28,7 @@ from vbmodels.bags.vmmic.likelihood import Likelihood
 from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
 from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
+from vbmodels.core.algorithm import Algorithm, Save, Show
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State
@@ -211,23 +211,18 @@ class CollapsedVMMIC:
 
     def algorithm(self, q: Search) -> Algorithm:
         """Find the mode, then move the Gaussians; show the best average after each epoch."""
-        q = yield Phase(self._sweeps(q, until_judged=True), "the first Gaussian was being fitted")
-        return (yield Phase(self._sweeps(q)))
-
-    def _sweeps(self, q: Search, until_judged: bool = False) -> Algorithm:
         while True:
             q = yield Save(q)
-            judged = isinstance(q, GaussianSearch) and not q.wants_gradient
-            if until_judged and judged:
-                return q
             q, stats, elbo = yield from evaluate(self, q)
-            if isinstance(q, GaussianSearch) and judged:
+            if isinstance(q, GaussianSearch) and not q.wants_gradient:
                 best = q
                 if elbo < q.best:  # which hides no NaN
                     best = self._asking(replace(q, components=q.chosen))
                 yield Show(best, q.best if elbo < q.best else elbo, by_trace=False)
                 if self._is_last(q, elbo):
                     return best
+            else:
+                yield Show(q, elbo, by_trace=False, if_last=True)
             q = self.global_step(q, stats)
 
     def _is_last(self, q: GaussianSearch, elbo: float) -> bool:
