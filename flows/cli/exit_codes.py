@@ -67,11 +67,18 @@ def _explain(error: BaseException, as_json: bool) -> int:
         if os.environ.get("VBFLOWS_DEBUG") == "1" and isinstance(error, Exception):
             traceback.print_exception(error)
         lines = (f"vbflows: {escaped(line)}" for line in without_secrets(sentence).split("\n"))
-        err().print("\n".join(lines), soft_wrap=True)
+        _print_error("\n".join(lines))
     if as_json:
         said = {"error": without_secrets(sentence), "exit": code}
         print_json({**said, "faults": [_plain(fault) for fault in faults], "warnings": []})
     return code
+
+
+def _print_error(text: str) -> None:
+    try:
+        err().print(text, soft_wrap=True)
+    except MemoryError:  # there is none left to import the console with
+        sys.stderr.write(f"{text}\n")
 
 
 def _sentence(error: BaseException) -> tuple[str, int]:

@@ -35,7 +35,6 @@ REMOTE = [
 def quick(monkeypatch):
     """Wait less for what does not come back, and leave out what storage has no part in."""
     journeys.quicken(monkeypatch)
-    monkeypatch.setattr(retry, "TASK", retry.Retry(times=1, first=0.01))
     monkeypatch.setattr(retry, "CALL", retry.Retry(times=4, first=0.01))
     monkeypatch.setattr(retry, "PATIENCE", 0.2)
 
