@@ -18,6 +18,7 @@ version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())[
 ]
 
 extensions = [
+    "commands",
     "contract_matrix",
     "equations",
     "pipeline_pages",
@@ -25,9 +26,8 @@ extensions = [
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
-    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery/*.ipynb"]
+exclude_patterns = ["_build"]
 
 html_theme = "furo"
 html_title = "vbflows"
@@ -45,14 +45,3 @@ highlight_language = "none"  # indented blocks are formulae
 autodoc_type_aliases = {name: name for name in ("BoolArray", "FloatArray", "IntArray")}
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
-
-sphinx_gallery_conf = {
-    "examples_dirs": [str(HERE.parent / "examples")],
-    "gallery_dirs": ["gallery"],
-    "filename_pattern": r"/plot_",
-    "ignore_pattern": r"^(?!.*/plot_).*",
-    "abort_on_example_error": True,
-    "download_all_examples": False,
-    "show_memory": False,
-    "within_subsection_order": "FileNameSortKey",
-}
