@@ -118,7 +118,7 @@ class _Frame:
         self.algorithm, self.mark, self.doing = algorithm, mark, doing
         self.saved: tuple[Any, ...] = () if known is None else known.saved
         self.answers: list[Any] = [] if known is None else list(known.answers)
-        self.requests: list[Any] = [] if known is None else known.questions.tolist()
+        self.questions: list[int] = [] if known is None else known.questions.tolist()
         self.place = 0  # answers given
         self.restoring = bool(self.saved)  # whether the saved value is not given yet
 
@@ -131,16 +131,16 @@ class _Frame:
         """Whether the next answer is to this request."""
         if self.restoring or self.place >= len(self.answers):
             return False
-        return bool(self.requests[self.place] == checksum(request))
+        return self.questions[self.place] == checksum(request)
 
     def replay(self) -> Any:
         """Return the next answer."""
         self.place += 1
         return self.answers[self.place - 1]
 
-    def note(self, request: Any, answer: Any) -> Any:
-        """Keep an answer; return it."""
-        self.requests.append(request)
+    def note(self, question: int, answer: Any) -> Any:
+        """Keep an answer to a request with this checksum; return it."""
+        self.questions.append(question)
         self.answers.append(answer)
         self.place += 1
         return answer
@@ -158,15 +158,13 @@ class _Frame:
 
     def drop(self, place: int) -> None:
         """Forget the answers from a place on."""
-        del self.requests[place:], self.answers[place:]
+        del self.questions[place:], self.answers[place:]
         self.place, self.restoring = place, False
 
     def record(self) -> Frame:
         """Return what a resume needs."""
-        self.requests = [one if isinstance(one, int) else checksum(one) for one in self.requests]
         saved = tuple(value() if callable(value) else value for value in self.saved)
-        questions = np.array(self.requests, dtype=np.int64)
-        return Frame(saved, tuple(self.answers), questions)
+        return Frame(saved, tuple(self.answers), np.array(self.questions, dtype=np.int64))
 
 
 class Frames:
@@ -213,7 +211,7 @@ class Frames:
         """Keep the answer to the last request; return it."""
         if not isinstance(request, Partitions):
             self.stats = answer
-        return self._frames[-1].note(request, answer)
+        return self._frames[-1].note(checksum(request), answer)
 
     def next(self, answer: Any) -> Request | None:
         """Go on with an answer; return the next `Show` or request to compute; None at the end."""
