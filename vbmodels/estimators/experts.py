@@ -387,7 +387,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         else:
             cells, y = self._mixed(X, y, reset=True)
             orders = [declared(X, place) for place in range(len(cells))]
-            seen = [seen_of(*one) for one in zip(cells, orders, strict=True)]
+            seen = [seen_of(*one) for one in zip(self._names, cells, orders, strict=True)]
             self._readers = self._found_readers(seen, cells)
             pairs = zip(self._readers, cells, strict=True)
             raw = np.column_stack([one.raw(column) for one, column in pairs])

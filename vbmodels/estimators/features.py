@@ -149,8 +149,8 @@ class LatentFeatures(
         names = getattr(self, "feature_names_in_", None)
         names = [f"x{d}" for d in range(cells.shape[1])] if names is None else list(names)
         columns = columns_in(cells)
-        pairs = zip(columns, orders, strict=True)
-        seen = {str(d): seen_of(*one) for d, one in enumerate(pairs)}
+        triples = zip(names, columns, orders, strict=True)
+        seen = {str(d): seen_of(*one) for d, one in enumerate(triples)}
         rules, unclear = take_codes(seen, *rules_of(seen))
         for place, error in unclear.items():
             refuse_unclear(names[int(place)], columns[int(place)], error)
