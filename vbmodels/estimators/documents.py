@@ -138,7 +138,8 @@ def _scored(own: Any, d: int) -> tuple[list[str] | None, list[float] | None]:
     for term, score in own.items():
         if not isinstance(score, Real):
             raise TypeError(f"expected numbers as scores, got {score!r} for {term!r}, document {d}")
-        if not abs(score) <= sys.float_info.max:
+        number: Any = score
+        if not abs(number) <= sys.float_info.max:
             found = "too large a number" if isinstance(score, Integral) else score
             raise ValueError(f"expected finite scores, got {found} for {term!r}, document {d}")
     return [str(term) for term in own], [float(score) for score in own.values()]
