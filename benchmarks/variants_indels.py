@@ -32,9 +32,8 @@ from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.slipped_bams import CONTIG, ReadScenario, write_reads
 from vbmodels.core.fit import drive
-from vbmodels.variants.bases import BASES
 from vbmodels.variants.calls import benjamini_hochberg
-from vbmodels.variants.counts import Units
+from vbmodels.variants.counts import BASES, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units
 from vbmodels.variants.repeated_units import sums_of
 from vbmodels.variants.two_groups.batch_null import BatchNull

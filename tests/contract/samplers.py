@@ -28,7 +28,7 @@ from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.draws import CHAINS, Chains, Draws, course, visits
 from vbmodels.variants.rvd2 import gibbs as rvd2
-from vbmodels.variants.rvd2.difference_gibbs import Sampler, sample_rates
+from vbmodels.variants.rvd2.gibbs import Sampler, sample_rates
 from vbmodels.variants.rvd2.model import RVD2, Errors
 
 # Keywords, a document.

@@ -20,9 +20,8 @@ from vbmodels.estimators.base import Draws, LoopEstimator, documented
 from vbmodels.estimators.columns import NamedColumns, by_our_names
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
 from vbmodels.estimators.weights import without_weights
-from vbmodels.variants.bases import BASES
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
-from vbmodels.variants.counts import Counts, Units, units
+from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.options import CallOptions
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups

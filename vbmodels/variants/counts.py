@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
+BASES = "ACGT"
+
+
 N_TYPES = 12
 
 

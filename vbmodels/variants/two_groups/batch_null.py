@@ -47,8 +47,7 @@ from scipy.special import expit, logit
 
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.counts import N_TYPES, Units
+from vbmodels.variants.counts import BASES, N_TYPES, Units
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.two_groups import batch_null_kernels as kernels
 from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, Nested, nested_step

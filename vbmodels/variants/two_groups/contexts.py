@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 UNKNOWN = 16  # a location of which one neighbour is not known, or is none of A, C, G, T
 N_CONTEXTS = 17
