@@ -35,7 +35,7 @@ from vbmodels.core.fit import drive
 from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.counts import BASES, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units
-from vbmodels.variants.repeated_units import sums_of
+from vbmodels.variants.sampling import sums_of
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE
 

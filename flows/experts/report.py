@@ -15,7 +15,7 @@ from flows.experts.summary import BINS, ExpertSummary
 from flows.report import plots
 from flows.report.baselines import Baseline, shown
 from flows.report.page import Findings, Grid, Section
-from vbmodels.core.diagnostics import Diagnosis
+from vbmodels.core.chains import Diagnosis
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice

@@ -8,8 +8,7 @@ import pytest
 
 from tests.contract import toy
 from tests.contract.case_toy import CASE
-from vbmodels.core.cavi import cavi
-from vbmodels.core.squarem import squarem
+from vbmodels.core.cavi import cavi, squarem
 from vbmodels.testing import bits, memoising, near, rising, running, stationary, truth
 from vbmodels.testing.case import Case
 from vbmodels.testing.contract import asked

@@ -24,9 +24,49 @@ from vbmodels.core.algorithm import (
     Sweep,
     Visit,
 )
-from vbmodels.core.convergence import has_converged
 from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.core.state import IntArray, State, aligned, leaves
+
+WINDOW = 12
+SLOWEST = 0.98  # what a window's rise is taken to shrink by where it does not shrink
+ROUNDING = 1e-14
+SHORTEST = 6  # values: then both looks at them have windows
+
+
+def has_converged(trace: Sequence[float], tol: float) -> bool:
+    """Whether the rise to come was at most ``tol * max(1, |bound|)`` at the last two values."""
+    return len(trace) >= SHORTEST and all(
+        remaining_rise(trace[:end]) <= tol * max(1.0, abs(trace[-1]))
+        for end in (len(trace) - 1, len(trace))
+    )
+
+
+def remaining_rise(trace: Sequence[float]) -> float:
+    """Estimate how far the bound still rises, by Aitken's formula for a geometric series.
+
+    The larger of two estimates: the last rise and all that is to come, from the last three
+    values; and what is to come after the last value, from the rises over two windows of up to
+    `WINDOW` values. Accelerated loops need the second: there a small plain rise comes after
+    each leap, and three values alone tell nothing.
+    """
+    first, second, last = trace[-3:]
+    rise, before = last - second, second - first
+    rate = rise / before if before > 0 else 0.0
+    near = abs(rise) / (1.0 - rate) if 0.0 < rate < 1.0 else abs(rise)
+    return max(near, _beyond_window(trace))
+
+
+def _beyond_window(trace: Sequence[float]) -> float:
+    """Estimate the rise after the last value from two windows; 0 where they tell nothing."""
+    width = 2 * min(WINDOW // 2, (len(trace) - 1) // 4)  # whole cycles of `squarem`
+    if width == 0:
+        return 0.0
+    first, second, last = trace[-1 - 2 * width], trace[-1 - width], trace[-1]
+    rise, before = last - second, second - first
+    if before <= 0.0 or rise <= ROUNDING * abs(last):
+        return 0.0
+    rate = min(rise / before, SLOWEST)
+    return rise * rate / (1.0 - rate)
 
 
 @dataclass(frozen=True)
@@ -254,7 +294,7 @@ class Driver:
     """The steps of one fit: until its algorithm ends, its bound converges, or its sweeps are over.
 
     The bound has converged where the rise to come, as the last rises let expect (see
-    `vbmodels.core.convergence`), is at most ``tol * max(1, |bound|)`` twice in a row.
+    `vbmodels.core.driver`), is at most ``tol * max(1, |bound|)`` twice in a row.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
-from vbmodels.core.limits import LARGEST
+from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.columns import by_our_names
 from vbmodels.estimators.tables import cells_of, is_frame, names_of, numbers_of, values_of

@@ -40,8 +40,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.fit import drive
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.options import Range, option, share
 from vbmodels.core.protocol import Observing
 from vbmodels.core.state import FloatArray
@@ -316,7 +315,7 @@ class LoopEstimator(BaseEstimator):
         random_state
             Seed of these draws.
         """
-        from vbmodels.core.diagnostics import inference_data
+        from vbmodels.core.chains import inference_data
 
         check_is_fitted(self)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.algorithm import Loop
-from vbmodels.core.cavi import cavi
+from vbmodels.core.cavi import Memoised, cavi
 from vbmodels.core.driver import Driver, Log, Step
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.memoised import Memoised
+from vbmodels.core.fit import InProcess
 from vbmodels.core.state import aligned, from_bytes, leaves, same_bits, to_bytes
 from vbmodels.testing.case import Case
 from vbmodels.testing.identity import Figures, Identity

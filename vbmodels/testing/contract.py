@@ -13,7 +13,7 @@ except ImportError as error:
     ) from error
 
 from vbmodels.core.algorithm import Loop
-from vbmodels.core.squarem import squarem
+from vbmodels.core.cavi import squarem
 from vbmodels.testing import (
     agreement,
     bits,

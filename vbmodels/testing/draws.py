@@ -11,8 +11,7 @@ from unittest import mock
 import numpy as np
 
 from vbmodels.core.driver import Driver, Step
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.identity import Figures, Identity
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vbmodels.core.algorithm import Loop
+from vbmodels.core.cavi import Memoised
 from vbmodels.core.driver import Driver, Step
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.memoised import Memoised
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.state import leaves, same_bits
 from vbmodels.testing.identity import Figures, Identity
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from vbmodels.core.cavi import Memoised
 from vbmodels.core.fit import fit
-from vbmodels.core.memoised import Memoised
 from vbmodels.testing.case import Case, GlobalStep
 from vbmodels.testing.identity import Figures, Identity
 from vbmodels.testing.running import bound, plain_loop, steps

@@ -8,7 +8,7 @@ import numpy as np
 
 from vbmodels.core.algorithm import Loop
 from vbmodels.core.driver import Driver
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess
 from vbmodels.testing.case import Best, Case
 from vbmodels.testing.identity import Figures, Identity
 from vbmodels.testing.running import bound, run

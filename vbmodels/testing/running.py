@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.algorithm import Driven, Loop
-from vbmodels.core.cavi import cavi
+from vbmodels.core.cavi import Memoised, cavi, squarem
 from vbmodels.core.driver import Driver, Step
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.memoised import Memoised
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.protocol import Accelerable, Memoisable
-from vbmodels.core.squarem import squarem
-from vbmodels.core.state import State, from_bytes, to_bytes
+from vbmodels.core.state import State, from_bytes, to_bytes, tree_sum
 from vbmodels.testing.case import Case
 
 

@@ -33,7 +33,7 @@ class Counts(State, kind="variants.Counts"):
     weight
         [J] what each location counts for where the two-groups hyperparameters are fitted, 0 for
         those that are left out, and ``share`` over the probability of being taken for the others;
-        None: all are taken. See `location_sample`.
+        None: all are taken. See `sampling`.
     share
         Least probability with which a location is taken.
     member

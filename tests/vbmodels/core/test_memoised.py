@@ -9,12 +9,10 @@ import pytest
 
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
-from vbmodels.core.cavi import cavi
+from vbmodels.core.cavi import Memoised, cavi
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import fit
-from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.memoised import Memoised
-from vbmodels.core.state import same_bits
+from vbmodels.core.fit import InProcess, fit
+from vbmodels.core.state import same_bits, tree_sum
 
 
 class Watching(InProcess):

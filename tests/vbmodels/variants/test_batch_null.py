@@ -13,8 +13,7 @@ from scipy.special import expit, logit
 from tests.contract.case_batch_null import brute_force
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.variants.counts import units
 from vbmodels.variants.two_groups import posterior
 from vbmodels.variants.two_groups.batch_null import TAUS, BatchNull, names_of_types

@@ -10,8 +10,8 @@ import pytest
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.state import leaves
 from vbmodels.variants.counts import Counts, units
-from vbmodels.variants.location_sample import differing, numbers, probabilities
 from vbmodels.variants.panel.model import PanelNull
+from vbmodels.variants.sampling import differing, numbers, probabilities
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 

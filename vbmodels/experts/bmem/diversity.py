@@ -3,7 +3,7 @@
 a_k = beta_k / |beta_k|. Omega (Xie, Zhu and Xing 2016, after Xie, Deng and Xing 2015) is the
 mean less the variance, over pairs, of the angles arccos |a_i'a_j|. The mutual angular prior
 of type II is the density prod_i exp(kappa (-s_i)'a_i) / Z(kappa |s_i|), s_i = sum_{j<i} a_j,
-on the sphere, with Z as in `vbmodels.core.von_mises_fisher`.
+on the sphere, with Z as in `vbmodels.experts.bmem.mutual_angular`.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Save, Show
-from vbmodels.core.chains import Schedule
-from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.chains import Diagnosis, Schedule, diagnose
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.bmem.walk import Kind, WalkPrior, fitted_gamma
 from vbmodels.experts.posterior import DrawnPosterior

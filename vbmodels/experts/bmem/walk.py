@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, log_ndtr, ndtr, ndtri
 
 from vbmodels.core.state import FloatArray
-from vbmodels.core.von_mises_fisher import log_sphere_norm
+from vbmodels.experts.bmem.mutual_angular import log_sphere_norm
 from vbmodels.experts.candidate import INTERCEPT_PRECISION
 
 SampledPrior = Literal["gaussian", "mabn1", "mabn2"]

@@ -32,9 +32,9 @@ nodes of the exchangeable null.
 
 The fit climbs the penalised log marginal likelihood. EM moves what `two_groups` has. For b_t
 and log tau it would take hundreds of passes, as most units say nothing of them: these take
-Newton's step with the observed information by Louis (1982), `guarded` by the objective, and
-tau is now and then compared with six values side by side, for EM and Newton go to the nearest
-maximum alone.
+Newton's step with the observed information by Louis (1982), guarded by the objective
+(`monotone_squarem`), and tau is now and then compared with six values side by side, for EM and
+Newton go to the nearest maximum alone.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ import numpy as np
 from scipy.special import expit, logit
 
 from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.cavi import monotone_squarem
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.counts import BASES, N_TYPES, Units
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.two_groups import batch_null_kernels as kernels
 from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, Nested, nested_step
-from vbmodels.variants.two_groups.guarded_ascent import guarded
 from vbmodels.variants.two_groups.model import CENTRE_M, Global, Observed, Sums, TwoGroups
 from vbmodels.variants.two_groups.pass_kernels import Totals
 from vbmodels.variants.two_groups.table import Grids, Hypotheses, Table
@@ -412,7 +412,7 @@ class BatchNull(TwoGroups):
 
     def algorithm(self, q: BatchGlobal) -> Algorithm:
         """Climb by Newton's steps and leaps, guarded by the objective."""
-        return guarded(self, q)
+        return monotone_squarem(self, q)
 
     def to_vector(self, q: Any) -> FloatArray:
         """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Stop, Sweep
-from vbmodels.core.convergence import has_converged
+from vbmodels.core.cavi import monotone_squarem
+from vbmodels.core.driver import has_converged
 from vbmodels.core.state import BoolArray, FloatArray, State, Stats
 from vbmodels.variants.counts import Counts
-from vbmodels.variants.two_groups.guarded_ascent import guarded
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Branch(State, kind="variants/two_groups.Branch"):
 class CaseSums(Stats, kind="variants/two_groups.CaseSums"):
     """Sums of the cases' partitions, as far as they have been added up.
 
-    Branches are joined where they are halves of one, as `vbmodels.core.in_process.TreeSum` does.
+    Branches are joined where they are halves of one, as `vbmodels.core.state.TreeSum` does.
     So the sum of a case has the bits that it has where its partitions stand alone, wherever they
     stand among those of others.
 
@@ -148,7 +148,7 @@ class Several:
     Parameters
     ----------
     model
-        That of each case; it is fitted as by `guarded`.
+        That of each case; it is fitted as by `monotone_squarem`.
     names
         The cases.
     tol, max_iter
@@ -252,7 +252,7 @@ class Several:
 
     def _fit_case(self, q: SeveralGlobal, elbos: FloatArray, case: int, sums: Any) -> Algorithm:
         """Climb until the case's own trace has converged, or its sweeps are over."""
-        climb = guarded(self.model, q.of[case], sums, float(elbos[case]))
+        climb = monotone_squarem(self.model, q.of[case], sums, float(elbos[case]))
         sweeps, trace, answer = 0, elbos[[case]], None
         while True:
             request = climb.send(answer)
