@@ -13,7 +13,8 @@ from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told, inside, ranked
+from vbmodels.testing.calibration import SHARE, inside, ranked
+from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.rvd2.gibbs import gibbs
@@ -109,8 +110,8 @@ def tested(rng: np.random.Generator, model: Any, between: Between) -> Readings:
     calls = called(lfdr, settings.fdr)
     interval = rates(model, at, table)[0].quantiles[:, [0, 3]]
     return {
-        "alleles": Told(1.0 - lfdr, changed),
-        "calls": Told(1.0 - lfdr[calls], changed[calls]),
+        "alleles": Forecast(1.0 - lfdr, changed),
+        "calls": Forecast(1.0 - lfdr[calls], changed[calls]),
         "rate of a call": inside(interval[calls, 0], interval[calls, 1], mu[calls]),
     }
 

@@ -14,9 +14,17 @@ from tests.contract import calibration_variants, ends
 from tests.contract.case_two_groups import cut, log_bayes_factors
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import (
+    EVERY,
+    Agreement,
+    Best,
+    Case,
+    Coordinates,
+    Evidence,
+    Extremes,
+    GlobalStep,
+    Recovery,
+)
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.counts import Counts, Units, units
 from vbmodels.variants.two_groups.batch_null import BatchNull

@@ -35,13 +35,14 @@ from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search.model import SearchIBP, best_fit
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
-from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,
+    Agreement,
     Best,
     Case,
     Coordinates,
     Evidence,
+    Extremes,
     GlobalStep,
     LocalStep,
     MonteCarlo,
@@ -49,7 +50,6 @@ from vbmodels.testing.case import (
     Recovery,
     Sampler,
 )
-from vbmodels.testing.extremes import Extremes
 
 
 def plain() -> PolyaGammaIBP:

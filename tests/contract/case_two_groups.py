@@ -12,9 +12,17 @@ from scipy.special import expit, logsumexp
 from tests.contract import calibration_variants, ends
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import (
+    EVERY,
+    Agreement,
+    Best,
+    Case,
+    Coordinates,
+    Evidence,
+    Extremes,
+    GlobalStep,
+    Recovery,
+)
 from vbmodels.variants.calls import local_fdr, q_values
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.simulate import simulate

@@ -26,7 +26,8 @@ from vbmodels.keywords.bss.gibbs import bss
 from vbmodels.keywords.bss.model import BSS
 from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
-from vbmodels.testing.draws import CHAINS, Chains, Draws, course, visits
+from vbmodels.testing.case import Chains, Draws
+from vbmodels.testing.extremes import CHAINS, course, visits
 from vbmodels.variants.rvd2 import gibbs as rvd2
 from vbmodels.variants.rvd2.gibbs import Sampler, sample_rates
 from vbmodels.variants.rvd2.model import RVD2, Errors

@@ -32,7 +32,7 @@ from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.testing.running import freeze, thaw
+from vbmodels.testing.runs import freeze, thaw
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.cases import OfCase, Several
 
