@@ -12,8 +12,7 @@ from tests.contract.bmem import PLACES, chances
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators import MixtureOfExperts
-from vbmodels.experts.bmem.metropolis import SampledExperts
-from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning, experts_of
 from vbmodels.experts.rows import Rows

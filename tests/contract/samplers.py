@@ -14,8 +14,7 @@ from vbmodels.bags.bags import split
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
-from vbmodels.experts.bmem.metropolis import SampledExperts
-from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate as simulate_experts
 from vbmodels.features.ibp.model import PolyaGammaIBP

@@ -50,26 +50,23 @@ from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.columns import (
     FURTHEST,
     LARGEST,
+    ONE_VALUE,
     SPARSE,
     ColumnSums,
-    cell_keys,
-    scaled,
-    too_large,
-)
-from vbmodels.experts.encoding import (
-    ONE_VALUE,
     Encoded,
+    cell_keys,
     encoded,
     encoded_sums,
     read_categories,
     read_numbers,
+    scaled,
+    too_large,
     unseen,
     why_no_column,
 )
-from vbmodels.experts.forms import landmarks_for, make, make_several
+from vbmodels.experts.forms import landmarks_for, make, make_several, names_of, weights_of
 from vbmodels.experts.options import ExpertTuning, refusal
 from vbmodels.experts.rows import Rows
-from vbmodels.experts.weight_names import names_of, weights_of
 
 
 @documented

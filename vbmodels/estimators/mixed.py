@@ -30,7 +30,7 @@ from vbmodels.core.columns import (
 from vbmodels.core.levels import MOST, NO, YES, Levels
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.tables import cells_at, is_arrow, is_frame, is_missing, labels_of, text_of
-from vbmodels.experts.encoding import level_key
+from vbmodels.experts.columns import level_key
 
 _FIRST = datetime(1970, 1, 1)
 _DAY = 86_400.0
@@ -248,7 +248,7 @@ class CellReader:
             return None
 
     def raw(self, cells: Sequence[Any]) -> FloatArray:
-        """Return raw cells (`vbmodels.experts.encoding`), NaN where one is missing; [N].
+        """Return raw cells (`vbmodels.experts.columns`), NaN where one is missing; [N].
 
         Raises
         ------
