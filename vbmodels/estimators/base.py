@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
+from functools import wraps
 from importlib.metadata import entry_points
 from numbers import Integral, Real
 from types import UnionType
@@ -37,7 +38,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    check_X_y,
+    validate_data,
+)
 
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import InProcess, drive
@@ -321,3 +328,75 @@ class LoopEstimator(BaseEstimator):
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         posterior, dims = self._draws(draws, rng)
         return inference_data(posterior, dims)
+
+
+@dataclass(eq=False, repr=False)
+class NamedColumns:
+    """The parameter ``columns`` of estimators that look for columns of certain names."""
+
+    columns: Any = parameter(
+        None,
+        [dict, None],
+        'Your names of a table\'s columns, by ours: ``{"bag_id": "patient"}``; of bags\' '
+        "``features`` also a list of columns or a pattern such as ``f*``.",
+    )
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def without_weights(reason: str) -> Callable[[Method], Method]:
+    """Make a method refuse ``sample_weight`` and say why.
+
+    The method's signature stays as it is: by that scikit-learn's tools see that there are no
+    weights, so that bagging, say, draws rows again in place of weighing them.
+
+    Parameters
+    ----------
+    reason
+        Why there are none, and what to do.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     @without_weights("a bag counts once")
+    ...     def fit(self, X):
+    ...         return self
+    >>> Model().fit([], sample_weight=[])
+    Traceback (most recent call last):
+    TypeError: Model takes no sample_weight: a bag counts once
+    """
+
+    def refusing(method: Method) -> Method:
+        @wraps(method)
+        def called(self: Any, *args: Any, **given: Any) -> Any:
+            if "sample_weight" in given:
+                raise TypeError(f"{type(self).__name__} takes no sample_weight: {reason}")
+            return method(self, *args, **given)
+
+        return called  # type: ignore[return-value]
+
+    return refusing
+
+
+def weighted(X: FloatArray, y: Any, sample_weight: Any) -> tuple[FloatArray, Any, FloatArray]:
+    """Return the rows that have a weight, their labels and these weights; [N, D], [N] and [N].
+
+    Raises
+    ------
+    ValueError
+        If weights are not as many numbers of 0 or more as rows, or all are 0.
+
+    Examples
+    --------
+    >>> x, y, weight = weighted(np.ones((3, 1)), np.array([0, 1, 1]), [1.0, 0.0, 2.0])
+    >>> len(x), y.tolist(), weight.tolist()
+    (2, [0, 1], [1.0, 2.0])
+    """
+    if sample_weight is None:
+        return X, y, np.ones(len(X))
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    kept = weight > 0.0
+    if not kept.any():
+        raise ValueError("sample_weight: expected a weight above 0, found zeros only")
+    return X[kept], y[kept], weight[kept]

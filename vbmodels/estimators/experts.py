@@ -22,7 +22,14 @@ from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Seen, names_rows, rules_of, seen_numbers
 from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import NO_TARGET, Draws, LoopEstimator, documented, parameter
+from vbmodels.estimators.base import (
+    NO_TARGET,
+    Draws,
+    LoopEstimator,
+    documented,
+    parameter,
+    weighted,
+)
 from vbmodels.estimators.findings import (
     classified,
     draw,
@@ -42,7 +49,6 @@ from vbmodels.estimators.mixed import (
     seen_of,
 )
 from vbmodels.estimators.tables import is_frame, like, native
-from vbmodels.estimators.weights import weighted
 from vbmodels.experts.additive.knots import RowSample, coded
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of

@@ -17,11 +17,16 @@ from vbmodels.core.columns import rules_of
 from vbmodels.core.levels import Levels, rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import ColumnWarning, Draws, LoopEstimator, documented
+from vbmodels.estimators.base import (
+    ColumnWarning,
+    Draws,
+    LoopEstimator,
+    documented,
+    without_weights,
+)
 from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
 from vbmodels.estimators.mixed import CellReader, columns_in, declared, refuse_unclear, seen_of
 from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
-from vbmodels.estimators.weights import without_weights
 from vbmodels.features.categories import is_measured, measured_in_words, take_codes, why_left_out
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
 from vbmodels.features.options import FeatureOptions

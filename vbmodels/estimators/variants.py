@@ -16,10 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.base import Draws, LoopEstimator, documented
-from vbmodels.estimators.columns import NamedColumns, by_our_names
-from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
-from vbmodels.estimators.weights import without_weights
+from vbmodels.estimators.base import Draws, LoopEstimator, NamedColumns, documented, without_weights
+from vbmodels.estimators.tables import (
+    by_our_names,
+    cells_of,
+    is_frame,
+    is_missing,
+    like,
+    names_of,
+    numbers_of,
+)
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.options import CallOptions
