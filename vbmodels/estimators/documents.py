@@ -92,8 +92,8 @@ def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> Giv
         if pos is not None:
             pos = _as_many("pos", _entries("pos as a list of texts", pos, d, str), tokens, d)
         if sentence is not None:
-            whole = _entries("sentence as a list of whole numbers", sentence, d, Integral)
-            sentence = _as_many("sentence", whole, tokens, d)
+            sentence = _entries("sentence as a list of whole numbers", sentence, d, Integral)
+            sentence = _as_many("sentence", sentence, tokens, d)
         rows.append(Row(labels, None, tokens, pos, sentence))
     return GivenDocuments(rows, [str(name) for name in names])
 
