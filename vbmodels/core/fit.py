@@ -55,12 +55,10 @@ class InProcess:
         """Return the summed statistics that are needed before the first sweep."""
         return tree_sum(self.map(self.model.observe))
 
-    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Run one sweep; see `Reduce`."""
-        return self.visit(q, number=number, warm=warm, group=0, groups=1)
-
-    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
-        """Run a part of a sweep; see `Visiting`."""
+    def __call__(
+        self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
+    ) -> Any:
+        """Run one sweep, or a part of it; see `Reduce`."""
         of = slice(group, None, groups)
         start = [None] * self.partitions if warm is None else self.local_states(warm)
 
@@ -80,6 +78,8 @@ class InProcess:
             self._locals[number] = [None] * self.partitions
         self._locals[number][of] = states
         return total.value()
+
+    visit = __call__
 
     def local_states(self, number: int) -> list[Any]:
         """Return the partitions' local states after sweep ``number``."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from importlib.metadata import entry_points
@@ -66,9 +66,10 @@ class Executor(Protocol):
         """Return a reduce over these partitions; what it holds is released at the end."""
 
 
-@contextmanager
-def reduce_over(client: Any, model: Any, batches: Sequence[Any]) -> Iterator[Observing]:
-    """Give the reduce of a client; None is this process.
+def reduce_over(
+    client: Any, model: Any, batches: Sequence[Any]
+) -> AbstractContextManager[Observing]:
+    """Return the reduce of a client; None is this process.
 
     Raises
     ------
@@ -76,10 +77,8 @@ def reduce_over(client: Any, model: Any, batches: Sequence[Any]) -> Iterator[Obs
         If nothing installed knows such a client.
     """
     if client is None:
-        yield InProcess(model, batches)
-        return
-    with executor_of(client).reduce_over(model, batches) as reduce:
-        yield reduce
+        return nullcontext(InProcess(model, batches))
+    return executor_of(client).reduce_over(model, batches)
 
 
 def executor_of(client: Any) -> Executor:
@@ -131,17 +130,6 @@ def documented(estimator: type[E]) -> type[E]:
     parameters = f"    Parameters\n    ----------\n{listed}\n"
     estimator.__doc__ = before + parameters + attributes + rest
     return estimator
-
-
-def constraints(estimator: type) -> dict[str, Any]:
-    """Return what scikit-learn checks parameters against, as the options declare it."""
-    hints = get_type_hints(estimator)
-    return {
-        one.name: one.metadata["accepts"]
-        if "accepts" in one.metadata
-        else _accepted(hints[one.name], one.metadata["range"])
-        for one in fields(estimator)
-    }
 
 
 def _accepted(kind: Any, ends: Range) -> list[Any]:
@@ -206,7 +194,13 @@ class LoopEstimator(BaseEstimator):
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
-        return constraints(type(self))
+        hints = get_type_hints(type(self))
+        return {
+            one.name: one.metadata["accepts"]
+            if "accepts" in one.metadata
+            else _accepted(hints[one.name], one.metadata["range"])
+            for one in fields(self)
+        }
 
     def _run(self, model: Any, batches: Sequence[Any]) -> Any:
         """Fit a model to partitions and keep what is common to all fits."""

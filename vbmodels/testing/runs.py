@@ -214,13 +214,18 @@ class Shipped(InProcess):
         super().__init__(case.model(), [thaw(freeze(b)) for b in batches])
         self.case = case
 
-    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
-        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
+    def __call__(
+        self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
+    ) -> Any:
+        """Run one sweep, or a part of it; see `vbmodels.core.protocol.Reduce`."""
         # A new model each time: what a model keeps on itself does not reach other workers.
         self.model = self.case.model()
-        stats = super().visit(thaw(freeze(q)), number=number, warm=warm, group=group, groups=groups)
+        shipped = thaw(freeze(q))
+        stats = super().__call__(shipped, number=number, warm=warm, group=group, groups=groups)
         self._locals = {k: [thaw(freeze(x)) for x in v] for k, v in self._locals.items()}
         return thaw(freeze(stats))
+
+    visit = __call__
 
 
 def check_executors(case: Case, loop: Loop) -> Figures:

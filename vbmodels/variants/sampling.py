@@ -11,22 +11,21 @@ every e-fold of the tail has about c locations in the sample, and k is the share
 The fit's objective is k times the estimated sum over all locations: a location of the bulk then
 weighs 1, as much as it tells, and one that differs k / p_j.
 
-Of the indels' units most are slips that no read shows, at depths that hardly differ: `Repeating`
+Of the indels' units most are slips that no read shows, at depths that hardly differ: `Repeated`
 evaluates those that are alike once and adds their sums as often as they come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.fit import InProcess
 from vbmodels.core.protocol import Model
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats, tree_sum
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.counts import Counts, Units
 from vbmodels.variants.indels import UNSEEN, Indels
 
@@ -105,43 +104,26 @@ def probabilities(number: IntArray, wanted: float) -> FloatArray:
     return at(low)
 
 
-S = TypeVar("S", bound=Stats)
 _STEPS = 2  # a doubling, to which depths are rounded
 
 
-class Repeating(InProcess):
-    """The sum over batches, each of which comes several times.
+@dataclass(frozen=True)
+class Repeated:
+    """What a model computes on batches of units and how often they come; its statistics add up."""
 
-    Parameters
-    ----------
-    model, batches
-        As for `InProcess`; the model's statistics are flat.
-    times
-        How often each comes.
-    """
+    model: Model
 
-    def __init__(self, model: Model, batches: Sequence[Any], times: Sequence[int]) -> None:
-        super().__init__(model, batches)
-        self.times = list(times)
+    def observe(self, batch: tuple[Units, int]) -> Any:
+        """Return the statistics before the first sweep."""
+        return self.model.observe(batch[0]).scaled(batch[1])
 
-    def observe(self) -> Any:
-        """Return the summed statistics that are needed before the first sweep."""
-        found = self.map(self.model.observe)
-        return tree_sum(_times(s, n) for s, n in zip(found, self.times, strict=True))
+    def local_step(self, q: Any, batch: tuple[Units, int], local: Any) -> Any:
+        """Return the local parameters of one of each."""
+        return self.model.local_step(q, batch[0], local)
 
-    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Run one sweep; see `Reduce`."""
-        start = [None] * len(self.batches) if warm is None else self.local_states(warm)
-        states = list(self.map(lambda batch, local: self.model.local_step(q, batch, local), start))
-        found = self.map(lambda batch, local: self.model.suff_stats(q, batch, local), states)
-        self._locals = {k: v for k, v in self._locals.items() if k == warm}
-        self._locals[number] = states
-        return tree_sum(_times(s, n) for s, n in zip(found, self.times, strict=True))
-
-
-def _times(stats: S, n: int) -> S:
-    values = {field.name: n * getattr(stats, field.name) for field in fields(stats)}
-    return type(stats)(**values)
+    def suff_stats(self, q: Any, batch: tuple[Units, int], local: Any) -> Any:
+        """Return the statistics of all."""
+        return self.model.suff_stats(q, batch[0], local).scaled(batch[1])
 
 
 def alike(of: Units) -> tuple[Units, IntArray]:
@@ -164,10 +146,10 @@ def alike(of: Units) -> tuple[Units, IntArray]:
     return replace(of.take(first), depth=depth[first]), count
 
 
-def sums_of(model: Model, of: Units) -> Repeating:
+def sums_of(model: Model, of: Units) -> InProcess:
     """Return what sums over the indels' units: those that no read shows by kind and depth."""
     unseen = of.alt == UNSEEN
     few, times = alike(of.take(unseen))
-    every = np.unique(times)
-    batches = [of.take(~unseen), *(few.take(times == n) for n in every)]
-    return Repeating(model, batches, [1, *every.tolist()])
+    repeated: Any = Repeated(model)
+    several = [(few.take(times == n), int(n)) for n in np.unique(times)]
+    return InProcess(repeated, [(of.take(~unseen), 1), *several])

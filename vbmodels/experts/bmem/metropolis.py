@@ -192,6 +192,7 @@ def mean_cosine(vectors: FloatArray) -> FloatArray:
     return result
 
 
+MOST_ALPHA1 = 50.0
 WANTED = 0.3  # share of proposals accepted
 QUANTITIES = ("log density", "length of gates", "length of experts", "cosine between experts")
 
@@ -265,8 +266,6 @@ class SampledExperts:
         Shape and rate of the lengths, or their start.
     learn
         Whether they are learned during warmup.
-    most_alpha1
-        Cap on alpha1.
     chains
         Chains.
     warmup, draws
@@ -281,7 +280,6 @@ class SampledExperts:
     alpha1: float = 2.0
     alpha2: float = 0.5
     learn: bool = False
-    most_alpha1: float = 50.0
     chains: int = 4
     warmup: int = 1000
     draws: int = 400
@@ -467,7 +465,5 @@ class SampledExperts:
         g = np.linalg.norm(q.vectors, axis=-1)
         found = np.stack([g.mean((0, 2)), np.log(g).mean((0, 2))], axis=-1)
         moments = q.moments + (found - q.moments) / np.sqrt(1.0 + turn)
-        alpha = np.array(
-            [fitted_gamma(mean, mean_log, self.most_alpha1) for mean, mean_log in moments]
-        )
+        alpha = np.array([fitted_gamma(mean, mean_log, MOST_ALPHA1) for mean, mean_log in moments])
         return replace(q, moments=moments, alpha=alpha)

@@ -159,11 +159,6 @@ def row_terms(batch: Rows, local: Local, gates: GateTerms | None = None) -> RowT
     return RowTerms(pull, slope, weight, constant)
 
 
-def row_sums(batch: Rows, local: Local) -> RowSums:
-    """Return the sums of a partition at its local parameters."""
-    return sums_of(batch, local, row_terms(batch, local))
-
-
 def sums_of(batch: Rows, local: Local, terms: RowTerms) -> RowSums:
     """Return the sums of the rows' terms."""
     k = len(local.phi)
@@ -285,7 +280,7 @@ class BoundedExperts:
 
     def suff_stats(self, q: Mixture, batch: Rows, local: Local) -> RowSums:
         """Return the sums at the local parameters."""
-        return row_sums(batch, local)
+        return sums_of(batch, local, row_terms(batch, local))
 
     def global_step(self, q: Mixture, stats: RowSums) -> Mixture:
         """Return the gates and experts that maximise the bound (mabn2: that raise it in turn)."""

@@ -206,10 +206,10 @@ class Several:
         """Return the sums of the case's E-step where they are asked for."""
         own = q.of[batch.which]
         if q.active == EVERY:
-            return _leaf(batch, self.model.partial_stats(own, batch.counts, None))
-        if q.active == batch.which:
-            return _leaf(batch, self.model.suff_stats(own, batch.counts, local))
-        return CaseSums()
+            local = self.model.local_step(own, batch.counts, None)
+        elif q.active != batch.which:
+            return CaseSums()
+        return _leaf(batch, self.model.suff_stats(own, batch.counts, local))
 
     def global_step(self, q: SeveralGlobal, stats: CaseSums) -> SeveralGlobal:
         """Return every case's next parameters, unguarded."""

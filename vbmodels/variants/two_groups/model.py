@@ -258,10 +258,6 @@ class TwoGroups:
             return fresh
         return replace(before, anchor=fresh.anchor)
 
-    def partial_stats(self, q: Global, batch: Counts | Units, local: Table | None) -> Sums:
-        """Return the sums of the E-step."""
-        return self.suff_stats(q, batch, self.local_step(q, batch, local))
-
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return the maximum of the expected complete log likelihood with its hyperpriors."""
         called, share = float(stats.called.sum()), stats.share
