@@ -80,7 +80,7 @@ def by_two_groups(of: Units) -> np.ndarray:
     model = BatchNull("gain", MIXTURE)
     q = drive(model, sums_of(model, of), seed=0, tol=1e-4, max_iter=1000).q
     at = model.anchored(q)
-    log_m0, log_m1, _ = model.reweigh(at, model.table(at, of))
+    log_m0, log_m1, _ = model.e_step(at, model.table(at, of))
     score = log_m1 - log_m0
     decision = decide([summarise(Evidence(score))], q.pi, VariantSettings(fdr=FDR), refit=True)
     return (score >= decision.least) & (of.alt != UNSEEN)

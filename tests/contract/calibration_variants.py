@@ -105,7 +105,7 @@ def tested(rng: np.random.Generator, model: Any, between: Between) -> Readings:
     q = fit(model, [counts], tol=settings.tol, max_iter=settings.max_iter).q
     at = model.anchored(q)
     table = model.table(at, units(counts))
-    log_m0, log_m1, _ = model.reweigh(at, table)
+    log_m0, log_m1, _ = model.e_step(at, table)
     lfdr = local_fdr(log_m1 - log_m0, q.pi)
     calls = called(lfdr, settings.fdr)
     interval = rates(model, at, table)[0].quantiles[:, [0, 3]]

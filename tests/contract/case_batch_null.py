@@ -141,7 +141,7 @@ def wrong_calls(model: BatchNull, scenario: str, seed: int) -> float:
     """Missed and false variants of a scenario, as a share of the true ones."""
     counts, truth = simulate_scenario(np.random.default_rng(seed), SCENARIOS[scenario])
     done = fit(model, [counts], tol=1e-6)
-    m0, m1, _ = model.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
+    m0, m1, _ = model.e_step(done.q, done.reduce.local_states(done.iterations - 1)[0])
     of = units(counts)
     calls = called(local_fdr(m1 - m0, done.q.pi), 0.05)
     found = set(zip(of.location[calls].tolist(), of.alt[calls].tolist(), strict=True))

@@ -110,7 +110,7 @@ def recovery_error(seed: int) -> float:
     """Missed and false variants at 1 % and 4000 reads, as a share of the 14."""
     counts, truth = simulate(np.random.default_rng(seed), n_locations=400, vaf=0.01, depth=4000)
     done = fit(MODEL, [counts], tol=1e-6)
-    m0, m1, _ = MODEL.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
+    m0, m1, _ = MODEL.e_step(done.q, done.reduce.local_states(done.iterations - 1)[0])
     of = units(counts)
     called = q_values(local_fdr(m1 - m0, done.q.pi)) <= 0.05
     found = set(zip(of.location[called].tolist(), of.alt[called].tolist(), strict=True))
@@ -119,7 +119,7 @@ def recovery_error(seed: int) -> float:
 
 
 def log_bayes_factors(model: TwoGroups, q: Any, batch: Counts, table: Any) -> FloatArray:
-    log_m0, log_m1, _ = model.reweigh(q, table)
+    log_m0, log_m1, _ = model.e_step(q, table)
     return log_m1 - log_m0
 
 

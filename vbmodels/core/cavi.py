@@ -172,7 +172,7 @@ class Memoised:
     every round; the first one holds the parameters, as the first sweep of `cavi` does: those that
     suit the first rounds would be kept.
 
-    The sum is made anew from the kept statistics over a fixed tree, where the paper subtracts the
+    The sum is made again from the kept statistics over a fixed tree, where the paper subtracts the
     old and adds the new: rounding does not add up, and the bits depend on partitions and rounds
     alone.
 

@@ -47,7 +47,7 @@ def remaining_rise(trace: Sequence[float]) -> float:
     The larger of two estimates: the last rise and all that is to come, from the last three
     values; and what is to come after the last value, from the rises over two windows of up to
     `WINDOW` values. Accelerated loops need the second: there a small plain rise comes after
-    each leap, and three values alone tell nothing.
+    each leap, and three values alone say nothing.
     """
     first, second, last = trace[-3:]
     rise, before = last - second, second - first
@@ -57,7 +57,7 @@ def remaining_rise(trace: Sequence[float]) -> float:
 
 
 def _beyond_window(trace: Sequence[float]) -> float:
-    """Estimate the rise after the last value from two windows; 0 where they tell nothing."""
+    """Estimate the rise after the last value from two windows; 0 where they say nothing."""
     width = 2 * min(WINDOW // 2, (len(trace) - 1) // 4)  # whole cycles of `squarem`
     if width == 0:
         return 0.0

@@ -1,6 +1,6 @@
 """L-BFGS on many small problems at once, as a state between evaluations made elsewhere.
 
-Problems are maximised side by side: each evaluation asks every unfinished problem for value
+Problems are maximised side by side: each evaluation needs every unfinished problem's value
 and gradient at its own trial point (Nocedal and Wright 2006, algorithms 7.4 and 3.1). Best in
 coordinates of curvature at most 1, where a plain gradient step of length 1 ascends: it is the way
 out when a direction fails.
@@ -82,7 +82,7 @@ class Ascent(State, kind="core.Ascent"):
 
     @property
     def trial(self) -> FloatArray:
-        """The points to evaluate, [S, P]; finished searches ask for where they are."""
+        """The points to evaluate, [S, P]; finished searches stay where they are."""
         step = np.where(self.done, 0.0, self.stride)
         return self.at + step[:, None] * self.direction
 
@@ -127,7 +127,7 @@ class Ascent(State, kind="core.Ascent"):
         )
 
     def _directed(self, which: BoolArray, tolerance: float) -> Ascent:
-        """Aim anew where a step was taken."""
+        """Aim again where a step was taken."""
         direction = self._two_loops()
         slope = np.einsum("sp,sp->s", direction, self.gradient)
         plain = slope <= 0.0

@@ -70,7 +70,7 @@ class Continuable(Model, Protocol):
 class Remembering(Protocol):
     """A model that keeps something of every partition between sweeps, to save time.
 
-    It changes no bit; it is for what a fit will take to be told before.
+    It changes no bit; it serves the estimate of what a fit will take.
     """
 
     def remembered(self, q: Any, batch: Any) -> int:

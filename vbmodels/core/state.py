@@ -202,7 +202,7 @@ def aligned(state: S) -> S:
     Arrays that arrive over a network may start off an 8-byte boundary, where NumPy takes
     another path through matrix products and the last bits differ.
     """
-    # Asking is quicker than building anew, and nearly all states are as they should be.
+    # A check is quicker than a copy, and nearly all states are as they should be.
     found: S = state if _is_aligned(state) else _aligned(state)
     return found
 

@@ -401,7 +401,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         Raises
         ------
         ValueError
-            For "embedding", which tells contributions only.
+            For "embedding", which has contributions only.
         """
         check_is_fitted(self)
         if self.model == "embedding":

@@ -359,7 +359,7 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         bound, size = 0.0, 0.0
         for start in range(0, len(counts), _CHUNK):
             of = units(counts.take(slice(start, start + _CHUNK)))
-            sums = self.model_.reweigh(at, self.model_.table(at, of))[2]
+            sums = self.model_.e_step(at, self.model_.table(at, of))[2]
             bound, size = bound + sums.bound, size + sums.units
         return bound / size
 

@@ -134,13 +134,13 @@ class ColumnSums:
 
     @property
     def constant(self) -> Any:
-        """Columns with one value, or too little beside it for a standard deviation; [D]."""
+        """Columns with one value, or too little else for a standard deviation; [D]."""
         return (self.least == self.most) | (self.sd == 0.0)
 
     def scaling(self, standardise: bool) -> tuple[FloatArray, FloatArray]:
         """Return what is taken off every column and what it is divided by; [D] each.
 
-        A column with one value is divided by infinity: beside the intercept it says nothing, and
+        A column with one value is divided by infinity: next to the intercept it says nothing, and
         of other values in new rows nothing was learned.
         """
         stays = self.binary | (not standardise)
@@ -266,8 +266,8 @@ def read_numbers(
     rare_below
         Missing cells from which on a column says where they are.
     """
-    told = missing > 0 and rare_below <= missing
-    return Encoded(name, kind, fill=float(mean), missing=told, cells=(given, missing))
+    marked = missing > 0 and rare_below <= missing
+    return Encoded(name, kind, fill=float(mean), missing=marked, cells=(given, missing))
 
 
 def read_categories(
@@ -293,12 +293,12 @@ def read_categories(
     >>> found = read_categories("by", {"car": 50, "bus": 30, "foot": 3, "ski": 2}, 12, 10, 100)
     >>> found.names, found.reference, found.cells
     (('by = car', 'by = bus', 'by (missing)'), ('foot', 'ski'), (50, 30, 5, 12))
-    >>> read_categories("told", {"no": 7, "yes": 9}, 0, 10, 100).names
-    ('told = yes',)
+    >>> read_categories("seen", {"no": 7, "yes": 9}, 0, 10, 100).names
+    ('seen = yes',)
     >>> read_categories("name", {"Ann": 1, "Bob": 1, "Eve": 1}, 0, 10, 100) is None
     True
     """
-    told = missing > 0 and rare_below <= missing
+    marked = missing > 0 and rare_below <= missing
     if not counts:
         return None
     rare = rare_levels(counts, rare_below, max_levels)
@@ -306,7 +306,7 @@ def read_categories(
     own = sorted((t for t in counts if t not in apart), key=lambda t: (-counts[t], t))
     if rare and counts[own[0]] < rare_below:
         return None
-    if len(own) == 2 and not rare and not told:
+    if len(own) == 2 and not rare and not marked:
         rare, own = [min(own)], [max(own)]
     cells = [counts[text] for text in own]
     return Encoded(
@@ -314,7 +314,7 @@ def read_categories(
         "category",
         tuple(own),
         tuple(rare),
-        missing=told,
+        missing=marked,
         cells=(*cells, sum(counts[text] for text in rare), missing),
     )
 

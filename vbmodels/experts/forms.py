@@ -33,8 +33,10 @@ def landmarks_for(options: ExpertOptions, rows: int, columns: int, copies: float
     `MOST_LANDMARKS`; fewer where rows x landmarks^2, which is what second moments cost, would be
     more than `MOST_PRODUCTS`.
     """
-    asked = options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
-    if not asked or rows > MOST_ROWS or rows * columns > MOST_CELLS:
+    wanted = (
+        options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
+    )
+    if not wanted or rows > MOST_ROWS or rows * columns > MOST_CELLS:
         return 0
     most = min(MOST_LANDMARKS, rows / copies / 4.0, sqrt(MOST_PRODUCTS / max(rows, 1)))
     return max(FEWEST_LANDMARKS, int(most))

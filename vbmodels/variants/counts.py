@@ -40,7 +40,7 @@ class Counts(State, kind="variants.Counts"):
         [R] which of the control's samples each replicate is of, from 0; -1 for the case. None: all
         replicates of the control are of one sample.
     context
-        [J] which bases are beside each location, or which strand its reads lie on, as `contexts`
+        [J] which bases are next to each location, or which strand its reads lie on, as `contexts`
         has them; None: not known.
     """
 

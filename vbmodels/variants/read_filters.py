@@ -89,7 +89,7 @@ def strand_bias(
     return p, np.asarray(smoothed @ np.array([1.0, -1.0, -1.0, 1.0]))
 
 
-LEAST_READS = 4  # of an allele; fewer are not judged
+LEAST_READS = 4  # of an allele; fewer are not tested
 LEAST_REFERENCE = 20  # reads that an allele's are compared with
 ODDS = 3.0  # of strands
 
@@ -106,9 +106,9 @@ class AlleleReads:
         Sums, and ``_2`` their squares: Phred-scaled qualities, and the distance to the nearest
         end of the read in bases.
     near_indel, many_mismatches
-        Reads with an indel beside the base, with several mismatches beside it.
+        Reads with an indel near the base, with several mismatches near it.
     no_base_quality
-        Reads without base qualities: they are in no sum of these, and not judged by them.
+        Reads without base qualities: they are in no sum of these, and not tested by them.
     """
 
     n: IntArray
@@ -197,7 +197,7 @@ def judge(
         n, of_n = own.n, of.n
         if name == "low_baseq":
             n, of_n = n - own.no_base_quality, of_n - of.no_base_quality
-        judged = (n >= LEAST_READS) & (of_n >= LEAST_REFERENCE)
+        tested = (n >= LEAST_READS) & (of_n >= LEAST_REFERENCE)
         mean, expected, variance, z = z_of_means(
             n, getattr(own, key), of_n, getattr(of, key), getattr(of, f"{key}_2")
         )
@@ -207,7 +207,7 @@ def judge(
             "low_mapq": expected - mean > 10.0,
             "low_baseq": expected - mean > 5.0,
         }[name]
-        taken[name] = judged & matters & (z < limit) & (chance < level)
+        taken[name] = tested & matters & (z < limit) & (chance < level)
         if name == "read_end":
             read_end = np.where(enough, z, np.nan)
     for name, least in (("near_indel", 0.2), ("many_mismatches", 0.3)):
@@ -224,5 +224,5 @@ def on_one_strand(
 ) -> BoolArray:  # fmt: skip
     """Say which alleles lie on one strand more than the reference does, [C]: Fisher's test."""
     p, odds = strand_bias(ref_forward, ref_reverse, alt_forward, alt_reverse)
-    judged = alt_forward + alt_reverse >= LEAST_READS
-    return np.asarray(judged & (p < level) & (np.abs(odds) > np.log(ODDS)))
+    tested = alt_forward + alt_reverse >= LEAST_READS
+    return np.asarray(tested & (p < level) & (np.abs(odds) > np.log(ODDS)))

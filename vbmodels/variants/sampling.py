@@ -1,6 +1,6 @@
 """Which locations and units are evaluated, and how often each counts.
 
-Variants and sites that differ between samples are rare, and alone tell how rare they are: a few
+Variants and sites that differ between samples are rare, and only they show how rare: a few
 thousand locations at random hold none of them. So locations whose samples differ more are taken
 with a higher probability p_j, and each of those that are taken stands for 1 / p_j
 (Horvitz and Thompson 1952). With T(z) the number of locations that differ by z or more,
@@ -9,7 +9,7 @@ with a higher probability p_j, and each of those that are taken stands for 1 / p
 
 every e-fold of the tail has about c locations in the sample, and k is the share of all the others.
 The fit's objective is k times the estimated sum over all locations: a location of the bulk then
-weighs 1, as much as it tells, and one that differs k / p_j.
+weighs 1, as much as it informs, and one that differs k / p_j.
 
 Of the indels' units most are slips that no read shows, at depths that hardly differ: `Repeated`
 evaluates those that are alike once and adds their sums as often as they come.
@@ -32,7 +32,7 @@ from vbmodels.variants.indels import UNSEEN, Indels
 LEVELS = 96
 _PER_DOUBLING = 8.0  # levels, of 1 + z
 _STEP = 4.0  # probabilities are powers of it: each weight is a pass of its own
-_OF_BULK = 0.5  # of the locations that are asked for
+_OF_BULK = 0.5  # of the locations that are wanted
 
 
 def differing(batch: Counts, indels: Indels | None = None) -> IntArray:

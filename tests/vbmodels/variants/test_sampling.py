@@ -81,7 +81,7 @@ def test_a_sample_estimates_the_sums_of_all():
     model = BatchNull()
     q = replace(model.init(model.observe(counts), np.random.default_rng(0)), pi=0.002)
     table = model.table(q, units(counts))
-    log_m0, log_m1, whole = model.reweigh(q, table)
+    log_m0, log_m1, whole = model.e_step(q, table)
     level = differing(counts)
     own = probabilities(numbers(level), 300.0)[level]
     posterior = 1.0 / (1.0 + np.exp(log_m0 - log_m1) * (1.0 - q.pi) / q.pi)

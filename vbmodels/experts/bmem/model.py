@@ -149,13 +149,13 @@ def row_terms(batch: Rows, local: Local, gates: GateTerms | None = None) -> RowT
         entropy = np.log(np.maximum(p, np.finfo(float).tiny))
         rest = np.einsum("kn,kn->n", p, lam * e * e - 0.5 * e - log_one_plus(e) - entropy)
         if gates is None:
-            gate, beside = _bohning_terms(p, local.gate[:, rows])
+            gate, of_gates = _bohning_terms(p, local.gate[:, rows])
         else:
-            gate, beside = gates(p, rows)
+            gate, of_gates = gates(p, rows)
         pull[:, rows] = 0.5 * own * t[rows] * p
         weight[:, rows] = own * p * lam
         slope[:, rows] = own * gate
-        constant[rows] = own * (rest + beside)
+        constant[rows] = own * (rest + of_gates)
     return RowTerms(pull, slope, weight, constant)
 
 

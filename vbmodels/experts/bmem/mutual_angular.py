@@ -376,7 +376,7 @@ def _best(
 ) -> float:
     """Return where a function of one variable is largest near ``now``; never worse than there.
 
-    The values find it to the root of rounding at best; the slope's zero beside it is exact.
+    The values find it to the root of rounding at best; the slope's zero near it is exact.
     """
     for width in (1.0, 4.0, 30.0):
         low, high = max(limits[0], now - width), min(limits[1], now + width)

@@ -280,7 +280,7 @@ def exceedance(case: FloatArray, control: FloatArray, tau: float) -> FloatArray:
 
 
 def log_odds(probability: FloatArray, draws: int) -> FloatArray:
-    """Return log odds of shares of draws, none beyond what so many draws can tell.
+    """Return log odds of shares of draws, none beyond what so many draws can show.
 
     A share p of S draws is kept within 1 / (S + 1) of 0 and 1: where all draws agree, the
     posterior probability is known to lie there, not to be 1.

@@ -189,7 +189,7 @@ class BatchSums(Sums, kind="variants/two_groups.BatchSums"):
         [6] score and observed information in log tau; information in logit v; the units'
         summed variance of log M, its covariance with log^2 M, and the variance of that.
     profile
-        [6] log marginal likelihood at each of `TAUS` where it was asked for, else 0.
+        [6] log marginal likelihood at each of `TAUS` where they are compared, else 0.
     """
 
     shift: FloatArray
@@ -278,25 +278,25 @@ class BatchNull(TwoGroups):
         kernels.widen(plain.x, plain.log_case, WIDE, log_far, slope)
         return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
 
-    def resolved(self, q: Any, table: Any) -> Any:
+    def with_panel_likelihood(self, q: Any, table: Any) -> Any:
         """Return a table whose control's likelihoods are those at ``q``: here they all are."""
         return table
 
-    def reweigh(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, BatchSums]:
+    def e_step(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, BatchSums]:
         """Return log m0 and log m1 of every unit (without binomials), and the sums."""
         return self._weighed(q, table, TAUS if q.comparing else TAUS[:0], _NO_NODES)
 
     def _weighed(
         self, q: Any, table: Any, profile: FloatArray, nodes: FloatArray
     ) -> tuple[FloatArray, FloatArray, BatchSums]:
-        """Do what `reweigh` does, and fill the nodes' probabilities [U, Q, K] where asked to."""
+        """Do what `e_step` does, and fill the nodes' probabilities [U, Q, K] if any."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         under = self.shifted(q, profile)
         of = Totals(np.zeros(5), np.zeros(len(self.alternatives)), np.zeros((N_TYPES, 3)))
         sums = kernels.BatchTotals(
             of, np.zeros((len(under.shift), 4)), np.zeros(N_TAU), np.zeros(len(profile))
         )
-        kernels.reweigh(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
+        kernels.e_step(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
         marginal, units, broad, log_m, log_m2 = of.whole.tolist()
         stats = BatchSums(

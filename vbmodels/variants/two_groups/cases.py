@@ -203,7 +203,7 @@ class Several:
         return self.model.local_step(q.of[batch.which], batch.counts, local)
 
     def suff_stats(self, q: SeveralGlobal, batch: OfCase, local: Any) -> CaseSums:
-        """Return the sums of the case's E-step where they are asked for."""
+        """Return the sums of the case's E-step where it is evaluated."""
         own = q.of[batch.which]
         if q.active == EVERY:
             local = self.model.local_step(own, batch.counts, None)

@@ -227,7 +227,7 @@ def _fill_unit(x, log_weight, log_case, log_control, under, spike, broad, room, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def reweigh(table, under, log_m0, log_m1, sums):
+def e_step(table, under, log_m0, log_m1, sums):
     """One pass over a table: log m0 and log m1 of every unit, and the sums of the EM.
 
     ``table`` is of `table.Grids`, ``under`` of `table.Hypotheses`; `Totals` ``sums`` are added to.

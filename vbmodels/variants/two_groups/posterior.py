@@ -1,4 +1,4 @@
-"""What a user is told of a unit: its evidence, and the two-groups posterior of its rates.
+"""A unit's evidence, the two-groups posterior of its rates, and the limit of detection.
 
 The posterior of mu is lfdr times H0 plus the rest H1.
 
@@ -24,7 +24,7 @@ from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups
 from vbmodels.variants.two_groups.table import Table
 
 LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
-OF_TABLES = slice(1, 3)  # those of `LEVELS` that are told of every location
+OF_TABLES = slice(1, 3)  # those of `LEVELS` that are published of every location
 COARSE = 24  # nodes of x where an allele is no gain
 _NEVER = -1e5  # log of the weight of a component that there is not
 _CHUNK = 600  # units whose tables are held at once: some MiB, near the processor
@@ -39,7 +39,7 @@ class Rate:
     mean, sd
         [U].
     quantiles
-        [U, L] at 2.5, 5, 95 and 97.5 %, or at the levels that were asked for.
+        [U, L] at 2.5, 5, 95 and 97.5 %, or at the given levels.
     """
 
     mean: FloatArray
@@ -72,7 +72,7 @@ def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
             if model.sense == "germline":
                 score[some] = _beyond_errors(model, at, table)
                 continue
-            log_m0, log_m1, _ = model.reweigh(at, table)
+            log_m0, log_m1, _ = model.e_step(at, table)
             score[some] = log_m1 - log_m0
     return score
 
@@ -87,7 +87,7 @@ def _beyond_errors(model: TwoGroups, q: Any, table: Table) -> FloatArray:
     log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
     called, errors = np.zeros(len(model.alternatives)), np.zeros((N_TYPES, 3))
     sums = pass_kernels.Totals(np.zeros(5), called, errors)
-    pass_kernels.reweigh(table.grids, under, log_m0, log_m1, sums)
+    pass_kernels.e_step(table.grids, under, log_m0, log_m1, sums)
     return log_m1 - log_m0
 
 
@@ -130,7 +130,7 @@ def rates(
     """
     found = np.empty((len(table), 2, 2 + len(levels)))
     if isinstance(model, BatchNull):
-        under, at = model.shifted(q, np.empty(0)), model.resolved(q, table)
+        under, at = model.shifted(q, np.empty(0)), model.with_panel_likelihood(q, table)
         kernels.batch_posteriors(at.grids, q.group(at), under, np.array(levels), found)
         return _rates(found)
     kernels.posteriors(table.grids, model.hypotheses(q, table.x.shape[2]), np.array(levels), found)
@@ -174,7 +174,7 @@ def least_reads(
         [R] which of the control's samples each replicate is of, as `Units` has it; the case's
         replicates come first.
     context
-        [U] the bases beside each, as `contexts` has them.
+        [U] the bases next to each, as `contexts` has them.
     """
     of_case, of_control = replicates
     case = np.arange(of_case + of_control) < of_case
