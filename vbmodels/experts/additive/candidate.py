@@ -14,7 +14,7 @@ from math import log, pi
 import numpy as np
 from scipy.special import logsumexp
 
-from vbmodels.core.lbfgs import Ascent
+from vbmodels.core.lbfgs import BatchedLBFGS
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.likelihood import at_point, prior_precision, under_gaussian
 from vbmodels.experts.rows import Observed, Rows
@@ -286,14 +286,14 @@ class Climbing(State, kind="experts/additive.Climbing"):
         Whether it is over.
     """
 
-    ascent: Ascent
+    ascent: BatchedLBFGS
     small: int
     done: bool
 
     @classmethod
     def first(cls, at: FloatArray, value: float, gradient: FloatArray) -> Climbing:
         """Begin at a point, no further than 1 along the gradient."""
-        ascent = Ascent.start(
+        ascent = BatchedLBFGS.start(
             at[None], np.array([value]), gradient[None], 0.0, reach=1.0, memory=MEMORY
         )
         return cls(ascent, 0, bool(ascent.done[0]))
