@@ -25,7 +25,7 @@ from vbmodels.estimators.base import (
     without_weights,
 )
 from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
-from vbmodels.estimators.mixed import CellReader, columns_in, declared, refuse_unclear, seen_of
+from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
 from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
 from vbmodels.features.categories import is_measured, measured_in_words, take_codes, why_left_out
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
@@ -157,12 +157,7 @@ class LatentFeatures(
         triples = zip(names, columns, orders, strict=True)
         seen = {str(d): seen_of(*one) for d, one in enumerate(triples)}
         rules, unclear = take_codes(seen, *rules_of(seen))
-        for place, error in unclear.items():
-            refuse_unclear(names[int(place)], columns[int(place)], error)
-        self._readers = [
-            CellReader(name, rule, bool(one.declared))
-            for name, rule, one in zip(names, rules.values(), seen.values(), strict=True)
-        ]
+        self._readers = readers_of(names, columns, list(seen.values()), rules, unclear)
         self.categories_, self._places, self._columns = [], [], []
         first: dict[bytes, str] = {}
         measured = []

@@ -284,6 +284,28 @@ class CellReader:
         return np.where(np.isnan(raw), 0.0, raw) if self.rule.blank_is_no else raw
 
 
+def readers_of(
+    names: Sequence[str],
+    cells: Sequence[Sequence[Any]],
+    seen: Sequence[Seen],
+    rules: Mapping[str, Rule],
+    unclear: Mapping[str, Unclear],
+) -> list[CellReader]:
+    """Return how every column is read; ``rules`` and ``unclear`` are by place, as names may repeat.
+
+    Raises
+    ------
+    ValueError
+        If a column cannot be read.
+    """
+    for place, error in unclear.items():
+        refuse_unclear(names[int(place)], cells[int(place)], error)
+    return [
+        CellReader(name, rule, bool(one.declared))
+        for name, rule, one in zip(names, rules.values(), seen, strict=True)
+    ]
+
+
 def one_gap(raw: FloatArray) -> FloatArray:
     """Return raw cells with one bit pattern for all missing ones, which hashes depend on."""
     gone = np.isnan(raw)

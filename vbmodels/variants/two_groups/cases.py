@@ -20,6 +20,8 @@ from vbmodels.core.cavi import monotone_squarem
 from vbmodels.core.driver import has_converged
 from vbmodels.core.state import BoolArray, FloatArray, State, Stats
 from vbmodels.variants.counts import Counts
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull
+from vbmodels.variants.two_groups.table import Table
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Branch(State, kind="variants/two_groups.Branch"):
     case: int
     start: int
     size: int
-    stats: Any
+    stats: Stats
 
     def follows(self, left: Branch) -> bool:
         """Whether this and the branch before it are the halves of one."""
@@ -136,7 +138,7 @@ class SeveralGlobal(State, kind="variants/two_groups.SeveralGlobal"):
     """
 
     names: np.ndarray
-    of: tuple[Any, ...]
+    of: tuple[BatchGlobal, ...]
     active: int
     converged: BoolArray
 
@@ -157,7 +159,7 @@ class Several:
 
     # A partition's table is made from the units that this fit samples.
     rebuilds_locals: ClassVar[bool] = True
-    model: Any
+    model: BatchNull
     names: tuple[str, ...]
     tol: float = 1e-8
     max_iter: int = 1000
@@ -193,16 +195,16 @@ class Several:
             )
         )  # fmt: skip
 
-    def _all(self, of: tuple[Any, ...]) -> SeveralGlobal:
+    def _all(self, of: tuple[BatchGlobal, ...]) -> SeveralGlobal:
         return SeveralGlobal(np.array(self.names), of, EVERY, np.zeros(len(self.names), bool))
 
-    def local_step(self, q: SeveralGlobal, batch: OfCase, local: Any) -> Any:
+    def local_step(self, q: SeveralGlobal, batch: OfCase, local: Table | None) -> Table | None:
         """Return the table of a partition whose case is fitted now, and of no other."""
         if q.active != batch.which:
             return None
         return self.model.local_step(q.of[batch.which], batch.counts, local)
 
-    def suff_stats(self, q: SeveralGlobal, batch: OfCase, local: Any) -> CaseSums:
+    def suff_stats(self, q: SeveralGlobal, batch: OfCase, local: Table) -> CaseSums:
         """Return the sums of the case's E-step where it is evaluated."""
         own = q.of[batch.which]
         if q.active == EVERY:
@@ -274,12 +276,14 @@ class Several:
                     return q, elbos
 
 
-def _with_case(q: SeveralGlobal, case: int, own: Any, converged: bool = False) -> SeveralGlobal:
+def _with_case(
+    q: SeveralGlobal, case: int, own: BatchGlobal, converged: bool = False
+) -> SeveralGlobal:
     """Return all cases with one's parameters, and whether its fit has converged."""
     of = (*q.of[:case], own, *q.of[case + 1 :])
     which = np.arange(len(q.of)) == case
     return replace(q, of=of, converged=np.where(which, converged, q.converged))
 
 
-def _leaf(batch: OfCase, stats: Any) -> CaseSums:
+def _leaf(batch: OfCase, stats: Stats) -> CaseSums:
     return CaseSums((Branch(batch.which, batch.part, 1, stats),))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
@@ -208,7 +208,7 @@ class TwoGroups:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
         return tabulate(of, q.anchor, n_nodes)
 
-    def rate_table(self, q: Any, of: Units) -> Table:
+    def rate_table(self, q: Global, of: Units) -> Table:
         """Return the likelihoods of units that `posterior.rates` reads."""
         return TwoGroups.table(self, q, of)
 
@@ -336,6 +336,6 @@ def of_fit(batch: Counts | Units) -> Units:
     return (batch if isinstance(batch, Units) else units(batch.sample())).by_weight()
 
 
-def weighted(value: IntArray, of: Units) -> Any:
+def weighted(value: IntArray, of: Units) -> IntArray | FloatArray:
     """Return a number of every unit times the unit's weight."""
     return value if of.weight is None else value * of.weight

@@ -47,7 +47,7 @@ class Rate:
     quantiles: FloatArray
 
 
-def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
+def log_bayes_factors(model: TwoGroups, q: Global, of: Units) -> FloatArray:
     """Return the log Bayes factor of every unit, [U], some units' tables at a time.
 
     An allele that is no more frequent in the case than the control's, with the shift of its type,
@@ -77,7 +77,7 @@ def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
     return score
 
 
-def _beyond_errors(model: TwoGroups, q: Any, table: Table) -> FloatArray:
+def _beyond_errors(model: TwoGroups, q: Global, table: Table) -> FloatArray:
     """Return log Bayes factors against the error rates without their broad component, [U].
 
     That is there for the fit. In the evidence it would be the best explanation of every frequent
@@ -91,7 +91,7 @@ def _beyond_errors(model: TwoGroups, q: Any, table: Table) -> FloatArray:
     return log_m1 - log_m0
 
 
-def without_control(model: TwoGroups, q: Any) -> tuple[TwoGroups, Global]:
+def without_control(model: TwoGroups, q: Global) -> tuple[TwoGroups, Global]:
     """Return the model of the case alone at a fit's error rates, with the shifts of the case.
 
     For locations where the control has no reads: there the control's rate could be anything, and
@@ -104,7 +104,7 @@ def without_control(model: TwoGroups, q: Any) -> tuple[TwoGroups, Global]:
     )  # fmt: skip
 
 
-def gains(q: Any, of: Units) -> BoolArray:
+def gains(q: Global, of: Units) -> BoolArray:
     """Return whether the case shows more of an allele than the shifted control, [U]."""
     case, control = (
         of.alt_reads[:, own].sum(axis=1) / np.maximum(of.depth[:, own].sum(axis=1), 1)
@@ -115,7 +115,7 @@ def gains(q: Any, of: Units) -> BoolArray:
 
 
 def rates(
-    model: TwoGroups, q: Any, table: Any, levels: tuple[float, ...] = LEVELS
+    model: TwoGroups, q: Any, table: Table, levels: tuple[float, ...] = LEVELS
 ) -> tuple[Rate, Rate]:
     """Return the posteriors of mu_case and mu_control for every unit of a table.
 
@@ -147,7 +147,7 @@ _FIRST = 4  # reads that are tried at first
 
 
 def least_reads(
-    model: TwoGroups, q: Any, case_depth: IntArray, control_depth: IntArray,
+    model: TwoGroups, q: Global, case_depth: IntArray, control_depth: IntArray,
     control_reads: IntArray, kind: IntArray, replicates: tuple[int, int], least: float,
     member: IntArray | None = None, context: IntArray | None = None,
 ) -> IntArray:  # fmt: skip
