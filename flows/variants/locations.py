@@ -98,7 +98,7 @@ class Assembled:
     index, locations, dropped
         The partition, how many locations it has, and what was left out.
     levels
-        Numbers of locations by `location_sample.differing`.
+        Numbers of locations by `sampling.differing`.
     depth
         [R, 2] bases that count at the locations, and those that differ from the reference.
     account
