@@ -143,12 +143,6 @@ class Normal(State, kind="core.Normal"):
         result: FloatArray = 1.0 / self.precision
         return result
 
-    @property
-    def mean_square(self) -> FloatArray:
-        """E[x^2]; [...]."""
-        result: FloatArray = self.mean**2 + 1.0 / self.precision
-        return result
-
     def entropy(self) -> FloatArray:
         """(1 + log 2 pi - log precision) / 2; [...]."""
         result: FloatArray = 0.5 * (1.0 + log(2.0 * pi) - np.log(self.precision)) + np.zeros_like(

@@ -26,7 +26,7 @@ from vbmodels.estimators.tables import (
     names_of,
     numbers_of,
 )
-from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
+from vbmodels.variants.calls import called, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.options import CallOptions
 from vbmodels.variants.two_groups.batch_null import BatchNull
@@ -372,8 +372,8 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         of, score = self._scores(given.counts)
         lfdr = local_fdr(score, self.pi_)
         q = q_values(lfdr)
-        called = e_bh(score, self.fdr) if self.strict else (q <= self.fdr) & (lfdr <= MOST_LFDR)
-        return given, of, score, lfdr, q, called
+        chosen = e_bh(score, self.fdr) if self.strict else called(lfdr, self.fdr)
+        return given, of, score, lfdr, q, chosen
 
     def _scores(self, counts: Counts) -> tuple[Units, FloatArray]:
         of = units(counts)

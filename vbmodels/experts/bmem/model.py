@@ -82,8 +82,6 @@ class RowSums(Stats, kind="experts/bmem.RowSums"):
         b = sum phi t/2 x [K, p] and S = sum phi lambda(e) x x' [K, p (p + 1) / 2].
     gate_linear, gate_quadratic
         a [K, p] and T, [1, p (p + 1) / 2], one for all gates; None for one expert.
-    share
-        sum phi; [K].
     constant
         The rest of the bound.
     """
@@ -92,7 +90,6 @@ class RowSums(Stats, kind="experts/bmem.RowSums"):
     quadratic: FloatArray
     gate_linear: FloatArray
     gate_quadratic: FloatArray | None
-    share: FloatArray
     constant: float
 
 
@@ -168,7 +165,6 @@ def sums_of(batch: Rows, local: Local, terms: RowTerms) -> RowSums:
         quadratic=batch.gram(terms.weight),
         gate_linear=linear[k:],
         gate_quadratic=local.flat,
-        share=local.phi @ batch.used,
         constant=float(terms.constant.sum()),
     )
 

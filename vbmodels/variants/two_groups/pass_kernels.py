@@ -92,7 +92,7 @@ def inverse_survival(place, basis, table, inverse):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def sinc_above(g, cumulative, above):
-    """Fill the integral of g above every node; see `quadrature.integral_above`."""
+    """Fill the integral of g above every node, by the sinc rule (`quadrature.sinc_cumulative`)."""
     size = g.shape[0]
     for k in range(size):
         above[k] = dot(g, cumulative[size - 1 - k : 2 * size - 1 - k])

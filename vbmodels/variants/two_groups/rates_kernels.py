@@ -67,7 +67,7 @@ def _mixture_cdf(at, x, cdf, density, least):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def mixture_quantiles(x, cdf, density, levels, result):
-    """Fill quantiles [L] of x from CDFs on nodes [Q, K]; see `posterior.mixture_quantiles`."""
+    """Fill quantiles [L] of x from CDFs on nodes [Q, K]."""
     whole = cdf[:, -1].sum()
     least = _NO_MASS * whole
     for i in range(levels.shape[0]):
