@@ -22,7 +22,7 @@ import pysam
 
 from tests.flows.variants.bams import CONTIG, write_files
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 READ = 100
 GAP = 8  # bases beyond a deletion with fewer of which no aligner opens a gap

@@ -19,7 +19,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tests.contract.cases import cases
-from vbmodels.testing.calibration import Calibration, Readings, Told, collect, figures_of
+from vbmodels.testing.calibration import collect, figures_of
+from vbmodels.testing.case import Calibration, Forecast, Readings
 
 HEAD = """\
 | form | runs | what is read | things | expected | realised | z | slope | CPU ms a run |
@@ -32,7 +33,7 @@ def lines(item: Calibration, found: list[Readings], each: float) -> Iterator[str
     for name in found[0]:
         own = {f.name: f for f in figures if f.reading == name}
         parts = [readings[name] for readings in found]
-        told = [p for p in parts if isinstance(p, Told)]
+        told = [p for p in parts if isinstance(p, Forecast)]
         slope = ""
         if told:
             size = sum(p.expected.size for p in told)

@@ -27,8 +27,7 @@ from flows.fit.connect import connect
 from flows.fit.executor import Executor, InProcess
 from flows.fit.job import Job
 from tests.faults.processes import Deployment
-from vbmodels.core.in_process import tree_sum
-from vbmodels.core.state import FloatArray, State, Stats, from_bytes, to_bytes
+from vbmodels.core.state import FloatArray, State, Stats, from_bytes, to_bytes, tree_sum
 
 PARTITIONS = 64
 CASES = {  # doubles of the global parameters and of the sums; whether local states are carried

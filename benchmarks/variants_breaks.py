@@ -51,7 +51,7 @@ def two_groups(model: TwoGroups, counts: Counts) -> tuple[BoolArray, dict]:
         done = fit(model, [counts], tol=1e-6)
     seconds = time.process_time() - begun
     at = model.anchored(done.q)
-    log_m0, log_m1, _ = model.reweigh(at, model.table(at, units(counts)))
+    log_m0, log_m1, _ = model.e_step(at, model.table(at, units(counts)))
     score = log_m1 - log_m0
     calls = called(local_fdr(score, prior_from_bayes_factors(score)), LEVEL)
     about = {"cpu": round(seconds, 2), "passes": done.iterations}

@@ -32,11 +32,10 @@ from flows.variants.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.slipped_bams import CONTIG, ReadScenario, write_reads
 from vbmodels.core.fit import drive
-from vbmodels.variants.bases import BASES
 from vbmodels.variants.calls import benjamini_hochberg
-from vbmodels.variants.counts import Units
+from vbmodels.variants.counts import BASES, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units
-from vbmodels.variants.repeated_units import sums_of
+from vbmodels.variants.sampling import sums_of
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE
 
@@ -81,7 +80,7 @@ def by_two_groups(of: Units) -> np.ndarray:
     model = BatchNull("gain", MIXTURE)
     q = drive(model, sums_of(model, of), seed=0, tol=1e-4, max_iter=1000).q
     at = model.anchored(q)
-    log_m0, log_m1, _ = model.reweigh(at, model.table(at, of))
+    log_m0, log_m1, _ = model.e_step(at, model.table(at, of))
     score = log_m1 - log_m0
     decision = decide([summarise(Evidence(score))], q.pi, VariantSettings(fdr=FDR), refit=True)
     return (score >= decision.least) & (of.alt != UNSEEN)

@@ -26,10 +26,9 @@ from flows.runs.context import Run
 from flows.settings import RunSettings
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess, TreeSum
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.protocol import NonFiniteBound, Remembering, Uneven
-from vbmodels.core.state import nbytes
+from vbmodels.core.state import TreeSum, nbytes
 
 _SWEEPS = 3  # timed; the first ones may compile and start cold, so one alone says nothing
 _KEPT = 2  # local states that an executor holds

@@ -1,7 +1,7 @@
 """BMEM's coordinate ascent with the paper's bound on the gates' softmax (Bouchard 2007).
 
 Eqs VI, 12 and 13 of the supplement of Xie, Zhu and Xing (2016), with the letters of
-`vbmodels.experts.bmem.row_step`:
+`vbmodels.experts.bmem.model`:
 
     lse(f) <= c + sum_j [log(1 + exp(d_j)) + (f_j - c - d_j)/2 + lambda(d_j)((f_j - c)^2 - d_j^2)],
     best at d_j^2 = R_j - 2 c G_j + c^2,  c = [(K/2 - 1)/2 + sum lambda(d_j) G_j] / sum lambda(d_j).
@@ -23,9 +23,10 @@ from scipy.special import logsumexp
 
 from vbmodels.core.special import jaakkola_lambda
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.bmem.model import BoundedExperts, Mixture, along_both, bounds_of
-from vbmodels.experts.bmem.row_step import (
+from vbmodels.experts.bmem.model import (
+    BoundedExperts,
     Local,
+    Mixture,
     RowSums,
     RowTerms,
     local_state,
@@ -33,6 +34,8 @@ from vbmodels.experts.bmem.row_step import (
     row_terms,
     sums_of,
 )
+from vbmodels.experts.bmem.mutual_angular import Angular
+from vbmodels.experts.bmem.normals import Normals
 from vbmodels.experts.rows import Rows
 
 TIGHT = 1e-5  # the step of Newton's that is the last
@@ -130,3 +133,27 @@ def slope_of(g: FloatArray, spread: FloatArray, c: FloatArray) -> tuple[FloatArr
         weight = np.where(exact < 1e-4, near, weight)
     slope = 0.5 * len(g) - 1.0 - 2.0 * np.einsum("kn,kn->n", weight, away)
     return slope, 2.0 * (weight.sum(0) + np.einsum("kn,kn->n", bend, along))
+
+
+def bounds_of(q: Mixture, batch: Rows, terms: RowTerms, curve: FloatArray) -> FloatArray:
+    """Return what every row brings to the bound; ``curve`` multiplies -R of the gates."""
+    (g, r), (f, square) = along_both(q.gates, q.experts, batch)
+    bound: FloatArray = terms.constant + np.einsum("kn,kn->n", terms.pull, f)
+    bound += np.einsum("kn,kn->n", terms.slope, g)
+    bound -= np.einsum("kn,kn->n", terms.weight, square)
+    return bound - (curve * r).sum(0) if len(g) > 1 else bound
+
+
+def along_both(
+    gates: Normals | Angular, experts: Normals | Angular, batch: Rows
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return E v'x and E (v'x)^2 of gates and of experts; Gaussians in one pass of the rows."""
+    if isinstance(gates, Angular) or isinstance(experts, Angular):
+        return [gates.along(batch), experts.along(batch)]
+    k = len(gates.mean)
+    mean, covariance = (
+        np.concatenate([getattr(v, name) for v in (gates, experts)])
+        for name in ("mean", "covariance")
+    )
+    first, second = Normals(mean, covariance).along(batch)
+    return [(first[:k], second[:k]), (first[k:], second[k:])]

@@ -13,9 +13,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from reproduce.bmem_bouchard import BouchardExperts
-from vbmodels.experts.bmem.metropolis import SampledExperts
+from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.bmem.model import BoundedExperts
-from vbmodels.experts.bmem.walk import WalkPrior
 from vbmodels.experts.rows import Rows
 
 SPARSE = {"a9a"}

@@ -24,7 +24,7 @@ def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict[str, Any]
     q = model.anchored(done.q)
     of = units(counts)
     tabulated = model.table(q, of)
-    m0, m1, _ = model.reweigh(q, tabulated)
+    m0, m1, _ = model.e_step(q, tabulated)
     lfdr = local_fdr(m1 - m0, q.pi)
     return {
         "model": model,

@@ -18,7 +18,7 @@ from flows.data.table import (
     Table,
     list_of,
 )
-from vbmodels.core.limits import LARGEST
+from vbmodels.core.options import LARGEST
 
 if TYPE_CHECKING:
     from flows.bags.settings import BagSettings

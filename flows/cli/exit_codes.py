@@ -97,7 +97,7 @@ def _sentence(error: BaseException) -> tuple[str, int]:
 
 def _is_of_models(error: BaseException) -> bool:
     """Whether a model says that its fit failed; models are loaded by now, if one has."""
-    from vbmodels.core.memoised import StatisticsTooLarge
+    from vbmodels.core.cavi import StatisticsTooLarge
     from vbmodels.core.protocol import NonFiniteBound
 
     return isinstance(error, NonFiniteBound | StatisticsTooLarge)

@@ -36,10 +36,10 @@ from vbmodels.experts.columns import (
     SPARSE,
     ColumnSums,
     cell_keys,
+    encoded,
     scaled,
     too_large,
 )
-from vbmodels.experts.encoding import encoded
 from vbmodels.experts.forms import landmarks_for
 from vbmodels.experts.rows import Rows
 

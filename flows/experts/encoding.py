@@ -16,8 +16,14 @@ from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.columns import ColumnSums
-from vbmodels.experts.encoding import Encoded, read_categories, read_numbers, unseen, why_no_column
+from vbmodels.experts.columns import (
+    ColumnSums,
+    Encoded,
+    read_categories,
+    read_numbers,
+    unseen,
+    why_no_column,
+)
 from vbmodels.experts.options import RARE_BELOW
 
 _FILE = "columns.json"

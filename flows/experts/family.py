@@ -44,9 +44,8 @@ from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
 from vbmodels.experts.bmem.metropolis import SampledExperts
-from vbmodels.experts.forms import make
+from vbmodels.experts.forms import AnyPosterior, make, names_of
 from vbmodels.experts.options import ExpertTuning
-from vbmodels.experts.weight_names import AnyPosterior, names_of
 
 
 class Experts:

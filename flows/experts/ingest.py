@@ -16,7 +16,7 @@ from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.experts.encoding import level_key
+from vbmodels.experts.columns import level_key
 
 ID, LABEL = "id", "label"
 
@@ -117,7 +117,7 @@ def merged(parts: Sequence[AboutCells]) -> AboutCells:
 
 
 def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict[str, BoolArray]]:
-    """Return kept rows as raw cells (`vbmodels.experts.encoding`), and cells that are unreadable.
+    """Return kept rows as raw cells (`vbmodels.experts.columns`), and cells that are unreadable.
 
     Parameters
     ----------

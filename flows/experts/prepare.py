@@ -42,7 +42,7 @@ from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows
 from vbmodels.experts.additive.step_rows import CodedRows
-from vbmodels.experts.encoding import ONE_VALUE, constant_columns, encoded_sums, names_of
+from vbmodels.experts.columns import ONE_VALUE, constant_columns, encoded_sums, names_of
 from vbmodels.experts.options import RARE_BELOW
 from vbmodels.experts.rows import Rows
 

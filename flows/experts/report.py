@@ -15,16 +15,16 @@ from flows.experts.summary import BINS, ExpertSummary
 from flows.report import plots
 from flows.report.baselines import Baseline, shown
 from flows.report.page import Findings, Grid, Section
-from vbmodels.core.diagnostics import Diagnosis
+from vbmodels.core.chains import Diagnosis
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.additive.states import Additive
-from vbmodels.experts.bmem.diversity import angles
 from vbmodels.experts.bmem.metropolis import QUANTITIES
-from vbmodels.experts.encoding import Encoded
+from vbmodels.experts.bmem.normals import angles
+from vbmodels.experts.columns import Encoded
+from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
-from vbmodels.experts.weight_names import AnyPosterior
 
 MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown

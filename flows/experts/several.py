@@ -27,8 +27,8 @@ from vbmodels.experts.additive.one_vs_rest import (
     Several,
     SeveralPosterior,
 )
-from vbmodels.experts.encoding import encoded
-from vbmodels.experts.weight_names import names_of
+from vbmodels.experts.columns import encoded
+from vbmodels.experts.forms import names_of
 
 CURVES = 3
 """Curves of each class that the report shows."""

@@ -22,7 +22,7 @@ from flows.experts.weights import Curve
 from flows.family import Each
 from flows.report.baselines import Baseline, compared, multinomial, trees
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.encoding import encoded
+from vbmodels.experts.columns import encoded
 from vbmodels.experts.posterior import Predicted
 from vbmodels.experts.rows import Rows
 

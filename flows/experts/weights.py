@@ -15,7 +15,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.step_rows import steps_of
-from vbmodels.experts.weight_names import AnyPosterior, Names, weights_of
+from vbmodels.experts.forms import AnyPosterior, Names, weights_of
 
 MOST_CURVES = 12
 """Curves that the report shows."""

@@ -15,8 +15,7 @@ from flows.features.sections import column_section, occurrence_sections, profile
 from flows.features.settings import FeatureSettings
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
-from vbmodels.core.in_process import tree_sum
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import IntArray, tree_sum
 from vbmodels.features.forms import Reported, Stability, stability
 from vbmodels.features.imputation.comparison_rows import Judged, together
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile

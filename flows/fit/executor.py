@@ -19,7 +19,7 @@ OnProgress = Callable[[int, int], None]  # called with how many of how many are 
 
 
 class Executor(ABC):
-    """A `vbmodels.core.protocol.Visiting` over holders: see `InProcess` and `flows.fit.rolling`."""
+    """A `vbmodels.core.protocol.Reduce` over holders: see `InProcess` and `flows.fit.rolling`."""
 
     heavy = False  # whether so much is logged since the last checkpoint that another is due
 
@@ -66,7 +66,7 @@ class Executor(ABC):
         return self.visit(q, number=number, warm=warm, group=0, groups=1)
 
     def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
-        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
+        """Run a part of a sweep; see `vbmodels.core.protocol.Reduce`."""
         return self._sum(self._sweep((q, number, warm, group, groups)), group, groups)
 
     def _sum(self, sums: Sequence[Mapping[Any, Any]], group: int = 0, groups: int = 1) -> Any:

@@ -23,9 +23,8 @@ from flows.data.states import state_of
 from flows.faults import ComputeError, RunError
 from flows.fit.job import Job, digest_of, local_url, one_thread
 from flows.fit.tree import Subtree, cover
-from vbmodels.core.in_process import tree_sum
 from vbmodels.core.protocol import Rebuilding
-from vbmodels.core.state import State, aligned, nbytes, to_bytes
+from vbmodels.core.state import State, aligned, nbytes, to_bytes, tree_sum
 
 # A sweep, or a part of one: global parameters, number, warm start, group, groups.
 Sweep = tuple[Any, int, int | None, int, int]

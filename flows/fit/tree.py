@@ -1,6 +1,6 @@
 """The fixed tree of sums over partition ids, and which worker holds which partitions.
 
-The tree splits n leaves at the largest power of two below n, as `vbmodels.core.in_process` does.
+The tree splits n leaves at the largest power of two below n, as `vbmodels.core.fit` does.
 A worker sums the largest subtrees that it holds whole, the driver finishes the tree: so the bits of
 a sum depend on the partitions alone, never on who holds them.
 """

@@ -22,7 +22,7 @@ from flows.fit.compute import Compute, Here
 from flows.fit.driver import FitResult
 from flows.fit.executor import Executor
 from flows.settings import ComputeSettings, RunSettings
-from vbmodels.core.convergence import remaining_rise
+from vbmodels.core.driver import remaining_rise
 from vbmodels.core.state import State
 
 R = TypeVar("R")

@@ -21,10 +21,9 @@ from vbmodels.variants.calls import (
     q_values,
 )
 from vbmodels.variants.counts import Counts, Units
-from vbmodels.variants.rvd2.difference_gibbs import LEVELS as QUANTILES
-from vbmodels.variants.rvd2.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
-from vbmodels.variants.rvd2.model import RVD2
-from vbmodels.variants.rvd2.pair import Pair, samples
+from vbmodels.variants.rvd2.gibbs import LEVELS as QUANTILES
+from vbmodels.variants.rvd2.gibbs import Sampler, exceedance, log_odds, sample_rates
+from vbmodels.variants.rvd2.model import RVD2, Pair, samples
 from vbmodels.variants.rvd2.posterior_difference import compare, germline
 from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.posterior import log_bayes_factors, without_control

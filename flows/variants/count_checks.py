@@ -35,7 +35,7 @@ from flows.variants.regions import (
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from flows.faults import Fault, InputError
 from flows.variants.regions import Region, in_file
 from flows.variants.schema import COUNTS, READ_SUMS
 from vbmodels.core.state import BoolArray, IntArray, State
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.counts import Counts
+from vbmodels.variants.counts import BASES, Counts
 from vbmodels.variants.read_filters import LEAST_READS
 
 EVERY = 50

@@ -13,10 +13,9 @@ from flows.variants.counts import Loci
 from flows.variants.schema import DETECTION
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.counts import Counts, Units, units
-from vbmodels.variants.detection import least_reads, share_called
+from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.two_groups.model import TwoGroups
+from vbmodels.variants.two_groups.posterior import least_reads, share_called
 
 PROBABILITY = 0.95
 EDGES = np.geomspace(1e-5, 1.0, 61)  # of the histogram of limits

@@ -74,8 +74,7 @@ from flows.variants.sheet_roles import inferred, settings_of_sheet
 from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.panel.model import PanelNull
-from vbmodels.variants.rvd2.model import RVD2
-from vbmodels.variants.rvd2.pair import Pair
+from vbmodels.variants.rvd2.model import RVD2, Pair
 from vbmodels.variants.two_groups.batch_null import BatchNull, names_of_types
 from vbmodels.variants.two_groups.cases import OfCase, Several
 from vbmodels.variants.two_groups.contexts import names_of_contexts

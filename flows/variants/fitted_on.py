@@ -20,7 +20,7 @@ from flows.variants.regions import fasta_contigs, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray, to_bytes
 from vbmodels.variants.counts import Counts
-from vbmodels.variants.location_sample import differing, probabilities
+from vbmodels.variants.sampling import differing, probabilities
 from vbmodels.variants.two_groups import contexts
 
 

@@ -43,7 +43,7 @@ from vbmodels.core.fit import drive
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.counts import Counts, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
-from vbmodels.variants.repeated_units import alike, sums_of
+from vbmodels.variants.sampling import alike, sums_of
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.posterior import log_bayes_factors

@@ -13,7 +13,7 @@ from flows.variants import indel_events
 from flows.variants.counts import Loci
 from flows.variants.indel_kernels import ANCHOR, LENGTH, MOST_LENGTH
 from vbmodels.core.state import BoolArray, IntArray
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 from vbmodels.variants.indels import LONGEST_RUN, Indels, runs_behind
 from vbmodels.variants.read_filters import LEAST_READS
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.variants import indel_kernels as kernels
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 ALLELE = 4  # columns that name an allele: anchor, length, two words of inserted bases
 FORWARD, REVERSE, TO_END, TO_END2, MAP_Q, MAP_Q2 = range(4, 10)  # sums over its reads

@@ -16,8 +16,7 @@ from flows.variants.counts import Loci
 from flows.variants.schema import READ_SUMS
 from flows.variants.shown_rows import Strands
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.counts import Counts, Units
+from vbmodels.variants.counts import BASES, Counts, Units
 from vbmodels.variants.indels import Indels
 from vbmodels.variants.read_filters import (
     LEAST_READS,

@@ -38,7 +38,7 @@ from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.indels import Indels
-from vbmodels.variants.location_sample import differing, numbers
+from vbmodels.variants.sampling import differing, numbers
 from vbmodels.variants.two_groups.cases import OfCase
 
 NO_READS = "location without a read in any replicate"
@@ -98,7 +98,7 @@ class Assembled:
     index, locations, dropped
         The partition, how many locations it has, and what was left out.
     levels
-        Numbers of locations by `location_sample.differing`.
+        Numbers of locations by `sampling.differing`.
     depth
         [R, 2] bases that count at the locations, and those that differ from the reference.
     account

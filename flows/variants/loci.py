@@ -16,16 +16,16 @@ from flows.variants.schema import LOCI, READ_SUMS
 from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import Shown, Strands, call_of, columns_of, filters_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.counts import Counts, Units, units
+from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.read_filters import (
     LEAST_READS,
     LEAST_REFERENCE,
     AlleleReads,
+    control_spectrum,
     judge,
     on_one_strand,
+    spectrum_p_value,
 )
-from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value
 from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.posterior import LEVELS, OF_TABLES, rates
 

@@ -10,7 +10,7 @@ from flows.variants.alignments import local_fasta, open_alignment, quiet
 from flows.variants.bam_walk import Reading, Tally, tally
 from flows.variants.regions import Region, in_file
 from flows.variants.settings import VariantSettings
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 
 def base_codes(text: str) -> NDArray[np.int8]:

@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from flows.data import storage
 from flows.variants.counts import to_table
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.counts import Counts
+from vbmodels.variants.counts import BASES, Counts
 from vbmodels.variants.simulate import Truth, simulate
 
 CONTIG = "simulated"

@@ -15,8 +15,7 @@ from scipy.special import expit, softmax
 
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.bmem.metropolis import SampledExperts
-from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.rows import Rows
 from vbmodels.testing.case import Sampler
 

@@ -13,8 +13,7 @@ from tests.contract import ends
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import Agreement, Extremes
 
 
 def cut(x: FloatArray, t: FloatArray, parts: int) -> list[Rows]:

@@ -16,7 +16,8 @@ from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
+from vbmodels.testing.calibration import ranked
+from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 
 LABELLED, HELD, WIDTH = 50, 30, 2
 
@@ -40,8 +41,8 @@ def read(settings: BagSettings, x: FloatArray, bag: np.ndarray, h: BoolArray, y:
     (scores,) = bag_models.apply(model, done.q, data)
     held, of_held = label == UNLABELLED, bag >= LABELLED
     return {
-        "bags without label": Told(scores.bags[held], y[held]),
-        "their instances": Told(scores.probability[0][of_held], h[of_held]),
+        "bags without label": Forecast(scores.bags[held], y[held]),
+        "their instances": Forecast(scores.probability[0][of_held], h[of_held]),
     }
 
 

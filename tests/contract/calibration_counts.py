@@ -10,7 +10,8 @@ from scipy import stats
 from vbflows_counts.model import Counts, GroupedCounts
 
 from vbmodels.core.fit import fit
-from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told, inside
+from vbmodels.testing.calibration import SHARE, inside
+from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 
 
 def counts(rng: np.random.Generator, model: Any) -> Readings:
@@ -24,7 +25,7 @@ def counts(rng: np.random.Generator, model: Any) -> Readings:
     q = stats.gamma(local.lam.shape, scale=1.0 / local.lam.rate)
     return {
         "rate of a group": inside(q.ppf(0.025), q.isf(0.025), lam),
-        "above the mean": Told(q.sf(y.mean()), lam > y.mean()),
+        "above the mean": Forecast(q.sf(y.mean()), lam > y.mean()),
     }
 
 

@@ -12,12 +12,12 @@ from tests.contract.bmem import PLACES, chances
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators import MixtureOfExperts
-from vbmodels.experts.bmem.metropolis import SampledExperts
-from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning, experts_of
 from vbmodels.experts.rows import Rows
-from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
+from vbmodels.testing.calibration import ranked
+from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 
 FITTED, HELD, COLUMNS = 60, 60, 2
 TAUS = (0.1, 1.0, 3.0, 10.0)
@@ -67,7 +67,7 @@ def held_out(
     )  # fmt: skip
     rows = Rows.of(x[new], np.zeros(HELD), keys[new])
     p = model.posterior(done.q).predict(rows).probability
-    return {"held-out labels": Told(p, t[new] > 0)}
+    return {"held-out labels": Forecast(p, t[new] > 0)}
 
 
 def additive(rng: np.random.Generator) -> Readings:
@@ -78,7 +78,7 @@ def additive(rng: np.random.Generator) -> Readings:
     tau = float(rng.choice(TAUS))
     x, t = drawn(rng, 5, tau, bool(rng.integers(2)))
     found = MixtureOfExperts(random_state=int(rng.integers(2**31))).fit(x[:FITTED], t[:FITTED])
-    return {"held-out labels": Told(found.predict_proba(x[FITTED:])[:, 1], t[FITTED:] > 0)}
+    return {"held-out labels": Forecast(found.predict_proba(x[FITTED:])[:, 1], t[FITTED:] > 0)}
 
 
 def cavi(rng: np.random.Generator) -> Readings:

@@ -10,7 +10,7 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features import forms as feature_models
 from vbmodels.features.table import feature_batch
-from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told
+from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 
 BIAS = 10.0
 LEVELS = np.array([2, 2, 2, 2, 3, 3])
@@ -49,7 +49,7 @@ def variational(rng: np.random.Generator) -> Readings:
     true = codes[found.rows, found.columns]
     asked = (np.arange(3) > 0) & (np.arange(3) < LEVELS[found.columns][:, None])
     right = true[:, None] == np.arange(3)
-    return {"hidden cells": Told(found.cells[asked], right[asked])}
+    return {"hidden cells": Forecast(found.cells[asked], right[asked])}
 
 
 VARIATIONAL = (

@@ -11,7 +11,8 @@ from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.selection import select_new_by_fdr
 from vbmodels.keywords.simulate import simulate_words
-from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told
+from vbmodels.testing.calibration import SHARE
+from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 
 DOCUMENTS, COMPLETE, WORDS = 120, 30, 15.0
 CORRELATION = 0.3
@@ -45,8 +46,8 @@ def corpus(rng: np.random.Generator) -> Readings:
     first = int(batch.offsets[COMPLETE])
     chosen = select_new_by_fdr(p[first:], open_.y, open_.offsets, settings.fdr) & ~open_.y
     return {
-        "unlisted words": Told(p[unlisted], truth.keyword[unlisted]),
-        "selected words": Told(p[first:][chosen], truth.keyword[first:][chosen]),
+        "unlisted words": Forecast(p[unlisted], truth.keyword[unlisted]),
+        "selected words": Forecast(p[first:][chosen], truth.keyword[first:][chosen]),
     }
 
 

@@ -9,7 +9,8 @@ from tests.contract.phrases_drawn import drawn
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told
+from vbmodels.testing.calibration import SHARE
+from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 
 DOCUMENTS, COMPLETE = 120, 30
 
@@ -33,8 +34,8 @@ def phrases(rng: np.random.Generator) -> Readings:
     least = Histogram.of(np.where(whole, 0.0, r), batch.y, batch.offsets).least_by_fdr(0.3)
     chosen = select_above(r, batch.y, batch.offsets, least) & new
     return {
-        "unlisted phrases": Told(r[new], truth[new]),
-        "selected phrases": Told(r[chosen], truth[chosen]),
+        "unlisted phrases": Forecast(r[new], truth[new]),
+        "selected phrases": Forecast(r[chosen], truth[chosen]),
     }
 
 

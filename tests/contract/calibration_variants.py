@@ -13,7 +13,8 @@ from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told, inside, ranked
+from vbmodels.testing.calibration import SHARE, inside, ranked
+from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.rvd2.gibbs import gibbs
@@ -104,13 +105,13 @@ def tested(rng: np.random.Generator, model: Any, between: Between) -> Readings:
     q = fit(model, [counts], tol=settings.tol, max_iter=settings.max_iter).q
     at = model.anchored(q)
     table = model.table(at, units(counts))
-    log_m0, log_m1, _ = model.reweigh(at, table)
+    log_m0, log_m1, _ = model.e_step(at, table)
     lfdr = local_fdr(log_m1 - log_m0, q.pi)
     calls = called(lfdr, settings.fdr)
     interval = rates(model, at, table)[0].quantiles[:, [0, 3]]
     return {
-        "alleles": Told(1.0 - lfdr, changed),
-        "calls": Told(1.0 - lfdr[calls], changed[calls]),
+        "alleles": Forecast(1.0 - lfdr, changed),
+        "calls": Forecast(1.0 - lfdr[calls], changed[calls]),
         "rate of a call": inside(interval[calls, 0], interval[calls, 1], mu[calls]),
     }
 

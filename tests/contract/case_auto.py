@@ -10,9 +10,7 @@ from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.stack.model import AutoModel
 from vbmodels.bags.stack.predict import predict_auto
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import Best, Case
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import Agreement, Best, Case, Extremes
 
 OPTIONS = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=6)
 MODEL = AutoModel(EmbeddingModel(), DirectGP(OPTIONS, tolerance=0.1))

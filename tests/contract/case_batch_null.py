@@ -14,9 +14,17 @@ from tests.contract import calibration_variants, ends
 from tests.contract.case_two_groups import cut, log_bayes_factors
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import (
+    EVERY,
+    Agreement,
+    Best,
+    Case,
+    Coordinates,
+    Evidence,
+    Extremes,
+    GlobalStep,
+    Recovery,
+)
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.counts import Counts, Units, units
 from vbmodels.variants.two_groups.batch_null import BatchNull
@@ -133,7 +141,7 @@ def wrong_calls(model: BatchNull, scenario: str, seed: int) -> float:
     """Missed and false variants of a scenario, as a share of the true ones."""
     counts, truth = simulate_scenario(np.random.default_rng(seed), SCENARIOS[scenario])
     done = fit(model, [counts], tol=1e-6)
-    m0, m1, _ = model.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
+    m0, m1, _ = model.e_step(done.q, done.reduce.local_states(done.iterations - 1)[0])
     of = units(counts)
     calls = called(local_fdr(m1 - m0, done.q.pi), 0.05)
     found = set(zip(of.location[calls].tolist(), of.alt[calls].tolist(), strict=True))

@@ -18,9 +18,7 @@ from vbmodels.experts.additive.states import Progress
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import Agreement, Case, Coordinates, Extremes, GlobalStep, Recovery
 
 
 def beside() -> AdditiveExperts:

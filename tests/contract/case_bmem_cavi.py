@@ -23,11 +23,10 @@ from tests.contract.bmem_rows import (
 )
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.bmem.model import BoundedExperts, Mixture
+from vbmodels.experts.bmem.metropolis import WalkPrior
+from vbmodels.experts.bmem.model import BoundedExperts, Local, Mixture
 from vbmodels.experts.bmem.mutual_angular import Angular, AngularPrior
 from vbmodels.experts.bmem.normals import Normals
-from vbmodels.experts.bmem.row_step import Local
-from vbmodels.experts.bmem.walk import WalkPrior
 from vbmodels.experts.rows import Rows
 from vbmodels.testing.case import (
     EVERY,

@@ -11,8 +11,7 @@ from tests.contract import calibration_experts, samplers
 from tests.contract.bmem import chances
 from tests.contract.bmem_rows import AT_THE_ENDS, batches, by_prediction, excess_loss_of, tiny
 from vbmodels.core.fit import fit
-from vbmodels.experts.bmem.metropolis import SampledExperts, Walk
-from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.bmem.metropolis import SampledExperts, Walk, WalkPrior
 from vbmodels.experts.rows import Rows
 from vbmodels.testing.case import EVERY, Case, Objective, Recovery
 

@@ -17,9 +17,16 @@ from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.simulate import simulate_words
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import EVERY, Case, Coordinates, GlobalStep, Recovery, Sampler
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import (
+    EVERY,
+    Agreement,
+    Case,
+    Coordinates,
+    Extremes,
+    GlobalStep,
+    Recovery,
+    Sampler,
+)
 
 RATE, CONSTANT_SD, EXPONENT = 0.3, 2.0, 1.0
 

@@ -13,18 +13,18 @@ from tests.contract import calibration_counts
 from vbmodels.core.expfam import Gamma
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    Agreement,
     Case,
     Coordinates,
     Evidence,
+    Extremes,
     GlobalStep,
     LocalStep,
     MonteCarlo,
     Recovery,
     Sampler,
 )
-from vbmodels.testing.extremes import Extremes
 
 PRIOR = GroupedCounts()
 BETA = 0.5

@@ -17,9 +17,7 @@ from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import Best, Case, Evidence, Recovery, Sampler
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import Agreement, Best, Case, Evidence, Extremes, Recovery, Sampler
 
 
 def drawn(seed: int, n: int) -> tuple[Bags, FloatArray]:

@@ -27,8 +27,7 @@ from tests.contract.ibp_definition import (
 from tests.contract.ibp_sampler import gibbs_draws, quantities
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.chains import Schedule
-from vbmodels.core.fit import fit
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.state import FloatArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.imputation.members import Members
@@ -36,13 +35,14 @@ from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search.model import SearchIBP, best_fit
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
-from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,
+    Agreement,
     Best,
     Case,
     Coordinates,
     Evidence,
+    Extremes,
     GlobalStep,
     LocalStep,
     MonteCarlo,
@@ -50,7 +50,6 @@ from vbmodels.testing.case import (
     Recovery,
     Sampler,
 )
-from vbmodels.testing.extremes import Extremes
 
 
 def plain() -> PolyaGammaIBP:

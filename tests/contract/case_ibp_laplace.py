@@ -15,8 +15,7 @@ from vbmodels.features.laplace_gibbs.model import LaplaceIBP, log_buffet
 from vbmodels.features.laplace_gibbs.sampler import LaplaceGibbs
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
-from vbmodels.testing.case import EVERY, Case, Objective, Recovery
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import EVERY, Case, Extremes, Objective, Recovery
 
 LEVELS = np.array([2] * 10 + [3] * 2)
 

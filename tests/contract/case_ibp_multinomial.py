@@ -22,12 +22,12 @@ from vbmodels.testing.case import (
     EVERY,
     Case,
     Coordinates,
+    Extremes,
     GlobalStep,
     LocalStep,
     MonteCarlo,
     Recovery,
 )
-from vbmodels.testing.extremes import Extremes
 
 SIGMA2 = 0.8
 

@@ -24,17 +24,17 @@ from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,
+    Agreement,
     Case,
     Coordinates,
     Evidence,
+    Extremes,
     GlobalStep,
     Recovery,
     Sampler,
 )
-from vbmodels.testing.extremes import Extremes
 
 OPTIONS = KernelOptions(
     kernel="linear+rbf",

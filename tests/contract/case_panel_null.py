@@ -15,8 +15,7 @@ from tests.contract.case_batch_null import log_prior, wrong_calls
 from tests.contract.case_two_groups import cut
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
-from vbmodels.testing.case import Coordinates, Evidence, Recovery
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import Coordinates, Evidence, Extremes, Recovery
 from vbmodels.variants.counts import Counts, Units, units
 from vbmodels.variants.panel.model import PanelNull
 from vbmodels.variants.two_groups.model import MIXTURE

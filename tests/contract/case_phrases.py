@@ -14,9 +14,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import Agreement, Case, Coordinates, Extremes, GlobalStep, Recovery
 
 
 def batches(seed: int, parts: int) -> list[PhraseBatch]:

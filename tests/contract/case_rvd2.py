@@ -12,18 +12,18 @@ from scipy.special import digamma, expit, polygamma
 from tests.contract import calibration_variants, ends, samplers
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,
+    Agreement,
     Case,
     Coordinates,
+    Extremes,
     GlobalStep,
     LocalStep,
     MonteCarlo,
     Recovery,
     Sampler,
 )
-from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.rvd2.gibbs import gibbs
 from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
 

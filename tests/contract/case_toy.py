@@ -12,18 +12,18 @@ from tests.contract.toy import Global, Groups, Local, Toy
 from vbmodels.core.expfam import Gamma, Normal
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
+    Agreement,
     Case,
     Coordinates,
     Evidence,
+    Extremes,
     GlobalStep,
     LocalStep,
     MonteCarlo,
     Recovery,
     Sampler,
 )
-from vbmodels.testing.extremes import Extremes
 
 PRIOR = Toy()
 

@@ -12,9 +12,17 @@ from scipy.special import expit, logsumexp
 from tests.contract import calibration_variants, ends
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import EVERY, Best, Case, Coordinates, Evidence, GlobalStep, Recovery
-from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.case import (
+    EVERY,
+    Agreement,
+    Best,
+    Case,
+    Coordinates,
+    Evidence,
+    Extremes,
+    GlobalStep,
+    Recovery,
+)
 from vbmodels.variants.calls import local_fdr, q_values
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.simulate import simulate
@@ -102,7 +110,7 @@ def recovery_error(seed: int) -> float:
     """Missed and false variants at 1 % and 4000 reads, as a share of the 14."""
     counts, truth = simulate(np.random.default_rng(seed), n_locations=400, vaf=0.01, depth=4000)
     done = fit(MODEL, [counts], tol=1e-6)
-    m0, m1, _ = MODEL.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
+    m0, m1, _ = MODEL.e_step(done.q, done.reduce.local_states(done.iterations - 1)[0])
     of = units(counts)
     called = q_values(local_fdr(m1 - m0, done.q.pi)) <= 0.05
     found = set(zip(of.location[called].tolist(), of.alt[called].tolist(), strict=True))
@@ -111,7 +119,7 @@ def recovery_error(seed: int) -> float:
 
 
 def log_bayes_factors(model: TwoGroups, q: Any, batch: Counts, table: Any) -> FloatArray:
-    log_m0, log_m1, _ = model.reweigh(q, table)
+    log_m0, log_m1, _ = model.e_step(q, table)
     return log_m1 - log_m0
 
 

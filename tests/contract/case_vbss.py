@@ -26,16 +26,16 @@ from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.vbss.coordinate_ascent import Factors
 from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
-from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,
+    Agreement,
     Case,
     Coordinates,
+    Extremes,
     LocalStep,
     MonteCarlo,
     Sampler,
 )
-from vbmodels.testing.extremes import Extremes
 
 OPTIONS: dict[str, Any] = {
     "tau": 20.0,

@@ -24,12 +24,13 @@ from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import normal_points, predict
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, same_bits
-from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,
+    Agreement,
     Case,
     Coordinates,
     Evidence,
+    Extremes,
     GlobalStep,
     LocalStep,
     MonteCarlo,
@@ -37,7 +38,7 @@ from vbmodels.testing.case import (
     Recovery,
     Sampler,
 )
-from vbmodels.testing.extremes import Extremes, both_forms
+from vbmodels.testing.extremes import both_forms
 
 
 def mean_field() -> MeanFieldVMMIC:

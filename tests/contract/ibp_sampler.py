@@ -15,8 +15,7 @@ from scipy.special import expit
 
 from tests.vbmodels.features.gibbs import GibbsIBP
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import FeatureBatch, feature_batch
 

@@ -14,8 +14,7 @@ from vbmodels.bags.bags import split
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
-from vbmodels.experts.bmem.metropolis import SampledExperts
-from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate as simulate_experts
 from vbmodels.features.ibp.model import PolyaGammaIBP
@@ -26,9 +25,10 @@ from vbmodels.keywords.bss.gibbs import bss
 from vbmodels.keywords.bss.model import BSS
 from vbmodels.keywords.vbss.gibbs import gibbs
 from vbmodels.keywords.vbss.model import VBSS
-from vbmodels.testing.draws import CHAINS, Chains, Draws, course, visits
+from vbmodels.testing.case import Chains, Draws
+from vbmodels.testing.extremes import CHAINS, course, visits
 from vbmodels.variants.rvd2 import gibbs as rvd2
-from vbmodels.variants.rvd2.difference_gibbs import Sampler, sample_rates
+from vbmodels.variants.rvd2.gibbs import Sampler, sample_rates
 from vbmodels.variants.rvd2.model import RVD2, Errors
 
 # Keywords, a document.

@@ -8,12 +8,10 @@ import pytest
 
 from tests.contract import toy
 from tests.contract.case_toy import CASE
-from vbmodels.core.cavi import cavi
-from vbmodels.core.squarem import squarem
-from vbmodels.testing import bits, memoising, near, rising, running, stationary, truth
-from vbmodels.testing.case import Case
-from vbmodels.testing.contract import asked
-from vbmodels.testing.identity import ContractBroken
+from vbmodels.core.cavi import cavi, squarem
+from vbmodels.testing import runs, stationary, truth
+from vbmodels.testing.case import Case, ContractBroken
+from vbmodels.testing.contract import hook_or_skip
 
 CAUGHT = {
     toy.MissingGlobalDivergence: {"definition", "global step"},
@@ -33,10 +31,10 @@ CAUGHT = {
 def caught(case: Case) -> set[str]:
     """Return the items that a case fails; those that need long sampling are left out."""
     items = {
-        "rise": lambda: [rising.check_rise(case, cavi, seed) for seed in case.seeds],
-        "partition": lambda: bits.check_partitions(case, cavi),
-        "executors": lambda: bits.check_executors(case, cavi),
-        "resume": lambda: bits.check_resume(case, cavi),
+        "rise": lambda: [runs.check_rise(case, cavi, seed) for seed in case.seeds],
+        "partition": lambda: runs.check_partitions(case, cavi),
+        "executors": lambda: runs.check_executors(case, cavi),
+        "resume": lambda: runs.check_resume(case, cavi),
         "global step": lambda: stationary.check_global_step(case, case.global_step, 0),
         "local step": lambda: stationary.check_local_step(case, case.local_step, 0),
         "definition": lambda: truth.check_definition(case, case.monte_carlo, 0),
@@ -72,7 +70,7 @@ def test_planted_bug_is_caught(bug):
 def test_a_wrong_coupling_is_caught(bug, said):
     case = replace(CASE, model=bug)
     with pytest.raises(ContractBroken, match=said):
-        memoising.check_coupling(case, case.global_step, 0)
+        stationary.check_coupling(case, case.global_step, 0)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +84,14 @@ def test_a_wrong_coupling_is_caught(bug, said):
 def test_a_vector_that_is_no_states_is_caught(bug, said):
     case = replace(CASE, model=bug)
     with pytest.raises(ContractBroken, match=said):
-        near.check_near(case, case.global_step, 0)
+        stationary.check_near(case, case.global_step, 0)
 
 
 @pytest.mark.parametrize("bug", [toy.MisscaledPrior, toy.PrecisionForVariance])
 def test_rounds_that_end_beside_the_optimum_are_caught(bug):
     case = replace(CASE, model=bug)
     with pytest.raises(ContractBroken, match="ends where the bound is stationary"):
-        memoising.check_end(case, case.global_step, 0)
+        stationary.check_end(case, case.global_step, 0)
 
 
 @pytest.mark.parametrize("bug", [toy.MissingGlobalDivergence, toy.UnnormalisedConstant])
@@ -122,14 +120,14 @@ def test_bound_that_stands_still_proves_nothing():
             return q
 
     with pytest.raises(ContractBroken):
-        rising.check_rise(replace(CASE, model=Still), cavi, seed=0)
+        runs.check_rise(replace(CASE, model=Still), cavi, seed=0)
     with pytest.raises(ContractBroken):
         stationary.check_global_step(replace(CASE, model=Still), CASE.global_step, seed=0)
 
 
 def test_reason_in_place_of_an_item_skips_with_it():
     with pytest.raises(pytest.skip.Exception, match="there are no local parameters"):
-        asked("there are no local parameters")
+        hook_or_skip("there are no local parameters")
 
 
 def test_an_item_left_out_is_an_error():
@@ -152,7 +150,7 @@ class Picky(toy.Toy):
 
 
 def test_resume_around_refused_trials():
-    bits.check_resume(replace(CASE, model=Picky), squarem)
+    runs.check_resume(replace(CASE, model=Picky), squarem)
 
 
 class OwnHidden(toy.HiddenState):
@@ -164,6 +162,6 @@ class OwnHidden(toy.HiddenState):
 
 def test_a_loop_of_ones_own_excuses_nothing():
     case = replace(CASE, model=OwnHidden)
-    assert list(running.loops(case)) == ["own"]
+    assert list(runs.loops(case)) == ["own"]
     with pytest.raises(ContractBroken, match="resumed at step"):
-        bits.check_resume(case, running.plain_loop(case))
+        runs.check_resume(case, runs.plain_loop(case))

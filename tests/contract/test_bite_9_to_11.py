@@ -11,8 +11,8 @@ from tests.contract import samplers, toy
 from tests.contract.case_toy import CASE
 from vbmodels.core.expfam import Gamma
 from vbmodels.core.protocol import NonFiniteBound
-from vbmodels.testing import agreement, draws, extremes
-from vbmodels.testing.identity import ContractBroken
+from vbmodels.testing import extremes, truth
+from vbmodels.testing.case import Chains, ContractBroken
 
 
 class MeanOfRows(toy.Toy):
@@ -78,16 +78,16 @@ def test_compiled_loops_that_miss_a_row_are_caught():
 
 def test_what_is_published_by_way_of_its_history_is_caught():
     with pytest.raises(ContractBroken, match="from cold, what is published differs"):
-        agreement.check_agreement(replace(CASE, model=toy.FrozenLocal), CASE.agreement)
+        truth.check_agreement(replace(CASE, model=toy.FrozenLocal), CASE.agreement)
 
 
 def test_a_score_by_another_rule_is_caught():
     def narrower(model, q, batch):
         return 0.9 * model.local_step(q, batch, None).z.mean
 
-    agreement.check_agreement(CASE, replace(CASE.agreement, scored=by_the_same_rule))
+    truth.check_agreement(CASE, replace(CASE.agreement, scored=by_the_same_rule))
     with pytest.raises(ContractBroken, match="a score of the training rows differs"):
-        agreement.check_agreement(CASE, replace(CASE.agreement, scored=narrower))
+        truth.check_agreement(CASE, replace(CASE.agreement, scored=narrower))
 
 
 def by_the_same_rule(model, q, batch):
@@ -102,7 +102,7 @@ def test_a_score_that_may_differ_says_why():
 def test_rows_that_are_all_told_the_same_prove_nothing():
     item = replace(CASE.agreement, published=lambda model, q, batch, local: 0.0 * local.z.mean)
     with pytest.raises(ContractBroken, match="prove nothing"):
-        agreement.check_agreement(CASE, item)
+        truth.check_agreement(CASE, item)
 
 
 def spoiled(change, stays=False):
@@ -137,7 +137,7 @@ def set_last(value):
 )
 def test_draws_that_are_not_written_are_caught(change, said):
     with pytest.raises(ContractBroken, match=said):
-        draws.check_draws(spoiled(change))
+        extremes.check_draws(spoiled(change))
 
 
 def test_a_sampler_first_runs_with_numpys_own_empty():
@@ -148,7 +148,7 @@ def test_a_sampler_first_runs_with_numpys_own_empty():
         met.append(np.empty is empty)
         return bags.run(*sizes)
 
-    draws.check_draws(replace(bags, run=run))
+    extremes.check_draws(replace(bags, run=run))
     assert met[0]
     assert not all(met)
 
@@ -156,15 +156,15 @@ def test_a_sampler_first_runs_with_numpys_own_empty():
 def test_a_place_that_nobody_writes_is_caught():
     def run(warmup, count, thin):
         rng = np.random.default_rng(0)
-        kept = np.empty((draws.CHAINS, count, 2))
+        kept = np.empty((extremes.CHAINS, count, 2))
         for i in range(warmup + count * thin - 1):  # one sweep too few
-            value = rng.standard_normal((draws.CHAINS, 2))
+            value = rng.standard_normal((extremes.CHAINS, 2))
             if i >= warmup and (i - warmup) % thin == thin - 1:
                 kept[:, (i - warmup) // thin] = value
-        return draws.Chains(kept={"x": kept})
+        return Chains(kept={"x": kept})
 
     with pytest.raises(ContractBroken, match="a place was not written"):
-        draws.check_draws(draws.Draws(name="short", run=run))
+        extremes.check_draws(extremes.Draws(name="short", run=run))
 
 
 def test_the_first_of_every_stretch_is_caught():
@@ -172,11 +172,11 @@ def test_the_first_of_every_stretch_is_caught():
 
     def run(warmup, count, thin):
         rng = np.random.default_rng(0)
-        seen = rng.standard_normal((warmup + count * thin, draws.CHAINS, 2))
-        return draws.Chains(kept={"x": seen[warmup::thin].swapaxes(0, 1)})
+        seen = rng.standard_normal((warmup + count * thin, extremes.CHAINS, 2))
+        return Chains(kept={"x": seen[warmup::thin].swapaxes(0, 1)})
 
     with pytest.raises(ContractBroken, match="not the last of each stretch"):
-        draws.check_draws(draws.Draws(name="first", run=run))
+        extremes.check_draws(extremes.Draws(name="first", run=run))
 
 
 def test_a_summary_of_other_draws_is_caught():
@@ -188,4 +188,4 @@ def test_a_summary_of_other_draws_is_caught():
         return replace(found, summaries={"mean": (told, found.kept["logit_mu"][:, 0].mean(0))})
 
     with pytest.raises(ContractBroken, match="mean is not that of the draws"):
-        draws.check_draws(replace(rates, run=run))
+        extremes.check_draws(replace(rates, run=run))

@@ -14,8 +14,7 @@ from tests.contract.calibration_counts import counts_of
 from tests.contract.calibration_keywords import ITEMS as KEYWORDS
 from vbmodels.core.expfam import Gamma
 from vbmodels.testing import calibration
-from vbmodels.testing.calibration import Calibration, Ranks, Told
-from vbmodels.testing.identity import ContractBroken
+from vbmodels.testing.case import Calibration, ContractBroken, Forecast, Ranks
 from vbmodels.variants.rvd2 import gibbs as rvd2_gibbs
 
 
@@ -30,7 +29,7 @@ def sharpened(item: Calibration, factor: float) -> Calibration:
 
     def run(rng):
         return {
-            name: Told(expit(factor * logit(told.expected)), told.realised)
+            name: Forecast(expit(factor * logit(told.expected)), told.realised)
             for name, told in item.run(rng).items()
         }
 

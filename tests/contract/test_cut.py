@@ -26,14 +26,13 @@ from tests.contract import (
 from tests.contract.toy import Toy
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.driver import Driver, Log
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.state import aligned, from_bytes, same_bits, to_bytes
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.testing.running import freeze, thaw
+from vbmodels.testing.runs import freeze, thaw
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.cases import OfCase, Several
 

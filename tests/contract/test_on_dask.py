@@ -11,7 +11,7 @@ from flows.fit.job import Job
 from tests.contract.cases import cases
 from vbmodels.core.fit import loop_of
 from vbmodels.core.state import same_bits, to_bytes
-from vbmodels.testing import running
+from vbmodels.testing import runs
 from vbmodels.testing.contract import is_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -37,7 +37,7 @@ def test_2_workers_give_the_bits_of_one_process(case, cluster, tmp_path):
     batches = case.batches(0, 7)
     model = case.model()
     sweeps = case.sweeps_on_workers or case.resume_sweeps
-    here = running.run(case, loop_of(model), batches, 0, sweeps)
+    here = runs.run(case, loop_of(model), batches, 0, sweeps)
     urls = [storage.join(str(tmp_path), f"part-{i}.npz") for i in range(len(batches))]
     for url, batch in zip(urls, batches, strict=True):
         storage.write_bytes(url, to_bytes(batch))

@@ -12,7 +12,7 @@ import pytest
 from tests.contract import toy
 from tests.contract.case_toy import CASE
 from vbmodels.core.cavi import cavi
-from vbmodels.testing import ContractBroken, bits, rising, stationary, truth
+from vbmodels.testing import ContractBroken, runs, stationary, truth
 from vbmodels.testing.contract import ITEMS, ModelContract
 
 
@@ -28,9 +28,9 @@ def told(check, bug, *given) -> ContractBroken:
         (stationary.check_global_step, toy.MisscaledPrior, (CASE.global_step, 0),
          "along coordinate 3, which moves rate", "the maximum is "),
         (stationary.check_local_step, toy.WrongShape, (CASE.local_step, 0), "which moves ", ""),
-        (rising.check_rise, toy.PrecisionForVariance, (cavi, 0),
+        (runs.check_rise, toy.PrecisionForVariance, (cavi, 0),
          "batches(0, 2), from step ", "it fell by "),
-        (bits.check_resume, toy.HiddenState, (cavi,), "resumed at step", "in one and"),
+        (runs.check_resume, toy.HiddenState, (cavi,), "resumed at step", "in one and"),
     ],
 )  # fmt: skip
 def test_a_broken_identity_says_where_and_what(check, bug, given, where, found):

@@ -130,7 +130,7 @@ class Toy:
         likelihood = 0.5 * (
             n * (lam.mean_log - np.log(2.0 * np.pi)) - lam.mean * self.squares(batch, z)
         )
-        second = z.mean_square - 2.0 * z.mean * q.mean + q.mean**2
+        second = z.mean**2 + z.variance - 2.0 * z.mean * q.mean + q.mean**2
         hierarchy = 0.5 * (log_tau - np.log(2.0 * np.pi) - tau * second - 1.0 / q.weight)
         bound: FloatArray = likelihood + hierarchy + self.entropy(z)
         return bound - self.divergence(lam, prior)
@@ -148,7 +148,7 @@ class Toy:
     @staticmethod
     def second_moment(z: Normal) -> FloatArray:
         """E z^2; [G]."""
-        return z.mean_square
+        return z.mean**2 + z.variance
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return the conjugate posterior of (mu, tau) given the expected z."""

@@ -17,7 +17,7 @@ from vbmodels.estimators import (
 )
 from vbmodels.estimators.base import ColumnWarning
 from vbmodels.estimators.findings import intervals, largest
-from vbmodels.experts.weight_names import names_of
+from vbmodels.experts.forms import names_of
 
 mpl.use("Agg")
 

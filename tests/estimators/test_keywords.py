@@ -202,6 +202,44 @@ def test_tags_that_are_not_as_many_as_tokens():
         KeywordExtractor().fit(table)
 
 
+@pytest.mark.parametrize(
+    ("table", "error", "message"),
+    [
+        ([b"a text"], TypeError, "a text or a list of tokens in document 0, found bytes"),
+        ([["a", b"text"]], TypeError, "in document 0, found b'text' among them"),
+        ([["a", "text"], 3], TypeError, "a list of tokens in document 1, found int"),
+        ({"tokens": [["a", "text"]], "pos": [7]}, TypeError, "pos .* in document 0, found int"),
+        ({"tokens": [["a", "text"]], "pos": ["NN"]}, TypeError, "pos .* document 0, found str"),
+        ({"tokens": [["a", "text"]], "pos": [["NN", 2]]}, TypeError, "document 0, found 2 among"),
+        ({"tokens": [["a"]], "sentence": [["b"]]}, TypeError, "sentence .* found 'b' among them"),
+        (
+            {"text": ["a text"], "scored": [["text"]], "scores": [[1.0, 2.0]]},
+            ValueError, "as many scores as scored terms in document 0, 1, found 2",
+        ),
+    ],
+)  # fmt: skip
+def test_documents_of_another_kind_are_refused_with_their_place(table, error, message):
+    given = pd.DataFrame(table) if isinstance(table, dict) else table
+    with pytest.raises(error, match=message):
+        KeywordExtractor().fit(given, [["text"]] * len(given))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"scores": [[0.5]]}, TypeError, "a mapping from terms to numbers in document 0, found li"),
+        ({"scores": [{"text": "high"}]}, TypeError, "got 'high' for 'text', document 0"),
+        ({"scores": [{"text": 10**400}]}, ValueError, "expected finite scores"),
+        ({"complete": True}, TypeError, "a mark for each of 1 documents, got one bool"),
+        ({"y": [3]}, TypeError, "keywords as a list of texts in document 0, found int"),
+        ({"y": [[b"text"]]}, TypeError, "found b'text' among them"),
+    ],
+)
+def test_what_is_said_of_documents_is_refused_with_its_place(options, error, message):
+    with pytest.raises(error, match=message):
+        KeywordExtractor().fit(["a text"], **{"y": [["text"]], **options})
+
+
 def test_more_keyphrases_than_a_document_can_have():
     texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
     with pytest.warns(UserWarning, match="keyphrases=50 is more than a document can have"):

@@ -10,8 +10,7 @@ from reproduce.vmmic_as_printed import PrintedVMMIC, printed_mean
 from vbmodels.bags.simulate import simulate
 from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, loop_of
 
 
 def test_the_log_odds_add_up_and_freeze_the_indicators():

@@ -1,9 +1,12 @@
-"""Markov chains: how many sweeps they make, and the draws of which ones are kept."""
+"""Markov chains: how many sweeps they make, which draws are kept, how far these can be trusted."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -73,3 +76,105 @@ class Schedule:
             if self.slot(sweep) is not None
         ]
         return {name: np.stack([values[name] for values in found], axis=1) for name in found[0]}
+
+
+TAILS = (0.05, 0.95)
+"""Quantiles that `Diagnosis.ess_tail` is about."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Convergence and precision of Markov chains, one entry a quantity.
+
+    Attributes
+    ----------
+    mean, sd
+        Posterior mean and standard deviation over all chains; [K].
+    r_hat
+        Rank-normalised split R-hat; near 1 when the chains agree, infinite where they stand still
+        apart; NaN for a quantity that is the same in every draw; [K].
+    ess_bulk, ess_tail
+        Effective numbers of draws for the centre and for the 5 % and 95 % quantiles; [K].
+    mcse
+        Standard error of ``mean``; [K].
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    r_hat: FloatArray
+    ess_bulk: FloatArray
+    ess_tail: FloatArray
+    mcse: FloatArray
+
+    @property
+    def largest_r_hat(self) -> float:
+        """The largest R-hat of the quantities that vary; 1 where none does."""
+        varying = self.r_hat[~np.isnan(self.r_hat)]
+        return float(varying.max()) if varying.size else 1.0
+
+
+def diagnose(draws: FloatArray) -> Diagnosis:
+    """Summarise draws [chain, draw, K]; Vehtari et al. (2021) as ArviZ computes them.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two chains, fewer than four draws, or a draw is not finite.
+    """
+    if draws.ndim != 3 or draws.shape[0] < 2 or draws.shape[1] < 4:
+        raise ValueError(
+            "expected draws of shape [chain, draw, K] with at least 2 chains of 4 draws, "
+            f"got the shape {draws.shape}"
+        )
+    if not np.isfinite(draws).all():
+        chain, draw, k = np.argwhere(~np.isfinite(draws))[0]
+        raise ValueError(f"draw {draw} of quantity {k} in chain {chain} is not finite")
+    arviz = _arviz()
+    data = arviz.convert_to_dataset({"x": draws})
+
+    def values(function: str, method: str, **more: Any) -> FloatArray:
+        # Chains that stand still have no variance to divide by.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: FloatArray = getattr(arviz, function)(data, method=method, **more)[
+                "x"
+            ].to_numpy()
+        return np.asarray(found, dtype=np.float64)
+
+    r_hat, same = values("rhat", "rank"), np.ptp(draws, axis=(0, 1)) == 0.0
+    return Diagnosis(
+        mean=draws.mean(axis=(0, 1)),
+        sd=draws.std(axis=(0, 1), ddof=1),
+        r_hat=np.where(same, np.nan, np.where(np.isnan(r_hat), np.inf, r_hat)),
+        ess_bulk=values("ess", "bulk"),
+        # ArviZ 1 has other quantiles than ArviZ 0 unless they are said.
+        ess_tail=values("ess", "tail", prob=TAILS),
+        mcse=values("mcse", "mean"),
+    )
+
+
+def inference_data(posterior: dict[str, FloatArray], dims: dict[str, list[str]]) -> Any:
+    """Return draws as ArviZ has them: ``InferenceData``, of ArviZ 1 xarray's ``DataTree``.
+
+    Either has the group ``posterior`` with a variable for each parameter.
+
+    Parameters
+    ----------
+    posterior
+        Draws [chain, draw, ...] by name of the parameter.
+    dims
+        Names of the axes after chain and draw, by name of the parameter.
+    """
+    arviz = _arviz()
+    if arviz.__version__.startswith("0."):
+        return arviz.from_dict(posterior=posterior, dims=dims)
+    return arviz.from_dict({"posterior": posterior}, dims=dims)
+
+
+@cache
+def _arviz() -> Any:
+    """Load ArviZ, which takes as long as all else together: for draws from a sampler alone."""
+    with warnings.catch_warnings():
+        # ArviZ 0.23 announces its successor whenever it is imported.
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    return arviz

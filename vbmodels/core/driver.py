@@ -24,9 +24,49 @@ from vbmodels.core.algorithm import (
     Sweep,
     Visit,
 )
-from vbmodels.core.convergence import has_converged
 from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.core.state import IntArray, State, aligned, leaves
+
+WINDOW = 12
+SLOWEST = 0.98  # what a window's rise is taken to shrink by where it does not shrink
+ROUNDING = 1e-14
+SHORTEST = 6  # values: then both looks at them have windows
+
+
+def has_converged(trace: Sequence[float], tol: float) -> bool:
+    """Whether the rise to come was at most ``tol * max(1, |bound|)`` at the last two values."""
+    return len(trace) >= SHORTEST and all(
+        remaining_rise(trace[:end]) <= tol * max(1.0, abs(trace[-1]))
+        for end in (len(trace) - 1, len(trace))
+    )
+
+
+def remaining_rise(trace: Sequence[float]) -> float:
+    """Estimate how far the bound still rises, by Aitken's formula for a geometric series.
+
+    The larger of two estimates: the last rise and all that is to come, from the last three
+    values; and what is to come after the last value, from the rises over two windows of up to
+    `WINDOW` values. Accelerated loops need the second: there a small plain rise comes after
+    each leap, and three values alone say nothing.
+    """
+    first, second, last = trace[-3:]
+    rise, before = last - second, second - first
+    rate = rise / before if before > 0 else 0.0
+    near = abs(rise) / (1.0 - rate) if 0.0 < rate < 1.0 else abs(rise)
+    return max(near, _beyond_window(trace))
+
+
+def _beyond_window(trace: Sequence[float]) -> float:
+    """Estimate the rise after the last value from two windows; 0 where they say nothing."""
+    width = 2 * min(WINDOW // 2, (len(trace) - 1) // 4)  # whole cycles of `squarem`
+    if width == 0:
+        return 0.0
+    first, second, last = trace[-1 - 2 * width], trace[-1 - width], trace[-1]
+    rise, before = last - second, second - first
+    if before <= 0.0 or rise <= ROUNDING * abs(last):
+        return 0.0
+    rate = min(rise / before, SLOWEST)
+    return rise * rate / (1.0 - rate)
 
 
 @dataclass(frozen=True)
@@ -118,7 +158,7 @@ class _Frame:
         self.algorithm, self.mark, self.doing = algorithm, mark, doing
         self.saved: tuple[Any, ...] = () if known is None else known.saved
         self.answers: list[Any] = [] if known is None else list(known.answers)
-        self.requests: list[Any] = [] if known is None else known.questions.tolist()
+        self.questions: list[int] = [] if known is None else known.questions.tolist()
         self.place = 0  # answers given
         self.restoring = bool(self.saved)  # whether the saved value is not given yet
 
@@ -131,16 +171,16 @@ class _Frame:
         """Whether the next answer is to this request."""
         if self.restoring or self.place >= len(self.answers):
             return False
-        return bool(self.requests[self.place] == checksum(request))
+        return self.questions[self.place] == checksum(request)
 
     def replay(self) -> Any:
         """Return the next answer."""
         self.place += 1
         return self.answers[self.place - 1]
 
-    def note(self, request: Any, answer: Any) -> Any:
-        """Keep an answer; return it."""
-        self.requests.append(request)
+    def note(self, question: int, answer: Any) -> Any:
+        """Keep an answer to a request with this checksum; return it."""
+        self.questions.append(question)
         self.answers.append(answer)
         self.place += 1
         return answer
@@ -158,15 +198,13 @@ class _Frame:
 
     def drop(self, place: int) -> None:
         """Forget the answers from a place on."""
-        del self.requests[place:], self.answers[place:]
+        del self.questions[place:], self.answers[place:]
         self.place, self.restoring = place, False
 
     def record(self) -> Frame:
         """Return what a resume needs."""
-        self.requests = [one if isinstance(one, int) else checksum(one) for one in self.requests]
         saved = tuple(value() if callable(value) else value for value in self.saved)
-        questions = np.array(self.requests, dtype=np.int64)
-        return Frame(saved, tuple(self.answers), questions)
+        return Frame(saved, tuple(self.answers), np.array(self.questions, dtype=np.int64))
 
 
 class Frames:
@@ -213,7 +251,7 @@ class Frames:
         """Keep the answer to the last request; return it."""
         if not isinstance(request, Partitions):
             self.stats = answer
-        return self._frames[-1].note(request, answer)
+        return self._frames[-1].note(checksum(request), answer)
 
     def next(self, answer: Any) -> Request | None:
         """Go on with an answer; return the next `Show` or request to compute; None at the end."""
@@ -256,7 +294,7 @@ class Driver:
     """The steps of one fit: until its algorithm ends, its bound converges, or its sweeps are over.
 
     The bound has converged where the rise to come, as the last rises let expect (see
-    `vbmodels.core.convergence`), is at most ``tol * max(1, |bound|)`` twice in a row.
+    `vbmodels.core.driver`), is at most ``tol * max(1, |bound|)`` twice in a row.
 
     Parameters
     ----------

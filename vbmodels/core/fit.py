@@ -1,21 +1,101 @@
-"""A whole fit: the start, the model's loop, convergence."""
+"""A whole fit: the start, the model's loop, convergence; and the executor in this process."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from vbmodels.core.algorithm import Driven, Loop
-from vbmodels.core.cavi import cavi
+from vbmodels.core.cavi import Memoised, cavi, squarem
 from vbmodels.core.driver import Driver
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.memoised import Memoised
-from vbmodels.core.protocol import Accelerable, Looped, Observing
-from vbmodels.core.squarem import squarem
+from vbmodels.core.protocol import Accelerable, Looped, Model, Observing
+from vbmodels.core.state import TreeSum, aligned, tree_sum
+
+R = TypeVar("R")
+
+
+class InProcess:
+    """The executor in this process, with threads over partitions where that helps.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batches
+        One partition's data each; their order is the order of the partition ids.
+    threads
+        Partitions that are worked on at once. It changes no bit of the result.
+    """
+
+    def __init__(self, model: Model, batches: Sequence[Any], threads: int = 1) -> None:
+        self.model = model
+        self.batches = list(batches)
+        self._locals: dict[int, list[Any]] = {}
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return len(self.batches)
+
+    def map(self, function: Callable[..., R], *columns: Sequence[Any]) -> Iterator[R]:
+        """Apply ``function(batch, ...)`` to every partition, results in partition order."""
+        return self._map(function, self.batches, *columns)
+
+    def _map(self, function: Callable[..., R], *columns: Sequence[Any]) -> Iterator[R]:
+        run = self._pool.map if self._pool else map
+        return iter(run(function, *columns))
+
+    def observe(self) -> Any:
+        """Return the summed statistics that are needed before the first sweep."""
+        return tree_sum(self.map(self.model.observe))
+
+    def __call__(
+        self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
+    ) -> Any:
+        """Run one sweep, or a part of it; see `Reduce`."""
+        of = slice(group, None, groups)
+        start = [None] * self.partitions if warm is None else self.local_states(warm)
+
+        def sweep(batch: Any, local: Any) -> tuple[Any, Any]:
+            local = self.model.local_step(q, batch, local)
+            if local is not None:
+                local = aligned(local)
+            return local, self.model.suff_stats(q, batch, local)
+
+        states: list[Any] = []
+        total: TreeSum[Any] = TreeSum()
+        for local, stats in self._map(sweep, self.batches[of], start[of]):
+            states.append(local)
+            total.add(stats)
+        if group == 0:
+            self._locals = {k: v for k, v in self._locals.items() if k == warm}
+            self._locals[number] = [None] * self.partitions
+        self._locals[number][of] = states
+        return total.value()
+
+    visit = __call__
+
+    def local_states(self, number: int) -> list[Any]:
+        """Return the partitions' local states after sweep ``number``."""
+        if number not in self._locals:
+            raise LookupError(
+                f"the local states of sweep {number} are gone; kept: {sorted(self._locals)}"
+            )
+        return self._locals[number]
+
+    def restore(self, number: int, states: Sequence[Any]) -> None:
+        """Take local states that were stored after sweep ``number``."""
+        if len(states) != len(self.batches):
+            raise ValueError(
+                f"expected {len(self.batches)} local states, one a partition, got {len(states)}"
+            )
+        self._locals = {number: list(states)}
 
 
 class NotConverged(UserWarning):

@@ -1,6 +1,6 @@
 """L-BFGS on many small problems at once, as a state between evaluations made elsewhere.
 
-Problems are maximised side by side: each evaluation asks every unfinished problem for value
+Problems are maximised side by side: each evaluation needs every unfinished problem's value
 and gradient at its own trial point (Nocedal and Wright 2006, algorithms 7.4 and 3.1). Best in
 coordinates of curvature at most 1, where a plain gradient step of length 1 ascends: it is the way
 out when a direction fails.
@@ -21,7 +21,7 @@ MOST_TRIES = 20
 
 
 @dataclass(frozen=True)
-class Ascent(State, kind="core.Ascent"):
+class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
     """Where S searches stand.
 
     Attributes
@@ -61,7 +61,7 @@ class Ascent(State, kind="core.Ascent"):
         tolerance: float,
         reach: float = float("inf"),
         memory: int = MEMORY,
-    ) -> Ascent:
+    ) -> BatchedLBFGS:
         """Begin at evaluated points; the first steps go no further than ``reach``."""
         count, size = at.shape
         slope = (gradient**2).sum(axis=1)
@@ -82,11 +82,11 @@ class Ascent(State, kind="core.Ascent"):
 
     @property
     def trial(self) -> FloatArray:
-        """The points to evaluate, [S, P]; finished searches ask for where they are."""
+        """The points to evaluate, [S, P]; finished searches stay where they are."""
         step = np.where(self.done, 0.0, self.stride)
         return self.at + step[:, None] * self.direction
 
-    def updated(self, value: FloatArray, gradient: FloatArray, tolerance: float) -> Ascent:
+    def updated(self, value: FloatArray, gradient: FloatArray, tolerance: float) -> BatchedLBFGS:
         """Take in the objective at `trial`, and choose the next trial.
 
         A search ends when its direction promises less than ``tolerance`` (the half of
@@ -101,7 +101,7 @@ class Ascent(State, kind="core.Ascent"):
         aimed = moved._directed(taken, tolerance) if taken.any() else moved
         return aimed._shortened(refused, value) if refused.any() else aimed
 
-    def _moved(self, taken: BoolArray, value: FloatArray, gradient: FloatArray) -> Ascent:
+    def _moved(self, taken: BoolArray, value: FloatArray, gradient: FloatArray) -> BatchedLBFGS:
         """Go to the trial where it was taken, and remember the step there."""
         trial = self.trial
         move, change = trial - self.at, self.gradient - gradient
@@ -126,8 +126,8 @@ class Ascent(State, kind="core.Ascent"):
             curvature=pushed(self.curvature, rho),
         )
 
-    def _directed(self, which: BoolArray, tolerance: float) -> Ascent:
-        """Aim anew where a step was taken."""
+    def _directed(self, which: BoolArray, tolerance: float) -> BatchedLBFGS:
+        """Aim again where a step was taken."""
         direction = self._two_loops()
         slope = np.einsum("sp,sp->s", direction, self.gradient)
         plain = slope <= 0.0
@@ -159,7 +159,7 @@ class Ascent(State, kind="core.Ascent"):
             q += (alphas[:, i] - beta)[:, None] * self.moves[:, i]
         return q
 
-    def _shortened(self, refused: BoolArray, value: FloatArray) -> Ascent:
+    def _shortened(self, refused: BoolArray, value: FloatArray) -> BatchedLBFGS:
         """Shorten the step where it was refused; after many refusals aim along the gradient."""
         fall = self.value + self.stride * self.slope - np.where(np.isfinite(value), value, -np.inf)
         fall = np.where(refused, np.maximum(fall, 1e-300), 1.0)

@@ -58,3 +58,7 @@ def option(
 def share(default: Any, meaning: str) -> Any:
     """Declare an option that is a number strictly between 0 and 1."""
     return option(default, meaning, gt=0.0, lt=1.0)
+
+
+LARGEST = 1e150
+"""Size of a number whose square, and sums of such, are still numbers."""

@@ -70,7 +70,7 @@ class Continuable(Model, Protocol):
 class Remembering(Protocol):
     """A model that keeps something of every partition between sweeps, to save time.
 
-    It changes no bit; it is for what a fit will take to be told before.
+    It changes no bit; it serves the estimate of what a fit will take.
     """
 
     def remembered(self, q: Any, batch: Any) -> int:
@@ -161,25 +161,15 @@ class Reduce(Protocol):
             start. It is one of the last two sweeps.
         """
 
-
-class Visiting(Reduce, Protocol):
-    """A `Reduce` that can work on some of the partitions alone.
-
-    Attributes
-    ----------
-    partitions
-        How many there are.
-    """
-
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """How many partitions there are."""
 
     def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
         """Return the summed statistics at ``q`` of the partitions group, group + groups, ...
 
         Their local states are then those of sweep ``number``, which is whole when every group
-        of it was visited, in order. Other parameters are those of `Reduce`.
+        of it was visited, in order.
         """
 
 

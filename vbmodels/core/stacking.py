@@ -42,8 +42,8 @@ def stacked(log_p: FloatArray) -> FloatArray:
     weights: FloatArray = np.full(k, 1.0 / k)
     for _ in range(MOST_ROUNDS):
         joint = log_p + np.log(weights)
-        told = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).sum(axis=0)
-        new = moved_weights(told, n)
+        taken = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).sum(axis=0)
+        new = moved_weights(taken, n)
         done = np.abs(new - weights).max() <= 1e-12
         weights = new
         if done:

@@ -14,9 +14,9 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,7 @@ class Stats(State, kind="core.Stats"):
 
 
 S = TypeVar("S", bound=State)
+T = TypeVar("T", bound=Stats)
 
 
 def _scaled(value: Any, by: float) -> Any:
@@ -119,6 +120,42 @@ def _add(left: Any, right: Any) -> Any:
             f"statistics of two partitions differ in shape: {np.shape(left)} and {np.shape(right)}"
         )
     return left + right
+
+
+class TreeSum(Generic[T]):
+    """A sum of statistics over the fixed binary tree of their positions.
+
+    The tree splits n parts at the largest power of two below n, so the sum over complete
+    subtrees can be made elsewhere and finished here with the same bits. Parts arrive one at a
+    time: at most log2(n) + 1 partial sums are held.
+    """
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[int, T]] = []
+
+    def add(self, part: T) -> None:
+        """Add the next part."""
+        size, total = 1, part
+        while self._pending and self._pending[-1][0] == size:
+            size, total = 2 * size, self._pending.pop()[1] + total
+        self._pending.append((size, total))
+
+    def value(self) -> T:
+        """Return the sum; nothing can be added after it."""
+        if not self._pending:
+            raise ValueError("there is nothing to add: expected at least one partition")
+        total = self._pending.pop()[1]
+        while self._pending:
+            total = self._pending.pop()[1] + total
+        return total
+
+
+def tree_sum(parts: Iterable[T]) -> T:
+    """Return the `TreeSum` of parts."""
+    total = TreeSum[T]()
+    for part in parts:
+        total.add(part)
+    return total.value()
 
 
 def leaves(state: State, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -165,7 +202,7 @@ def aligned(state: S) -> S:
     Arrays that arrive over a network may start off an 8-byte boundary, where NumPy takes
     another path through matrix products and the last bits differ.
     """
-    # Asking is quicker than building anew, and nearly all states are as they should be.
+    # A check is quicker than a copy, and nearly all states are as they should be.
     found: S = state if _is_aligned(state) else _aligned(state)
     return found
 

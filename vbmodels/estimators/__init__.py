@@ -1,12 +1,10 @@
 """scikit-learn estimators over the same models and the same loop as the pipelines."""
 
-from vbmodels.estimators.bag_data import to_bags
-from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC
+from vbmodels.estimators.bag_data import InstanceTransformer, to_bags
+from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC, StackedBagClassifier
 from vbmodels.estimators.experts import MixtureOfExperts
 from vbmodels.estimators.features import LatentFeatures
-from vbmodels.estimators.instances import InstanceTransformer
 from vbmodels.estimators.keywords import KeywordExtractor
-from vbmodels.estimators.stacked_bags import StackedBagClassifier
 from vbmodels.estimators.variants import VariantTester
 
 __all__ = [

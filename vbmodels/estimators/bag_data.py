@@ -1,19 +1,27 @@
-"""Bags as users have them: a list of arrays, or a long table with a row an instance."""
+"""Bags as users have them: a list of arrays, or a long table; and their instances transformed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
-from vbmodels.core.limits import LARGEST
+from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.columns import by_our_names
-from vbmodels.estimators.tables import cells_of, is_frame, names_of, numbers_of, values_of
+from vbmodels.estimators.tables import (
+    by_our_names,
+    cells_of,
+    is_frame,
+    names_of,
+    numbers_of,
+    values_of,
+)
 
 BAG, MODALITY, LABEL, FEATURES, INSTANCE = "bag_id", "modality", "label", "features", "instance_id"
 _RESERVED = (BAG, MODALITY, LABEL, FEATURES, INSTANCE)
@@ -260,3 +268,96 @@ def _labels(cells: Sequence[Any], bag: IntArray, ids: Sequence[Any]) -> tuple[An
                 f"expected one label a bag, found {found[i]!r} and {label!r} in bag {ids[i]!r}"
             )
     return tuple(found[i] for i in range(len(ids)))
+
+
+def form_of(given: GivenBags) -> GivenBags:
+    """Return bags without their instances: what new ones are compared with."""
+    empty = tuple(type(of)(of.features[:0], np.zeros(1, np.int64)) for of in given.instances)
+    return replace(given, instances=empty, ids=(), labels=None, rows=None)
+
+
+class InstanceTransformer(TransformerMixin, BaseEstimator):
+    """Put every instance of every bag through a transformer of rows, such as PCA.
+
+    Parameters
+    ----------
+    transformer
+        It is fitted to the instances of all bags, one row each, without labels; where bags have
+        several modalities, a copy to the instances of each.
+
+    Attributes
+    ----------
+    transformers_
+        The fitted transformers, one a modality.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import PCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.standard_normal((int(n), 5)) for n in rng.integers(2, 6, 30)]
+    >>> reduced = InstanceTransformer(PCA(2)).fit_transform(X)
+    >>> len(reduced), reduced[0].shape[1]
+    (30, 2)
+    """
+
+    def __init__(self, transformer: Any) -> None:
+        self.transformer = transformer
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.no_validation = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the transformer to all instances.
+
+        Parameters
+        ----------
+        X
+            A list with an array [instances, features] for each bag, or a tuple or dict of such
+            arrays.
+        y
+            Not used: a bag's label is not that of its instances.
+
+        Raises
+        ------
+        ValueError
+            If bags cannot be read, or there is no instance.
+        """
+        given = _listed(X, None)
+        if not all(len(of.features) for of in given.instances):
+            raise ValueError("expected bags with instances, found none in any of them")
+        self.transformers_ = [clone(self.transformer).fit(of.features) for of in given.instances]
+        self._given = form_of(given)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the bags with their instances transformed."""
+        check_is_fitted(self)
+        given = _listed(X, self._given)
+        parts = [
+            np.split(_rows(transformer, of.features), of.offsets[1:-1])
+            for transformer, of in zip(self.transformers_, given.instances, strict=True)
+        ]
+        if given.modalities is None:
+            return list(parts[0])
+        return [dict(zip(given.modalities, bag, strict=True)) for bag in zip(*parts, strict=True)]
+
+
+def _listed(X: Any, like: GivenBags | None) -> GivenBags:
+    if is_frame(X):
+        raise ValueError(
+            "expected a list with an array for each bag, found a table: make bags of it first, by "
+            "to_bags(table)"
+        )
+    return read_bags(X, like)
+
+
+def _rows(transformer: Any, rows: Any) -> FloatArray:
+    """Return transformed rows; where there are none, as many columns as one would have."""
+    some = rows if len(rows) else np.zeros((1, rows.shape[1]))
+    found: Any = transformer.transform(some)
+    dense: FloatArray = np.asarray(found.toarray() if hasattr(found, "toarray") else found, float)
+    return dense[: len(rows)]

@@ -1,32 +1,155 @@
 """Multiple-instance classifiers: which bags are positive, and which instances make them so.
 
 Bags are no table of numbers, so what scikit-learn's checks ask of such a table (a common
-width, NaN, sparse input, one row and all that) does not apply to these two; all that they ask
+width, NaN, sparse input, one row and all that) does not apply to them; all that they ask
 of parameters, cloning, storing and tags does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from vbmodels.bags.bags import UNLABELLED, split
+from vbmodels.bags.embedding.contributions import contributions
+from vbmodels.bags.embedding.model import EmbeddingModel
+from vbmodels.bags.embedding.predict import BagScores, predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.predict import predict as predict_gp
 from vbmodels.bags.options import GPOptions, VMMICOptions
+from vbmodels.bags.stack.modalities import parted
+from vbmodels.bags.stack.model import MEMBERS, WITNESS_MEMORY, AutoModel
+from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier
-from vbmodels.estimators.base import Draws, documented
-from vbmodels.estimators.findings import draw, intervals, largest, lines_of
-from vbmodels.estimators.weights import without_weights
+from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
+from vbmodels.estimators.base import Draws, LoopEstimator, NamedColumns, documented, without_weights
+from vbmodels.estimators.findings import classified, draw, intervals, largest, lines_of
+from vbmodels.estimators.tables import is_missing, values_of
+
+OF_BAGS = (
+    "the likelihood counts every bag once; repeat a bag that stands for several, or move the "
+    "threshold on predict_proba"
+)
+
+
+@dataclass(eq=False, repr=False)
+class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
+    """A classifier of bags; subclasses make the model and apply its posterior."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.no_validation = True
+        return tags
+
+    def _model(self) -> Any:
+        raise NotImplementedError
+
+    @without_weights(OF_BAGS)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            A list with an array [instances, features] for each bag (a tuple or dict of arrays
+            where there are several modalities), or a long table; see
+            `vbmodels.estimators.bag_data.read_bags`.
+        y
+            The bags' labels, two classes, [bags]; None, NaN or NA: unlabelled. A table may have
+            them in its column ``label`` instead.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range, a bag cannot be read, or there are not two
+            classes.
+        """
+        self._validate_params()
+        self._given = read_bags(X, columns=self.columns)
+        labels = self._given.labels if y is None else values_of(y)
+        if labels is None or len(labels) != len(self._given.ids):
+            raise ValueError(
+                f"expected a label for each of the {len(self._given.ids)} bags, found "
+                f"{'none' if labels is None else len(labels)}"
+                f"{_OF_ROWS if labels is not None and _has_rows(self._given, labels) else ''}"
+            )
+        known = [label for label in labels if not is_missing(label)]
+        self.classes_ = np.unique(known)
+        if len(self.classes_) != 2:
+            raise ValueError(f"expected bags of two classes, found {len(self.classes_)}")
+        code = [
+            UNLABELLED if is_missing(label) else int(label == self.classes_[1]) for label in labels
+        ]
+        share = float(np.mean([label == self.classes_[1] for label in known]))
+        self._bags, self._share = (len(known), len(labels)), np.array([1.0 - share, share])
+        self._run(self._model(), split(self._given.bags(code), self.n_partitions))
+        self._given = form_of(self._given)
+        return self
+
+    def _found(self) -> str:
+        labelled, bags = self._bags
+        text = f"{bags} bags, {labelled} with a label; "
+        return f"{text}{self.classes_[1]} are {100.0 * self._share[1]:.3g} % of these."
+
+    def _compared(self, X: Any, y: Any) -> str:
+        return classified(
+            self,
+            X,
+            read_bags(X, self._given, self.columns).labels if y is None else values_of(y),
+            self._share,
+        )
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of both classes of every bag, [bags, 2]."""
+        one = self._predicted(X)[1]
+        return np.column_stack([1.0 - one, one])
+
+    def predict(self, X: Any) -> Any:
+        """Return the more probable class of every bag, [bags]."""
+        second = self.predict_proba(X)[:, 1] > 0.5
+        return self.classes_[second.astype(int)]
+
+    def predict_instance_proba(self, X: Any) -> Any:
+        """Return the probability that an instance makes its bag positive.
+
+        One value a row for a table; for a list one array a bag, or a tuple of arrays.
+        """
+        given, _, instances = self._predicted(X)
+        return given.give_back(instances)
+
+    def _predicted(self, X: Any) -> tuple[Any, FloatArray, tuple[FloatArray, ...]]:
+        check_is_fitted(self)
+        given = read_bags(X, self._given, self.columns)
+        bag, instances = self._apply(given.bags())
+        return given, bag, instances
+
+    def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+        raise NotImplementedError
+
+
+_OF_ROWS = (
+    ", one a row: leave y out for a table with labels; to cut a table into folds make bags of it "
+    "first, by to_bags(table)"
+)
+
+
+def _has_rows(given: GivenBags, labels: Sequence[Any]) -> bool:
+    """Say whether labels are those of a table's rows."""
+    return given.rows is not None and len(labels) == sum(map(len, given.rows))
 
 
 @documented
@@ -193,3 +316,124 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
         noise = rng.standard_normal((count, len(self.weight_means_)))
         away = np.linalg.solve(self.posterior_.factor[0].T, noise.T).T
         return {"weight": (self.weight_means_ + away)[None]}, {"weight": ["point"]}
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class StackedBagClassifier(ProcessOptions, BagClassifier):
+    """The embedding, a Gaussian process of instances and the base rate, stacked.
+
+    Bags' probabilities are the weighted mean of the three; those of instances are the Gaussian
+    process's own.
+
+    Attributes
+    ----------
+    classes_
+        The two labels.
+    weights_
+        Of embedding, witness (the Gaussian process) and base rate, by name; empty for
+        "embedding".
+    blocks_
+        Names of the blocks that add to a bag's score, the constant last.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.standard_normal((5, 2)) for _ in range(80)]
+    >>> y = [int((bag[:, 0] > 1.0).any()) for bag in X]
+    >>> found = StackedBagClassifier(n_inducing=20, random_state=0).fit(X, y)
+    >>> bool(found.score(X, y) > 0.8), round(sum(found.weights_.values()), 6)
+    (True, 1.0)
+    >>> bool(np.allclose(found.reasons(X).sum(axis=1), found.decision_function(X)))
+    True
+    """
+
+    model: Literal["auto", "embedding"] = option(
+        "auto",
+        "auto: all three; embedding: that alone, which has no probabilities of instances.",
+    )
+    witness_memory: float = option(
+        WITNESS_MEMORY / 2**30,
+        "GiB that the Gaussian process may keep in memory; where it would take more it is left "
+        "out, and instances have contributions only. 0 leaves it out.",
+        ge=0.0,
+    )
+    standardise: bool | None = option(
+        None, "Whether features become z-scores; None: unless rows have length 1."
+    )
+
+    @without_weights(OF_BAGS)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model; see `BagClassifier.fit`."""
+        super().fit(X, y)
+        auto = self.model == "auto"
+        self._embedding = self.q_.embedding if auto else self.q_
+        self.weights_ = dict(zip(MEMBERS, self.q_.weights.tolist(), strict=True)) if auto else {}
+        self.blocks_ = [*self._embedding.map.names(), "constant"]
+        return self
+
+    def _weights(self) -> list[str]:
+        if not self.weights_:
+            return []
+        shares = ", ".join(f"{name} {weight:.2f}" for name, weight in self.weights_.items())
+        return [f"Weights on held-out bags: {shares}."]
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the mean of the embedding's probit score of every bag, [bags]."""
+        return self._said(X).mean
+
+    def reasons(self, X: Any) -> FloatArray:
+        """Return what each of ``blocks_`` adds to a bag's score, [bags, blocks]."""
+        return self._said(X).shares
+
+    def contributions(self, X: Any) -> Any:
+        """Return what each instance adds to its bag's score, in the form of the bags.
+
+        A bag's sum is what the blocks add that are means and maxima over instances.
+        """
+        check_is_fitted(self)
+        given = read_bags(X, self._given, self.columns)
+        return given.give_back(contributions(self._embedding, given.bags()))
+
+    def predict_instance_proba(self, X: Any) -> Any:
+        """Return the probability that an instance makes its bag positive, by the witness.
+
+        Raises
+        ------
+        ValueError
+            For "embedding", which has contributions only.
+        """
+        check_is_fitted(self)
+        if self.model == "embedding":
+            raise ValueError(
+                "the embedding has no probabilities of instances; see contributions(X), or take "
+                "model='auto'"
+            )
+        if self.q_.witness is None:
+            raise ValueError(
+                "the witness was left out of this stack, for it would have taken "
+                f"{self.q_.needed / 2**30:.1f} GiB of memory, so instances have no probabilities; "
+                "see contributions(X), or raise witness_memory"
+            )
+        return super().predict_instance_proba(X)
+
+    def _said(self, X: Any) -> BagScores:
+        check_is_fitted(self)
+        return predict_bags(self._embedding, read_bags(X, self._given, self.columns).bags(), 0.0)
+
+    def _model(self) -> Any:
+        embedding = EmbeddingModel(eps=self.label_noise, sample_seed=self._seed())
+        if self.model == "embedding":
+            return embedding
+        witness = DirectGP(self._kernel(self.standardise, self._seed()))
+        return AutoModel(embedding, witness, int(self.witness_memory * 2**30))
+
+    def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+        if self.model == "embedding":
+            nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
+            return predict_bags(self.q_, data, self.model_.eps).probability, nothing
+        found = predict_auto(self.model_, self.q_, data)
+        if found.witness is None:
+            nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
+            return found.probability, nothing
+        return found.probability, parted(data, found.witness.probability)

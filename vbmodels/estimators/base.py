@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
+from functools import wraps
 from importlib.metadata import entry_points
 from numbers import Integral, Real
 from types import UnionType
@@ -37,11 +38,16 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    check_X_y,
+    validate_data,
+)
 
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.fit import drive
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.options import Range, option, share
 from vbmodels.core.protocol import Observing
 from vbmodels.core.state import FloatArray
@@ -60,9 +66,10 @@ class Executor(Protocol):
         """Return a reduce over these partitions; what it holds is released at the end."""
 
 
-@contextmanager
-def reduce_over(client: Any, model: Any, batches: Sequence[Any]) -> Iterator[Observing]:
-    """Give the reduce of a client; None is this process.
+def reduce_over(
+    client: Any, model: Any, batches: Sequence[Any]
+) -> AbstractContextManager[Observing]:
+    """Return the reduce of a client; None is this process.
 
     Raises
     ------
@@ -70,10 +77,8 @@ def reduce_over(client: Any, model: Any, batches: Sequence[Any]) -> Iterator[Obs
         If nothing installed knows such a client.
     """
     if client is None:
-        yield InProcess(model, batches)
-        return
-    with executor_of(client).reduce_over(model, batches) as reduce:
-        yield reduce
+        return nullcontext(InProcess(model, batches))
+    return executor_of(client).reduce_over(model, batches)
 
 
 def executor_of(client: Any) -> Executor:
@@ -125,17 +130,6 @@ def documented(estimator: type[E]) -> type[E]:
     parameters = f"    Parameters\n    ----------\n{listed}\n"
     estimator.__doc__ = before + parameters + attributes + rest
     return estimator
-
-
-def constraints(estimator: type) -> dict[str, Any]:
-    """Return what scikit-learn checks parameters against, as the options declare it."""
-    hints = get_type_hints(estimator)
-    return {
-        one.name: one.metadata["accepts"]
-        if "accepts" in one.metadata
-        else _accepted(hints[one.name], one.metadata["range"])
-        for one in fields(estimator)
-    }
 
 
 def _accepted(kind: Any, ends: Range) -> list[Any]:
@@ -200,7 +194,13 @@ class LoopEstimator(BaseEstimator):
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
-        return constraints(type(self))
+        hints = get_type_hints(type(self))
+        return {
+            one.name: one.metadata["accepts"]
+            if "accepts" in one.metadata
+            else _accepted(hints[one.name], one.metadata["range"])
+            for one in fields(self)
+        }
 
     def _run(self, model: Any, batches: Sequence[Any]) -> Any:
         """Fit a model to partitions and keep what is common to all fits."""
@@ -316,9 +316,81 @@ class LoopEstimator(BaseEstimator):
         random_state
             Seed of these draws.
         """
-        from vbmodels.core.diagnostics import inference_data
+        from vbmodels.core.chains import inference_data
 
         check_is_fitted(self)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         posterior, dims = self._draws(draws, rng)
         return inference_data(posterior, dims)
+
+
+@dataclass(eq=False, repr=False)
+class NamedColumns:
+    """The parameter ``columns`` of estimators that look for columns of certain names."""
+
+    columns: Any = parameter(
+        None,
+        [dict, None],
+        'Your names of a table\'s columns, by ours: ``{"bag_id": "patient"}``; of bags\' '
+        "``features`` also a list of columns or a pattern such as ``f*``.",
+    )
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def without_weights(reason: str) -> Callable[[Method], Method]:
+    """Make a method refuse ``sample_weight`` and say why.
+
+    The method's signature stays as it is: by that scikit-learn's tools see that there are no
+    weights, so that bagging, say, draws rows again in place of weighing them.
+
+    Parameters
+    ----------
+    reason
+        Why there are none, and what to do.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     @without_weights("a bag counts once")
+    ...     def fit(self, X):
+    ...         return self
+    >>> Model().fit([], sample_weight=[])
+    Traceback (most recent call last):
+    TypeError: Model takes no sample_weight: a bag counts once
+    """
+
+    def refusing(method: Method) -> Method:
+        @wraps(method)
+        def called(self: Any, *args: Any, **given: Any) -> Any:
+            if "sample_weight" in given:
+                raise TypeError(f"{type(self).__name__} takes no sample_weight: {reason}")
+            return method(self, *args, **given)
+
+        return called  # type: ignore[return-value]
+
+    return refusing
+
+
+def weighted(X: FloatArray, y: Any, sample_weight: Any) -> tuple[FloatArray, Any, FloatArray]:
+    """Return the rows that have a weight, their labels and these weights; [N, D], [N] and [N].
+
+    Raises
+    ------
+    ValueError
+        If weights are not as many numbers of 0 or more as rows, or all are 0.
+
+    Examples
+    --------
+    >>> x, y, weight = weighted(np.ones((3, 1)), np.array([0, 1, 1]), [1.0, 0.0, 2.0])
+    >>> len(x), y.tolist(), weight.tolist()
+    (2, [0, 1], [1.0, 2.0])
+    """
+    if sample_weight is None:
+        return X, y, np.ones(len(X))
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    kept = weight > 0.0
+    if not kept.any():
+        raise ValueError("sample_weight: expected a weight above 0, found zeros only")
+    return X[kept], y[kept], weight[kept]

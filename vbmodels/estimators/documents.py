@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -62,6 +63,8 @@ def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> Giv
     ValueError
         If there is no document, an argument has not one entry for each, tags or sentences are not
         as many as tokens, or a score is not finite.
+    TypeError
+        If an entry is of another kind than expected.
     """
     documents = _documents(X)
     if not documents:
@@ -76,40 +79,70 @@ def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> Giv
     for d, document in enumerate(documents):
         labels = Labels(
             str(d),
-            _terms(known[d]),
+            _terms(known[d], d),
             not is_missing(whole[d]) and bool(whole[d]),
             None,
-            *_scored(own[d]),
+            *_scored(own[d], d),
         )
         if isinstance(document, str):
             rows.append(Row(labels, text=document))
             continue
-        tokens = [str(token) for token in document]
-        for what, cells in (("pos", tags[d]), ("sentence", sentences[d])):
-            if cells is not None and len(cells) != len(tokens):
-                raise ValueError(
-                    f"expected as many {what} as tokens in document {d}, {len(tokens)}, "
-                    f"found {len(cells)}"
-                )
-        rows.append(Row(labels, None, tokens, tags[d], sentences[d]))
+        tokens = list(map(str, _entries("a text or a list of tokens", document, d)))
+        pos, sentence = tags[d], sentences[d]
+        if pos is not None:
+            pos = _as_many("pos", _entries("pos as a list of texts", pos, d, str), tokens, d)
+        if sentence is not None:
+            sentence = _entries("sentence as a list of whole numbers", sentence, d, Integral)
+            sentence = _as_many("sentence", sentence, tokens, d)
+        rows.append(Row(labels, None, tokens, pos, sentence))
     return GivenDocuments(rows, [str(name) for name in names])
 
 
-def _terms(known: Any) -> Sequence[str] | None:
+def _entries(what: str, cells: Any, d: int, kind: type = object) -> list[Any]:
+    """Return what a document has one of for each token or keyword, as a list."""
+    if isinstance(cells, str | bytes | Mapping) or not isinstance(cells, Iterable):
+        raise TypeError(f"expected {what} in document {d}, found {type(cells).__name__}")
+    found = list(cells)
+    odd = next((c for c in found if isinstance(c, bytes) or not isinstance(c, kind)), None)
+    if odd is not None or (kind is not object and None in found):
+        raise TypeError(f"expected {what} in document {d}, found {odd!r} among them")
+    return found
+
+
+def _as_many(name: str, cells: list[Any], tokens: list[str], d: int) -> list[Any]:
+    if len(cells) != len(tokens):
+        raise ValueError(
+            f"expected as many {name} as tokens in document {d}, {len(tokens)}, found {len(cells)}"
+        )
+    return cells
+
+
+def _terms(known: Any, d: int) -> Sequence[str] | None:
     """Return a document's known keywords; None where nobody has looked for any."""
     if is_missing(known):
         return None
-    return split_terms([known] if isinstance(known, str) else [str(term) for term in known])
+    if isinstance(known, str):
+        return split_terms([known])
+    return split_terms(list(map(str, _entries("keywords as a list of texts", known, d))))
 
 
-def _scored(own: Any) -> tuple[list[str] | None, list[float] | None]:
+def _scored(own: Any, d: int) -> tuple[list[str] | None, list[float] | None]:
+    """Return the terms that a document's user has scored, and their scores."""
     if is_missing(own):
         return None, None
-    scores: Mapping[Any, float] = own
-    for term, score in scores.items():
-        if not math.isfinite(score):
-            raise ValueError(f"expected finite scores, got {score} for {term!r}")
-    return [str(term) for term in scores], [float(score) for score in scores.values()]
+    if not isinstance(own, Mapping):
+        raise TypeError(
+            f"expected scores as a mapping from terms to numbers in document {d}, found "
+            f"{type(own).__name__}"
+        )
+    for term, score in own.items():
+        if not isinstance(score, Real):
+            raise TypeError(f"expected numbers as scores, got {score!r} for {term!r}, document {d}")
+        number: Any = score
+        if not abs(number) <= sys.float_info.max:
+            found = "too large a number" if isinstance(score, Integral) else score
+            raise ValueError(f"expected finite scores, got {found} for {term!r}, document {d}")
+    return [str(term) for term in own], [float(score) for score in own.values()]
 
 
 def _scores_of(X: Any) -> list[Any] | None:
@@ -118,9 +151,20 @@ def _scores_of(X: Any) -> list[Any] | None:
     if words is None or values is None:
         return None
     return [
-        None if is_missing(w) or is_missing(v) else dict(zip(w, v, strict=True))
-        for w, v in zip(words, values, strict=True)
+        None if is_missing(w) or is_missing(v) else _paired(w, v, d)
+        for d, (w, v) in enumerate(zip(words, values, strict=True))
     ]
+
+
+def _paired(words: Any, values: Any, d: int) -> dict[Any, Any]:
+    terms = _entries("scored as a list of terms", words, d)
+    scores = _entries("scores as a list of numbers", values, d)
+    if len(terms) != len(scores):
+        raise ValueError(
+            f"expected as many scores as scored terms in document {d}, {len(terms)}, found "
+            f"{len(scores)}"
+        )
+    return dict(zip(terms, scores, strict=True))
 
 
 def _documents(X: Any) -> list[Any]:
@@ -149,6 +193,9 @@ def length_of(X: Any) -> int:
 
 
 def _given(first: Any, second: list[Any] | None, default: Sequence[Any], what: str) -> list[Any]:
+    if first is not None and not isinstance(first, Iterable):
+        kind = type(first).__name__
+        raise TypeError(f"expected {what} for each of {len(default)} documents, got one {kind}")
     found = values_of(first) if first is not None else second
     if found is None:
         return list(default)

@@ -22,7 +22,14 @@ from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Seen, names_rows, rules_of, seen_numbers
 from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import NO_TARGET, Draws, LoopEstimator, documented, parameter
+from vbmodels.estimators.base import (
+    NO_TARGET,
+    Draws,
+    LoopEstimator,
+    documented,
+    parameter,
+    weighted,
+)
 from vbmodels.estimators.findings import (
     classified,
     draw,
@@ -38,11 +45,10 @@ from vbmodels.estimators.mixed import (
     columns_in,
     declared,
     one_gap,
-    refuse_unclear,
+    readers_of,
     seen_of,
 )
 from vbmodels.estimators.tables import is_frame, like, native
-from vbmodels.estimators.weights import weighted
 from vbmodels.experts.additive.knots import RowSample, coded
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
@@ -50,26 +56,23 @@ from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.columns import (
     FURTHEST,
     LARGEST,
+    ONE_VALUE,
     SPARSE,
     ColumnSums,
-    cell_keys,
-    scaled,
-    too_large,
-)
-from vbmodels.experts.encoding import (
-    ONE_VALUE,
     Encoded,
+    cell_keys,
     encoded,
     encoded_sums,
     read_categories,
     read_numbers,
+    scaled,
+    too_large,
     unseen,
     why_no_column,
 )
-from vbmodels.experts.forms import landmarks_for, make, make_several
+from vbmodels.experts.forms import landmarks_for, make, make_several, names_of, weights_of
 from vbmodels.experts.options import ExpertTuning, refusal
 from vbmodels.experts.rows import Rows
-from vbmodels.experts.weight_names import names_of, weights_of
 
 
 @documented
@@ -294,15 +297,19 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         return draw(self._largest(), ax, "log odds, with 95 % interval")
 
     def _keep(self, posterior: Any) -> None:
-        """Keep a posterior, and its means and standard deviations."""
+        """Keep a posterior, its means and standard deviations; of several classes in tuples."""
         self.posterior_ = posterior
-        if isinstance(posterior, SeveralPosterior):
-            self._keep_several(posterior)
-            return
-        one = posterior.components[0]
-        self.gate_means_, self.expert_means_ = one.mean
-        self.gate_sds_, self.expert_sds_ = one.sd
-        self.n_experts_: Any = len(self.expert_means_)
+        several = isinstance(posterior, SeveralPosterior)
+        ones = [one.components[0] for one in (posterior.parts if several else [posterior])]
+
+        def of_classes(found: list[Any]) -> Any:
+            return tuple(found) if several else found[0]
+
+        self.gate_means_, self.expert_means_ = (
+            of_classes([o.mean[r] for o in ones]) for r in (0, 1)
+        )
+        self.gate_sds_, self.expert_sds_ = (of_classes([o.sd[r] for o in ones]) for r in (0, 1))
+        self.n_experts_: Any = of_classes([o.mean.shape[1] for o in ones])
 
     def _partitions(
         self, X: FloatArray, t: FloatArray, keys: IntArray, weight: FloatArray
@@ -311,13 +318,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         key = np.arange(len(t))
         parts = np.array_split(key, min(self.n_partitions, len(t)))
         return [self._rows(X[p], t[p], key[p], weight[p], keys[p]) for p in parts]
-
-    def _keep_several(self, posterior: SeveralPosterior) -> None:
-        """Keep every class's weights as a fit to two classes does, in tuples."""
-        ones = [one.components[0] for one in posterior.parts]
-        self.gate_means_, self.expert_means_ = (tuple(o.mean[r] for o in ones) for r in (0, 1))
-        self.gate_sds_, self.expert_sds_ = (tuple(o.sd[r] for o in ones) for r in (0, 1))
-        self.n_experts_ = tuple(len(means) for means in self.expert_means_)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, [rows, classes]."""
@@ -387,7 +387,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         else:
             cells, y = self._mixed(X, y, reset=True)
             orders = [declared(X, place) for place in range(len(cells))]
-            seen = [seen_of(*one) for one in zip(cells, orders, strict=True)]
+            seen = [seen_of(*one) for one in zip(self._names, cells, orders, strict=True)]
             self._readers = self._found_readers(seen, cells)
             pairs = zip(self._readers, cells, strict=True)
             raw = np.column_stack([one.raw(column) for one, column in pairs])
@@ -417,12 +417,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     def _found_readers(self, seen: list[Seen], cells: list[Any]) -> list[CellReader]:
         """Return how every column is read; columns may share a name."""
         rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)})
-        for place, error in unclear.items():
-            refuse_unclear(self._names[int(place)], cells[int(place)], error)
-        return [
-            CellReader(name, rule, bool(one.declared))
-            for name, rule, one in zip(self._names, rules.values(), seen, strict=True)
-        ]
+        return readers_of(self._names, cells, seen, rules, unclear)
 
     def _encoding_of(
         self, reader: CellReader, seen: Seen, raw: FloatArray, levels: Levels | None

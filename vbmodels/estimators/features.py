@@ -17,11 +17,16 @@ from vbmodels.core.columns import rules_of
 from vbmodels.core.levels import Levels, rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import ColumnWarning, Draws, LoopEstimator, documented
+from vbmodels.estimators.base import (
+    ColumnWarning,
+    Draws,
+    LoopEstimator,
+    documented,
+    without_weights,
+)
 from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
-from vbmodels.estimators.mixed import CellReader, columns_in, declared, refuse_unclear, seen_of
+from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
 from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
-from vbmodels.estimators.weights import without_weights
 from vbmodels.features.categories import is_measured, measured_in_words, take_codes, why_left_out
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
 from vbmodels.features.options import FeatureOptions
@@ -149,15 +154,10 @@ class LatentFeatures(
         names = getattr(self, "feature_names_in_", None)
         names = [f"x{d}" for d in range(cells.shape[1])] if names is None else list(names)
         columns = columns_in(cells)
-        pairs = zip(columns, orders, strict=True)
-        seen = {str(d): seen_of(*one) for d, one in enumerate(pairs)}
+        triples = zip(names, columns, orders, strict=True)
+        seen = {str(d): seen_of(*one) for d, one in enumerate(triples)}
         rules, unclear = take_codes(seen, *rules_of(seen))
-        for place, error in unclear.items():
-            refuse_unclear(names[int(place)], columns[int(place)], error)
-        self._readers = [
-            CellReader(name, rule, bool(one.declared))
-            for name, rule, one in zip(names, rules.values(), seen.values(), strict=True)
-        ]
+        self._readers = readers_of(names, columns, list(seen.values()), rules, unclear)
         self.categories_, self._places, self._columns = [], [], []
         first: dict[bytes, str] = {}
         measured = []

@@ -22,8 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option, share
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import Draws, LoopEstimator, documented, parameter
-from vbmodels.estimators.columns import NamedColumns, by_our_names
+from vbmodels.estimators.base import (
+    Draws,
+    LoopEstimator,
+    NamedColumns,
+    documented,
+    parameter,
+    without_weights,
+)
 from vbmodels.estimators.documents import (
     ABSENT,
     COLUMNS,
@@ -36,8 +42,7 @@ from vbmodels.estimators.documents import (
     length_of,
 )
 from vbmodels.estimators.findings import draw, frame, intervals, largest, lines_of
-from vbmodels.estimators.tables import is_frame, like, values_of
-from vbmodels.estimators.weights import without_weights
+from vbmodels.estimators.tables import by_our_names, is_frame, like, values_of
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.documents import KeywordBatch

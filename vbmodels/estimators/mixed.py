@@ -30,11 +30,12 @@ from vbmodels.core.columns import (
 from vbmodels.core.levels import MOST, NO, YES, Levels
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.tables import cells_at, is_arrow, is_frame, is_missing, labels_of, text_of
-from vbmodels.experts.encoding import level_key
+from vbmodels.experts.columns import level_key
 
 _FIRST = datetime(1970, 1, 1)
 _DAY = 86_400.0
 _MISSING = frozenset(MISSING)
+_NUMBERS = (int, float, Decimal, np.number, bool, np.bool_)
 
 
 def as_numbers(table: Any) -> Any:
@@ -99,19 +100,26 @@ def _blank(cell: Any) -> bool:
     return is_missing(cell) or (isinstance(cell, str) and not cell.strip())
 
 
-def seen_of(cells: Sequence[Any], order: tuple[str, ...] | None = None) -> Seen:
+def seen_of(name: str, cells: Sequence[Any], order: tuple[str, ...] | None = None) -> Seen:
     """Return what a column's cells are.
 
     Parameters
     ----------
+    name
+        Of the column.
     cells
         None where one is missing.
     order
         That of the categories, where the table says that they are; see `declared`.
 
+    Raises
+    ------
+    ValueError
+        If a number is too large for a float.
+
     Examples
     --------
-    >>> seen_of(["1,5", "NA", None]).missing, seen_of([True, False]).typed_flags
+    >>> seen_of("a", ["1,5", "NA", None]).missing, seen_of("a", [True, False]).typed_flags
     (2, 2)
     """
     given = [cell for cell in cells if cell is not None]
@@ -125,7 +133,16 @@ def seen_of(cells: Sequence[Any], order: tuple[str, ...] | None = None) -> Seen:
         return Seen(n, gone, plain=n, point=n, comma=n, flags=n, ones=ones, typed_flags=n,
                     low=0.0, high=1.0)  # fmt: skip
     if all(map(_is_number, given)):
-        return seen_numbers(np.array([float(cell) for cell in given]), gone)
+        try:
+            return seen_numbers(np.array([float(cell) for cell in given]), gone)
+        except OverflowError:
+            row = next(
+                n for n, cell in enumerate(cells) if isinstance(cell, int) and _is_huge(cell)
+            )
+            raise ValueError(
+                f"column {name!r}: expected numbers up to 1.8e308, found {_shown(cells[row])} in "
+                f"row {row}; give the column in another unit, or make its cells text"
+            ) from None
     if all(isinstance(cell, date | np.datetime64) for cell in given):
         return Seen(n, gone, dates=dict.fromkeys(("ymd", "dmy", "mdy"), n), odd=(str(given[0]),))
     return Seen(missing=gone) + seen_in(Counter(_text(cell) for cell in given))
@@ -133,6 +150,15 @@ def seen_of(cells: Sequence[Any], order: tuple[str, ...] | None = None) -> Seen:
 
 def _is_number(cell: Any) -> bool:
     return isinstance(cell, int | float | Decimal | np.number) and not isinstance(cell, bool)
+
+
+def _is_huge(cell: Any) -> bool:
+    return isinstance(cell, int) and cell.bit_length() > 1024
+
+
+def _shown(cell: Any) -> str:
+    """Return a cell as an error shows it."""
+    return f"a whole number of {cell.bit_length()} bits" if _is_huge(cell) else repr(cell)
 
 
 def _text(cell: Any) -> str:
@@ -216,10 +242,13 @@ class CellReader:
 
     def parse(self, cell: Any) -> float | None:
         """Return a cell that is given as a number of the column's kind; None where it is none."""
-        return _PARSE[self.rule.kind](cell, self.rule)
+        try:
+            return _PARSE[self.rule.kind](cell, self.rule)
+        except OverflowError:  # a whole number that no float holds
+            return None
 
     def raw(self, cells: Sequence[Any]) -> FloatArray:
-        """Return raw cells (`vbmodels.experts.encoding`), NaN where one is missing; [N].
+        """Return raw cells (`vbmodels.experts.columns`), NaN where one is missing; [N].
 
         Raises
         ------
@@ -241,7 +270,7 @@ class CellReader:
                 if value is None:
                     raise ValueError(
                         f"expected a {self.rule.kind} in column {self.name!r}, as in the fit, "
-                        f"found {cell!r} in row {n}"
+                        f"found {_shown(cell)} in row {n}"
                     )
                 values[n] = value
                 if isinstance(cell, str):
@@ -255,6 +284,28 @@ class CellReader:
         return np.where(np.isnan(raw), 0.0, raw) if self.rule.blank_is_no else raw
 
 
+def readers_of(
+    names: Sequence[str],
+    cells: Sequence[Sequence[Any]],
+    seen: Sequence[Seen],
+    rules: Mapping[str, Rule],
+    unclear: Mapping[str, Unclear],
+) -> list[CellReader]:
+    """Return how every column is read; ``rules`` and ``unclear`` are by place, as names may repeat.
+
+    Raises
+    ------
+    ValueError
+        If a column cannot be read.
+    """
+    for place, error in unclear.items():
+        refuse_unclear(names[int(place)], cells[int(place)], error)
+    return [
+        CellReader(name, rule, bool(one.declared))
+        for name, rule, one in zip(names, rules.values(), seen, strict=True)
+    ]
+
+
 def one_gap(raw: FloatArray) -> FloatArray:
     """Return raw cells with one bit pattern for all missing ones, which hashes depend on."""
     gone = np.isnan(raw)
@@ -264,15 +315,14 @@ def one_gap(raw: FloatArray) -> FloatArray:
 def _number(cell: Any, rule: Rule) -> float | None:
     if isinstance(cell, str):
         return number_of(cell.strip(), rule.decimal)
-    return float(cell) if _is_number(cell) or isinstance(cell, bool | np.bool_) else None
+    return float(cell) if isinstance(cell, _NUMBERS) else None
 
 
 def _flag(cell: Any, rule: Rule | None = None) -> float | None:
     if isinstance(cell, str):
         word = cell.strip().lower()
         return 1.0 if word in YES else 0.0 if word in NO else None
-    value = float(cell) if _is_number(cell) or isinstance(cell, bool | np.bool_) else None
-    return value if value in (0.0, 1.0) else None
+    return float(cell) if isinstance(cell, _NUMBERS) and cell in (0, 1) else None
 
 
 def _moment(cell: datetime) -> datetime:

@@ -16,13 +16,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.base import Draws, LoopEstimator, documented
-from vbmodels.estimators.columns import NamedColumns, by_our_names
-from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
-from vbmodels.estimators.weights import without_weights
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
-from vbmodels.variants.counts import Counts, Units, units
+from vbmodels.estimators.base import Draws, LoopEstimator, NamedColumns, documented, without_weights
+from vbmodels.estimators.tables import (
+    by_our_names,
+    cells_of,
+    is_frame,
+    is_missing,
+    like,
+    names_of,
+    numbers_of,
+)
+from vbmodels.variants.calls import called, e_bh, local_fdr, prior_from_bayes_factors, q_values
+from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.options import CallOptions
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
@@ -354,7 +359,7 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         bound, size = 0.0, 0.0
         for start in range(0, len(counts), _CHUNK):
             of = units(counts.take(slice(start, start + _CHUNK)))
-            sums = self.model_.reweigh(at, self.model_.table(at, of))[2]
+            sums = self.model_.e_step(at, self.model_.table(at, of))[2]
             bound, size = bound + sums.bound, size + sums.units
         return bound / size
 
@@ -367,8 +372,8 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         of, score = self._scores(given.counts)
         lfdr = local_fdr(score, self.pi_)
         q = q_values(lfdr)
-        called = e_bh(score, self.fdr) if self.strict else (q <= self.fdr) & (lfdr <= MOST_LFDR)
-        return given, of, score, lfdr, q, called
+        chosen = e_bh(score, self.fdr) if self.strict else called(lfdr, self.fdr)
+        return given, of, score, lfdr, q, chosen
 
     def _scores(self, counts: Counts) -> tuple[Units, FloatArray]:
         of = units(counts)

@@ -1,16 +1,22 @@
-"""The forms of the mixture of experts behind one set of options."""
+"""The forms of the mixture of experts behind one set of options, and their weights by name."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from math import sqrt
+from typing import NamedTuple
 
+from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
-from vbmodels.experts.bmem.metropolis import SampledExperts
+from vbmodels.experts.additive.posterior import AdditivePosterior
+from vbmodels.experts.additive.step_rows import FEW_COLUMNS, steps_of
+from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.bmem.model import BoundedExperts
 from vbmodels.experts.bmem.mutual_angular import AngularPrior
-from vbmodels.experts.bmem.walk import WalkPrior
 from vbmodels.experts.options import ExpertOptions, ExpertTuning, experts_of
+from vbmodels.experts.posterior import DrawnPosterior, Posterior
 
 MOST_ROWS, MOST_CELLS = 50_000, 20_000_000
 """Rows and cells up to which a Gaussian process is fitted: of more rows few landmarks say less than
@@ -27,8 +33,10 @@ def landmarks_for(options: ExpertOptions, rows: int, columns: int, copies: float
     `MOST_LANDMARKS`; fewer where rows x landmarks^2, which is what second moments cost, would be
     more than `MOST_PRODUCTS`.
     """
-    asked = options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
-    if not asked or rows > MOST_ROWS or rows * columns > MOST_CELLS:
+    wanted = (
+        options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
+    )
+    if not wanted or rows > MOST_ROWS or rows * columns > MOST_CELLS:
         return 0
     most = min(MOST_LANDMARKS, rows / copies / 4.0, sqrt(MOST_PRODUCTS / max(rows, 1)))
     return max(FEWEST_LANDMARKS, int(most))
@@ -77,3 +85,55 @@ def make(options: ExpertTuning) -> AnyExperts:
     return AdditiveExperts(
         most, tau=options.tau, n_restarts=options.restarts, tolerance=options.tol
     )
+
+
+AnyPosterior = Posterior | DrawnPosterior | AdditivePosterior
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of the coefficients of the additive part, and of gates and experts."""
+
+    additive: tuple[str, ...]
+    mixture: tuple[str, ...]
+
+
+class Weight(NamedTuple):
+    """One weight: of the additive part (expert 0), or of an expert or its gate."""
+
+    expert: int
+    role: str
+    column: str
+    mean: float
+    sd: float
+
+
+def names_of(posterior: AnyPosterior, columns: Iterable[str], basis: Basis | None) -> Names:
+    """Name every coefficient, the intercepts last."""
+    lines = [str(c) for c in columns]
+    if basis is None or not isinstance(posterior, AdditivePosterior):
+        return Names((), (*lines, "intercept"))
+    column, number = steps_of(basis.steps)
+    steps = [f"{lines[c]} > {basis.knots[c, k]:.6g}" for c, k in zip(column, number, strict=True)]
+    full = (*lines, *steps, "intercept")
+    part = full if posterior.part.stepped else (*lines, "intercept")
+    mixture = full if len(lines) <= FEW_COLUMNS else (*lines, "intercept")
+    return Names(part, mixture)
+
+
+def weights_of(posterior: AnyPosterior, names: Names) -> list[Weight]:
+    """Return the weights of the additive part, then those of the experts of the best start."""
+    found: list[Weight] = []
+    if isinstance(posterior, AdditivePosterior):
+        part = posterior.part
+        rows = zip(names.additive, part.coefficients, part.sd, strict=True)
+        found += [Weight(0, "additive", name, float(mean), float(sd)) for name, mean, sd in rows]
+        if not posterior.mixtures:
+            return found
+    one = posterior.components[0]
+    return found + [
+        Weight(k + 1, role, name, float(one.mean[r, k, d]), float(one.sd[r, k, d]))
+        for k in range(one.mean.shape[1])
+        for r, role in ((1, "expert"), (0, "gate"))
+        for d, name in enumerate(names.mixture)
+    ]

@@ -25,6 +25,16 @@ _LEAST = 1e-30  # of a variance
 _FAR = -300.0
 
 
+INTERCEPT_PRECISION = 0.1
+
+
+def prior_precision(tau: float, columns: int) -> FloatArray:
+    """Return the prior precision of one gate's or expert's coefficients, intercept last; [p]."""
+    result = np.full(columns, tau)
+    result[-1] = INTERCEPT_PRECISION
+    return result
+
+
 def row_terms(
     h: FloatArray, b: FloatArray, t: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""Rows from a mixture of logistic experts, with the truth beside them."""
+"""Rows from a mixture of logistic experts, with the truth."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.chains import Diagnosis, diagnose
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.documents import KeywordBatch
 

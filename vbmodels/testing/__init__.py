@@ -8,30 +8,36 @@ A row says what the suite asks for, in terms of the generative model; a class of
         case = Case(name="my model", model=MyModel, ...)
 
 A failure is a `ContractBroken`: which identity broke, where, and by how much. pytest is needed for
-`ModelContract` alone, which is therefore loaded when it is asked for; ArviZ for samplers alone.
+`ModelContract` alone, which is therefore loaded where it is used; ArviZ for samplers alone.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.calibration import Bounds, Calibration, Ranks, Readings, Told, inside, ranked
+from vbmodels.testing.calibration import inside, ranked
 from vbmodels.testing.case import (
+    Agreement,
     Best,
+    Bounds,
+    Calibration,
     Case,
+    Chains,
+    ContractBroken,
     Coordinates,
+    Draws,
     Evidence,
+    Extremes,
+    Forecast,
     GlobalStep,
     LocalStep,
     MonteCarlo,
     Objective,
+    Ranks,
+    Readings,
     Recovery,
     Sampler,
 )
-from vbmodels.testing.draws import Chains, Draws
-from vbmodels.testing.extremes import Extremes
-from vbmodels.testing.identity import ContractBroken
 
 if TYPE_CHECKING:
     from vbmodels.testing.contract import ModelContract
@@ -48,6 +54,7 @@ __all__ = [
     "Draws",
     "Evidence",
     "Extremes",
+    "Forecast",
     "GlobalStep",
     "LocalStep",
     "ModelContract",
@@ -57,7 +64,6 @@ __all__ = [
     "Readings",
     "Recovery",
     "Sampler",
-    "Told",
     "inside",
     "ranked",
 ]

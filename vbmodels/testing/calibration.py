@@ -1,11 +1,11 @@
 """Item 8: does what users act on hold? Truths from the prior, fits by default, many short runs.
 
 A row draws the truth from the model's own generative process, fits the data as a user would
-and says what that user reads beside what is true. There are two kinds of reading:
+and returns what that user reads with what is true. There are two kinds of reading:
 
-`Told`
+`Forecast`
     What was expected (a probability, a share of false calls, the level of an interval) and
-    what came true (0 or 1). Judged by the mean of realised less expected ("in the large"),
+    what came true (0 or 1). Figures: the mean of realised less expected ("in the large"),
     by the slope of a logistic regression of what came true on the logit of what was expected
     (below 1: over-confident), and by ten bins of what was expected.
 `Ranks`
@@ -22,8 +22,7 @@ has a seed of its own: the figures are the same each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,71 +30,13 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.testing.identity import Figures, Identity
+from vbmodels.testing.case import Bounds, Calibration, Figures, Forecast, Identity, Ranks, Readings
 
 CALIBRATED = Identity(8, "probabilities, intervals and ranks hold as often as they say")
 ERRORS = 3.5
 """One figure of an exact form in 2,000 fails by chance."""
 BINS = 10
 LARGEST_LOGIT = 12.0
-
-
-@dataclass(frozen=True)
-class Told:
-    """What was expected of each thing that was read [n], and what came true [n]."""
-
-    expected: FloatArray
-    realised: FloatArray
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """The truth's rank among ``of`` draws, 0 to ``of``, of each quantity.
-
-    ``rank`` is [n], or [truths, n] where one run has several independent truths.
-    """
-
-    rank: IntArray
-    of: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """Ranges that the figures of one reading must keep; ``measured`` says what was found.
-
-    ``slope`` and ``bins`` are None where what is expected hardly varies.
-    """
-
-    large: tuple[float, float] = (0.0, 0.0)
-    slope: tuple[float, float] | None = (1.0, 1.0)
-    bins: float | None = 0.0
-    largest_se: float = 0.01
-    measured: str = "exact: no range is needed"
-
-
-Readings = Mapping[str, Told | Ranks]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """One form's row.
-
-    Parameters
-    ----------
-    form
-        As the documentation names it.
-    run
-        One truth, one fit, and what is read of it.
-    bounds
-        Of every reading that is `Told`.
-    few
-        Runs of the small sample in the default suite.
-    """
-
-    form: str
-    run: Callable[[np.random.Generator], Readings]
-    bounds: Mapping[str, Bounds] = field(default_factory=dict)
-    few: int = 10
 
 
 @dataclass(frozen=True)
@@ -132,14 +73,16 @@ def collect(item: Calibration, runs: int, seed: int = 0) -> list[Readings]:
 
 def figures_of(item: Calibration, found: list[Readings]) -> list[Figure]:
     """Return every figure of every reading."""
-    told: list[Figure] = []
+    figures: list[Figure] = []
     for name in found[0]:
         parts = [readings[name] for readings in found]
         if isinstance(parts[0], Ranks):
-            told += rank_figures(name, [p for p in parts if isinstance(p, Ranks)])
+            figures += rank_figures(name, [p for p in parts if isinstance(p, Ranks)])
         else:
-            told += told_figures(name, [p for p in parts if isinstance(p, Told)], item.bounds[name])
-    return told
+            figures += forecast_figures(
+                name, [p for p in parts if isinstance(p, Forecast)], item.bounds[name]
+            )
+    return figures
 
 
 def check(item: Calibration, found: list[Readings], power: bool) -> Figures:
@@ -169,10 +112,10 @@ def check(item: Calibration, found: list[Readings], power: bool) -> Figures:
     return {f"{f.reading}: {f.name}": f.value for f in figures}
 
 
-# Told.
+# Forecast.
 
 
-def told_figures(name: str, parts: list[Told], bounds: Bounds) -> list[Figure]:
+def forecast_figures(name: str, parts: list[Forecast], bounds: Bounds) -> list[Figure]:
     """Return the figures of one reading over all runs."""
     run = np.repeat(np.arange(len(parts)), [p.expected.size for p in parts])
     expected = np.concatenate([p.expected for p in parts])
@@ -266,10 +209,10 @@ def ranked(truth: FloatArray, draws: FloatArray, rng: np.random.Generator) -> Ra
     return Ranks(below + rng.integers(0, ties + 1), len(draws))
 
 
-def inside(low: FloatArray, high: FloatArray, truth: FloatArray, level: float = 0.95) -> Told:
+def inside(low: FloatArray, high: FloatArray, truth: FloatArray, level: float = 0.95) -> Forecast:
     """Return the coverage of intervals as a reading."""
     came_true = (low <= truth) & (truth <= high)
-    return Told(np.full(truth.shape, level), came_true.astype(np.float64))
+    return Forecast(np.full(truth.shape, level), came_true.astype(np.float64))
 
 
 SHARE: dict[str, Any] = {"slope": None, "bins": None}

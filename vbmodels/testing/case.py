@@ -1,4 +1,4 @@
-"""A model's row in the contract: every item is asked, or refused with a reason.
+"""A model's row in the contract: every item has a hook, or a reason why not.
 
 Every item of the contract is a field of `Case` without a default: give what it asks for, or a
 sentence that says why this model cannot have it; the test then skips with that sentence.
@@ -18,23 +18,65 @@ generative model with scipy.stats, not from the model's own file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 import numpy as np
 
-from vbmodels.core.state import FloatArray
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.calibration import Calibration
-from vbmodels.testing.draws import Draws
-from vbmodels.testing.extremes import Extremes
+from vbmodels.core.state import FloatArray, IntArray
 
 Item = Literal[
     "rise", "partition", "resume", "stationary", "definition", "truth", "sampler", "recovery",
     "calibration", "extremes", "agreement", "draws",
 ]  # fmt: skip
 EVERY: frozenset[Item] = frozenset(get_args(Item))
+
+
+Figures = dict[str, float]  # what a check measured, by name
+
+
+class ContractBroken(AssertionError):
+    """An identity that a model must keep does not hold.
+
+    Attributes
+    ----------
+    item
+        Number of the contract's item.
+    identity
+        What should hold.
+    where
+        The data, sweep, leaf or quantity at which it does not.
+    found
+        What was found, and by how much it is off.
+    """
+
+    def __init__(self, item: int, identity: str, where: str, found: str) -> None:
+        super().__init__(f"item {item}, {identity}, is broken\n  where: {where}\n  found: {found}")
+        self.item, self.identity, self.where, self.found = item, identity, where, found
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One identity of the contract."""
+
+    item: int
+    says: str
+
+    def breaks(self, where: str, found: str) -> NoReturn:
+        """Raise a `ContractBroken`."""
+        raise ContractBroken(self.item, self.says, where, found)
+
+    def holds(self, condition: bool, where: str, found: str) -> None:
+        """Pass where ``condition`` is true.
+
+        Raises
+        ------
+        ContractBroken
+            Where it is not. An assert statement would be left out by ``python -O``.
+        """
+        if not condition:
+            self.breaks(where, found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +138,7 @@ class MonteCarlo:
     relation
         "equal", or "below" where a bound on the bound is used.
     mixed
-        Whether the bound is also asked for at a q that has moved since the local step, as
+        Whether the bound is also computed at a q that has moved since the local step, as
         the protocol allows; False only where ``suff_stats`` recomputes the local state.
     largest_se
         The standard error must come out below this, else the test has no power.
@@ -178,6 +220,190 @@ class Best:
 
     phase: Callable[[Any], Any] = lambda q: None
     max_iter: int = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Item 10.
+
+    Attributes
+    ----------
+    published
+        (model, q, partition, its state at the end of the fit) -> what is published of it.
+    scored
+        (model, q, the same rows as a new partition) -> what a score gives; None where that is
+        ``published`` of a state that was made from cold.
+    hidden
+        A partition -> its rows as a score sees them: without labels, say.
+    atol
+        Largest difference of what is made from cold.
+    cold
+        Whether a state from cold is to be the fit's; not so where states are draws.
+    astray
+        Largest share of rows that may get something else altogether: see ``because``.
+    largest
+        Largest difference of the score's own, where it says something else than the fit:
+        ``because`` says what.
+    """
+
+    published: Callable[[Any, Any, Any, Any], FloatArray]
+    scored: Callable[[Any, Any, Any], FloatArray] | None = None
+    hidden: Callable[[Any], Any] = lambda batch: batch
+    model: Callable[[], Any] | None = None
+    batches: Callable[[], Sequence[Any]] | None = None
+    tol: float = 1e-12
+    max_iter: int = 3000
+    atol: float = 1e-6
+    cold: bool = True
+    astray: float = 0.0
+    largest: float | None = None
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.largest is not None or self.astray) and len(self.because.split()) < 5:
+            raise ValueError("expected a sentence that says why a score may differ from the fit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chains:
+    """What one run of a sampler leaves.
+
+    Attributes
+    ----------
+    kept
+        Draws by name, [C, S, ...].
+    visited
+        Where chains stood at the start and after every sweep, [C, 1 + warmup + S thin, ...], by
+        the same names, where that can be seen.
+    summaries
+        What is published of the draws, and the same made from them here.
+    """
+
+    kept: Mapping[str, FloatArray] = field(default_factory=dict)
+    visited: Mapping[str, FloatArray] = field(default_factory=dict)
+    summaries: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """Item 11 for one sampler.
+
+    Attributes
+    ----------
+    name
+        Of the sampler.
+    run
+        (warmup, draws, thin) -> what two chains leave; the same random numbers every time.
+    thins
+        Whether it can leave sweeps out between two draws.
+    stays
+        Whether a chain may stand still, as Metropolis-Hastings does.
+    """
+
+    name: str
+    run: Callable[[int, int, int], Chains]
+    thins: bool = True
+    stays: bool = False
+
+
+Tables = Mapping[str, Sequence[Any]]
+Pairs = Iterable[tuple[str, Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extremes:
+    """Item 9.
+
+    Attributes
+    ----------
+    tables
+        Data sets by name, each cut into partitions: counts at 0 and n and at 1e6, constant
+        columns, one row (bag, document, location) alone.
+    empty
+        A partition -> the same without rows; or why there is none.
+    plain
+        The same model without its compiled loops, or why there is nothing to compare.
+    refused
+        What the model says of the tables that no posterior can be had of, by their name.
+    infinite
+        Names of leaves that may be infinite, as their docstrings say. None may be NaN.
+    aside
+        Leaves of a local state that one of both forms keeps, for speed.
+    kernels
+        Single kernels where there is no plain model: (what, compiled, plain) of each.
+    sweeps
+        Most steps on each of the tables.
+    rtol
+        Of compiled against plain, relative to the largest number of a leaf.
+    """
+
+    tables: Callable[[], Tables]
+    empty: Callable[[Any], Any] | str
+    plain: Callable[[], Any] | str
+    refused: Mapping[str, str] = field(default_factory=dict)
+    infinite: frozenset[str] = frozenset()
+    aside: frozenset[str] = frozenset()
+    kernels: Callable[[], Pairs] | None = None
+    sweeps: int = 6
+    rtol: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What was expected of each thing that was read [n], and what came true [n]."""
+
+    expected: FloatArray
+    realised: FloatArray
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The truth's rank among ``of`` draws, 0 to ``of``, of each quantity.
+
+    ``rank`` is [n], or [truths, n] where one run has several independent truths.
+    """
+
+    rank: IntArray
+    of: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Ranges that the figures of one reading must keep; ``measured`` says what was found.
+
+    ``slope`` and ``bins`` are None where what is expected hardly varies.
+    """
+
+    large: tuple[float, float] = (0.0, 0.0)
+    slope: tuple[float, float] | None = (1.0, 1.0)
+    bins: float | None = 0.0
+    largest_se: float = 0.01
+    measured: str = "exact: no range is needed"
+
+
+Readings = Mapping[str, Forecast | Ranks]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """One form's row.
+
+    Parameters
+    ----------
+    form
+        As the documentation names it.
+    run
+        One truth, one fit, and what is read of it.
+    bounds
+        Of every reading that is `Forecast`.
+    few
+        Runs of the small sample in the default suite.
+    """
+
+    form: str
+    run: Callable[[np.random.Generator], Readings]
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    few: int = 10
 
 
 @dataclass(frozen=True, kw_only=True)

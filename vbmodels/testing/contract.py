@@ -13,23 +13,9 @@ except ImportError as error:
     ) from error
 
 from vbmodels.core.algorithm import Loop
-from vbmodels.core.squarem import squarem
-from vbmodels.testing import (
-    agreement,
-    bits,
-    calibration,
-    draws,
-    extremes,
-    memoising,
-    near,
-    rising,
-    running,
-    stationary,
-    truth,
-)
-from vbmodels.testing.calibration import Calibration
-from vbmodels.testing.case import Case, Item
-from vbmodels.testing.identity import ContractBroken, Figures
+from vbmodels.core.cavi import squarem
+from vbmodels.testing import calibration, extremes, runs, stationary, truth
+from vbmodels.testing.case import Calibration, Case, ContractBroken, Figures, Item
 
 RUNS = 1000
 """Runs of item 8 in its slow form."""
@@ -60,10 +46,10 @@ ITEMS: dict[str, Item] = {
 }
 """Under which name a row marks a test as slow."""
 
-UNKNOWN = "it takes long: register the mark slow in the settings of pytest to have it asked"
+UNKNOWN = "it takes long: register the mark slow in the settings of pytest to run it"
 
 
-def asked(item: Any) -> Any:
+def hook_or_skip(item: Any) -> Any:
     """Return an item's hook, or skip with the reason that stands in its place."""
     if isinstance(item, str):
         pytest.skip(item)
@@ -72,14 +58,14 @@ def asked(item: Any) -> Any:
 
 def memoisable(case: Case) -> None:
     """Skip a model that the memoised loop cannot fit."""
-    if "memoised" not in running.loops(case):
+    if "memoised" not in runs.loops(case):
         pytest.skip("the memoised loop cannot fit it: it has no method coupling, or its own loop")
 
 
-def ask(
+def run_check(
     request: pytest.FixtureRequest, check: Callable[..., Figures], *given: Any, **options: Any
 ) -> None:
-    """Run a check and record its figures; a broken identity is told without its traceback."""
+    """Run a check and record its figures; a broken identity has no traceback."""
     said = None
     try:
         figures = check(*given, **options)
@@ -130,7 +116,7 @@ class ModelContract:
                         row, loop, id=f"{row.name}-{name}", marks=_marks(metafunc, row, item)
                     )
                     for row in rows
-                    for name, loop in running.loops(row).items()
+                    for name, loop in runs.loops(row).items()
                 ],
             )
         elif "form" in metafunc.fixturenames:
@@ -153,13 +139,13 @@ class ModelContract:
     ) -> None:
         """Item 1, under every loop, on every seed of the row."""
         for seed in case.seeds:
-            ask(request, rising.check_rise, case, loop, seed)
+            run_check(request, runs.check_rise, case, loop, seed)
 
     def test_1_a_fit_leaves_the_best_that_it_visited(
         self, case: Case, loop: Loop, request: pytest.FixtureRequest
     ) -> None:
         """Item 1, at the end of a fit."""
-        ask(request, rising.check_best, case, loop, asked(case.best))
+        run_check(request, runs.check_best, case, loop, hook_or_skip(case.best))
 
     def test_2_partitions_change_only_rounding(
         self, case: Case, loop: Loop, request: pytest.FixtureRequest
@@ -167,119 +153,121 @@ class ModelContract:
         """Item 2, over numbers of partitions."""
         if case.undivided is not None:
             pytest.skip(case.undivided)
-        ask(request, bits.check_partitions, case, loop)
+        run_check(request, runs.check_partitions, case, loop)
 
     def test_2_executors_give_the_same_bits(
         self, case: Case, loop: Loop, request: pytest.FixtureRequest
     ) -> None:
         """Item 2, over threads and transport."""
-        ask(request, bits.check_executors, case, loop)
+        run_check(request, runs.check_executors, case, loop)
 
     def test_3_resume_from_every_step_gives_the_same_bits(
         self, case: Case, loop: Loop, request: pytest.FixtureRequest
     ) -> None:
         """Item 3."""
-        ask(request, bits.check_resume, case, loop)
+        run_check(request, runs.check_resume, case, loop)
 
     def test_4_global_step_is_stationary(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, global parameters."""
-        ask(request, stationary.check_global_step, case, asked(case.global_step), seed=0)
+        run_check(
+            request, stationary.check_global_step, case, hook_or_skip(case.global_step), seed=0
+        )
 
     def test_4_local_step_is_stationary(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, a partition's parameters."""
-        ask(request, stationary.check_local_step, case, asked(case.local_step), seed=0)
+        run_check(request, stationary.check_local_step, case, hook_or_skip(case.local_step), seed=0)
 
     def test_4_vectors_near_the_path_are_states(
         self, case: Case, request: pytest.FixtureRequest
     ) -> None:
         """Item 4, what SQUAREM asks of a model's coordinates."""
-        if squarem not in running.loops(case).values():
+        if squarem not in runs.loops(case).values():
             pytest.skip("no loop leaves its path: it has no coordinates or a loop of its own")
-        ask(request, near.check_near, case, asked(case.global_step), seed=0)
+        run_check(request, stationary.check_near, case, hook_or_skip(case.global_step), seed=0)
 
     def test_4_rounds_keep_the_bound(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, what the memoised loop knows of the bound."""
         memoisable(case)
-        ask(request, memoising.check_coupling, case, asked(case.global_step), seed=0)
+        run_check(request, stationary.check_coupling, case, hook_or_skip(case.global_step), seed=0)
 
     def test_4_rounds_end_where_the_bound_is_stationary(
         self, case: Case, request: pytest.FixtureRequest
     ) -> None:
         """Item 4, at the end of the memoised loop."""
         memoisable(case)
-        ask(request, memoising.check_end, case, asked(case.global_step), seed=0)
+        run_check(request, stationary.check_end, case, hook_or_skip(case.global_step), seed=0)
 
     def test_5_bound_is_its_definition(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 5."""
-        ask(request, truth.check_definition, case, asked(case.monte_carlo), seed=0)
+        run_check(request, truth.check_definition, case, hook_or_skip(case.monte_carlo), seed=0)
 
     def test_6_bound_below_exact_evidence(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 6, a tiny case."""
-        item = asked(case.evidence)
+        item = hook_or_skip(case.evidence)
         for seed in item.seeds:
-            ask(request, truth.check_evidence, case, item, seed)
+            run_check(request, truth.check_evidence, case, item, seed)
 
     def test_6_agrees_with_its_sampler(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 6, a small one."""
-        ask(request, truth.check_sampler, case, asked(case.sampler))
+        run_check(request, truth.check_sampler, case, hook_or_skip(case.sampler))
 
     def test_7_recovers_the_truth(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 7."""
-        ask(request, truth.check_recovery, case, asked(case.recovery))
+        run_check(request, truth.check_recovery, case, hook_or_skip(case.recovery))
 
     def test_8_a_few_runs_are_calibrated(
         self, form: Calibration | str, request: pytest.FixtureRequest
     ) -> None:
         """Item 8, as many runs as the row says."""
-        item = asked(form)
+        item = hook_or_skip(form)
         found = calibration.collect(item, item.few, seed=1)
-        ask(request, calibration.check, item, found, power=False)
+        run_check(request, calibration.check, item, found, power=False)
 
     def test_8_a_thousand_runs_are_calibrated(
         self, form: Calibration | str, request: pytest.FixtureRequest
     ) -> None:
         """Item 8, with power."""
-        item = asked(form)
+        item = hook_or_skip(form)
         found = calibration.collect(item, RUNS)
-        ask(request, calibration.check, item, found, power=True)
+        run_check(request, calibration.check, item, found, power=True)
 
     @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
     def test_9_extremes_leave_finite_numbers(
         self, case: Case, request: pytest.FixtureRequest
     ) -> None:
         """Item 9, tables at their ends."""
-        ask(request, extremes.check_finite, case, asked(case.extremes))
+        run_check(request, extremes.check_finite, case, hook_or_skip(case.extremes))
 
     @pytest.mark.filterwarnings("ignore::UserWarning")
     def test_9_compiled_loops_are_the_plain_form(
         self, case: Case, request: pytest.FixtureRequest
     ) -> None:
-        """Item 9, compiled beside plain."""
-        item = asked(case.extremes)
+        """Item 9, compiled and plain."""
+        item = hook_or_skip(case.extremes)
         if item.kernels is None:
-            asked(item.plain)
-        ask(request, extremes.check_compiled, case, item)
+            hook_or_skip(item.plain)
+        run_check(request, extremes.check_compiled, case, item)
 
     @pytest.mark.filterwarnings("ignore::UserWarning")
     def test_9_partitions_without_rows_change_no_bit(
         self, case: Case, request: pytest.FixtureRequest
     ) -> None:
         """Item 9, partitions without rows."""
-        empty = asked(asked(case.extremes).empty)
-        ask(request, extremes.check_empty, case, empty)
+        empty = hook_or_skip(hook_or_skip(case.extremes).empty)
+        run_check(request, extremes.check_empty, case, empty)
 
     def test_10_a_score_of_the_training_rows_is_the_fits(
         self, case: Case, request: pytest.FixtureRequest
     ) -> None:
         """Item 10."""
-        ask(request, agreement.check_agreement, case, asked(case.agreement))
+        run_check(request, truth.check_agreement, case, hook_or_skip(case.agreement))
 
     def test_11_every_kept_draw_is_written(
         self, case: Case, request: pytest.FixtureRequest
     ) -> None:
         """Item 11."""
-        for item in asked(case.draws):
-            ask(request, draws.check_draws, item)
+        for item in hook_or_skip(case.draws):
+            run_check(request, extremes.check_draws, item)
 
 
 def is_slow(row: Case, item: Item) -> bool:

@@ -1,69 +1,26 @@
-"""Item 9 of the contract: data at their ends, compiled beside plain, partitions without rows."""
+"""Items 9 and 11: data at their ends, compiled and plain, without rows; draws are written."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from vbmodels.core.algorithm import Loop
+from vbmodels.core.cavi import Memoised
 from vbmodels.core.driver import Driver, Step
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.memoised import Memoised
-from vbmodels.core.state import leaves, same_bits
-from vbmodels.testing.identity import Figures, Identity
-
-if TYPE_CHECKING:
-    from vbmodels.testing.case import Case
+from vbmodels.core.fit import InProcess, loop_of
+from vbmodels.core.state import FloatArray, leaves, same_bits
+from vbmodels.testing.case import Case, Draws, Extremes, Figures, Identity, Tables
 
 FINITE = Identity(9, "data at their ends leave finite numbers, or are refused")
 COMPILED = Identity(9, "compiled loops give what their plain form gives")
 EMPTY = Identity(9, "partitions without rows change no bit")
-Tables = Mapping[str, Sequence[Any]]
-Beside = Iterable[tuple[str, Any, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extremes:
-    """Item 9.
-
-    Attributes
-    ----------
-    tables
-        Data sets by name, each cut into partitions: counts at 0 and n and at 1e6, constant
-        columns, one row (bag, document, location) alone.
-    empty
-        A partition -> the same without rows; or why there is none.
-    plain
-        The same model without its compiled loops, or why there is nothing to compare.
-    refused
-        What the model says of the tables that no posterior can be had of, by their name.
-    infinite
-        Names of leaves that may be infinite, as their docstrings say. None may be NaN.
-    aside
-        Leaves of a local state that one of both forms keeps, for speed.
-    kernels
-        Single kernels where there is no plain model: (what, compiled, plain) of each.
-    sweeps
-        Most steps on each of the tables.
-    rtol
-        Of compiled against plain, relative to the largest number of a leaf.
-    """
-
-    tables: Callable[[], Tables]
-    empty: Callable[[Any], Any] | str
-    plain: Callable[[], Any] | str
-    refused: Mapping[str, str] = field(default_factory=dict)
-    infinite: frozenset[str] = frozenset()
-    aside: frozenset[str] = frozenset()
-    kernels: Callable[[], Beside] | None = None
-    sweeps: int = 6
-    rtol: float = 1e-6
 
 
 def _steps(
@@ -180,3 +137,99 @@ def check_empty(case: Case, empty: Callable[[Any], Any]) -> Figures:
         EMPTY.holds(other.elbo == step.elbo, where, changed)
         EMPTY.holds(same_bits(step.q, other.q), where, "the posterior changed")
     return {"bound": step.elbo}
+
+
+WRITTEN = Identity(11, "every draw that a sampler keeps is written, and published as it is")
+CHAINS, WARMUP, DRAWS, THIN = 2, 3, 5, 2
+MOST_STEPS = 1000
+
+
+def course(model: Any, batches: Sequence[Any]) -> list[tuple[Step, list[Any]]]:
+    """Return all steps of a run, with its partitions' states."""
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    run = Driver(loop_of(model), model, q, reduce, max_iter=MOST_STEPS)
+    steps = [(step, reduce.local_states(step.iteration)) for step in run]
+    if not run.converged:
+        raise RuntimeError(f"the chains did not end within {MOST_STEPS} steps")
+    return steps
+
+
+def visits(steps: Sequence[tuple[Step, Any]], of: Callable[[Any], FloatArray]) -> FloatArray:
+    """Return where chains stood, [C, steps, ...], from the parameters of every step."""
+    return np.stack([of(step.q) for step, _ in steps], axis=1)
+
+
+@contextmanager
+def no_leftovers() -> Iterator[None]:
+    """Have np.empty hand out NaN, so that what nobody writes shows."""
+    empty = np.empty
+
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        array = empty(*args, **kwargs)
+        if array.dtype.kind == "f":
+            array.fill(np.nan)
+        return array
+
+    with mock.patch.object(np, "empty", marked):
+        yield
+
+
+def check_draws(item: Draws) -> Figures:
+    """There are as many draws as requested, each its own, the last one with them."""
+    thin = THIN if item.thins else 1
+    # Kernels compile on the first run: Numba must meet NumPy's own empty, or it loses it for good.
+    item.run(WARMUP, DRAWS, thin)
+    with no_leftovers():
+        found = item.run(WARMUP, DRAWS, thin)
+        whole = found.kept.keys() - found.visited.keys()
+        longer = item.run(WARMUP, DRAWS * thin + 2, 1) if whole else found
+    WRITTEN.holds(
+        bool(found.kept or found.summaries),
+        item.name,
+        "nothing was kept: the test would prove nothing",
+    )
+    for name, array in found.kept.items():
+        where = f"{item.name}, {name}"
+        WRITTEN.holds(
+            array.shape[:2] == (CHAINS, DRAWS),
+            where,
+            f"expected {CHAINS} chains of {DRAWS} draws, got {array.shape[:2]}",
+        )
+        WRITTEN.holds(bool(np.isfinite(array).all()), where, "a place was not written")
+        flat = array.reshape(CHAINS, DRAWS, -1)
+        WRITTEN.holds(bool((flat != 0.0).any(axis=2).all()), where, "a draw is all zeros")
+        if not item.stays:
+            alike = (flat[:, 1:] == flat[:, :-1]).all(axis=2)
+            WRITTEN.holds(not alike.any(), where, "a draw is a copy of the one before")
+        if name in found.visited:
+            seen = found.visited[name]
+            visits = 1 + WARMUP + DRAWS * thin
+            WRITTEN.holds(
+                seen.shape[1] == visits,
+                where,
+                f"expected {visits} visits, the start's with them, got {seen.shape[1]}",
+            )
+            _same(where, "not the draws that were made", array, seen[:, WARMUP + thin :: thin])
+            if not item.stays:
+                copies = (array == seen[:, :1]).reshape(CHAINS, DRAWS, -1).all(axis=2)
+                WRITTEN.holds(not copies.any(), where, "a draw is a copy of the start")
+        else:
+            # The same chain, kept whole: the last of every stretch is what thinning keeps.
+            expected = longer.kept[name][:, thin - 1 : DRAWS * thin : thin]
+            _same(where, "not the last of each stretch", array, expected)
+    for name, (published, made) in found.summaries.items():
+        close = np.allclose(published, made, rtol=1e-9, atol=1e-12)
+        gap = "" if close else f", by {np.max(np.abs(np.subtract(published, made))):.3g}"
+        WRITTEN.holds(close, item.name, f"{name} is not that of the draws{gap}")
+    return {f"{item.name}: arrays": len(found.kept), "summaries": len(found.summaries)}
+
+
+def _same(where: str, fault: str, array: FloatArray, expected: FloatArray) -> None:
+    if array.shape != expected.shape or np.array_equal(array, expected):
+        shapes = f"{fault}: {array.shape} of them, expected {expected.shape}"
+        WRITTEN.holds(array.shape == expected.shape, where, shapes)
+        return
+    chain, draw = np.argwhere((array != expected).reshape(CHAINS, DRAWS, -1).any(axis=2))[0]
+    gap = float(np.max(np.abs(array - expected)))
+    WRITTEN.breaks(f"{where}, chain {chain}, draw {draw}", f"{fault}, by up to {gap:.3g}")

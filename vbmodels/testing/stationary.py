@@ -1,4 +1,4 @@
-"""Item 4: both steps leave the bound at its maximum, by finite differences."""
+"""Item 4: both steps leave the bound at its maximum, near the path and by rounds too."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from vbmodels.core.cavi import Memoised
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, leaves
-from vbmodels.testing.case import Case, Coordinates, GlobalStep, LocalStep
-from vbmodels.testing.identity import Figures, Identity
-from vbmodels.testing.running import bound, plain_loop, steps
+from vbmodels.testing.case import Case, Coordinates, Figures, GlobalStep, Identity, LocalStep
+from vbmodels.testing.runs import bound, plain_loop, steps
 
 GLOBAL = Identity(4, "global_step leaves the bound stationary")
 LOCAL = Identity(4, "local_step leaves the bound stationary")
@@ -93,7 +93,7 @@ def largest_distance(
     found = distances(lambda v: value(move.from_vector(state, v)), at, move.step, along)
     worst = int(found.argmax())
     if not found[worst] <= tolerance:
-        # A coordinate names its leaf; only where none is off is the mix of several told.
+        # A coordinate names its leaf; a mix of several is named only where none is off.
         coordinates = found[: len(along) - 10]
         if coordinates.size and coordinates.max() > tolerance:
             worst = int(coordinates.argmax())
@@ -154,3 +154,129 @@ def check_local_step(case: Case, item: LocalStep, seed: int) -> Figures:
         where = f"partition 0 of tiny({seed}), warm after sweep {step.iteration}"
         worst = max(worst, largest_distance(LOCAL, where, value, local, move, item.tolerance))
     return {"distance": worst}
+
+
+NEAR = Identity(4, "every vector near the path is that of a state, from which the bound rises")
+STRIDE = 4.0  # of SQUAREM's first leap, at most
+FARTHEST = 1.0  # of random directions, in the coordinates
+
+
+def check_near(case: Case, item: GlobalStep, seed: int) -> Figures:
+    """Leaps along the path, and steps aside as long as a sweep's, are states to go on from.
+
+    The state of q's own vector has q's bound, and that of a vector near it has finite leaves, and
+    local steps there raise a bound that is finite. SQUAREM does not show where it is not so: it
+    refuses the leap, and goes on by plain sweeps.
+    """
+    batches, model = case.tiny(seed), case.model()
+    path = list(itertools.islice(steps(case, plain_loop(case), batches, seed), 3))
+    (step, _), *_, (last, run) = path
+    states, largest = run.reduce.local_states(last.iteration), 0.0
+    rtol = max(case.rise_rtol, 1e-9)
+    for named, vector in _vectors([model.to_vector(one.q) for one, _ in path]):
+        where = f"tiny({seed}), {named} sweep {step.iteration}"
+        there = model.from_vector(step.q, vector)
+        _finite(there, where)
+        if named == "at":
+            same = model.elbo(step.q, step.stats), model.elbo(there, step.stats)
+            NEAR.holds(
+                bool(np.isclose(*same, rtol=1e-9, atol=1e-9)),
+                where,
+                f"the bound is {same[0]!r}, that of the state of its vector {same[1]!r}",
+            )
+        before = bound(model, there, batches, states)
+        moved = [model.local_step(there, b, x) for b, x in zip(batches, states, strict=True)]
+        after = bound(model, there, batches, moved)
+        NEAR.holds(
+            bool(np.isfinite(before) and after >= before - rtol * max(1.0, abs(before))),
+            where,
+            f"the local steps take the bound from {before!r} to {after!r}",
+        )
+        largest = max(largest, after - before)
+    return {"largest rise": largest}
+
+
+def _vectors(three: list[FloatArray]) -> list[tuple[str, FloatArray]]:
+    """Return vectors near the first of three points of the path, each with a word of where."""
+    zero, one, two = three
+    r, v = one - zero, two - 2.0 * one + zero
+    a = float(np.clip(np.linalg.norm(r) / max(float(np.linalg.norm(v)), 1e-300), 1.0, STRIDE))
+    found = [("at", zero), (f"a leap of {a:.2g} from", zero + 2.0 * a * r + a * a * v)]
+    far = min(FARTHEST, float(np.max(np.abs(r))))
+    aside = itertools.product(directions(zero.size, 4), (-far, far))
+    return found + [(f"{size:.2g} aside of", zero + size * along) for along, size in aside]
+
+
+def _finite(state: Any, where: str) -> None:
+    for name, leaf in leaves(state):
+        number = np.asarray(leaf).dtype.kind == "f"
+        NEAR.holds(not number or bool(np.isfinite(leaf).all()), where, f"{name} is not finite")
+
+
+COUPLING = Identity(4, "coupling is the part of the bound that moves with the global parameters")
+END = Identity(4, "the memoised loop ends where the bound is stationary")
+FAR = 4.0  # differences
+
+
+def check_coupling(case: Case, item: GlobalStep, seed: int) -> Figures:
+    """`coupling` adds up over partitions, and says how the bound moves with all else held.
+
+    With S made at q, G(q') = elbo(q', S) + C(q', S) - C(q, S) is the bound at q' with what is
+    local held. The bound of fresh statistics at q', whose factors that are not stored follow q',
+    lies above it and touches it at q: so it is nowhere lower, on either side of q. And the global
+    step takes G to its maximum.
+    """
+    batches, model, move = case.tiny(seed), case.model(), item.coordinates
+    largest = 0.0
+    for step, run in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
+        states = run.reduce.local_states(step.iteration)
+        where = f"tiny({seed}), after sweep {step.iteration}"
+        q, stats, held = step.q, step.stats, model.coupling(step.q, step.stats)
+        pairs = zip(batches, states, strict=True)
+        parts = [model.coupling(q, model.suff_stats(q, b, x)) for b, x in pairs]
+        scale = max(1.0, abs(held), abs(step.elbo))
+        COUPLING.holds(
+            abs(sum(parts) - held) <= 1e-9 * scale,
+            where,
+            f"of the sum it is {held!r}, of the partitions {sum(parts)!r} together",
+        )
+        at = move.to_vector(q)
+        for along, size in itertools.product(directions(at.size, 10), (1.0, -1.0, FAR, -FAR)):
+            there = move.from_vector(q, at + size * move.step * along)
+            fresh = bound(model, there, batches, states)
+            kept = model.elbo(there, stats) + model.coupling(there, stats) - held
+            COUPLING.holds(
+                bool(fresh >= kept - 1e-9 * scale),
+                f"{where}, {size:g} differences away",
+                f"with what is local held the bound is {kept!r}; it can be no more than {fresh!r}",
+            )
+            largest = max(largest, float(fresh - kept))
+        if item.at == "step":
+
+            def held_local(to: Any, stats: Any = stats) -> float:
+                return float(model.elbo(to, stats) + model.coupling(to, stats))
+
+            after = model.global_step(q, stats)
+            largest_distance(COUPLING, where, held_local, after, move, item.tolerance)
+    return {"largest gap": largest}
+
+
+def check_end(case: Case, item: GlobalStep, seed: int) -> Figures:
+    """The end of a fit in rounds is a stationary point of the bound, as that of plain sweeps is."""
+    batches = case.tiny(seed)
+    done = fit(
+        case.model(), batches, seed=seed, tol=item.fit_tol, max_iter=item.max_iter, loop=Memoised()
+    )
+    model, states = case.model(), done.reduce.local_states(done.iterations - 1)
+    END.holds(len(batches) > 1, f"tiny({seed})", "one partition: the test would prove nothing")
+    distance = largest_distance(
+        END, f"tiny({seed}), the end of a fit", lambda q: bound(model, q, batches, states), done.q,
+        item.coordinates, max(item.tolerance, 1e-5),
+    )  # fmt: skip
+    again = bound(model, done.q, batches, states)
+    END.holds(
+        bool(abs(again - done.trace[-1]) <= 1e-9 * max(1.0, abs(again))),
+        f"tiny({seed}), the end of a fit",
+        f"the loop says that the bound is {done.trace[-1]!r}, afresh it is {again!r}",
+    )
+    return {"distance": distance, "rise": float(np.ptp(done.trace))}

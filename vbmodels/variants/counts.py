@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
+BASES = "ACGT"
+
+
 N_TYPES = 12
 
 
@@ -30,14 +33,14 @@ class Counts(State, kind="variants.Counts"):
     weight
         [J] what each location counts for where the two-groups hyperparameters are fitted, 0 for
         those that are left out, and ``share`` over the probability of being taken for the others;
-        None: all are taken. See `location_sample`.
+        None: all are taken. See `sampling`.
     share
         Least probability with which a location is taken.
     member
         [R] which of the control's samples each replicate is of, from 0; -1 for the case. None: all
         replicates of the control are of one sample.
     context
-        [J] which bases are beside each location, or which strand its reads lie on, as `contexts`
+        [J] which bases are next to each location, or which strand its reads lie on, as `contexts`
         has them; None: not known.
     """
 

@@ -1,7 +1,7 @@
-"""What the reads of an allele say against it: their ends, qualities, indels and mismatches.
+"""Filters on calls by the reads of an allele: ends, qualities, indels, strands, other alleles.
 
 The reads of a true variant are, but for the variant, like the reads that show the reference at the
-same location. Each test asks whether the allele's reads differ from those, by an effect that
+same location. Each test of reads asks whether the allele's differ from those, by an effect that
 matters and by more than chance: it takes a true variant with a probability of at most its level.
 """
 
@@ -10,12 +10,86 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import gammaincc, ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.variants.spectrum import strand_bias
 
-LEAST_READS = 4  # of an allele; fewer are not judged
+LAMBDA = 2.0 / 3.0
+
+
+def cressie_read(counts: FloatArray, expected: FloatArray) -> FloatArray:
+    """Return the power divergence of lambda = 2/3 between counts and their expectation, [...].
+
+    2 / (lambda (lambda + 1)) sum O [(O / E)^lambda - 1]: 0 where there are no counts.
+    """
+    ratio = np.where(counts > 0, counts, 0.0) / expected
+    terms = counts * (ratio**LAMBDA - 1.0)
+    return np.asarray(np.maximum(2.0 / (LAMBDA * (LAMBDA + 1.0)) * terms.sum(axis=-1), 0.0))
+
+
+def spectrum_p_value(counts: IntArray, spectrum: FloatArray | None = None) -> FloatArray:
+    """Return the p-value that errors are spread over the three alleles as usual; [J].
+
+    Every replicate's Cressie-Read statistic has 2 degrees of freedom, so minus twice the log
+    of its p-value is the statistic itself, and Fisher's combination adds them up. A replicate
+    without errors has p = 1 and adds nothing. A small p says: one allele stands out.
+
+    Parameters
+    ----------
+    counts
+        [J, N, 3] reads of the three alleles that are not the reference.
+    spectrum
+        [J, 3] expected shares, from a control; uniform by default, which plain errors fail at
+        high depth, because real spectra are not uniform.
+    """
+    shares = np.full((len(counts), 3), 1.0 / 3.0) if spectrum is None else spectrum
+    total = counts.sum(axis=2, keepdims=True)
+    expected = np.maximum(total, 1) * shares[:, None, :]
+    statistic = cressie_read(counts.astype(float), expected)
+    used = total[:, :, 0] > 0
+    # chi^2 with 2 degrees: p = exp(-x/2), so -2 log p = x; the sum has 2 per replicate used.
+    degrees = 2.0 * used.sum(axis=1)
+    combined = np.where(used, statistic, 0.0).sum(axis=1)
+    p = gammaincc(np.maximum(degrees, 1.0) / 2.0, combined / 2.0)
+    return np.asarray(np.where(degrees > 0, p, 1.0))
+
+
+def control_spectrum(counts: IntArray, pseudo: float = 1.0) -> FloatArray:
+    """Return the shares of the three alleles in a control, shrunk to their overall shares.
+
+    Parameters
+    ----------
+    counts
+        [J, N, 3] reads of the alleles that are not the reference.
+    pseudo
+        Weight of the overall shares, in reads a third.
+    """
+    by_location = counts.sum(axis=1).astype(float)
+    overall = by_location.sum(axis=0) + 1.0
+    overall /= overall.sum()
+    shrunk = by_location + 3.0 * pseudo * overall
+    return np.asarray(shrunk / shrunk.sum(axis=1, keepdims=True))
+
+
+def strand_bias(
+    ref_forward: IntArray, ref_reverse: IntArray, alt_forward: IntArray, alt_reverse: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return Fisher's exact p-value and the log odds ratio (with 1/2 added) of strand by allele.
+
+    Parameters
+    ----------
+    ref_forward, ref_reverse, alt_forward, alt_reverse
+        [C] reads of the calls, summed over the replicates of the case.
+    """
+    tables = np.stack([ref_forward, ref_reverse, alt_forward, alt_reverse], axis=1)
+    from scipy.stats import fisher_exact
+
+    p = np.array([fisher_exact(row.reshape(2, 2)).pvalue for row in tables], dtype=float)
+    smoothed = np.log(tables + 0.5)
+    return p, np.asarray(smoothed @ np.array([1.0, -1.0, -1.0, 1.0]))
+
+
+LEAST_READS = 4  # of an allele; fewer are not tested
 LEAST_REFERENCE = 20  # reads that an allele's are compared with
 ODDS = 3.0  # of strands
 
@@ -32,9 +106,9 @@ class AlleleReads:
         Sums, and ``_2`` their squares: Phred-scaled qualities, and the distance to the nearest
         end of the read in bases.
     near_indel, many_mismatches
-        Reads with an indel beside the base, with several mismatches beside it.
+        Reads with an indel near the base, with several mismatches near it.
     no_base_quality
-        Reads without base qualities: they are in no sum of these, and not judged by them.
+        Reads without base qualities: they are in no sum of these, and not tested by them.
     """
 
     n: IntArray
@@ -123,7 +197,7 @@ def judge(
         n, of_n = own.n, of.n
         if name == "low_baseq":
             n, of_n = n - own.no_base_quality, of_n - of.no_base_quality
-        judged = (n >= LEAST_READS) & (of_n >= LEAST_REFERENCE)
+        tested = (n >= LEAST_READS) & (of_n >= LEAST_REFERENCE)
         mean, expected, variance, z = z_of_means(
             n, getattr(own, key), of_n, getattr(of, key), getattr(of, f"{key}_2")
         )
@@ -133,7 +207,7 @@ def judge(
             "low_mapq": expected - mean > 10.0,
             "low_baseq": expected - mean > 5.0,
         }[name]
-        taken[name] = judged & matters & (z < limit) & (chance < level)
+        taken[name] = tested & matters & (z < limit) & (chance < level)
         if name == "read_end":
             read_end = np.where(enough, z, np.nan)
     for name, least in (("near_indel", 0.2), ("many_mismatches", 0.3)):
@@ -150,5 +224,5 @@ def on_one_strand(
 ) -> BoolArray:  # fmt: skip
     """Say which alleles lie on one strand more than the reference does, [C]: Fisher's test."""
     p, odds = strand_bias(ref_forward, ref_reverse, alt_forward, alt_reverse)
-    judged = alt_forward + alt_reverse >= LEAST_READS
-    return np.asarray(judged & (p < level) & (np.abs(odds) > np.log(ODDS)))
+    tested = alt_forward + alt_reverse >= LEAST_READS
+    return np.asarray(tested & (p < level) & (np.abs(odds) > np.log(ODDS)))

@@ -1,4 +1,4 @@
-"""Counts from the model, with the truth beside them."""
+"""Counts from the model, with the truth."""
 
 from __future__ import annotations
 

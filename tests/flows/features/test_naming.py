@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from flows.features.naming import _covariance, meaning_sums, meanings
-from vbmodels.core.in_process import tree_sum
+from vbmodels.core.state import tree_sum
 from vbmodels.features.ibp.predict import category_probabilities
 
 LEVELS = np.array([2, 3, 4])

@@ -16,7 +16,7 @@ from flows.variants.alignments import open_alignment, quiet
 from flows.variants.reads import least_quality
 from flows.variants.regions import Region, in_file
 from flows.variants.settings import VariantSettings
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 
 def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArray[np.int32]:

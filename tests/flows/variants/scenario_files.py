@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.variants.simulate import CONTIG, write_drawn
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 
 def write_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 READ = 120
 TO_END = 5  # bases of a read behind an indel without which no aligner shows it

@@ -20,7 +20,7 @@ from tests.flows.variants.slippage import (
     slip_rates,
 )
 from vbmodels.core.state import IntArray
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
             for r in np.flatnonzero(counts.case):
                 rate = rng.beta(m * share, m * (1 - share))
                 of.alt_reads[:, r] = rng.binomial(of.depth[:, r], rate)
-            log_m0, log_m1, _ = model.reweigh(model.anchored(q), model.table(model.anchored(q), of))
+            log_m0, log_m1, _ = model.e_step(model.anchored(q), model.table(model.anchored(q), of))
             called.append(log_m1 - log_m0 >= least)
         assert low <= np.mean(called) <= high
 

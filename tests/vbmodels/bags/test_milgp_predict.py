@@ -17,7 +17,7 @@ from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, draw_latent, predict_from_draws
 from vbmodels.bags.mil_gp.predict import entropy, predict, probit_bald
 from vbmodels.core.fit import fit
-from vbmodels.testing import bits, running
+from vbmodels.testing import runs
 from vbmodels.testing.case import Case
 
 # Predictions.
@@ -160,6 +160,6 @@ def test_chains_resume_and_travel_with_the_same_bits():
             "draws have no bound to climb; the rows of the fits are compared with them",
         ),
     )
-    loop = running.plain_loop(case)
-    bits.check_executors(case, loop)
-    bits.check_resume(case, loop)
+    loop = runs.plain_loop(case)
+    runs.check_executors(case, loop)
+    runs.check_resume(case, loop)

@@ -24,8 +24,7 @@ from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.driver import Driver, Log
-from vbmodels.core.fit import fit, loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, fit, loop_of
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 

@@ -11,14 +11,11 @@ import pytest
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
 from vbmodels.core.algorithm import Show, Stop, Sweep
-from vbmodels.core.cavi import cavi
-from vbmodels.core.convergence import remaining_rise
-from vbmodels.core.driver import Driver
-from vbmodels.core.fit import Fit, NotConverged, fit, loop_of
-from vbmodels.core.in_process import InProcess, tree_sum
+from vbmodels.core.cavi import cavi, squarem
+from vbmodels.core.driver import Driver, remaining_rise
+from vbmodels.core.fit import Fit, InProcess, NotConverged, fit, loop_of
 from vbmodels.core.protocol import NonFiniteBound
-from vbmodels.core.squarem import squarem
-from vbmodels.core.state import State, Stats
+from vbmodels.core.state import State, Stats, tree_sum
 
 
 @dataclass(frozen=True)

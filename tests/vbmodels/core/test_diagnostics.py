@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from vbmodels.core.chains import Schedule
-from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.chains import Schedule, diagnose
 
 
 def autoregressive(rho, draws=20_000, chains=4, seed=0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -215,3 +216,19 @@ def test_a_trace_may_differ_in_the_last_bits():
         pass
     trace = [*fit.trace[:-1], float(np.nextafter(fit.trace[-1], np.inf))]
     assert run(log=fit.log(), trace=trace)[0].step.elbo == fit.step.elbo
+
+
+def test_a_long_phase_holds_no_parameters_that_it_was_evaluated_at():
+    sent = []
+
+    def long(model, q):
+        for step in range(50):
+            q = at(step)
+            sent.append(weakref.ref(q.x))
+            yield Evaluate(q)
+        return q
+
+    run = Driver(long, None, at(0), Reduce())
+    list(run)
+    assert sum(one() is not None for one in sent) <= 2
+    assert len(run.log().frames[0].questions) == 50

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from vbmodels.core.expfam import Beta, Gamma, Gaussian, Normal
-from vbmodels.core.von_mises_fisher import (
+from vbmodels.experts.bmem.mutual_angular import (
     bessel_ratio,
     log_bessel_over_power,
     log_sphere_norm,

@@ -9,12 +9,10 @@ import pytest
 
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
-from vbmodels.core.cavi import cavi
+from vbmodels.core.cavi import Memoised, cavi
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import fit
-from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.memoised import Memoised
-from vbmodels.core.state import same_bits
+from vbmodels.core.fit import InProcess, fit
+from vbmodels.core.state import same_bits, tree_sum
 
 
 class Watching(InProcess):
@@ -24,8 +22,8 @@ class Watching(InProcess):
         super().__init__(model, parts)
         self.bounds, self.visits, self._held = [], [], {}
 
-    def visit(self, q, *, number, warm, group, groups):
-        stats = super().visit(q, number=number, warm=warm, group=group, groups=groups)
+    def __call__(self, q, *, number, warm, group=0, groups=1):
+        stats = super().__call__(q, number=number, warm=warm, group=group, groups=groups)
         self.visits.append((number, group))
         for i in range(group, self.partitions, groups):
             self._held[i] = self._locals[number][i]
@@ -36,6 +34,8 @@ class Watching(InProcess):
             ]
             self.bounds.append(self.model.elbo(q, tree_sum(parts)))
         return stats
+
+    visit = __call__
 
 
 def steps(loop, model, reduce, count, seed=0):

@@ -9,9 +9,9 @@ from scipy import stats
 from scipy.special import expit, softmax
 
 from vbmodels.experts import likelihood
+from vbmodels.experts.additive.candidate import Candidate, Point, Sums
 from vbmodels.experts.additive.prior_choice import choose
-from vbmodels.experts.bmem.diversity import angles, omega
-from vbmodels.experts.candidate import Candidate, Point, Sums
+from vbmodels.experts.bmem.normals import angles, omega
 from vbmodels.experts.posterior import Component, Posterior
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate

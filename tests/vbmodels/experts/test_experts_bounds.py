@@ -13,10 +13,9 @@ from scipy.special import expit
 
 from tests.vbmodels.experts.test_experts import small
 from vbmodels.core.fit import fit
-from vbmodels.core.von_mises_fisher import log_sphere_norm
-from vbmodels.experts.bmem.diversity import angles, omega
 from vbmodels.experts.bmem.model import BoundedExperts
-from vbmodels.experts.bmem.mutual_angular import sphere_maximum
+from vbmodels.experts.bmem.mutual_angular import log_sphere_norm, sphere_maximum
+from vbmodels.experts.bmem.normals import angles, omega
 
 
 def test_lemma_1_is_no_bound_in_124_dimensions():

@@ -10,14 +10,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vbmodels.experts.additive.knots import RowSample
-from vbmodels.experts.columns import ColumnSums, scaled
-from vbmodels.experts.encoding import (
+from vbmodels.experts.columns import (
+    ColumnSums,
     encoded,
     encoded_sums,
     level_key,
     names_of,
     read_categories,
     read_numbers,
+    scaled,
 )
 
 LEVELS = {"u": 60, "v": 30, "w": 6, "x": 4}

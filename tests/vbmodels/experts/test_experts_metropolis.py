@@ -11,10 +11,8 @@ from scipy import stats
 from scipy.special import expit, ive
 
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import fit, loop_of
-from vbmodels.core.in_process import InProcess
-from vbmodels.experts.bmem.metropolis import SampledExperts, in_one_order
-from vbmodels.experts.bmem.walk import WalkPrior
+from vbmodels.core.fit import InProcess, fit, loop_of
+from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior, in_one_order
 from vbmodels.experts.rows import Observed, Rows
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.driver import Driver, Log
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 
 

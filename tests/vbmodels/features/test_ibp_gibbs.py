@@ -10,8 +10,8 @@ from scipy.special import expit, log_expit
 
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
 from tests.vbmodels.features.gibbs import GibbsIBP
+from vbmodels.core.expfam import draw_polya_gamma
 from vbmodels.core.fit import fit
-from vbmodels.core.polya_gamma import draw_polya_gamma
 from vbmodels.features.draw_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.ibp.sticks import draw_sticks
 from vbmodels.features.table import feature_batch

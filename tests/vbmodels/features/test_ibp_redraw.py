@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.moves import EXTRA, redraw

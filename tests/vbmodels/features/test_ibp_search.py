@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose
 
 from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import fit, loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, fit, loop_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP, second_moments
 from vbmodels.features.ibp.monte_carlo_bound import measured
 from vbmodels.features.ibp.row_moments import mean_omega, tilt_of

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from vbmodels.core.polya_gamma import draw_polya_gamma
+from vbmodels.core.expfam import draw_polya_gamma
 from vbmodels.keywords.bss.gibbs import bss
 from vbmodels.keywords.bss.model import BSS, MOST_LOG_VARIANCE, prior_field
 

@@ -12,8 +12,7 @@ from scipy import stats
 
 from reproduce.keyword_documents import split_documents, typical_coefficients
 from tests.contract import case_corpus
-from vbmodels.core.fit import fit
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.corpus.likelihood import listing
 from vbmodels.keywords.corpus.model import CorpusProbit

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.counts import Counts
+from vbmodels.variants.counts import BASES, Counts
 from vbmodels.variants.simulate import Truth
 from vbmodels.variants.two_groups.contexts import N_CONTEXTS, along, names_of_contexts
 

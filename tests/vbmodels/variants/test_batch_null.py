@@ -13,8 +13,7 @@ from scipy.special import expit, logit
 from tests.contract.case_batch_null import brute_force
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import loop_of
-from vbmodels.core.in_process import InProcess
+from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.variants.counts import units
 from vbmodels.variants.two_groups import posterior
 from vbmodels.variants.two_groups.batch_null import TAUS, BatchNull, names_of_types
@@ -34,7 +33,7 @@ def at(batch, model=MODEL, **changes):
 
 
 def log_bf(model, q, batch):
-    m0, m1, _ = model.reweigh(q, model.table(q, units(batch)))
+    m0, m1, _ = model.e_step(q, model.table(q, units(batch)))
     return m1 - m0
 
 
@@ -54,10 +53,10 @@ def test_scores_are_differences_of_the_log_likelihood(sense):
     batch, model, h = drawn(), replace(MODEL, sense=sense), 1e-4
     q = at(batch, model)
     table = model.table(q, units(batch))
-    stats = model.reweigh(q, table)[2]
+    stats = model.e_step(q, table)[2]
 
     def value(**changes):
-        return model.reweigh(replace(q, **changes), table)[2].bound
+        return model.e_step(replace(q, **changes), table)[2].bound
 
     for t, unit in enumerate(np.eye(12)):
         slope = (value(shift=q.shift + h * unit) - value(shift=q.shift - h * unit)) / (2 * h)
@@ -74,10 +73,10 @@ def test_the_profile_is_the_log_likelihood_at_each_tau():
     q = at(batch, looks=7)
     table = MODEL.table(q, units(batch))
     assert q.comparing
-    found = MODEL.reweigh(q, table)[2].profile
-    expected = [MODEL.reweigh(replace(q, tau=float(t)), table)[2].bound for t in TAUS]
+    found = MODEL.e_step(q, table)[2].profile
+    expected = [MODEL.e_step(replace(q, tau=float(t)), table)[2].bound for t in TAUS]
     assert_allclose(found, expected, rtol=1e-9)
-    assert not MODEL.reweigh(replace(q, looks=0), table)[2].profile.any()
+    assert not MODEL.e_step(replace(q, looks=0), table)[2].profile.any()
 
 
 def test_oxidation_is_found_and_taken_as_the_null():
@@ -92,7 +91,7 @@ def test_oxidation_is_found_and_taken_as_the_null():
     marked = np.isin(names_of_types(), ["G>T", "C>A"])
     assert np.all(np.abs(q.shift[marked] - np.log(5.0)) < 4.0 * q.shift_se[marked])
     assert np.all(np.abs(q.shift[~marked]) < 4.0 * q.shift_se[~marked])
-    m0, m1, _ = model.reweigh(q, model.table(model.anchored(q), units(batch)))
+    m0, m1, _ = model.e_step(q, model.table(model.anchored(q), units(batch)))
     assert (m1 - m0).max() < 8.0
 
 

@@ -85,8 +85,8 @@ def test_with_the_shifts_of_twelve_types_it_is_their_model():
     q = replace(start(plain, batch), shift=shift)
     of_context = np.repeat(shift[:, None], N_CONTEXTS, axis=1)
     p = replace(start(own, batch), shift=shift, of_context=of_context)
-    one = plain.reweigh(q, plain.table(q, units(batch)))
-    other = own.reweigh(p, own.table(p, units(batch)))
+    one = plain.e_step(q, plain.table(q, units(batch)))
+    other = own.e_step(p, own.table(p, units(batch)))
     for a, b in zip(one[:2], other[:2], strict=True):
         assert_allclose(b, a, rtol=0, atol=0)
     nested = other[2].shift.reshape(12, N_CONTEXTS, 4)

@@ -32,7 +32,7 @@ def at(batch, model=MODEL, **changes):
 
 
 def log_bf(model, q, batch):
-    m0, m1, _ = model.reweigh(q, model.table(q, units(batch)))
+    m0, m1, _ = model.e_step(q, model.table(q, units(batch)))
     return m1 - m0
 
 
@@ -49,7 +49,7 @@ def test_one_member_that_carries_nothing_is_the_batch_aware_null_to_the_bit(sens
     old = BatchNull(sense, MIXTURE)
     for looks in (0, 7):
         q, p = at(batch, old, looks=looks), at(batch, one, looks=looks)
-        a, b = (m.reweigh(x, m.table(x, units(batch))) for m, x in ((old, q), (one, p)))
+        a, b = (m.e_step(x, m.table(x, units(batch))) for m, x in ((old, q), (one, p)))
         assert np.array_equal(a[0], b[0])
         assert np.array_equal(a[1], b[1])
         for name, value in leaves(a[2]):
@@ -69,7 +69,7 @@ def test_both_marginals_equal_a_uniform_grid_by_other_code(matched):
     model = PanelNull(matched=matched)
     q = at(batch, model, v=0.01)
     of, table = units(batch), model.table(q, units(batch))
-    m0, m1, _ = model.reweigh(q, table)
+    m0, m1, _ = model.e_step(q, table)
     carried = of.alt_reads[:, ~of.case].max(axis=1) > 1000
     assert carried.any()
     for u in [*range(0, len(of), 5), *np.flatnonzero(carried)[:2]]:
@@ -84,10 +84,10 @@ def test_scores_are_differences_of_the_log_likelihood(matched):
     model = replace(MODEL, matched=matched)
     q = at(batch, model)
     table = model.table(q, units(batch))
-    stats = model.reweigh(q, table)[2]
+    stats = model.e_step(q, table)[2]
 
     def value(**changes):
-        return model.reweigh(replace(q, **changes), table)[2].bound
+        return model.e_step(replace(q, **changes), table)[2].bound
 
     for p in (0, 4):
         for t in range(0, 12, 3):

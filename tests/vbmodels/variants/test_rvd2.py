@@ -10,20 +10,19 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import betaln, expit, gammaln, log_expit, logsumexp
 
-from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.chains import diagnose
 from vbmodels.core.expfam import Beta
 from vbmodels.core.fit import fit
 from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective
 from vbmodels.variants.quadrature import log_beta_binomial
+from vbmodels.variants.read_filters import control_spectrum, cressie_read, spectrum_p_value
 from vbmodels.variants.rvd2 import posterior_difference
-from vbmodels.variants.rvd2.difference_gibbs import Sampler, exceedance, sample_rates
-from vbmodels.variants.rvd2.gibbs import gibbs
+from vbmodels.variants.rvd2.gibbs import Sampler, exceedance, gibbs, sample_rates
 from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
 from vbmodels.variants.rvd2.posterior_difference import (
     compare,
     germline,
 )
-from vbmodels.variants.spectrum import control_spectrum, cressie_read, spectrum_p_value
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import pytest
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.state import leaves
 from vbmodels.variants.counts import Counts, units
-from vbmodels.variants.location_sample import differing, numbers, probabilities
 from vbmodels.variants.panel.model import PanelNull
+from vbmodels.variants.sampling import differing, numbers, probabilities
 from vbmodels.variants.two_groups.batch_null import BatchNull
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 
@@ -38,6 +38,10 @@ def test_the_level_is_of_a_location_alone():
     np.testing.assert_array_equal(np.concatenate(cut), whole)
 
 
+def sums_at(model, q, batch):
+    return model.suff_stats(q, batch, model.local_step(q, batch, None))
+
+
 def models():
     return [TwoGroups(alternatives=MIXTURE), BatchNull(), PanelNull()]
 
@@ -53,7 +57,7 @@ def test_a_weight_is_so_many_units(model):
     for one, other in zip(leaves(model.observe(weighted)), leaves(model.observe(repeated)),
                           strict=True):  # fmt: skip
         np.testing.assert_allclose(one[1], other[1], rtol=1e-12)
-    sums = [model.partial_stats(q, batch, None) for batch in (weighted, repeated)]
+    sums = [sums_at(model, q, batch) for batch in (weighted, repeated)]
     for one, other in zip(leaves(sums[0]), leaves(sums[1]), strict=True):
         np.testing.assert_allclose(one[1], other[1], rtol=1e-9, atol=1e-9, err_msg=one[0])
 
@@ -64,7 +68,7 @@ def test_the_rare_are_estimated_as_from_all(model):
     counts = many(size=12, replicates=2)
     half = replace(counts, weight=np.full(12, 0.5), share=0.5)
     q = model.init(model.observe(counts), np.random.default_rng(0))
-    whole, sample = (model.partial_stats(q, batch, None) for batch in (counts, half))
+    whole, sample = (sums_at(model, q, batch) for batch in (counts, half))
     assert sample.whole == pytest.approx(whole.units)
     a, b = model.global_step(q, whole), model.global_step(q, sample)
     for name in ("pi", "w", "rho", *(("v",) if isinstance(model, BatchNull) else ())):
@@ -77,7 +81,7 @@ def test_a_sample_estimates_the_sums_of_all():
     model = BatchNull()
     q = replace(model.init(model.observe(counts), np.random.default_rng(0)), pi=0.002)
     table = model.table(q, units(counts))
-    log_m0, log_m1, whole = model.reweigh(q, table)
+    log_m0, log_m1, whole = model.e_step(q, table)
     level = differing(counts)
     own = probabilities(numbers(level), 300.0)[level]
     posterior = 1.0 / (1.0 + np.exp(log_m0 - log_m1) * (1.0 - q.pi) / q.pi)

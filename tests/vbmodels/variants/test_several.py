@@ -10,12 +10,10 @@ import pytest
 
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.driver import Driver
-from vbmodels.core.fit import fit, loop_of
-from vbmodels.core.in_process import InProcess, tree_sum
-from vbmodels.core.state import same_bits
+from vbmodels.core.fit import InProcess, fit, loop_of
+from vbmodels.core.state import same_bits, tree_sum
 from vbmodels.variants.two_groups.batch_null import BatchNull
-from vbmodels.variants.two_groups.case_sums import Branch, CaseSums
-from vbmodels.variants.two_groups.cases import EVERY, OfCase, Several
+from vbmodels.variants.two_groups.cases import EVERY, Branch, CaseSums, OfCase, Several
 from vbmodels.variants.two_groups.model import Observed
 
 NAMES = ("ann", "bob", "cid")

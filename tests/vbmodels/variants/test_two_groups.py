@@ -42,7 +42,7 @@ def start(batch: Counts, model=MODEL):
 
 
 def log_bf(batch: Counts, q, model=MODEL):
-    m0, m1, _ = model.reweigh(q, table.tabulate(units(batch), q.anchor))
+    m0, m1, _ = model.e_step(q, table.tabulate(units(batch), q.anchor))
     return m1 - m0
 
 
@@ -52,7 +52,7 @@ def test_both_marginals_equal_a_uniform_grid_by_other_code(monkeypatch, nodes, t
     batch = counts(n_locations=3, n_variants=2, depth=300)
     q, of = start(batch), units(batch)
     tabulated = table.tabulate(of, q.anchor)
-    m0, m1, _ = MODEL.reweigh(q, tabulated)
+    m0, m1, _ = MODEL.e_step(q, tabulated)
     for u in range(0, len(of), 2):
         exact = brute_force(of.alt_reads[u], of.depth[u], of.case, of.kind[u], q)
         found = np.array([m0[u], m1[u]]) + tabulated.log_binomial[u]
@@ -148,7 +148,7 @@ def test_kernels_hold_where_case_and_control_exclude_one_another(replicates, dep
     model = TwoGroups(sense=sense, alternatives=MIXTURE)
     q = start(batch, model)
     tabulated = table.tabulate(units(batch), q.anchor)
-    m0, m1, sums = model.reweigh(q, tabulated)
+    m0, m1, sums = model.e_step(q, tabulated)
     loss, gain = (m1 - m0)[[1, 4]]
     assert gain > 3
     assert loss < 0 if sense == "gain" else loss > 3

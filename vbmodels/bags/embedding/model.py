@@ -39,7 +39,7 @@ from vbmodels.bags.embedding.pools import Pools, pooled, sampled_bags, sizes_of
 from vbmodels.bags.multilabel import Sample
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
 from vbmodels.core.cavi import evaluate
-from vbmodels.core.lbfgs import Ascent
+from vbmodels.core.lbfgs import BatchedLBFGS
 from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats, aligned
 
@@ -360,7 +360,7 @@ class EmbeddingModel:
         of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases), self.eps)
         block = q.map.block
         tau = nu = np.zeros(rows.sign.size)
-        ascent: Ascent | None = None
+        ascent: BatchedLBFGS | None = None
         at = q.at
         for _ in range(MOST_SWEEPS):
             variance = np.append(prior.variances(at), prior.CONSTANT)[block]
@@ -373,13 +373,13 @@ class EmbeddingModel:
         return ascent.at[0] if ascent is not None else at, (tau, nu)
 
     def _told(
-        self, ascent: Ascent | None, at: FloatArray, value: float, slope: FloatArray
-    ) -> Ascent:
+        self, ascent: BatchedLBFGS | None, at: FloatArray, value: float, slope: FloatArray
+    ) -> BatchedLBFGS:
         """Tell the search the objective at coordinates."""
         values = np.array([value + prior.log_prior(at)])
         gradient = prior.searched_slope(at, slope)[None]
         if ascent is None:
-            return Ascent.start(at[None], values, gradient, self.rise)
+            return BatchedLBFGS.start(at[None], values, gradient, self.rise)
         return ascent.updated(values, gradient, self.rise)
 
 

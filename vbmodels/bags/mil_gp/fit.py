@@ -22,7 +22,7 @@ from vbmodels.bags.mil_gp.gaussian import Gaussian, GaussianSums, averages, obje
 from vbmodels.bags.mil_gp.model import CollapsedGP, Search, lower
 from vbmodels.bags.multilabel import Batch
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
-from vbmodels.core.lbfgs import Ascent
+from vbmodels.core.lbfgs import BatchedLBFGS
 from vbmodels.core.linalg import cholesky, log_det, unpack
 from vbmodels.core.state import BoolArray, FloatArray, aligned
 
@@ -78,7 +78,7 @@ class DirectGP(CollapsedGP):
             q.points,
         )
         gradient = lower(factor, self.slope(q, sums))
-        search = Ascent.start(
+        search = BatchedLBFGS.start(
             at.reshape(-1, shape[-1]), bounds.ravel(), gradient.reshape(-1, shape[-1]),
             self.tolerance,
         )  # fmt: skip

@@ -36,8 +36,7 @@ from vbmodels.bags.vmmic.mode import ModeSearch, Sums, log_posterior, mode_step,
 from vbmodels.bags.vmmic.posterior import Gaussian, Posterior
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Phase
-from vbmodels.core.cavi import evaluate
-from vbmodels.core.squarem import squarem
+from vbmodels.core.cavi import evaluate, squarem
 from vbmodels.core.state import FloatArray, State
 
 FIXED = Priors(learn=False)

@@ -30,6 +30,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.experts.additive.candidate import (
+    Candidate,
+    Climbing,
+    Point,
+    Sums,
+    begun,
+    judged,
+    trials,
+)
 from vbmodels.experts.additive.newton import (
     PROCESS_TAUS,
     TAUS,
@@ -43,7 +52,6 @@ from vbmodels.experts.additive.newton import (
 )
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
-from vbmodels.experts.additive.searches import Climbing, begun, judged, trials
 from vbmodels.experts.additive.stacking import HeldOut, held_out_sums, weighted
 from vbmodels.experts.additive.states import (
     MANY_ROWS,
@@ -59,7 +67,6 @@ from vbmodels.experts.additive.states import (
     whole,
 )
 from vbmodels.experts.additive.step_rows import CodedRows
-from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.posterior import Component
 from vbmodels.experts.rows import FOLDS, Observed
 

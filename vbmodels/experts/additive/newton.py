@@ -24,7 +24,7 @@ from scipy.special import expit, log_expit
 from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.step_rows import CodedRows
-from vbmodels.experts.candidate import INTERCEPT_PRECISION
+from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 
 RARE = 10.0
 """Rows' worth that is added to a column's variance."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.state import FloatArray, State
-from vbmodels.experts.candidate import Candidate, Point, Sums
+from vbmodels.experts.additive.candidate import Candidate, Point, Sums
 
 
 @dataclass(frozen=True)

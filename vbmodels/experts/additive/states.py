@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.experts.additive.candidate import Candidate, Point, Sums
 from vbmodels.experts.additive.newton import Ask, Counted, LeftOut, Told
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.prior_choice import Choice
-from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.rows import FOLDS, HELD, Observed
 
 FEW_ROWS, MANY_ROWS = 2000, 10_000

@@ -1,4 +1,8 @@
-"""Gaussian factors of gates and experts, their prior, and posterior regularisation by Omega."""
+"""Gaussian factors of gates and experts, their prior, and the angular regulariser Omega.
+
+a_k = beta_k / |beta_k|. Omega (Xie, Zhu and Xing 2016, after Xie, Deng and Xing 2015) is the
+mean less the variance, over pairs, of the angles arccos |a_i'a_j|.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,50 @@ from scipy.optimize import minimize
 
 from vbmodels.core.linalg import cholesky, inverse, log_det
 from vbmodels.core.state import FloatArray, State
-from vbmodels.experts.bmem.diversity import omega
-from vbmodels.experts.candidate import INTERCEPT_PRECISION
+from vbmodels.experts.likelihood import prior_precision
 from vbmodels.experts.rows import Rows
+
+_LEAST = 1e-12
+
+
+def directions(vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return unit vectors [K, p] and lengths [K]; a vector of length 0 stays 0."""
+    length = np.sqrt(np.einsum("kp,kp->k", vectors, vectors))
+    return vectors / np.maximum(length, _LEAST)[:, None], length
+
+
+def _through(vectors: FloatArray, slope: FloatArray) -> FloatArray:
+    """Turn a gradient in the unit vectors into one in the vectors."""
+    a, length = directions(vectors)
+    across = slope - np.einsum("kp,kp->k", slope, a)[:, None] * a
+    result: FloatArray = across / np.maximum(length, _LEAST)[:, None]
+    return result
+
+
+def angles(vectors: FloatArray) -> FloatArray:
+    """Return the non-obtuse angle of every pair i < j, in radians; [K (K - 1) / 2]."""
+    a, _ = directions(vectors)
+    i, j = np.triu_indices(len(vectors), 1)
+    result: FloatArray = np.arccos(np.clip(np.abs((a @ a.T)[i, j]), 0.0, 1.0))
+    return result
+
+
+def omega(vectors: FloatArray, weight: float) -> tuple[float, FloatArray]:
+    """Return weight * Omega (in eq 19) and its gradient in the vectors [K, p].
+
+    The gradient of arccos |c| is -sign(c) / sqrt(1 - c^2); where two directions coincide
+    (there it has none) its denominator is held at 1e-6.
+    """
+    a, _ = directions(vectors)
+    i, j = np.triu_indices(len(vectors), 1)
+    cosine = np.clip((a @ a.T)[i, j], -1.0, 1.0)
+    angle = np.arccos(np.abs(cosine))
+    value = angle.mean() - angle.var()
+    in_angle = (1.0 - 2.0 * (angle - angle.mean())) / angle.size
+    in_cosine = -in_angle * np.sign(cosine) / np.maximum(np.sqrt(1.0 - cosine**2), 1e-6)
+    pairs = np.zeros((len(vectors), len(vectors)))
+    pairs[i, j] = pairs[j, i] = weight * in_cosine
+    return weight * float(value), _through(vectors, pairs @ a)
 
 
 @dataclass(frozen=True)
@@ -38,17 +83,11 @@ class NormalPrior:
 
     ``omega`` is the weight of posterior regularisation: what is maximised is the bound plus
     omega times Omega of the means without intercepts (Xie, Zhu and Xing 2016, section on
-    posterior regularisation; `diversity.omega`). It is a term of the objective, no prior.
+    posterior regularisation; `omega`). It is a term of the objective, no prior.
     """
 
     tau: float
     omega: float = 0.0
-
-    def precision(self, columns: int) -> FloatArray:
-        """Return the diagonal; [p]."""
-        result = np.full(columns, self.tau)
-        result[-1] = INTERCEPT_PRECISION
-        return result
 
     def start(self, k: int, columns: int, rng: np.random.Generator) -> Normals:
         """Begin near nothing, the experts slightly apart."""
@@ -57,7 +96,7 @@ class NormalPrior:
 
     def update(self, old: Normals, linear: FloatArray, quadratic: FloatArray) -> Normals:
         """Maximise the objective (with Omega, eq 19: raise it); quadratic is [K or 1, p, p]."""
-        precision = np.diag(self.precision(linear.shape[1])) + 2.0 * quadratic
+        precision = np.diag(prior_precision(self.tau, linear.shape[1])) + 2.0 * quadratic
         covariance = inverse(cholesky(precision, "the precision of an expert"))
         shape = old.covariance.shape
         mean = np.einsum("kij,kj->ki", np.broadcast_to(covariance, shape), linear)
@@ -68,7 +107,7 @@ class NormalPrior:
     def divergence(self, q: Normals) -> float:
         """Return KL(q || prior) less what Omega adds (eqs 19, 20)."""
         k, p = q.mean.shape
-        precision = self.precision(p)
+        precision = prior_precision(self.tau, p)
         second = np.einsum("kii,i->", q.covariance, precision) + np.sum(precision * q.mean**2)
         log_dets = float(np.sum(log_det(cholesky(q.covariance, "a covariance"))))
         total = 0.5 * float(second - k * p - k * np.log(precision).sum()) - 0.5 * log_dets

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
 from vbmodels.core.chains import Schedule
-from vbmodels.core.polya_gamma import draw_polya_gamma
+from vbmodels.core.expfam import draw_polya_gamma
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.bss.model import BSS, MOST_LOG_VARIANCE, prior_field
 from vbmodels.keywords.document_gibbs import Sampled

@@ -11,11 +11,11 @@ differences of all samples, by the profile of `batch_null`. Pooling the members 
 replicates would put what differs between samples into M, which the case's replicates, that share
 one d, contradict: calls then look surer than they are.
 
-One member alone has no difference that could be told from the site's rate: x is its own, b and d
+One member alone has no difference apart from the site's rate: x is its own, b and d
 are 0, and at eps = 0 this is `batch_null` to the bit. tau is then the sd of the difference of two
 samples, not of one from the middle.
 
-All sums over the members add over partitions: 36 numbers a member, beside those of `batch_null`.
+All sums over the members add over partitions: 36 numbers a member, and those of `batch_null`.
 
 Sample p of a panel has the rate x_p = x + b_pt + d_p, d_p ~ N(0, tau^2), around the site's x. With
 a probability eps it carries the allele itself, and then its rate is drawn from g, whatever x is:
@@ -267,7 +267,7 @@ class PanelNull(BatchNull):
         common = self.contamination if self.matched and len(eps) > 1 else 0.0
         return Under(q.member_shift, float(tau), eps, common, int(self.matched))
 
-    def resolved(self, q: Any, table: Any, tau: float | None = None) -> Any:
+    def with_panel_likelihood(self, q: Any, table: Any, tau: float | None = None) -> Any:
         """Return a table whose control's likelihood is the panel's at ``q``, or at another tau."""
         under = self.under(q, q.tau if tau is None else tau)
         if len(under.eps) == 0:
@@ -278,16 +278,16 @@ class PanelNull(BatchNull):
         kernels.combine(table.x, table.kind, table.panel, under, log_panel)
         return replace(table, log_control=log_panel)
 
-    def reweigh(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, PanelSums]:
+    def e_step(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, PanelSums]:
         """Return log m0 and log m1 of every unit (without binomials), and the sums.
 
         Both depend on tau by way of the panel, so that each of `TAUS` is a pass of its own.
         """
         count = len(q.member_shift)
-        at = self.resolved(q, table)
+        at = self.with_panel_likelihood(q, table)
         members = np.zeros((count, N_TYPES, 3))
         if count < 2:
-            log_m0, log_m1, stats = super().reweigh(q, at)
+            log_m0, log_m1, stats = super().e_step(q, at)
             return log_m0, log_m1, PanelSums(**vars(stats), members=members)
         nodes = np.empty_like(table.x)
         log_m0, log_m1, stats = self._weighed(q, at, TAUS[:0], nodes)
@@ -298,12 +298,12 @@ class PanelNull(BatchNull):
         profile = stats.profile
         if q.comparing:
             profile = np.array([self._bound_at(q, table, tau) for tau in TAUS])
-        told = {**vars(stats), "spread": spread, "profile": profile}
-        return log_m0, log_m1, PanelSums(**told, members=members)
+        sums = {**vars(stats), "spread": spread, "profile": profile}
+        return log_m0, log_m1, PanelSums(**sums, members=members)
 
     def _bound_at(self, q: Any, table: Any, tau: float) -> float:
         moved = replace(q, tau=float(tau))
-        at = self.resolved(q, table, float(tau))
+        at = self.with_panel_likelihood(q, table, float(tau))
         return self._weighed(moved, at, TAUS[:0], np.empty((0, 0, 0)))[2].bound
 
     def global_step(self, q: Any, stats: Any, careful: bool = False) -> PanelGlobal:
@@ -354,8 +354,8 @@ def _single(table: PanelTable, eps: float) -> PanelTable:
     mixed = np.logaddexp(
         np.log1p(-eps) + table.log_control, np.log(eps) + table.carried[:, 0][..., None]
     )
-    told = np.where(table.seen[:, 0][:, None, None], mixed, table.log_control)
-    return replace(table, log_control=told)
+    log_control = np.where(table.seen[:, 0][:, None, None], mixed, table.log_control)
+    return replace(table, log_control=log_control)
 
 
 def _twice(of: Units, own: BoolArray) -> Units:

@@ -1,4 +1,4 @@
-"""RVD2 by partitioned variational Bayes: one sample, its locations, its replicates.
+"""RVD2 by partitioned variational Bayes: one sample, and a case and a control side by side.
 
     mu_j ~ Beta(mu0 M0, (1-mu0) M0),  theta_ji ~ Beta(mu_j M_j, (1-mu_j) M_j),
     r_ji ~ Binomial(n_ji, theta_ji)          eq. 1 of the text
@@ -22,6 +22,7 @@ import numpy as np
 from scipy.special import betaln
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.variants.counts import Counts, totals
 from vbmodels.variants.hyperparameters import CAP, beta_maximum
 from vbmodels.variants.rvd2 import local_kernels as kernels
 
@@ -205,3 +206,109 @@ def _first_local(q: Global, batch: Errors) -> Local:
     hits = (weight * batch.r).sum(axis=1)
     rest = (weight * (batch.n - batch.r)).sum(axis=1)
     return Local(q.a0 + hits, q.b0 + rest, np.full(len(hits), q.log_m))
+
+
+@dataclass(frozen=True)
+class PairGlobal(State, kind="variants/rvd2.PairGlobal"):
+    """The global parameters of both samples."""
+
+    case: Global
+    control: Global
+
+
+@dataclass(frozen=True)
+class PairLocal(State, kind="variants/rvd2.PairLocal"):
+    """The local parameters of both samples."""
+
+    case: Local
+    control: Local
+
+
+@dataclass(frozen=True)
+class PairObserved(Stats, kind="variants/rvd2.PairObserved"):
+    """The first statistics of both samples."""
+
+    case: Observed
+    control: Observed
+
+
+@dataclass(frozen=True)
+class PairSums(Stats, kind="variants/rvd2.PairSums"):
+    """The statistics of both samples."""
+
+    case: Sums
+    control: Sums
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two independent fits of ``model``: the bound is their sum.
+
+    A sample without replicates has no reads, so it leaves its prior as it is.
+    """
+
+    model: RVD2
+
+    def observe(self, batch: Counts) -> PairObserved:
+        """See `RVD2.observe`."""
+        return PairObserved(*(self.model.observe(e) for e in samples(batch)))
+
+    def init(self, observed: PairObserved, rng: np.random.Generator) -> PairGlobal:
+        """See `RVD2.init`."""
+        return PairGlobal(
+            self.model.init(observed.case, rng), self.model.init(observed.control, rng)
+        )
+
+    def local_step(self, q: PairGlobal, batch: Counts, local: PairLocal | None) -> PairLocal:
+        """See `RVD2.local_step`."""
+        case, control = samples(batch)
+        return PairLocal(
+            self.model.local_step(q.case, case, local.case if local else None),
+            self.model.local_step(q.control, control, local.control if local else None),
+        )
+
+    def suff_stats(self, q: PairGlobal, batch: Counts, local: PairLocal) -> PairSums:
+        """See `RVD2.suff_stats`."""
+        case, control = samples(batch)
+        return PairSums(
+            self.model.suff_stats(q.case, case, local.case),
+            self.model.suff_stats(q.control, control, local.control),
+        )
+
+    def global_step(self, q: PairGlobal, stats: PairSums) -> PairGlobal:
+        """See `RVD2.global_step`."""
+        return PairGlobal(
+            self.model.global_step(q.case, stats.case),
+            self.model.global_step(q.control, stats.control),
+        )
+
+    def elbo(self, q: PairGlobal, stats: PairSums) -> float:
+        """Return the sum of both bounds."""
+        return self.model.elbo(q.case, stats.case) + self.model.elbo(q.control, stats.control)
+
+    def to_vector(self, q: PairGlobal) -> FloatArray:
+        """Return the coordinates of both, one after the other."""
+        return np.concatenate([self.model.to_vector(q.case), self.model.to_vector(q.control)])
+
+    def from_vector(self, q: PairGlobal, vector: FloatArray) -> PairGlobal:
+        """Return ``q`` moved to these coordinates."""
+        return PairGlobal(
+            self.model.from_vector(q.case, vector[:3]),
+            self.model.from_vector(q.control, vector[3:]),
+        )
+
+    def caps_hit(self, q: PairGlobal) -> list[str]:
+        """Name the global parameters that stand at a limit of their range."""
+        found = []
+        for name, of in (("case", q.case), ("control", q.control)):
+            found += [f"{cap} in the {name}" for cap in self.model.caps_hit(of)]
+        return found
+
+
+def samples(batch: Counts) -> tuple[Errors, Errors]:
+    """Return the reads of the case and of the control."""
+    r, n = totals(batch)
+    return (
+        Errors(r[:, batch.case], n[:, batch.case]),
+        Errors(r[:, ~batch.case], n[:, ~batch.case]),
+    )

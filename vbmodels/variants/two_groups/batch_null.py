@@ -32,9 +32,9 @@ nodes of the exchangeable null.
 
 The fit climbs the penalised log marginal likelihood. EM moves what `two_groups` has. For b_t
 and log tau it would take hundreds of passes, as most units say nothing of them: these take
-Newton's step with the observed information by Louis (1982), `guarded` by the objective, and
-tau is now and then compared with six values side by side, for EM and Newton go to the nearest
-maximum alone.
+Newton's step with the observed information by Louis (1982), guarded by the objective
+(`monotone_squarem`), and tau is now and then compared with six values side by side, for EM and
+Newton go to the nearest maximum alone.
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ import numpy as np
 from scipy.special import expit, logit
 
 from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.cavi import monotone_squarem
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.bases import BASES
-from vbmodels.variants.counts import N_TYPES, Units
+from vbmodels.variants.counts import BASES, N_TYPES, Units
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.two_groups import batch_null_kernels as kernels
 from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, Nested, nested_step
-from vbmodels.variants.two_groups.guarded_ascent import guarded
 from vbmodels.variants.two_groups.model import CENTRE_M, Global, Observed, Sums, TwoGroups
 from vbmodels.variants.two_groups.pass_kernels import Totals
 from vbmodels.variants.two_groups.table import Grids, Hypotheses, Table
@@ -190,7 +189,7 @@ class BatchSums(Sums, kind="variants/two_groups.BatchSums"):
         [6] score and observed information in log tau; information in logit v; the units'
         summed variance of log M, its covariance with log^2 M, and the variance of that.
     profile
-        [6] log marginal likelihood at each of `TAUS` where it was asked for, else 0.
+        [6] log marginal likelihood at each of `TAUS` where they are compared, else 0.
     """
 
     shift: FloatArray
@@ -279,25 +278,25 @@ class BatchNull(TwoGroups):
         kernels.widen(plain.x, plain.log_case, WIDE, log_far, slope)
         return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
 
-    def resolved(self, q: Any, table: Any) -> Any:
+    def with_panel_likelihood(self, q: Any, table: Any) -> Any:
         """Return a table whose control's likelihoods are those at ``q``: here they all are."""
         return table
 
-    def reweigh(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, BatchSums]:
+    def e_step(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, BatchSums]:
         """Return log m0 and log m1 of every unit (without binomials), and the sums."""
         return self._weighed(q, table, TAUS if q.comparing else TAUS[:0], _NO_NODES)
 
     def _weighed(
         self, q: Any, table: Any, profile: FloatArray, nodes: FloatArray
     ) -> tuple[FloatArray, FloatArray, BatchSums]:
-        """Do what `reweigh` does, and fill the nodes' probabilities [U, Q, K] where asked to."""
+        """Do what `e_step` does, and fill the nodes' probabilities [U, Q, K] if any."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         under = self.shifted(q, profile)
         of = Totals(np.zeros(5), np.zeros(len(self.alternatives)), np.zeros((N_TYPES, 3)))
         sums = kernels.BatchTotals(
             of, np.zeros((len(under.shift), 4)), np.zeros(N_TAU), np.zeros(len(profile))
         )
-        kernels.reweigh(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
+        kernels.e_step(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
         marginal, units, broad, log_m, log_m2 = of.whole.tolist()
         stats = BatchSums(
@@ -413,7 +412,7 @@ class BatchNull(TwoGroups):
 
     def algorithm(self, q: BatchGlobal) -> Algorithm:
         """Climb by Newton's steps and leaps, guarded by the objective."""
-        return guarded(self, q)
+        return monotone_squarem(self, q)
 
     def to_vector(self, q: Any) -> FloatArray:
         """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""

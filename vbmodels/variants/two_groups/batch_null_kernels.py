@@ -654,7 +654,7 @@ def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def reweigh(table, under, log_m0, log_m1, sums, nodes):
+def e_step(table, under, log_m0, log_m1, sums, nodes):
     """One pass over a table: log m0 and log m1 of every unit, and the sums.
 
     Parameters

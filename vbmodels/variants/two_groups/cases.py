@@ -11,16 +11,89 @@ objective is the sum over all cases, so it never falls.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Stop, Sweep
-from vbmodels.core.convergence import has_converged
-from vbmodels.core.state import BoolArray, FloatArray, State
+from vbmodels.core.cavi import monotone_squarem
+from vbmodels.core.driver import has_converged
+from vbmodels.core.state import BoolArray, FloatArray, State, Stats
 from vbmodels.variants.counts import Counts
-from vbmodels.variants.two_groups.case_sums import Branch, CaseSums
-from vbmodels.variants.two_groups.guarded_ascent import guarded
+from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull
+from vbmodels.variants.two_groups.table import Table
+
+
+@dataclass(frozen=True)
+class Branch(State, kind="variants/two_groups.Branch"):
+    """The sum over a complete subtree of one case's partitions.
+
+    Attributes
+    ----------
+    case
+        Which case.
+    start, size
+        Its partitions, by their places among those of the case.
+    stats
+        Their sum.
+    """
+
+    case: int
+    start: int
+    size: int
+    stats: Stats
+
+    def follows(self, left: Branch) -> bool:
+        """Whether this and the branch before it are the halves of one."""
+        return (
+            self.case == left.case
+            and self.size == left.size
+            and self.start == left.start + left.size
+            and left.start % (2 * left.size) == 0
+        )
+
+
+@dataclass(frozen=True)
+class CaseSums(Stats, kind="variants/two_groups.CaseSums"):
+    """Sums of the cases' partitions, as far as they have been added up.
+
+    Branches are joined where they are halves of one, as `vbmodels.core.state.TreeSum` does.
+    So the sum of a case has the bits that it has where its partitions stand alone, wherever they
+    stand among those of others.
+
+    Attributes
+    ----------
+    branches
+        By case and place, rising.
+    """
+
+    branches: tuple[Branch, ...] = ()
+
+    def __add__(self, other: Self) -> Self:
+        joined: list[Branch] = []
+        every = (*self.branches, *other.branches)
+        for branch in sorted(every, key=lambda b: (b.case, b.start)):
+            last = branch
+            while joined and last.follows(joined[-1]):
+                left = joined.pop()
+                last = Branch(left.case, left.start, 2 * left.size, left.stats + last.stats)
+            joined.append(last)
+        return type(self)(tuple(joined))
+
+    def total(self, case: int) -> Any:
+        """Return the sum of a case, or None where it has none."""
+        own = [branch.stats for branch in self.branches if branch.case == case]
+        if not own:
+            return None
+        total = own.pop()
+        while own:
+            total = own.pop() + total
+        return total
+
+    def by_case(self) -> dict[int, Any]:
+        """Return the sums of all cases that have some."""
+        return {case: self.total(case) for case in sorted({b.case for b in self.branches})}
+
 
 EVERY = -1
 """In place of a case's number: all of them."""
@@ -65,7 +138,7 @@ class SeveralGlobal(State, kind="variants/two_groups.SeveralGlobal"):
     """
 
     names: np.ndarray
-    of: tuple[Any, ...]
+    of: tuple[BatchGlobal, ...]
     active: int
     converged: BoolArray
 
@@ -77,7 +150,7 @@ class Several:
     Parameters
     ----------
     model
-        That of each case; it is fitted as by `guarded`.
+        That of each case; it is fitted as by `monotone_squarem`.
     names
         The cases.
     tol, max_iter
@@ -86,7 +159,7 @@ class Several:
 
     # A partition's table is made from the units that this fit samples.
     rebuilds_locals: ClassVar[bool] = True
-    model: Any
+    model: BatchNull
     names: tuple[str, ...]
     tol: float = 1e-8
     max_iter: int = 1000
@@ -122,23 +195,23 @@ class Several:
             )
         )  # fmt: skip
 
-    def _all(self, of: tuple[Any, ...]) -> SeveralGlobal:
+    def _all(self, of: tuple[BatchGlobal, ...]) -> SeveralGlobal:
         return SeveralGlobal(np.array(self.names), of, EVERY, np.zeros(len(self.names), bool))
 
-    def local_step(self, q: SeveralGlobal, batch: OfCase, local: Any) -> Any:
+    def local_step(self, q: SeveralGlobal, batch: OfCase, local: Table | None) -> Table | None:
         """Return the table of a partition whose case is fitted now, and of no other."""
         if q.active != batch.which:
             return None
         return self.model.local_step(q.of[batch.which], batch.counts, local)
 
-    def suff_stats(self, q: SeveralGlobal, batch: OfCase, local: Any) -> CaseSums:
-        """Return the sums of the case's E-step where they are asked for."""
+    def suff_stats(self, q: SeveralGlobal, batch: OfCase, local: Table) -> CaseSums:
+        """Return the sums of the case's E-step where it is evaluated."""
         own = q.of[batch.which]
         if q.active == EVERY:
-            return _leaf(batch, self.model.partial_stats(own, batch.counts, None))
-        if q.active == batch.which:
-            return _leaf(batch, self.model.suff_stats(own, batch.counts, local))
-        return CaseSums()
+            local = self.model.local_step(own, batch.counts, None)
+        elif q.active != batch.which:
+            return CaseSums()
+        return _leaf(batch, self.model.suff_stats(own, batch.counts, local))
 
     def global_step(self, q: SeveralGlobal, stats: CaseSums) -> SeveralGlobal:
         """Return every case's next parameters, unguarded."""
@@ -181,7 +254,7 @@ class Several:
 
     def _fit_case(self, q: SeveralGlobal, elbos: FloatArray, case: int, sums: Any) -> Algorithm:
         """Climb until the case's own trace has converged, or its sweeps are over."""
-        climb = guarded(self.model, q.of[case], sums, float(elbos[case]))
+        climb = monotone_squarem(self.model, q.of[case], sums, float(elbos[case]))
         sweeps, trace, answer = 0, elbos[[case]], None
         while True:
             request = climb.send(answer)
@@ -203,12 +276,14 @@ class Several:
                     return q, elbos
 
 
-def _with_case(q: SeveralGlobal, case: int, own: Any, converged: bool = False) -> SeveralGlobal:
+def _with_case(
+    q: SeveralGlobal, case: int, own: BatchGlobal, converged: bool = False
+) -> SeveralGlobal:
     """Return all cases with one's parameters, and whether its fit has converged."""
     of = (*q.of[:case], own, *q.of[case + 1 :])
     which = np.arange(len(q.of)) == case
     return replace(q, of=of, converged=np.where(which, converged, q.converged))
 
 
-def _leaf(batch: OfCase, stats: Any) -> CaseSums:
+def _leaf(batch: OfCase, stats: Stats) -> CaseSums:
     return CaseSums((Branch(batch.which, batch.part, 1, stats),))

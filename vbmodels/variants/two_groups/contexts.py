@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.bases import BASES
+from vbmodels.variants.counts import BASES
 
 UNKNOWN = 16  # a location of which one neighbour is not known, or is none of A, C, G, T
 N_CONTEXTS = 17
@@ -25,7 +25,7 @@ CONTEXT_SD = 0.5
 
 
 def contexts(before: IntArray, after: IntArray) -> IntArray:
-    """Return 4 before + after of the bases beside locations, [J]; 16 where one is below 0.
+    """Return 4 before + after of the bases next to locations, [J]; 16 where one is below 0.
 
     >>> contexts(np.array([0, 3, 3]), np.array([1, 3, -1])).tolist()
     [1, 15, 16]
@@ -96,6 +96,6 @@ def nested_step(
     square = CONTEXT_SD**2
     kept = 1.0 / (1.0 + information * square)
     own = (1.0 - kept) * at + kept * square * score
-    told = (1.0 - kept).sum(axis=1) / square + 1.0 / sd**2
-    shift = (own.sum(axis=1) / square + mean / sd**2) / told
-    return Nested(own + kept * shift[:, None], information + 1.0 / square, shift, told)
+    precision = (1.0 - kept).sum(axis=1) / square + 1.0 / sd**2
+    shift = (own.sum(axis=1) / square + mean / sd**2) / precision
+    return Nested(own + kept * shift[:, None], information + 1.0 / square, shift, precision)

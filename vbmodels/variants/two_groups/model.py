@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
@@ -124,8 +124,8 @@ class Sums(Stats, kind="variants/two_groups.Sums"):
     def share(self) -> float:
         """What the objective is of that of all units, 1 where none is left out.
 
-        So much of a prior goes into it whose parameter rare units tell: pi, rho, w and v. The
-        others' are told by the bulk, of which no more is known than what the sample holds.
+        So much of a prior goes into it whose parameter rare units inform: pi, rho, w and v. The
+        others are informed by the bulk, of which no more is known than what the sample holds.
         """
         return self.units / self.whole if self.whole else 1.0
 
@@ -139,7 +139,7 @@ class TwoGroups:
     sense
         "gain": H1 asks for mu_case > mu_control. "either": gain or loss. "germline": a case
         without control, H1 against the error rates alone; these then have no broad
-        component (w = 1e-6), which nothing could tell from the alternative.
+        component (w = 1e-6), which nothing could separate from the alternative.
     alternatives
         Parameters of the Beta components of the alternative; the first is Beta(.1, .1).
     """
@@ -208,15 +208,15 @@ class TwoGroups:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
         return tabulate(of, q.anchor, n_nodes)
 
-    def rate_table(self, q: Any, of: Units) -> Table:
+    def rate_table(self, q: Global, of: Units) -> Table:
         """Return the likelihoods of units that `posterior.rates` reads."""
         return TwoGroups.table(self, q, of)
 
     def suff_stats(self, q: Global, batch: Counts | Units, local: Table) -> Sums:
         """Return the sums of the E-step, each unit's times its weight."""
         if local.weight is None or not len(local):
-            return self.reweigh(q, local)[2]
-        of_runs = (self.reweigh(q, table)[2].scaled(weight) for table, weight in local.runs())
+            return self.e_step(q, local)[2]
+        of_runs = (self.e_step(q, table)[2].scaled(weight) for table, weight in local.runs())
         total = reduce(add, of_runs)
         return replace(total, whole=total.units / local.share)
 
@@ -238,12 +238,12 @@ class TwoGroups:
             cumulative=quadrature.sinc_cumulative(n_nodes or quadrature.N_NODES),
         )
 
-    def reweigh(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:
+    def e_step(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:
         """Return log m0 and log m1 of every unit (without binomials), and the EM's sums."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         n_alt = len(self.alternatives)
         sums = kernels.Totals(np.zeros(5), np.zeros(n_alt), np.zeros((N_TYPES, 3)))
-        kernels.reweigh(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
+        kernels.e_step(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
         marginal, units, broad, log_m, log_m2 = sums.whole.tolist()
         stats = Sums(
             bound=float(marginal + table.log_binomial.sum()), units=units, broad=broad,
@@ -257,10 +257,6 @@ class TwoGroups:
         if type(before) is not Global or before.rho.shape != fresh.rho.shape:
             return fresh
         return replace(before, anchor=fresh.anchor)
-
-    def partial_stats(self, q: Global, batch: Counts | Units, local: Table | None) -> Sums:
-        """Return the sums of the E-step."""
-        return self.suff_stats(q, batch, self.local_step(q, batch, local))
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return the maximum of the expected complete log likelihood with its hyperpriors."""
@@ -340,6 +336,6 @@ def of_fit(batch: Counts | Units) -> Units:
     return (batch if isinstance(batch, Units) else units(batch.sample())).by_weight()
 
 
-def weighted(value: IntArray, of: Units) -> Any:
+def weighted(value: IntArray, of: Units) -> IntArray | FloatArray:
     """Return a number of every unit times the unit's weight."""
     return value if of.weight is None else value * of.weight

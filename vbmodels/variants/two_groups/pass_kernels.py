@@ -92,7 +92,7 @@ def inverse_survival(place, basis, table, inverse):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def sinc_above(g, cumulative, above):
-    """Fill the integral of g above every node; see `quadrature.integral_above`."""
+    """Fill the integral of g above every node, by the sinc rule (`quadrature.sinc_cumulative`)."""
     size = g.shape[0]
     for k in range(size):
         above[k] = dot(g, cumulative[size - 1 - k : 2 * size - 1 - k])
@@ -227,7 +227,7 @@ def _fill_unit(x, log_weight, log_case, log_control, under, spike, broad, room, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def reweigh(table, under, log_m0, log_m1, sums):
+def e_step(table, under, log_m0, log_m1, sums):
     """One pass over a table: log m0 and log m1 of every unit, and the sums of the EM.
 
     ``table`` is of `table.Grids`, ``under`` of `table.Hypotheses`; `Totals` ``sums`` are added to.

@@ -1,4 +1,4 @@
-"""What a user is told of a unit: its evidence, and the two-groups posterior of its rates.
+"""A unit's evidence, the two-groups posterior of its rates, and the limit of detection.
 
 The posterior of mu is lfdr times H0 plus the rest H1.
 
@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants import quadrature
 from vbmodels.variants.counts import N_TYPES, Units
-from vbmodels.variants.two_groups import batch_null_rates_kernels as batch_kernels
 from vbmodels.variants.two_groups import pass_kernels
 from vbmodels.variants.two_groups import rates_kernels as kernels
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull
@@ -25,7 +24,7 @@ from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups
 from vbmodels.variants.two_groups.table import Table
 
 LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
-OF_TABLES = slice(1, 3)  # those of `LEVELS` that are told of every location
+OF_TABLES = slice(1, 3)  # those of `LEVELS` that are published of every location
 COARSE = 24  # nodes of x where an allele is no gain
 _NEVER = -1e5  # log of the weight of a component that there is not
 _CHUNK = 600  # units whose tables are held at once: some MiB, near the processor
@@ -40,7 +39,7 @@ class Rate:
     mean, sd
         [U].
     quantiles
-        [U, L] at 2.5, 5, 95 and 97.5 %, or at the levels that were asked for.
+        [U, L] at 2.5, 5, 95 and 97.5 %, or at the given levels.
     """
 
     mean: FloatArray
@@ -48,7 +47,7 @@ class Rate:
     quantiles: FloatArray
 
 
-def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
+def log_bayes_factors(model: TwoGroups, q: Global, of: Units) -> FloatArray:
     """Return the log Bayes factor of every unit, [U], some units' tables at a time.
 
     An allele that is no more frequent in the case than the control's, with the shift of its type,
@@ -73,12 +72,12 @@ def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
             if model.sense == "germline":
                 score[some] = _beyond_errors(model, at, table)
                 continue
-            log_m0, log_m1, _ = model.reweigh(at, table)
+            log_m0, log_m1, _ = model.e_step(at, table)
             score[some] = log_m1 - log_m0
     return score
 
 
-def _beyond_errors(model: TwoGroups, q: Any, table: Table) -> FloatArray:
+def _beyond_errors(model: TwoGroups, q: Global, table: Table) -> FloatArray:
     """Return log Bayes factors against the error rates without their broad component, [U].
 
     That is there for the fit. In the evidence it would be the best explanation of every frequent
@@ -88,11 +87,11 @@ def _beyond_errors(model: TwoGroups, q: Any, table: Table) -> FloatArray:
     log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
     called, errors = np.zeros(len(model.alternatives)), np.zeros((N_TYPES, 3))
     sums = pass_kernels.Totals(np.zeros(5), called, errors)
-    pass_kernels.reweigh(table.grids, under, log_m0, log_m1, sums)
+    pass_kernels.e_step(table.grids, under, log_m0, log_m1, sums)
     return log_m1 - log_m0
 
 
-def without_control(model: TwoGroups, q: Any) -> tuple[TwoGroups, Global]:
+def without_control(model: TwoGroups, q: Global) -> tuple[TwoGroups, Global]:
     """Return the model of the case alone at a fit's error rates, with the shifts of the case.
 
     For locations where the control has no reads: there the control's rate could be anything, and
@@ -105,7 +104,7 @@ def without_control(model: TwoGroups, q: Any) -> tuple[TwoGroups, Global]:
     )  # fmt: skip
 
 
-def gains(q: Any, of: Units) -> BoolArray:
+def gains(q: Global, of: Units) -> BoolArray:
     """Return whether the case shows more of an allele than the shifted control, [U]."""
     case, control = (
         of.alt_reads[:, own].sum(axis=1) / np.maximum(of.depth[:, own].sum(axis=1), 1)
@@ -116,7 +115,7 @@ def gains(q: Any, of: Units) -> BoolArray:
 
 
 def rates(
-    model: TwoGroups, q: Any, table: Any, levels: tuple[float, ...] = LEVELS
+    model: TwoGroups, q: Any, table: Table, levels: tuple[float, ...] = LEVELS
 ) -> tuple[Rate, Rate]:
     """Return the posteriors of mu_case and mu_control for every unit of a table.
 
@@ -131,8 +130,8 @@ def rates(
     """
     found = np.empty((len(table), 2, 2 + len(levels)))
     if isinstance(model, BatchNull):
-        under, at = model.shifted(q, np.empty(0)), model.resolved(q, table)
-        batch_kernels.posteriors(at.grids, q.group(at), under, np.array(levels), found)
+        under, at = model.shifted(q, np.empty(0)), model.with_panel_likelihood(q, table)
+        kernels.batch_posteriors(at.grids, q.group(at), under, np.array(levels), found)
         return _rates(found)
     kernels.posteriors(table.grids, model.hypotheses(q, table.x.shape[2]), np.array(levels), found)
     return _rates(found)
@@ -141,3 +140,120 @@ def rates(
 def _rates(found: FloatArray) -> tuple[Rate, Rate]:
     case, control = (Rate(f[:, 0], f[:, 1], expit(f[:, 2:])) for f in found.swapaxes(0, 1))
     return case, control
+
+
+_STEPS = 40  # of a bisection of a share
+_FIRST = 4  # reads that are tried at first
+
+
+def least_reads(
+    model: TwoGroups, q: Global, case_depth: IntArray, control_depth: IntArray,
+    control_reads: IntArray, kind: IntArray, replicates: tuple[int, int], least: float,
+    member: IntArray | None = None, context: IntArray | None = None,
+) -> IntArray:  # fmt: skip
+    """Return the fewest reads of an allele in the case that are called, [U]; -1 for none.
+
+    Log Bayes factors rise with the case's reads: these are doubled until one is called, then
+    the number is bisected. Reads are spread evenly over the replicates.
+
+    Parameters
+    ----------
+    model, q
+        The fit.
+    case_depth, control_depth
+        [U] reads of a replicate.
+    control_reads
+        [U] reads of the allele in the control, all replicates together.
+    kind
+        [U] the substitution, 0 to 11.
+    replicates
+        Number of the case's and of the control's.
+    least
+        Log Bayes factor from which on an allele is called.
+    member
+        [R] which of the control's samples each replicate is of, as `Units` has it; the case's
+        replicates come first.
+    context
+        [U] the bases next to each, as `contexts` has them.
+    """
+    of_case, of_control = replicates
+    case = np.arange(of_case + of_control) < of_case
+    depth = np.where(case, case_depth[:, None], control_depth[:, None]).astype(np.int64)
+    most = case_depth * of_case
+
+    def called(reads: IntArray, which: IntArray) -> Any:
+        alt = np.zeros((len(which), len(case)), np.int64)
+        alt[:, case] = _spread(reads, of_case)
+        alt[:, ~case] = np.minimum(
+            _spread(control_reads[which], of_control), depth[which][:, ~case]
+        )
+        units = Units(
+            alt, depth[which], kind[which], which, np.zeros(len(which), np.int64), case, member,
+            context=None if context is None else context[which],
+        )  # fmt: skip
+        return log_bayes_factors(model, q, units) >= least
+
+    low = np.zeros(len(kind), np.int64)  # is not called
+    high = np.minimum(_FIRST, most)
+    open_ = np.flatnonzero(most > 0)
+    found = np.full(len(kind), -1, np.int64)
+    while len(open_):
+        yes = called(high[open_], open_)
+        found[open_[yes]] = high[open_[yes]]
+        open_ = open_[~yes]
+        low[open_] = high[open_]
+        open_ = open_[high[open_] < most[open_]]
+        high[open_] = np.minimum(2 * high[open_], most[open_])
+    open_ = np.flatnonzero(found > low + 1)
+    while len(open_):
+        middle = (low[open_] + found[open_]) // 2
+        yes = called(middle, open_)
+        found[open_[yes]] = middle[yes]
+        low[open_[~yes]] = middle[~yes]
+        open_ = open_[found[open_] > low[open_] + 1]
+    return found
+
+
+def _spread(total: IntArray, over: int) -> IntArray:
+    """Return numbers as nearly equal parts, [U, over]."""
+    if not over:
+        return np.zeros((len(total), 0), np.int64)
+    return total[:, None] // over + (np.arange(over) < (total % over)[:, None])
+
+
+def share_called(
+    reads: IntArray, depth: IntArray, replicates: int, precision: float, probability: float
+) -> FloatArray:
+    """Return the share f of an allele of which so many reads come with a probability, [U].
+
+    The sum of ``replicates`` draws of BetaBin(n, M f, M (1 - f)) has the mean m = R n f and, for
+    small f, the variance m + m^2 / r with r = f R n (M + 1) / (n - 1): it is taken as negative
+    binomial. NaN where there is no such share.
+
+    Parameters
+    ----------
+    reads, depth
+        [U] the fewest reads that are called, -1 for none; and reads of a replicate.
+    replicates, precision
+        The number of replicates, and M.
+    probability
+        That of at least ``reads``.
+    """
+    from scipy.stats import nbinom
+
+    total = (depth * replicates).astype(float)
+    low, high = np.zeros(len(reads)), np.ones(len(reads))
+
+    def chance(share: FloatArray) -> FloatArray:
+        mean = total * share
+        size = share * total * (precision + 1.0) / np.maximum(depth - 1.0, 1e-9)
+        size = np.clip(size, 1e-9, 1e12)
+        return np.asarray(nbinom.sf(reads - 1, size, size / (size + np.maximum(mean, 1e-300))))
+
+    can = (reads > 0) & (total > 0)
+    can &= np.where(can, chance(high), 0.0) >= probability
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        enough = chance(middle) >= probability
+        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+    return np.where(can, high, np.nan)

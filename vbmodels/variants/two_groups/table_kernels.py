@@ -122,7 +122,7 @@ def _predict(centres, scales, low, high, step, x):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _nodes(centres, scales, low, high, warm, x, log_weight, work):
-    """Fill nodes and log weights; ``warm``: x holds a guess. See `quadrature.grid`."""
+    """Fill nodes and log weights; ``warm``: x holds a guess. See `quadrature`."""
     size = x.shape[0]
     t_low = _stretch(low, centres, scales)[0]
     step = (_stretch(high, centres, scales)[0] - t_low) / (size - 1)

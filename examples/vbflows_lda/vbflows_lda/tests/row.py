@@ -25,12 +25,12 @@ from vbmodels.testing import (
     Coordinates,
     Evidence,
     Extremes,
+    Forecast,
     GlobalStep,
     LocalStep,
     MonteCarlo,
     Readings,
     Recovery,
-    Told,
 )
 
 PRIOR = Topics(topics=2, alpha=0.6, eta=0.5, inner=50, inner_tol=1e-10)
@@ -163,7 +163,7 @@ def next_words(rng: np.random.Generator, kind: type[Topics]) -> Readings:
     chance = share @ (done.q.lam / done.q.lam.sum(1)[:, None])
     true = theta @ beta
     came = np.stack([rng.multinomial(1, p / p.sum()) for p in true])
-    return {"next word": Told(chance.ravel(), came.ravel().astype(float))}
+    return {"next word": Forecast(chance.ravel(), came.ravel().astype(float))}
 
 
 def shares(model: Topics, q: Global, batch: Documents, local: Local) -> FloatArray:

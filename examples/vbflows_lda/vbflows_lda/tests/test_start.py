@@ -8,8 +8,7 @@ from scipy.special import digamma
 
 from vbflows_lda import kernels, start
 from vbflows_lda.simulate import corpus, simulate
-from vbmodels.core.in_process import tree_sum
-from vbmodels.core.state import same_bits
+from vbmodels.core.state import same_bits, tree_sum
 
 
 @pytest.mark.parametrize(("documents", "words"), [(7, 10_000), (1000, 60), (1000, 10_000)])

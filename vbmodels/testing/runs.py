@@ -1,4 +1,4 @@
-"""Items 2 and 3: what partitions, executors and a resume may change, which is next to nothing."""
+"""Items 1 to 3: the bound never falls, and what partitions, executors and a resume may change."""
 
 from __future__ import annotations
 
@@ -8,15 +8,122 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Loop
-from vbmodels.core.cavi import cavi
+from vbmodels.core.algorithm import Driven, Loop
+from vbmodels.core.cavi import Memoised, cavi, squarem
 from vbmodels.core.driver import Driver, Log, Step
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.memoised import Memoised
-from vbmodels.core.state import aligned, from_bytes, leaves, same_bits, to_bytes
-from vbmodels.testing.case import Case
-from vbmodels.testing.identity import Figures, Identity
-from vbmodels.testing.running import begin, freeze, run, steps, thaw
+from vbmodels.core.fit import InProcess, loop_of
+from vbmodels.core.protocol import Accelerable, Memoisable
+from vbmodels.core.state import State, aligned, from_bytes, leaves, same_bits, to_bytes, tree_sum
+from vbmodels.testing.case import Best, Case, Figures, Identity
+
+
+def loops(case: Case) -> dict[str, Loop]:
+    """Return the loops that the model can run, the plain one first."""
+    model = case.model()
+    if isinstance(model, Driven):
+        return {"own": loop_of(model)}
+    found: dict[str, Loop] = {"cavi": cavi}
+    if isinstance(model, Accelerable):
+        found["squarem"] = squarem
+    if isinstance(model, Memoisable):
+        found["memoised"] = Memoised()
+    return found
+
+
+def plain_loop(case: Case) -> Loop:
+    """Return coordinate ascent, or the loop that the model brings."""
+    return next(iter(loops(case).values()))
+
+
+def steps(
+    case: Case, loop: Loop, batches: Sequence[Any], seed: int
+) -> Iterator[tuple[Step, Driver]]:
+    """Run a fresh model from its own start, without end."""
+    model = case.model()
+    started = begin(model, loop, InProcess(model, batches), seed)
+    for step in started:
+        yield step, started
+
+
+def begin(model: Any, loop: Loop, reduce: InProcess, seed: int) -> Driver:
+    """Return a run from a model's own start, without end."""
+    return Driver(loop, model, model.init(reduce.observe(), np.random.default_rng(seed)), reduce)
+
+
+def run(case: Case, loop: Loop, batches: Sequence[Any], seed: int, count: int) -> list[Step]:
+    """Return the first ``count`` steps."""
+    return [s for s, _ in itertools.islice(steps(case, loop, batches, seed), count)]
+
+
+def bound(model: Any, q: Any, batches: Sequence[Any], locals_: Sequence[Any]) -> float:
+    """Return the bound at any pair of global and local states."""
+    parts = [model.suff_stats(q, b, x) for b, x in zip(batches, locals_, strict=True)]
+    return float(model.elbo(q, tree_sum(parts)))
+
+
+def freeze(state: Any) -> bytes | None:
+    """Return the bytes of a state; a model without local states has None."""
+    return None if state is None else to_bytes(state)
+
+
+def thaw(data: bytes | None) -> Any:
+    """Return the state behind the bytes."""
+    return None if data is None else from_bytes(data, State)
+
+
+RISES = Identity(1, "the bound never falls")
+LEAVES = Identity(1, "a fit leaves the best that it visited")
+
+
+def check_rise(case: Case, loop: Loop, seed: int) -> Figures:
+    """The bound (or the fixed objective) never falls, and the fit moves it."""
+    batches = case.batches(seed, 2)
+    done = run(case, loop, batches, seed, case.sweeps)
+    if case.objective is None:
+        every, rtol, values = 1, case.rise_rtol, [step.elbo for step in done]
+    else:
+        every, rtol = case.objective.every, case.objective.rtol
+        values = [case.objective.value(step.q, batches) for step in done[::every]]
+    for i, (before, after) in enumerate(itertools.pairwise(values)):
+        RISES.holds(
+            after >= before - rtol * max(1.0, abs(before)),
+            f"batches({seed}, 2), from step {i * every} to step {(i + 1) * every}",
+            f"it fell by {before - after:.3g}, from {before!r} to {after!r}",
+        )
+    RISES.holds(
+        values[-1] > values[0],
+        f"batches({seed}, 2), {len(done)} steps",
+        f"it did not move from {values[0]!r}: the test would prove nothing",
+    )
+    return {"first": values[0], "last": values[-1]}
+
+
+def check_best(case: Case, loop: Loop, item: Best) -> Figures:
+    """What a fit leaves has the bound that its trace ends with, the highest of the last phase."""
+    batches = case.batches(0, 2)
+    model, reduce = case.model(), InProcess(case.model(), batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    run_ = Driver(loop, model, q, reduce, tol=1e-7, max_iter=item.max_iter)
+    seen = [(item.phase(step.q), step) for step in run_]
+    where = f"batches(0, 2), {len(seen)} steps"
+    LEAVES.holds(len(seen) > 1, where, "the fit took one step: the test would prove nothing")
+    phase, left = seen[-1]
+    tail = list(itertools.takewhile(lambda at: at[0] == phase, reversed(seen)))
+    highest = max(step.elbo for _, step in tail)
+    LEAVES.holds(
+        left.elbo >= highest - case.rise_rtol * max(1.0, abs(highest)),
+        where,
+        f"the fit leaves the bound {left.elbo!r}; it visited {highest!r}",
+    )
+    states = reduce.local_states(left.iteration)
+    again = bound(model, left.q, batches, states)
+    LEAVES.holds(
+        bool(abs(again - left.elbo) <= case.rise_rtol * abs(left.elbo)),
+        where,
+        f"the bound of what the fit leaves is {again!r}; it names {left.elbo!r}",
+    )
+    return {"steps of the last phase": len(tail), "bound": left.elbo}
+
 
 PARTS = (1, 2, 7, 16)
 PARTITIONS = Identity(2, "partitions change only rounding")
@@ -26,7 +133,7 @@ RESUME = Identity(3, "a fit that is resumed gives the same bits")
 
 def apart(one: Any, other: Any) -> str:
     """Name the leaf at which two states differ most, with both values; sizes first."""
-    worst, told = -1.0, "the states are of different classes or shapes"
+    worst, found = -1.0, "the states are of different classes or shapes"
     for (name, left), (_, right) in zip(leaves(one), leaves(other), strict=False):
         if left is None or right is None:
             if left is not right:
@@ -44,14 +151,16 @@ def apart(one: Any, other: Any) -> str:
         if not gap[at] <= worst:
             worst = float(gap[at])
             place = f"[{', '.join(map(str, at))}]" if at else ""
-            told = f"{name}{place} is {a[at]!s} in one and {b[at]!s} in the other, {worst:.3g} away"
-    return told
+            found = (
+                f"{name}{place} is {a[at]!s} in one and {b[at]!s} in the other, {worst:.3g} away"
+            )
+    return found
 
 
 def check_partitions(case: Case, loop: Loop) -> Figures:
     """The posterior is the same, within rounding, for every number of partitions.
 
-    The way of the memoised loop depends on its rounds, so it is asked in one: it is `cavi` then.
+    The way of the memoised loop depends on its rounds, so it runs in one: it is `cavi` then.
     """
     if isinstance(loop, Memoised):
         return _check_one_round(case)
@@ -94,7 +203,7 @@ def _check_one_round(case: Case) -> Figures:
     rounds = run(case, Memoised(rounds=1), batches, 0, case.sweeps)[-1]
     if not same_bits(plain.q, rounds.q) or plain.elbo != rounds.elbo:
         where = f"batches(0, 7), {case.sweeps} steps of the memoised loop in one round"
-        PARTITIONS.breaks(where, f"beside plain sweeps {apart(plain.q, rounds.q)}")
+        PARTITIONS.breaks(where, f"against plain sweeps {apart(plain.q, rounds.q)}")
     return {}
 
 
@@ -105,13 +214,18 @@ class Shipped(InProcess):
         super().__init__(case.model(), [thaw(freeze(b)) for b in batches])
         self.case = case
 
-    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
-        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
+    def __call__(
+        self, q: Any, *, number: int, warm: int | None, group: int = 0, groups: int = 1
+    ) -> Any:
+        """Run one sweep, or a part of it; see `vbmodels.core.protocol.Reduce`."""
         # A new model each time: what a model keeps on itself does not reach other workers.
         self.model = self.case.model()
-        stats = super().visit(thaw(freeze(q)), number=number, warm=warm, group=group, groups=groups)
+        shipped = thaw(freeze(q))
+        stats = super().__call__(shipped, number=number, warm=warm, group=group, groups=groups)
         self._locals = {k: [thaw(freeze(x)) for x in v] for k, v in self._locals.items()}
         return thaw(freeze(stats))
+
+    visit = __call__
 
 
 def check_executors(case: Case, loop: Loop) -> Figures:

@@ -1,6 +1,6 @@
-"""Which locations the two-groups hyperparameters are fitted on, where there are many.
+"""Which locations and units are evaluated, and how often each counts.
 
-Variants and sites that differ between samples are rare, and alone tell how rare they are: a few
+Variants and sites that differ between samples are rare, and only they show how rare: a few
 thousand locations at random hold none of them. So locations whose samples differ more are taken
 with a higher probability p_j, and each of those that are taken stands for 1 / p_j
 (Horvitz and Thompson 1952). With T(z) the number of locations that differ by z or more,
@@ -9,22 +9,30 @@ with a higher probability p_j, and each of those that are taken stands for 1 / p
 
 every e-fold of the tail has about c locations in the sample, and k is the share of all the others.
 The fit's objective is k times the estimated sum over all locations: a location of the bulk then
-weighs 1, as much as it tells, and one that differs k / p_j.
+weighs 1, as much as it informs, and one that differs k / p_j.
+
+Of the indels' units most are slips that no read shows, at depths that hardly differ: `Repeated`
+evaluates those that are alike once and adds their sums as often as they come.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from vbmodels.core.fit import InProcess
+from vbmodels.core.protocol import Model
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.variants.counts import Counts
-from vbmodels.variants.indels import Indels
+from vbmodels.variants.counts import Counts, Units
+from vbmodels.variants.indels import UNSEEN, Indels
 
 LEVELS = 96
 _PER_DOUBLING = 8.0  # levels, of 1 + z
 _STEP = 4.0  # probabilities are powers of it: each weight is a pass of its own
-_OF_BULK = 0.5  # of the locations that are asked for
+_OF_BULK = 0.5  # of the locations that are wanted
 
 
 def differing(batch: Counts, indels: Indels | None = None) -> IntArray:
@@ -94,3 +102,54 @@ def probabilities(number: IntArray, wanted: float) -> FloatArray:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if at(middle) @ number <= wanted else (low, middle)
     return at(low)
+
+
+_STEPS = 2  # a doubling, to which depths are rounded
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What a model computes on batches of units and how often they come; its statistics add up."""
+
+    model: Model
+
+    def observe(self, batch: tuple[Units, int]) -> Any:
+        """Return the statistics before the first sweep."""
+        return self.model.observe(batch[0]).scaled(batch[1])
+
+    def local_step(self, q: Any, batch: tuple[Units, int], local: Any) -> Any:
+        """Return the local parameters of one of each."""
+        return self.model.local_step(q, batch[0], local)
+
+    def suff_stats(self, q: Any, batch: tuple[Units, int], local: Any) -> Any:
+        """Return the statistics of all."""
+        return self.model.suff_stats(q, batch[0], local).scaled(batch[1])
+
+
+def alike(of: Units) -> tuple[Units, IntArray]:
+    """Return units of a kind and weight, with reads at about the same depths, once, and how many.
+
+    Depths are a sample's mean, rounded to the next of two steps a doubling; no reads of the allele
+    are expected, so that depth says only how sure it is that there are none.
+    """
+    depth = np.zeros_like(of.depth)
+    for member in (of.case, ~of.case):
+        if member.any():
+            mean = of.depth[:, member].mean(axis=1)
+            steps = np.rint(_STEPS * np.log2(np.maximum(mean, 1.0))) / _STEPS
+            rounded = np.where(mean < 1.0, 0, np.rint(2.0**steps)).astype(np.int64)
+            depth[:, member] = rounded[:, None]
+    keys = np.column_stack([of.kind, depth])
+    if of.weight is not None:
+        keys = np.column_stack([keys, of.weight])
+    _, first, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    return replace(of.take(first), depth=depth[first]), count
+
+
+def sums_of(model: Model, of: Units) -> InProcess:
+    """Return what sums over the indels' units: those that no read shows by kind and depth."""
+    unseen = of.alt == UNSEEN
+    few, times = alike(of.take(unseen))
+    repeated: Any = Repeated(model)
+    several = [(few.take(times == n), int(n)) for n in np.unique(times)]
+    return InProcess(repeated, [(of.take(~unseen), 1), *several])

@@ -1,23 +1,24 @@
-"""One prior to try, and a point of its posterior: the objective that a search climbs.
+"""One prior to try, a point of its posterior, and the searches from several points side by side.
 
 Gates eta_k ~ N(0, 1/tau), experts beta_k ~ N(0, 1/tau); all intercepts are N(0, 10). A point is
-the mode, or q = N(m, diag s^2) over gates and experts, of which s is fitted and m stays.
+the mode, or q = N(m, diag s^2) over gates and experts, of which s is fitted and m stays. Searches
+are L-BFGS in coordinates that no column's scale bends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
 
 import numpy as np
 from scipy.special import logsumexp
 
+from vbmodels.core.lbfgs import BatchedLBFGS
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
-from vbmodels.experts.likelihood import at_point, under_gaussian
+from vbmodels.experts.likelihood import at_point, prior_precision, under_gaussian
 from vbmodels.experts.rows import Observed, Rows
 
-INTERCEPT_PRECISION = 0.1
 SPIKE = 1e-4
 """Standard deviation of q, in the bound's trace, while the mode is sought."""
 
@@ -44,12 +45,6 @@ class Candidate(State, kind="experts.Candidate"):
     n_experts: int
     tau: float
     fold: int = -1
-
-    def precision(self, columns: int) -> FloatArray:
-        """Return the prior precision of one expert's coefficients; [p]."""
-        result = np.full(columns, self.tau)
-        result[-1] = INTERCEPT_PRECISION
-        return result
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ class Point(State, kind="experts.Point"):
     def _curvature(self, observed: Observed) -> FloatArray:
         """Guess the posterior precision of gates and experts; [2, K, p]."""
         guess = np.full(self.mean.shape, self._share) * observed.squares
-        return self.candidate.precision(observed.squares.size) + guess
+        return prior_precision(self.candidate.tau, observed.squares.size) + guess
 
     def likelihood(
         self,
@@ -157,7 +152,7 @@ class Point(State, kind="experts.Point"):
         """
         c, size = self.candidate, self.mean.size
         columns = self.mean.shape[2]
-        precision = c.precision(columns)
+        precision = prior_precision(c.tau, columns)
         pull = precision * self.mean
         log_det = 2 * c.n_experts * np.sum(np.log(precision))
         value += -0.5 * float(np.sum(pull * self.mean) - log_det)
@@ -269,3 +264,103 @@ class Sums(Stats, kind="experts.Sums"):
     ) -> Sums:
         nothing = np.zeros(len(candidates))
         return cls(value, gradient, nothing, np.diag(nothing), nothing)
+
+
+MEMORY = 20
+FEW, MANY = 2, 20
+"""Rises within the tolerance, in a row, that end a search: where its slope promises no more, and
+though it does, as at a kink."""
+
+
+@dataclass(frozen=True)
+class Climbing(State, kind="experts/additive.Climbing"):
+    """Where the search of one point stands.
+
+    Attributes
+    ----------
+    ascent
+        The search, in stretched coordinates.
+    small
+        Rises in a row that were within the tolerance.
+    done
+        Whether it is over.
+    """
+
+    ascent: BatchedLBFGS
+    small: int
+    done: bool
+
+    @classmethod
+    def first(cls, at: FloatArray, value: float, gradient: FloatArray) -> Climbing:
+        """Begin at a point, no further than 1 along the gradient."""
+        ascent = BatchedLBFGS.start(
+            at[None], np.array([value]), gradient[None], 0.0, reach=1.0, memory=MEMORY
+        )
+        return cls(ascent, 0, bool(ascent.done[0]))
+
+    def updated(self, value: float, gradient: FloatArray, tolerance: float) -> Climbing:
+        """Take the trial, or shorten the step."""
+        before = self.ascent
+        ascent = before.updated(np.array([value]), gradient[None], 0.0)
+        if np.array_equal(ascent.at, before.at):
+            return replace(self, ascent=ascent, done=bool(ascent.done[0]))
+        small = self.small + 1 if ascent.value[0] - before.value[0] <= tolerance else 0
+        promised = 0.5 * ascent.stride[0] * ascent.slope[0]
+        over = small >= (FEW if promised <= tolerance else MANY)
+        return Climbing(ascent, small, bool(ascent.done[0] or over))
+
+
+def begun(points: Sequence[Point], observed: Observed, sums: Sums) -> tuple[Climbing, ...]:
+    """Begin a search at every point."""
+    found = []
+    for point, likelihood, slopes in zip(points, sums.value, sums.gradient, strict=True):
+        stretch = point.stretch(observed)
+        value, gradient = point.objective(float(likelihood), slopes)
+        found.append(Climbing.first(point.vector * stretch, value, gradient / stretch))
+    return tuple(found)
+
+
+def trials(
+    points: Sequence[Point], searches: Sequence[Climbing], observed: Observed
+) -> tuple[Point, ...]:
+    """Return the points that the searches try next; one that is over stays."""
+    return tuple(
+        p if s.done else p.at(s.ascent.trial[0] / p.stretch(observed))
+        for p, s in zip(points, searches, strict=True)
+    )
+
+
+def judged(
+    points: tuple[Point, ...],
+    searches: tuple[Climbing, ...],
+    sums: Sums,
+    going: Sequence[int],
+    tried: tuple[Sequence[Point], Sums],
+    observed: Observed,
+    tolerance: float,
+) -> tuple[tuple[Point, ...], tuple[Climbing, ...], Sums]:
+    """Take each trial of the searches that go on, or shorten its step.
+
+    Parameters
+    ----------
+    points, searches, sums
+        Where the searches stand, and what was found there.
+    going
+        Which of them were asked.
+    tried
+        Their trials, and what was found at those.
+    tolerance
+        A search ends when two rises in a row are at most this, in nats, and the slope promises no
+        more: g'H g / 2, the rise to come of a quadratic.
+    """
+    moved, found = list(points), list(searches)
+    value, gradient = sums.value.copy(), list(sums.gradient)
+    asked, there = tried
+    for j, i in enumerate(going):
+        point, slopes = asked[j], there.gradient[j]
+        objective, slope = point.objective(float(there.value[j]), slopes)
+        after = found[i].updated(objective, slope / point.stretch(observed), tolerance)
+        if not np.array_equal(after.ascent.at, found[i].ascent.at):
+            moved[i], value[i], gradient[i] = point, float(there.value[j]), slopes
+        found[i] = after
+    return tuple(moved), tuple(found), replace(sums, value=value, gradient=tuple(gradient))

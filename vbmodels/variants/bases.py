@@ -1,3 +1,0 @@
-"""The bases, in the order of every array of counts."""
-
-BASES = "ACGT"
