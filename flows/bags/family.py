@@ -24,6 +24,7 @@ from flows.bags.form import (
     form_of,
     form_url,
     gaps_of,
+    groups_of,
     kept_form,
     kept_url,
     many_words,
@@ -59,7 +60,7 @@ from flows.family import (
 )
 from flows.faults import Fault, InputError
 from vbmodels.bags.bags import Bags, even_bounds
-from vbmodels.bags.multilabel import MultiLabelBags
+from vbmodels.bags.multilabel import MultiLabelBags, bags_of
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
 
@@ -165,14 +166,12 @@ class BagsFamily:
         storage.write_bytes(work_url(paths, "read", part.index, "npz"), to_bytes(found.bags))
         storage.write_table(work_url(paths, "bag_rows", part.index), found.bag_rows)
         storage.write_table(work_url(paths, "instance_rows", part.index), found.instance_rows)
-        label = found.bags.label
         sums = [sums_of(m.features) for m in found.bags.modalities]
         about = AboutBags(
             modalities=list(found.modalities),
             widths=[m.n_features for m in found.bags.modalities],
             own=found.bags.bag_features.shape[1],
             classes=_classes(found.bag_rows, settings),
-            labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
             words=too_many_words(found.bags),
             sums=[total for total, _, _ in sums],
             gaps=[missing for _, missing, _ in sums],
@@ -217,12 +216,13 @@ class BagsFamily:
         if fitted is None and words and settings.takes_words:
             raise InputError([many_words(settings.model, words)])
         json_files.write(form_url(paths), BagForm(**form))
-        built = each(build, [part.index for part in parts], settings, paths, form)
+        groups, counts, said = groups_of(len(parts), paths, each)
+        items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
+        built = each(build, items, settings, paths, form)
         warnings: list[str] = []
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
-            warnings = warnings_of(about, form, built)
-            counts = np.sum([one["labels"] for one in about], axis=0).tolist()
+            warnings = [*warnings_of(counts, form, built), *said]
             gaps = gaps_of(about, form, settings.columns.get("features", ""))
             s = parts[0].slices[0]
             first = InputFile(s.url, s.size, s.fingerprint)
@@ -260,6 +260,7 @@ class BagsFamily:
                 one.known,
                 tuple(form["modalities"]),
                 new=fitted is not None,
+                group=bags_of(batch).group,
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
                 reasons=one.reasons,

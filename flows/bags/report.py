@@ -13,7 +13,7 @@ from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
 from flows.bags.tables import block_named
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
-from flows.report.baselines import shown
+from flows.report.baselines import mean_error, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -49,6 +49,9 @@ def report(
     label = np.concatenate([s.label for s in summaries])
     probability = np.concatenate([s.probability for s in summaries])
     held_out = np.concatenate([s.held_out for s in summaries])
+    group = np.concatenate([s.group for s in summaries])
+    if len(group) < len(label):
+        group = np.arange(len(label))
     instances = sum(s.instances for s in summaries)
     tested = held_out if held_out.any() else label >= 0
     results = dict(results)
@@ -56,7 +59,7 @@ def report(
     which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
     several = summaries[0].of_class is not None
     meant = "" if several else _meant(positive)
-    sections = _accuracy(label[tested], probability[tested], which, results, meant)
+    sections = _accuracy(label[tested], probability[tested], group[tested], which, results, meant)
     sections += more
     sections += _instance_truth(summaries, results)
     sections += _coefficients(blocks, summaries[0].modalities)
@@ -228,17 +231,20 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
 
 
 def _accuracy(
-    label: IntArray, probability: FloatArray, which: str, results: dict[str, Any], meant: str
-) -> list[Section]:
+    label: IntArray, probability: FloatArray, group: IntArray, which: str,
+    results: dict[str, Any], meant: str,
+) -> list[Section]:  # fmt: skip
     if not (np.any(label == 0) and np.any(label == 1)):
         return []
     clipped = np.clip(probability, 1e-15, 1.0 - 1e-15)
     area = auroc(label, probability)
     losses = -np.log(np.where(label == 1, clipped, 1.0 - clipped))
-    error = float(losses.std(ddof=1) / np.sqrt(label.size))
+    error = mean_error(losses, group)
+    # Bags of a group may be alike to any degree: each label of a group counts once.
+    counts = [len(np.unique(group[label == value])) for value in (1, 0)]
     results.update(
         auroc=area,
-        auroc_interval=auroc_interval(area, int(np.sum(label == 1)), int(np.sum(label == 0))),
+        auroc_interval=auroc_interval(area, *counts),
         log_loss=float(losses.mean()),
         log_loss_se=error,
     )

@@ -41,6 +41,8 @@ class BagSummary:
     ----------
     label
         [B] 0, 1 or -1 of every bag, with its probability and whether it was held out.
+    group
+        Number of each bag's group, [B]; [0] where bags have none.
     truth
         [2, BINS] instances that are not and are primary in truth, by probability.
     examples
@@ -58,6 +60,7 @@ class BagSummary:
     label: IntArray
     probability: FloatArray
     held_out: BoolArray
+    group: IntArray
     instances: int
     expected_primary: float | None
     truth: IntArray
@@ -76,6 +79,7 @@ def summarise(
     modalities: tuple[str, ...],
     *,
     new: bool,
+    group: IntArray,
     show: tuple[str, ...] = (),
     of_class: str | None = None,
     reasons: pa.Table | None = None,
@@ -92,6 +96,8 @@ def summarise(
         Their names.
     new
         Whether the posterior comes from other data.
+    group
+        Of each bag, [B] or [0].
     show
         Bags that the report shows in any case.
     of_class
@@ -120,6 +126,7 @@ def summarise(
         label=label,
         probability=probability,
         held_out=bags["held_out"].to_numpy(),
+        group=group,
         instances=instances.num_rows,
         expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
         truth=np.array(truth),

@@ -41,7 +41,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         raise NotImplementedError
 
     @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -53,6 +53,9 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         y
             The bags' labels, two classes, [bags]; None, NaN or NA: unlabelled. A table may have
             them in its column ``label`` instead.
+        groups
+            What each bag is of, such as a patient, [bags]; or the table's column ``group``. Bags of
+            one group, and copies of a bag, are left out together wherever some are left out.
 
         Raises
         ------
@@ -78,14 +81,19 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         ]
         share = float(np.mean([label == self.classes_[1] for label in known]))
         self._bags, self._share = (len(known), len(labels)), np.array([1.0 - share, share])
-        self._run(self._model(), split(self._given.bags(code), self.n_partitions))
+        data = self._given.grouped(code, groups)
+        self._groups = len(np.unique(data.group))
+        self._run(self._model(), split(data, self.n_partitions))
         self._given = form_of(self._given)
         return self
 
     def _found(self) -> str:
         labelled, bags = self._bags
         text = f"{bags} bags, {labelled} with a label; "
-        return f"{text}{self.classes_[1]} are {100.0 * self._share[1]:.3g} % of these."
+        text += f"{self.classes_[1]} are {100.0 * self._share[1]:.3g} % of these."
+        if self._groups:
+            text += f" Bags of a group and copies are left out together: {self._groups} groups."
+        return text
 
     def _compared(self, X: Any, y: Any) -> str:
         return classified(
@@ -137,4 +145,4 @@ def _has_rows(given: GivenBags, labels: Sequence[Any]) -> bool:
 def form_of(given: GivenBags) -> GivenBags:
     """Return bags without their instances: what new ones are compared with."""
     empty = tuple(type(of)(of.features[:0], np.zeros(1, np.int64)) for of in given.instances)
-    return replace(given, instances=empty, ids=(), labels=None, rows=None)
+    return replace(given, instances=empty, ids=(), labels=None, rows=None, groups=None)

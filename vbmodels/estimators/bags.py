@@ -61,9 +61,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     standardise: bool = option(True, "Whether features become z-scores.")
 
     @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y)
+        super().fit(X, y, groups)
         self.posterior_ = self.model_.posterior(self.q_)
         self.coef_means_, self.coef_sds_ = self.posterior_.moments()
         return self
@@ -173,9 +173,9 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
     )
 
     @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y)
+        super().fit(X, y, groups)
         self.posterior_ = self.model_.posterior(self.q_)
         self.weight_means_ = self.posterior_.mean[0]
         half = np.linalg.inv(self.posterior_.factor[0])

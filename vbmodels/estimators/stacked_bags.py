@@ -69,9 +69,9 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
     )
 
     @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y)
+        super().fit(X, y, groups)
         auto = self.model == "auto"
         self._embedding = self.q_.embedding if auto else self.q_
         self.weights_ = dict(zip(MEMBERS, self.q_.weights.tolist(), strict=True)) if auto else {}

@@ -38,7 +38,7 @@ from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
 from vbmodels.bags.mil_gp.predict import predict
-from vbmodels.bags.multilabel import FOLDS, Observed
+from vbmodels.bags.multilabel import FOLDS, Observed, fold_of_groups
 from vbmodels.bags.stack.instance_view import CACHE, as_witnessed, fold_of
 from vbmodels.bags.stack.modalities import observed as united_observed
 from vbmodels.core.algorithm import Algorithm, Phase, Show, within
@@ -82,16 +82,28 @@ class SeenBags(Stats, kind="bags/stack.SeenBags"):
 class Told(Stats, kind="bags/stack.Told"):
     """Log probability of each fitted bag's label without it, by embedding and witness, [n, 2].
 
-    Where the witness was left out it is [n, 1]. ``label`` is [n].
+    Where the witness was left out it is [n, 1]. ``label`` is [n]; ``fold`` is of the bags' groups,
+    [n], or [0] where there are none.
     """
 
     log_p: FloatArray
     label: FloatArray
+    fold: IntArray
 
     def __add__(self, other: Told) -> Told:
         return Told(
-            np.concatenate([self.log_p, other.log_p]), np.concatenate([self.label, other.label])
+            np.concatenate([self.log_p, other.log_p]),
+            np.concatenate([self.label, other.label]),
+            np.concatenate([self.fold, other.fold]),
         )
+
+
+@dataclass(frozen=True)
+class LeftOut(State, kind="bags/stack.LeftOut"):
+    """What a partition keeps at the end: the embedding's sites, and what `Told` has of its bags."""
+
+    sites: Sites
+    log_p: FloatArray
 
 
 @dataclass(frozen=True)
@@ -110,6 +122,8 @@ class Auto(State, kind="bags/stack.Auto"):
         Of `MEMBERS`, [3]; 0 until they are known.
     base
         Share of positive bags, (n_1 + 1/2)/(n + 1).
+    base_without
+        The same without each fold of groups, [K]; [0] where bags have no groups.
     needed
         Bytes that the witness keeps in memory, or would.
     searched
@@ -129,6 +143,7 @@ class Auto(State, kind="bags/stack.Auto"):
     searched: int
     shares: tuple[float, float] = (1.0, 1.0)
     untried: Search | None = None
+    base_without: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -264,21 +279,23 @@ class AutoModel:
         return int(8 * (rows * (columns + features.mean.size) + 3 * square))
 
     def local_step(
-        self, q: Auto | Embedding | Witness, batch: Bags, local: Sites | None
-    ) -> Sites | None:
-        """Do the embedding's local step, and keep what it left."""
+        self, q: Auto | Embedding | Witness, batch: Bags, local: Sites | LeftOut | None
+    ) -> Sites | LeftOut | None:
+        """Do the embedding's local step, and keep what it left; at the end what members say."""
+        sites = local.sites if isinstance(local, LeftOut) else local
         if isinstance(q, Embedding):
-            return self.embedding.local_step(q, batch, local)
-        return local
+            return self.embedding.local_step(q, batch, sites)
+        return self._left_out(q, batch, sites) if isinstance(q, Auto) else sites
 
-    def suff_stats(self, q: Auto | Embedding | Witness, batch: Bags, local: Sites | None) -> Any:
+    def suff_stats(self, q: Auto | Embedding | Witness, batch: Bags, local: Any) -> Any:
         """Return what a member needs of a partition, or the labels' probabilities by members."""
         if isinstance(q, Witness):
             seen = CACHE.view(q.maps, batch, q.view, q.shares)
             return self.witness.suff_stats(q.search, seen, None)
         if isinstance(q, Embedding):
-            return self.embedding.suff_stats(q, batch, local)  # type: ignore[arg-type]
-        return self._told(q, batch, local)
+            return self.embedding.suff_stats(q, batch, local)
+        known = batch.labelled()
+        return Told(local.log_p, known.label.astype(float), fold_of_groups(known.group))
 
     def elbo(self, q: Auto, stats: Told) -> float:
         """Return the objective of the weights."""
@@ -288,8 +305,8 @@ class AutoModel:
     def global_step(self, q: Auto, stats: Told) -> Auto:
         """Return ``q`` with the weights that are best for the labels' probabilities."""
         weights = np.zeros(len(MEMBERS))
-        weights[_present(q)] = stacked(log_densities(stats))
-        return replace(q, weights=weights)
+        weights[present(q)] = stacked(log_densities(stats))
+        return replace(q, weights=weights, base_without=_base_without(stats))
 
     def algorithm(self, q: Auto) -> Algorithm:
         """Fit the members one after another, then weigh them."""
@@ -372,12 +389,13 @@ class AutoModel:
         """Return the kernel values that other bags may choose: of many bags the one chosen."""
         return found.kernel if n_bags > 2 * self.few else near(found)
 
-    def _told(self, q: Auto, batch: Bags, local: Sites | None) -> Told:
+    def _left_out(self, q: Auto, batch: Bags, sites: Sites | None) -> LeftOut:
         """Return what the members say of the labels of a partition without each bag."""
-        if local is None:
+        if sites is None:
             raise ValueError("expected the embedding to be fitted before it is weighed")
+        embedding = self.embedding.left_out(q.embedding, batch, sites)
         if q.witness is None:
-            return Told(local.log_z[:, None], batch.labelled().label.astype(float))
+            return LeftOut(sites, embedding[:, None])
         known = as_witnessed(q.embedding.map.modalities, batch.labelled())
         chance = np.zeros(known.n_bags)
         fold = fold_of(known)
@@ -397,7 +415,7 @@ class AutoModel:
                 chance[held] = said.bag_probability
         chance = np.clip(chance, SURE, 1.0 - SURE)
         witness = np.log(np.where(known.label == 1, chance, 1.0 - chance))
-        return Told(np.column_stack([local.log_z, witness]), known.label.astype(float))
+        return LeftOut(sites, np.column_stack([embedding, witness]))
 
 
 def log_densities(told: Told) -> FloatArray:
@@ -407,10 +425,27 @@ def log_densities(told: Told) -> FloatArray:
     """
     n, positive = told.label.size, told.label.sum()
     left = (positive - told.label + 0.5) / n
-    base = np.log(np.where(told.label == 1.0, left, 1.0 - left))
-    return np.column_stack([np.maximum(told.log_p, np.log(SURE)), base])
+    if told.fold.size:
+        left = _base_without(told)[told.fold]
+    return with_base(told.log_p, told.label, left)
 
 
-def _present(q: Auto) -> list[int]:
+def with_base(log_p: FloatArray, label: FloatArray, base: FloatArray) -> FloatArray:
+    """Return log probabilities of labels, [n, K - 1], with those of the base rate, [n, K]."""
+    own = np.log(np.where(label == 1.0, base, 1.0 - base))
+    return np.column_stack([np.maximum(log_p, np.log(SURE)), own])
+
+
+def _base_without(told: Told) -> FloatArray:
+    """Return the base rate without each fold of groups, [K]; [0] where there are none."""
+    if not told.fold.size:
+        return np.empty(0)
+    count = told.label.size - np.bincount(told.fold, minlength=FOLDS)
+    positive = told.label.sum() - np.bincount(told.fold, told.label, FOLDS)
+    rate: FloatArray = (positive + 0.5) / (count + 1.0)
+    return rate
+
+
+def present(q: Auto) -> list[int]:
     """Number the members that are stacked."""
     return [0, 2] if q.witness is None else [0, 1, 2]
