@@ -40,7 +40,7 @@ from flows.bags.form import (
 from flows.bags.pieces import slices_of
 from flows.bags.report import Block, about_members, report
 from flows.bags.schema import instances_in
-from flows.bags.settings import BagSettings
+from flows.bags.settings import HELD_OUT, BagSettings
 from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
@@ -161,7 +161,7 @@ class BagsFamily:
         several = settings.model in GAUSSIAN_PROCESSES
         rows, checked = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
-            rows, part.index, settings.held_out, settings.seed, settings.precision
+            rows, part.index, settings.held_out or 0.0, settings.seed, settings.precision
         )
         storage.write_bytes(work_url(paths, "read", part.index, "npz"), to_bytes(found.bags))
         storage.write_table(work_url(paths, "bag_rows", part.index), found.bag_rows)
@@ -223,6 +223,11 @@ class BagsFamily:
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
             warnings = [*warnings_of(counts, form, built), *said]
+            if settings.held_out == HELD_OUT:
+                held = sum(int(own.held.sum()) for own in groups)
+                warnings.append(
+                    f"{held:,} bags are held out of the fit to test it; --set held_out=0 fits all."
+                )
             gaps = gaps_of(about, form, settings.columns.get("features", ""))
             s = parts[0].slices[0]
             first = InputFile(s.url, s.size, s.fingerprint)
@@ -247,7 +252,7 @@ class BagsFamily:
         told = storage.read_table(work_url(paths, "instance_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
-        found = bag_models.apply(model, q, batch)
+        found = bag_models.apply(model, q, batch, local if fitted is None else None)
         tables = list(written(found, rows, told, about, form, held_out))
         for name in ("bags", "instances", "reasons"):
             parts = [getattr(one, name) for one in tables]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flows.bags.schema import INSTANCES_IN
-from flows.bags.settings import BagSettings
+from flows.bags.settings import HELD_OUT, BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
@@ -34,6 +34,8 @@ LOOKED = 20_000
 """Rows of the first file that say what its columns hold."""
 FILES = 20
 """Files whose labels are looked at."""
+MANY_BAGS, MANY_GROUPS = 500, 50
+"""Labelled bags, and groups of them, from which some are held out by default."""
 REPEATS = 8
 """Bags beyond one a value from which values that decide all labels do so by no chance."""
 _OWN = tuple(column.name for column in INSTANCES_IN.columns)
@@ -51,7 +53,7 @@ class FoundColumn:
 
 
 def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
-    """Return the settings with features and the positive label as the input says.
+    """Return the settings with features, positive label and held-out share as the input says.
 
     Raises
     ------
@@ -65,7 +67,11 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
             if names:
                 columns = {**settings.columns, "features": ",".join(names)}
                 settings = settings.model_copy(update={"columns": type(settings.columns)(columns)})
-        return _with_positive(files, settings)
+        settings = _with_positive(files, settings)
+        if settings.held_out is None:
+            share = HELD_OUT if _many_bags(files, settings) else 0.0
+            settings = settings.model_copy(update={"held_out": share})
+        return settings
     except StorageError:
         return settings  # the check says it
 
@@ -179,6 +185,31 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if word:
         return settings.model_copy(update={"positive": word})
     raise _refusal(files, theirs, names)
+
+
+def _many_bags(files: Sequence[InputFile], settings: BagSettings) -> bool:
+    """Whether there are bags enough with a label, and groups where there are any, to hold some out.
+
+    No more is read than says so.
+    """
+    names = {name: settings.columns.get(name, name) for name in ("bag_id", "label", "group")}
+    bags: set[str] = set()
+    groups: set[str] = set()
+    for file in files:
+        parquet = storage.parquet_file(file.url)
+        kept = [name for name in names.values() if name in parquet.schema_arrow.names]
+        if names["bag_id"] not in kept or names["label"] not in kept:
+            return False
+        for batch in parquet.iter_batches(LOOKED, columns=kept):
+            known = pa.Table.from_batches([batch])
+            label = mixed.taken(known[names["label"]], settings.missing)[0]
+            known = known.filter(pc.is_valid(label))
+            bags |= set(map(str, pc.unique(known[names["bag_id"]]).to_pylist()))
+            grouped = names["group"] in kept
+            groups |= set(map(str, pc.unique(known[names["group"]]).to_pylist()) if grouped else ())
+            if len(bags) >= MANY_BAGS and (not grouped or len(groups) >= MANY_GROUPS):
+                return True
+    return False
 
 
 def _only_bits(file: pq.ParquetFile, name: str) -> bool:

@@ -53,13 +53,12 @@ def report(
     if len(group) < len(label):
         group = np.arange(len(label))
     instances = sum(s.instances for s in summaries)
-    tested = held_out if held_out.any() else label >= 0
     results = dict(results)
     examples = [e for s in summaries for e in s.examples]
-    which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
+    test = TestedBags.of(summaries, label, group, held_out, probability)
     several = summaries[0].of_class is not None
     meant = "" if several else _meant(positive)
-    sections = _accuracy(label[tested], probability[tested], group[tested], which, results, meant)
+    sections = _accuracy(test, results, meant)
     sections += more
     sections += _instance_truth(summaries, results)
     sections += _coefficients(blocks, summaries[0].modalities)
@@ -78,15 +77,74 @@ def report(
     things = "labels of bags" if several else "bags"
     headline = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably positive"
     if "auroc" in results:
-        things = "labels" if several else "bags"
-        low, high = results["auroc_interval"]
-        headline += f"; AUROC {results['auroc']:.3f} ({low:.2f} to {high:.2f}) on "
-        headline += f"{int(tested.sum()):,} {which} {things}"
+        headline = f"{_success(test, results, 'labels' if several else 'bags')}; {headline}"
+    elif (label >= 0).any() and not held_out.any():
+        headline += "; set held_out=0.3 to see how well new bags are predicted"
     top = [
         {"bag": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
     return Findings(headline, sections, results, warnings, top)
+
+
+@dataclass(frozen=True)
+class TestedBags:
+    """Bags whose labels the fit did not see when it predicted them, with both labels among them.
+
+    ``base`` is the share of positive bags among the fitted ones, [n], NaN where it is not known.
+    There are none where every labelled bag was fitted and no model predicts it without itself.
+    """
+
+    which: str
+    label: IntArray
+    probability: FloatArray
+    group: IntArray
+    base: FloatArray
+
+    @classmethod
+    def of(
+        cls, summaries: Sequence[BagSummary], label: IntArray, group: IntArray,
+        held_out: np.ndarray, probability: FloatArray,
+    ) -> TestedBags:  # fmt: skip
+        """Choose new bags, else those held out, else the fitted ones, each without itself."""
+        without = np.concatenate([s.without for s in summaries])
+        base = np.full(label.size, np.nan)
+        fitted = (label >= 0) & ~held_out
+        if summaries[0].new:
+            which, tested = "new", label >= 0
+        elif held_out.any():
+            which, tested = "held out", held_out & (label >= 0)
+        else:
+            which, tested, probability = "without", ~np.isnan(without), without
+        if which != "new":
+            base[tested] = (np.sum(label[fitted]) + 0.5) / (np.sum(fitted) + 1.0)
+        if np.unique(label[tested]).size < 2:
+            tested = np.zeros(label.size, bool)
+        return cls(which, label[tested], probability[tested], group[tested], base[tested])
+
+    def losses(self, probability: FloatArray) -> FloatArray:
+        """Return the log loss of each label, [n], in nats."""
+        p = np.clip(probability, 1e-15, 1.0 - 1e-15)
+        loss: FloatArray = -np.log(np.where(self.label == 1, p, 1.0 - p))
+        return loss
+
+
+def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
+    """Say how well labels are predicted that the fit had not seen, the result first."""
+    low, high = results["auroc_interval"]
+    text = f"AUROC {results['auroc']:.3f} ({low:.2f} to {high:.2f}), "
+    text += f"log loss {results['log_loss']:.3f}"
+    if "base_log_loss" in results:
+        text += f" (base rate {results['base_log_loss']:.3f})"
+    count = f"{test.label.size:,}"
+    where = {
+        "new": f"on {count} new {things}",
+        "held out": f"on {count} held-out {things}",
+        "without": f"on {count} {things}, each predicted without itself",
+    }[test.which]
+    if results.get("beats_base_rate") is False:
+        return f"No better than the base rate {where}: {text}"
+    return f"{text} {where}"
 
 
 def _listed(example: Example) -> str:
@@ -230,15 +288,11 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
     return sections
 
 
-def _accuracy(
-    label: IntArray, probability: FloatArray, group: IntArray, which: str,
-    results: dict[str, Any], meant: str,
-) -> list[Section]:  # fmt: skip
-    if not (np.any(label == 0) and np.any(label == 1)):
+def _accuracy(test: TestedBags, results: dict[str, Any], meant: str) -> list[Section]:
+    label, probability, group = test.label, test.probability, test.group
+    if not label.size:
         return []
-    clipped = np.clip(probability, 1e-15, 1.0 - 1e-15)
-    area = auroc(label, probability)
-    losses = -np.log(np.where(label == 1, clipped, 1.0 - clipped))
+    area, losses = auroc(label, probability), test.losses(probability)
     error = mean_error(losses, group)
     # Bags of a group may be alike to any degree: each label of a group counts once.
     counts = [len(np.unique(group[label == value])) for value in (1, 0)]
@@ -247,30 +301,40 @@ def _accuracy(
         auroc_interval=auroc_interval(area, *counts),
         log_loss=float(losses.mean()),
         log_loss_se=error,
+        tested=int(label.size),
     )
+    base = "not known"
+    if not np.isnan(test.base).any():
+        gain = test.losses(test.base) - losses
+        results["base_log_loss"] = float((gain + losses).mean())
+        sure = gain.mean() > 1.96 * mean_error(gain, group) or results["auroc_interval"][0] > 0.5
+        results["beats_base_rate"] = bool(gain.mean() > 0.0 and sure)
+        base = f"{results['base_log_loss']:.3f}"
+        if not results["beats_base_rate"]:
+            base += ": the model is no better"
     edges = np.quantile(probability, np.linspace(0.0, 1.0, CALIBRATION_BINS + 1))
     bins = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, CALIBRATION_BINS - 1)
     used = np.unique(bins)
     predicted = [float(probability[bins == b].mean()) for b in used]
     observed = [float(label[bins == b].mean()) for b in used]
-    counts = [int(np.sum(bins == b)) for b in used]
+    number = [int(np.sum(bins == b)) for b in used]
     texts = {
         "new": "On the labelled bags; none was in the fit.",
         "held out": "On the labelled bags that were held out of the fit.",
-        "fitted": "On the bags that the model was fitted to, so better than it will be on others; "
-        "set held_out to test on bags that the fit has not seen.",
+        "without": "On the fitted bags, each predicted without itself (or without its group).",
     }
     low, high = results["auroc_interval"]
     row = (
         f"{area:.3f}", f"{low:.3f} to {high:.3f}", f"{results['log_loss']:.3f} ± {error:.3f}",
-        label.size,
+        base, label.size,
     )  # fmt: skip
+    columns = ("AUROC", "95 % interval", "log loss", "log loss of the base rate", "bags")
     return [
         Section(
             "How well the labels are predicted",
-            f"{texts[which]} {meant}".strip(),
-            (plots.calibration(predicted, observed, counts, "Calibration"),),
-            (Grid(("AUROC", "95 % interval", "log loss", "bags"), [row]),),
+            f"{texts[test.which]} {meant}".strip(),
+            (plots.calibration(predicted, observed, number, "Calibration"),),
+            (Grid(columns, [row]),),
         )
     ]
 

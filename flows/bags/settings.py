@@ -21,6 +21,8 @@ ONE_WAY = ("auto", "embedding", "gp_logistic")
 """Models with one inference, which is not asked for by name."""
 WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
+HELD_OUT = 0.2
+"""Share of bags that are held out by default where there are many."""
 
 
 class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc]
@@ -77,11 +79,13 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         description="Whether the report judges simple methods (base rate, boosted trees on pooled "
         "features and on instances) on the bags held out, beside the model.",
     )
-    held_out: float = Field(
-        0.0,
+    held_out: float | None = Field(
+        None,
         ge=0.0,
         lt=1.0,
-        description="Share of labelled bags whose label is kept from the fit, to test it.",
+        description="Share of labelled bags whose label is kept from the fit, to test it. By "
+        "default a fifth from 500 labelled bags on (in 50 groups, where there are groups), else "
+        "none: auto and embedding then predict every bag without it.",
     )
     show_bags: tuple[str, ...] = Field(
         (), description="Bags that the report shows whatever their probability, such as [a, b]."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.tables import Coefficients, Scores
-from vbmodels.bags.bags import Bags
+from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.embedding.contributions import contributions
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
@@ -16,7 +17,9 @@ from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.stack.modalities import parted
 from vbmodels.bags.stack.model import MEMBERS, AutoModel
 from vbmodels.bags.stack.model import Auto as AutoState
+from vbmodels.bags.stack.predict import left_out as left_out_of
 from vbmodels.bags.stack.predict import predict_auto
+from vbmodels.core.state import FloatArray
 
 MODELS = ("auto", "embedding")
 Stacked = AutoModel | EmbeddingModel
@@ -32,24 +35,48 @@ def make(settings: BagSettings, witness: DirectGP) -> Stacked:
     return AutoModel(embedding, witness, int(settings.witness_memory * GIB))
 
 
-def apply(model: Stacked, q: Any, data: Bags) -> Scores:
+def apply(model: Stacked, q: Any, data: Bags, local: Any = None) -> Scores:
     """Predict bags and instances, and say what adds to the bags' scores.
 
     Names of blocks begin with the number of their modality where there are several.
+
+    Parameters
+    ----------
+    model, q, data
+        The model, its posterior, the bags.
+    local
+        What the fit left of these bags; None for new ones.
     """
+    without = None if local is None else _without(model, q, data, local)
+    return replace(_applied(model, q, data), without=without)
+
+
+def _without(model: Stacked, q: Any, data: Bags, local: Any) -> FloatArray:
+    """Return P(y = 1) of the fitted bags, predicted without them, NaN for others, [B]."""
+    out = np.full(data.n_bags, np.nan)
+    known = np.flatnonzero(data.label != UNLABELLED)
+    if isinstance(model, AutoModel):
+        out[known] = left_out_of(q, data, local)
+    else:
+        own = np.exp(model.left_out(q, data, local))
+        out[known] = np.where(data.label[known] == 1, own, 1.0 - own)
+    return out
+
+
+def _applied(model: Stacked, q: Any, data: Bags) -> Scores:
     embedding: Embedding = _embedding(q)
     names = (*embedding.map.names(), "constant")
     adds = contributions(embedding, data)
     if isinstance(model, EmbeddingModel):
         said = predict_bags(embedding, data, model.eps)
-        return Scores(said.probability, None, adds, adds, None, None, said.shares, names)
+        return Scores(said.probability, None, adds, adds, reasons=said.shares, reason_names=names)
     found = predict_auto(model, q, data)
     of, shares = found.witness, found.embedding.shares
     if of is None:
-        return Scores(found.probability, None, adds, adds, None, None, shares, names)
+        return Scores(found.probability, None, adds, adds, reasons=shares, reason_names=names)
     return Scores(
         found.probability, parted(data, of.probability), parted(data, of.score), adds,
-        parted(data, of.bald), None, shares, names,
+        parted(data, of.bald), reasons=shares, reason_names=names,
     )  # fmt: skip
 
 

@@ -43,6 +43,8 @@ class BagSummary:
         [B] 0, 1 or -1 of every bag, with its probability and whether it was held out.
     group
         Number of each bag's group, [B]; [0] where bags have none.
+    without
+        Probability of each fitted bag, predicted without it; NaN where it is not known, [B].
     truth
         [2, BINS] instances that are not and are primary in truth, by probability.
     examples
@@ -61,6 +63,7 @@ class BagSummary:
     probability: FloatArray
     held_out: BoolArray
     group: IntArray
+    without: FloatArray
     instances: int
     expected_primary: float | None
     truth: IntArray
@@ -127,6 +130,7 @@ def summarise(
         probability=probability,
         held_out=bags["held_out"].to_numpy(),
         group=group,
+        without=bags["without_it"].fill_null(np.nan).to_numpy(),
         instances=instances.num_rows,
         expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
         truth=np.array(truth),

@@ -61,6 +61,7 @@ def written(
             label = pa.array(labels[:, c], pa.int8(), mask=labels[:, c] < 0)
         bags = pa.table(
             [rows["bag_id"], label, pa.array(scores.bags), held_out,
+             _or_nulls(scores.without, rows.num_rows),
              _or_nulls(scores.bag_bald, rows.num_rows),
              pa.array([name] * rows.num_rows, pa.string())],
             schema=BAGS.arrow,
@@ -108,7 +109,8 @@ def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str])
 
 
 def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
-    return pa.nulls(size, pa.float64()) if values is None else pa.array(values)
+    """Return values, null where they are NaN."""
+    return pa.nulls(size, pa.float64()) if values is None else pa.array(values, from_pandas=True)
 
 
 def _instance_table(
@@ -152,7 +154,8 @@ class Scores:
 
     ``probability`` is None where a model gives only the contributions of instances. ``bald`` and
     ``bag_bald`` are the information that a label is expected to bring, in nats, where a model knows
-    it. ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
+    it. ``without`` is P(y = 1) of fitted bags, predicted without them, NaN for others, [B].
+    ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
     """
 
     bags: FloatArray
@@ -161,6 +164,7 @@ class Scores:
     contribution: tuple[FloatArray, ...] | None
     bald: tuple[FloatArray, ...] | None = None
     bag_bald: FloatArray | None = None
+    without: FloatArray | None = None
     reasons: FloatArray | None = None
     reason_names: tuple[str, ...] = ()
 

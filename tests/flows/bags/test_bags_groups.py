@@ -38,13 +38,14 @@ def copied():
     return pa.concat_tables([table, first.set_column(0, "bag_id", names)])
 
 
-@pytest.mark.parametrize("held_out", ["0.3"])
+@pytest.mark.parametrize("held_out", ["0.3", "0"])
 def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_out):
     table = patients()
     path = written(tmp_path, table.rename_columns(["bag_id", "group", *table.column_names[2:]]))
     told = fitted(capsys, path, tmp_path / "t", f"held_out={held_out}", "partitions=3")
     low, high = told["results"]["auroc_interval"]
     assert low < 0.5 < high
+    assert told["lines"][0].startswith("No better than the base rate on ")
 
 
 def test_a_column_that_decides_the_labels_is_suggested_as_a_group(tmp_path, capsys):
@@ -69,3 +70,27 @@ def test_copies_are_held_out_together(tmp_path, capsys, partitions):
     held = dict(zip(bags["bag_id"].to_pylist(), bags["held_out"].to_pylist(), strict=True))
     assert {held[f"b{i}"] for i in range(5)} == {True, False}
     assert all(held[f"b{i}"] == held[f"copy of b{i}"] for i in range(5))
+
+
+def test_fitted_bags_are_no_headline(tmp_path, capsys):
+    """A model that predicts no bag without itself says how to test it; the stack does predict."""
+    path = written(tmp_path, instances(40))
+    told = fitted(capsys, path, tmp_path / "t", "model=gp_probit")
+    assert told["lines"][0].endswith("set held_out=0.3 to see how well new bags are predicted")
+    assert "auroc" not in told["results"]
+    told = fitted(capsys, path, tmp_path / "t", "model=embedding")
+    assert told["lines"][0].startswith("AUROC 0.8")
+    assert "on 40 bags, each predicted without itself;" in told["lines"][0]
+    bags = table_of(tmp_path / "t", "bags")
+    p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
+    seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
+    assert seen.mean() > 0.0
+
+
+@pytest.mark.parametrize(("count", "held"), [(480, False), (520, True)])
+def test_a_fifth_is_held_out_of_many_bags(tmp_path, capsys, count, held):
+    path = written(tmp_path, instances(count))
+    code, out, _ = run(capsys, "check", "bags", path, "--set", "model=embedding", *PLAIN)
+    assert code == 0
+    said = [text for text in json.loads(out)["warnings"] if "held out of the fit" in text]
+    assert bool(said) is held

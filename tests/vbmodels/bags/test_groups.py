@@ -13,7 +13,7 @@ from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.multilabel import FOLDS, bag_prints, fold_of_groups, join_groups
-from vbmodels.bags.stack.model import AutoModel
+from vbmodels.bags.stack.model import AutoModel, log_densities
 from vbmodels.bags.stack.predict import left_out
 from vbmodels.core.fit import fit
 from vbmodels.estimators.bags import MILGPClassifier
@@ -70,15 +70,19 @@ def test_the_embedding_leaves_out_the_sites_of_a_fold(grouped):
 
 
 def test_a_groups_label_is_predicted_without_it(grouped):
-    """Its base rate is that of the other folds; all members say less than of fitted bags."""
-    done = fit(MODEL, split(grouped, 3), seed=1, max_iter=3000)
-    q, fold = done.q, fold_of_groups(grouped.group)
-    for f in range(FOLDS):
-        rest = grouped.label[fold != f]
-        assert_allclose(q.base_without[f], (rest.sum() + 0.5) / (rest.size + 1.0))
+    """Its base rate is that of the other folds."""
+    parts = split(grouped, 3)
+    done = fit(MODEL, parts, seed=1, max_iter=3000)
     states = done.reduce.local_states(done.iterations - 1)
-    parts = zip(split(grouped, 3), states, strict=True)
-    p = np.concatenate([left_out(q, part, state) for part, state in parts])
+    each = list(zip(parts, states, strict=True))
+    told = [MODEL.suff_stats(done.q, part, state) for part, state in each]
+    base = np.exp(log_densities(told[0] + told[1] + told[2])[:, -1])
+    fold = fold_of_groups(grouped.group)
+    for f in range(FOLDS):
+        rest, own = grouped.label[fold != f], grouped.label[fold == f]
+        share = (rest.sum() + 0.5) / (rest.size + 1.0)
+        assert_allclose(base[fold == f], np.where(own == 1, share, 1.0 - share))
+    p = np.concatenate([left_out(done.q, part, state) for part, state in each])
     assert p.shape == (60,)
     assert np.all((p > 0.0) & (p < 1.0))
 
@@ -89,7 +93,7 @@ def test_estimators_take_groups():
     y = [int(bag[:, 0].max() > 1.0) for bag in X]
     found = StackedBagClassifier(n_inducing=8, random_state=0).fit(X, y, groups=np.arange(40) // 4)
     assert "10 groups" in found.summary()
-    assert found.q_.base_without.size == FOLDS
-    assert StackedBagClassifier(n_inducing=8, random_state=0).fit(X, y).q_.base_without.size == 0
+    assert found.q_.embedding.grouped
+    assert not StackedBagClassifier(n_inducing=8, random_state=0).fit(X, y).q_.embedding.grouped
     with pytest.raises(ValueError, match="a group for each of the 40 bags, found 3"):
         MILGPClassifier(n_inducing=8).fit(X, y, groups=[1, 2, 3])

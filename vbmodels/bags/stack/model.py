@@ -122,8 +122,6 @@ class Auto(State, kind="bags/stack.Auto"):
         Of `MEMBERS`, [3]; 0 until they are known.
     base
         Share of positive bags, (n_1 + 1/2)/(n + 1).
-    base_without
-        The same without each fold of groups, [K]; [0] where bags have no groups.
     needed
         Bytes that the witness keeps in memory, or would.
     searched
@@ -143,7 +141,6 @@ class Auto(State, kind="bags/stack.Auto"):
     searched: int
     shares: tuple[float, float] = (1.0, 1.0)
     untried: Search | None = None
-    base_without: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -306,7 +303,7 @@ class AutoModel:
         """Return ``q`` with the weights that are best for the labels' probabilities."""
         weights = np.zeros(len(MEMBERS))
         weights[present(q)] = stacked(log_densities(stats))
-        return replace(q, weights=weights, base_without=_base_without(stats))
+        return replace(q, weights=weights)
 
     def algorithm(self, q: Auto) -> Algorithm:
         """Fit the members one after another, then weigh them."""
@@ -426,24 +423,16 @@ def log_densities(told: Told) -> FloatArray:
     n, positive = told.label.size, told.label.sum()
     left = (positive - told.label + 0.5) / n
     if told.fold.size:
-        left = _base_without(told)[told.fold]
+        count = n - np.bincount(told.fold, minlength=FOLDS)
+        rest = positive - np.bincount(told.fold, told.label, FOLDS)
+        left = ((rest + 0.5) / (count + 1.0))[told.fold]
     return with_base(told.log_p, told.label, left)
 
 
-def with_base(log_p: FloatArray, label: FloatArray, base: FloatArray) -> FloatArray:
+def with_base(log_p: FloatArray, label: FloatArray, base: FloatArray | float) -> FloatArray:
     """Return log probabilities of labels, [n, K - 1], with those of the base rate, [n, K]."""
     own = np.log(np.where(label == 1.0, base, 1.0 - base))
     return np.column_stack([np.maximum(log_p, np.log(SURE)), own])
-
-
-def _base_without(told: Told) -> FloatArray:
-    """Return the base rate without each fold of groups, [K]; [0] where there are none."""
-    if not told.fold.size:
-        return np.empty(0)
-    count = told.label.size - np.bincount(told.fold, minlength=FOLDS)
-    positive = told.label.sum() - np.bincount(told.fold, told.label, FOLDS)
-    rate: FloatArray = (positive + 0.5) / (count + 1.0)
-    return rate
 
 
 def present(q: Auto) -> list[int]:

@@ -9,7 +9,6 @@ import numpy as np
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.predict import BagScores, predict_bags
 from vbmodels.bags.mil_gp.predict import Predictions, predict
-from vbmodels.bags.multilabel import fold_of_groups
 from vbmodels.bags.stack.instance_view import as_witnessed
 from vbmodels.bags.stack.model import Auto, AutoModel, LeftOut, present, with_base
 from vbmodels.core.state import FloatArray
@@ -52,14 +51,11 @@ def predict_auto(model: AutoModel, q: Auto, data: Bags) -> AutoScores:
 
 
 def left_out(q: Auto, data: Bags, local: LeftOut) -> FloatArray:
-    """Return P(y = 1) of each labelled bag, predicted without it or its group, [n]."""
-    known = data.labelled()
-    label = known.label.astype(float)
-    if q.base_without.size:
-        base = q.base_without[fold_of_groups(known.group)]
-    else:
-        n = q.embedding.map.n_bags
-        base = (q.base * (n + 1.0) - label) / n
-    members = np.exp(with_base(local.log_p, label, base))
+    """Return P(y = 1) of each labelled bag, predicted without it or its group, [n].
+
+    The base rate is that of all: without the bag it would rank labels, the wrong way round.
+    """
+    label = data.labelled().label.astype(float)
+    members = np.exp(with_base(local.log_p, label, q.base))
     own = members @ q.weights[present(q)]
     return np.where(label == 1.0, own, 1.0 - own)
