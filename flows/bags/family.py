@@ -329,7 +329,7 @@ class BagsFamily:
         return report(flat, blocks, numbers, warnings + own, show, more, settings.positive)
 
     def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
-        """Say before the fit that it will be without the witness."""
+        """Say before the fit that it will be without the Gaussian process of instances."""
         return left_out(q, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:

@@ -15,6 +15,7 @@ from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
 from flows.report.page import Findings, Grid, Section
+from vbmodels.bags.stack.model import BASE, INSTANCES, POOLED, PRIMARY
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_FEATURES = 16  # shown of a block of coefficients
@@ -392,13 +393,21 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
         "A bag's probability is the weighted mean of its members. Weights are those with the "
         "highest probability of labels that a member had not seen."
     )
-    if "witness" in weights:
+    if set(weights) & {INSTANCES, PRIMARY}:
         text += (
-            " Instances' probabilities are the witness's own, not multiplied by its weight, which "
-            "says how far the labels bear out that single instances decide."
+            " Instances have the probabilities of the member of instances that has the larger "
+            "weight, which says how far the labels bear out that single instances decide."
         )
-    rows = [(name, f"{value:.3f}") for name, value in weights.items()]
-    return [Section("The members", text, (), (Grid(("member", "weight"), rows),))]
+    rows = [(name, _MEMBERS[name], f"{value:.3f}") for name, value in weights.items()]
+    return [Section("The members", text, (), (Grid(("member", "what it is", "weight"), rows),))]
+
+
+_MEMBERS = {
+    POOLED: "means, extremes and kernels of a bag's instances, in one regression",
+    INSTANCES: "a Gaussian process: a bag is positive if one of its instances is",
+    PRIMARY: "two regressions: which instances count, and what each adds (vMMIC)",
+    BASE: "the share of positive bags",
+}
 
 
 def _blocks(blocks: Sequence[tuple[str, float]]) -> list[Section]:

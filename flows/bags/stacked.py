@@ -15,7 +15,7 @@ from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.stack.modalities import parted
-from vbmodels.bags.stack.model import MEMBERS, AutoModel
+from vbmodels.bags.stack.model import INSTANCES, MEMBERS, PRIMARY, AutoModel, present
 from vbmodels.bags.stack.model import Auto as AutoState
 from vbmodels.bags.stack.predict import left_out as left_out_of
 from vbmodels.bags.stack.predict import predict_auto
@@ -24,7 +24,7 @@ from vbmodels.core.state import FloatArray
 MODELS = ("auto", "embedding")
 Stacked = AutoModel | EmbeddingModel
 LEAST = 0.1
-"""Weight of the witness below which its instances are warned of."""
+"""Weight of the member that gives instances' probabilities below which these are warned of."""
 
 
 def make(settings: BagSettings, witness: DirectGP) -> Stacked:
@@ -32,7 +32,7 @@ def make(settings: BagSettings, witness: DirectGP) -> Stacked:
     embedding = EmbeddingModel(eps=settings.label_noise, sample_seed=settings.seed)
     if settings.model == "embedding":
         return embedding
-    return AutoModel(embedding, witness, int(settings.witness_memory * GIB))
+    return AutoModel(embedding, witness, witness_memory=int(settings.witness_memory * GIB))
 
 
 def apply(model: Stacked, q: Any, data: Bags, local: Any = None) -> Scores:
@@ -71,7 +71,12 @@ def _applied(model: Stacked, q: Any, data: Bags) -> Scores:
         said = predict_bags(embedding, data, model.eps)
         return Scores(said.probability, None, adds, adds, reasons=said.shares, reason_names=names)
     found = predict_auto(model, q, data)
-    of, shares = found.witness, found.embedding.shares
+    of, shares, own = found.witness, found.embedding.shares, found.vmmic
+    if own is not None and found.by_vmmic:
+        return Scores(
+            found.probability, own.instances, own.instances, own.contributions,
+            reasons=shares, reason_names=names,
+        )  # fmt: skip
     if of is None:
         return Scores(found.probability, None, adds, adds, reasons=shares, reason_names=names)
     return Scores(
@@ -102,32 +107,32 @@ def weights_of(q: Any) -> dict[str, float]:
     if not isinstance(q, AutoState):
         return {}
     named = zip(MEMBERS, q.weights.tolist(), strict=True)
-    return {name: w for name, w in named if name != "witness" or q.witness is not None}
+    there = present(q)
+    return {name: w for k, (name, w) in enumerate(named) if k in there}
 
 
 def left_out(q: Any, settings: BagSettings) -> tuple[str, ...]:
-    """Say that the stack is without the witness for its memory, unless that was asked for."""
+    """Say that the stack is without the process of instances, where its memory is too large."""
     if not isinstance(q, AutoState) or q.witness is not None or not settings.witness_memory:
         return ()
     return (
-        f"The witness (the Gaussian process of instances) would keep {q.needed / GIB:.1f} GiB in "
-        f"memory, more than witness_memory={settings.witness_memory:g}, so the stack is of the "
-        "embedding and the base rate, and instances have what they add (contribution) but no "
-        "probability.",
+        f"The Gaussian process of instances would keep {q.needed / GIB:.1f} GiB in memory, more "
+        f"than witness_memory={settings.witness_memory:g}, so it is left out of the stack; "
+        "instances then have a probability only where vMMIC has weight.",
     )
 
 
 def warnings_of(q: Any) -> tuple[str, ...]:
     """Warn of instances that say little of the labels."""
-    if isinstance(q, AutoState) and q.witness is None:
+    if not isinstance(q, AutoState):
         return ()
-    weight = weights_of(q).get("witness")
-    if weight is None or weight >= LEAST:
+    weights = [w for name, w in weights_of(q).items() if name in (INSTANCES, PRIMARY)]
+    if not weights or max(weights) >= LEAST:
         return ()
     return (
-        f"The witness, by which instances have their probabilities, has weight {weight:.2f}: that "
-        "single instances decide explains the bags' labels badly beside the embedding, so take "
-        "instances' probabilities as hints and see what they add (contribution) instead.",
+        f"The member that gives instances their probabilities has weight {max(weights):.2f}: that "
+        "single instances decide explains the labels badly, so take these probabilities as hints "
+        "and see what instances add (contribution) instead.",
     )
 
 

@@ -1,4 +1,4 @@
-"""A classifier of bags by what they are and by what is in them: embedding, witness, base rate."""
+"""A classifier of bags by what they are and by what is in them: a stack of several models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from vbmodels.bags.embedding.contributions import contributions
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.predict import BagScores, predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.stack.modalities import parted
 from vbmodels.bags.stack.model import MEMBERS, WITNESS_MEMORY, AutoModel
 from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.core.options import option
@@ -27,18 +26,18 @@ from vbmodels.estimators.weights import without_weights
 @documented
 @dataclass(eq=False, repr=False)
 class StackedBagClassifier(ProcessOptions, BagClassifier):
-    """The embedding, a Gaussian process of instances and the base rate, stacked.
+    """Pooled features, a Gaussian process of instances, vMMIC and the base rate, stacked.
 
-    Bags' probabilities are the weighted mean of the three; those of instances are the Gaussian
-    process's own.
+    Bags' probabilities are the weighted mean of the members'; those of instances are the Gaussian
+    process's own, or vMMIC's where its weight is larger.
 
     Attributes
     ----------
     classes_
         The two labels.
     weights_
-        Of embedding, witness (the Gaussian process) and base rate, by name; empty for
-        "embedding".
+        Of the members by name: pooled features (the embedding), instances (the Gaussian process),
+        primary instances (vMMIC) and base rate; 0 where one was left out. Empty for "embedding".
     blocks_
         Names of the blocks that add to a bag's score, the constant last.
 
@@ -56,7 +55,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
 
     model: Literal["auto", "embedding"] = option(
         "auto",
-        "auto: all three; embedding: that alone, which has no probabilities of instances.",
+        "auto: all members; embedding: that alone, which has no probabilities of instances.",
     )
     witness_memory: float = option(
         WITNESS_MEMORY / 2**30,
@@ -102,7 +101,9 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         return given.give_back(contributions(self._embedding, given.bags()))
 
     def predict_instance_proba(self, X: Any) -> Any:
-        """Return the probability that an instance makes its bag positive, by the witness.
+        """Return the probability that an instance makes its bag positive.
+
+        By the Gaussian process or by vMMIC, whichever has the larger weight.
 
         Raises
         ------
@@ -115,9 +116,9 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
                 "the embedding has no probabilities of instances; see contributions(X), or take "
                 "model='auto'"
             )
-        if self.q_.witness is None:
+        if self.q_.witness is None and self.q_.vmmic is None:
             raise ValueError(
-                "the witness was left out of this stack, for it would have taken "
+                "the Gaussian process was left out of this stack, for it would have taken "
                 f"{self.q_.needed / 2**30:.1f} GiB of memory, so instances have no probabilities; "
                 "see contributions(X), or raise witness_memory"
             )
@@ -132,14 +133,14 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         if self.model == "embedding":
             return embedding
         witness = DirectGP(self._kernel(self.standardise, self._seed()))
-        return AutoModel(embedding, witness, int(self.witness_memory * 2**30))
+        return AutoModel(embedding, witness, witness_memory=int(self.witness_memory * 2**30))
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         if self.model == "embedding":
             nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
             return predict_bags(self.q_, data, self.model_.eps).probability, nothing
         found = predict_auto(self.model_, self.q_, data)
-        if found.witness is None:
-            nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
-            return found.probability, nothing
-        return found.probability, parted(data, found.witness.probability)
+        instances = found.instances(data)
+        if instances is None:
+            instances = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
+        return found.probability, instances
