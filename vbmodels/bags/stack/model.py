@@ -325,7 +325,9 @@ class AutoModel:
         if isinstance(q, Embedding):
             sites = local.sites if isinstance(local, LeftOut) else local
             return self.embedding.local_step(q, batch, sites)
-        return self._left_out(q, batch, local) if isinstance(q, Auto) else local
+        if isinstance(q, Auto) and local is not None:
+            return self._left_out(q, batch, local)
+        return local
 
     def suff_stats(self, q: Auto | Embedding | Witness | Trials, batch: Bags, local: Any) -> Any:
         """Return what a member needs of a partition, or the labels' probabilities by members."""
@@ -337,6 +339,8 @@ class AutoModel:
         if isinstance(q, Trials):
             fold_of = partial(self._fold_of, q.maps)
             return primary.evaluate(q, primary.parts_of(batch, fold_of))
+        if local is None:
+            raise ValueError("expected the embedding to be fitted before it is weighed")
         known = batch.labelled()
         return Told(local.members, known.label.astype(float), fold_of_groups(known.group))
 
@@ -357,27 +361,32 @@ class AutoModel:
             q = yield from self._fit_witness(q)
         fitting = self.embedding.algorithm(q.embedding)
         embedding = yield Phase(fitting, "the embedding was being fitted")
-        q = yield Phase(
-            self._weigh(replace(q, embedding=embedding)), "the members were being weighed"
-        )
+        weighing = self._weigh(replace(q, embedding=embedding))
+        q, value = yield Phase(weighing, "the members were being weighed")
         if q.fits is None:
             return q
-        return (yield Phase(self._with_vmmic(q, q.fits)))
+        return (yield Phase(self._with_vmmic(replace(q, fits=None), q.fits, value)))
 
-    def _with_vmmic(self, q: Auto, fits: Fits) -> Algorithm:
-        """Fit vMMIC and weigh it; give it up where the modes of some folds have little weight."""
-        without, maps = replace(q, fits=None), q.embedding.map.modalities
-        for screened in (True, False):
-            fits = yield Phase(
-                primary.algorithm(self.vmmic, fits, maps, screened), "vMMIC was being fitted"
-            )
+    def _with_vmmic(self, q: Auto, fits: Fits, value: float) -> Algorithm:
+        """Fit vMMIC and weigh it; give it up where it does not pay.
+
+        That is where the modes without some folds have little weight, or the objective of the
+        weights is below ``value``, that of the others.
+        """
+        maps, doing = q.embedding.map.modalities, "vMMIC was being fitted"
+        fits = yield Phase(primary.algorithm(self.vmmic, fits, maps, True), doing)
+        some = primary.posteriors(self.vmmic, fits)
+        trial = replace(q, vmmic=some[-1], vmmic_folds=some[: primary.SCREENED])
+        trial, _ = yield Phase(self._weigh(trial, shown=False), doing)
+        if trial.weights[MEMBERS.index(PRIMARY)] >= LEAST:
+            fits = yield Phase(primary.algorithm(self.vmmic, fits, maps, False), doing)
             *folds, whole = primary.posteriors(self.vmmic, fits)
-            folds = folds[: primary.SCREENED] if screened else folds
-            trial = replace(without, vmmic=whole, vmmic_folds=tuple(folds))
-            weighed = yield Phase(self._weigh(trial), "the members were being weighed")
-            if screened and weighed.weights[MEMBERS.index(PRIMARY)] < LEAST:
-                return (yield Phase(self._weigh(without), "the members were being weighed"))
-        return replace(weighed, vmmic_folds=())
+            trial = replace(q, vmmic=whole, vmmic_folds=tuple(folds))
+            trial, found = yield Phase(self._weigh(trial), doing)
+            if found > value:
+                return replace(trial, vmmic_folds=())
+        q, _ = yield Phase(self._weigh(q), doing)
+        return q
 
     def _fit_witness(self, q: Auto) -> Algorithm:
         """Fit the witness to all bags, at the kernel value that it chooses, and without folds."""
@@ -412,12 +421,13 @@ class AutoModel:
         maps = q.embedding.map.modalities
         return lambda search: Witness(search, view, maps, q.shares)
 
-    def _weigh(self, q: Auto) -> Algorithm:
-        """Weigh the members by the labels' probabilities without each bag."""
+    def _weigh(self, q: Auto, shown: bool = True) -> Algorithm:
+        """Weigh the members by the labels' probabilities without each bag; add the objective."""
         q, stats, elbo = yield from evaluate(self, q)
         q = self.global_step(q, stats)
-        yield Show(q, elbo, by_trace=False)
-        return q
+        if shown:
+            yield Show(q, elbo, by_trace=False)
+        return q, elbo
 
     def _moved(self, untried: Search, found: Search) -> bool:
         """Whether the best of the kernel values tried has neighbours that were not."""
@@ -455,10 +465,8 @@ class AutoModel:
             return fold_of_groups(known.group)
         return fold_of(as_witnessed(maps, known))
 
-    def _left_out(self, q: Auto, batch: Bags, local: Sites | LeftOut | None) -> LeftOut:
+    def _left_out(self, q: Auto, batch: Bags, local: Sites | LeftOut) -> LeftOut:
         """Return what the members say of the labels of a partition without each bag."""
-        if local is None:
-            raise ValueError("expected the embedding to be fitted before it is weighed")
         if not isinstance(local, LeftOut):
             return LeftOut(local, self._by_two(q, batch, local), np.empty(0))
         if q.vmmic is None:
