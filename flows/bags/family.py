@@ -43,7 +43,7 @@ from flows.bags.schema import instances_in
 from flows.bags.settings import HELD_OUT, BagSettings
 from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
-from flows.bags.tables import named, written
+from flows.bags.tables import Coefficients, named, written
 from flows.data import json_files, storage
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
@@ -215,6 +215,13 @@ class BagsFamily:
         words = max((one["words"] for one in about), default=0)
         if fitted is None and words and settings.takes_words:
             raise InputError([many_words(settings.model, words)])
+        s = parts[0].slices[0]
+        first = InputFile(s.url, s.size, s.fingerprint)
+        if fitted is None:
+            with reading_of(self, settings):
+                names = input_columns.names_of_features(first, settings)
+            alike = all(width == len(names) for width in form["widths"])
+            form["names"] = names if alike else []
         json_files.write(form_url(paths), BagForm(**form))
         groups, counts, said = groups_of(len(parts), paths, each)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
@@ -229,8 +236,6 @@ class BagsFamily:
                     f"{held:,} bags are held out of the fit to test it; --set held_out=0 fits all."
                 )
             gaps = gaps_of(about, form, settings.columns.get("features", ""))
-            s = parts[0].slices[0]
-            first = InputFile(s.url, s.size, s.fingerprint)
             with reading_of(self, settings):
                 columns, said = input_columns.describe(first, settings, gaps, counts)
             warnings += said
@@ -264,6 +269,7 @@ class BagsFamily:
                 one.instances,
                 one.known,
                 tuple(form["modalities"]),
+                tuple(form["names"]),
                 new=fitted is not None,
                 group=bags_of(batch).group,
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
@@ -288,7 +294,7 @@ class BagsFamily:
         storage.write_bytes(kept_url(paths), form)
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
-        """Return the coefficients; an index is modality.feature, features counted from 1."""
+        """Return the coefficients; an index is modality.feature, by name or counted from 1."""
         form = read_form(form_url(paths))
         rows = []
         for block in bag_models.coefficients(model, q):
@@ -299,7 +305,7 @@ class BagsFamily:
                 modality = f"{form['modalities'][block.modality]}."
             rows += [
                 Parameter(block.name + of, f"{modality}{i}", float(mean), float(sd))
-                for i, (mean, sd) in enumerate(zip(block.mean, block.sd, strict=True), start=1)
+                for i, mean, sd in zip(_indices(block, form), block.mean, block.sd, strict=True)
             ]
         return rows
 
@@ -337,6 +343,12 @@ class BagsFamily:
         from flows.bags.simulate import write_bags
 
         return write_bags(target, rows, seed)
+
+
+def _indices(block: Coefficients, form: dict[str, Any]) -> Sequence[Any]:
+    """Return the names of a block's features, or their numbers."""
+    named = block.modality is not None and len(form["names"]) == block.mean.size
+    return form["names"] if named else range(1, block.mean.size + 1)
 
 
 def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:

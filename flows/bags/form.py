@@ -53,7 +53,8 @@ def kept_url(paths: RunPaths) -> str:
 class BagForm(json_files.Form):
     """The modalities, their numbers of features, those of a bag itself, and the classes.
 
-    ``fill`` are the means that missing features of each modality are set to.
+    ``fill`` are the means that missing features of each modality are set to; ``names`` those of
+    the features' columns, none where lists hold them.
     """
 
     modalities: list[str]
@@ -61,6 +62,7 @@ class BagForm(json_files.Form):
     own: int
     classes: list[str] = Field(default_factory=list)
     fill: list[list[float]] = Field(default_factory=list)
+    names: list[str] = Field(default_factory=list)
 
 
 class AboutBags(BagForm):
@@ -356,14 +358,19 @@ def warnings_of(counts: Sequence[int], form: dict[str, Any], built: Sequence[Any
         high = np.max([b[2][k] for b in built], axis=0)
         same = np.flatnonzero(low == high) + 1
         if same.size:
-            which = ", ".join(map(str, same[:20])) + (" ..." if same.size > 20 else "")
+            named = form.get("names") or range(1, len(low) + 1)
+            which = ", ".join(str(named[d - 1]) for d in same[:20].tolist())
+            which += " ..." if same.size > 20 else ""
             where = f" of modality {name}" if name else ""
             warnings.append(f"Feature {which}{where} is constant and tells nothing.")
-        warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]])
+        named = form.get("names") or range(1, len(low) + 1)
+        warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]], named)
     return warnings
 
 
-def _swamped(name: str, low: FloatArray, high: FloatArray, spreads: list[Any]) -> list[str]:
+def _swamped(
+    name: str, low: FloatArray, high: FloatArray, spreads: list[Any], named: Sequence[Any]
+) -> list[str]:
     """Warn of features in which a value lies so far out that z-scores see nothing else."""
     if not spreads:
         return []
@@ -373,9 +380,9 @@ def _swamped(name: str, low: FloatArray, high: FloatArray, spreads: list[Any]) -
     far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
     where = f" of modality {name}" if name else ""
     return [
-        f"Feature {d + 1}{where} has a value {away[d]:.3g} from its median where the others spread "
-        f"over {width[d]:.3g}: scaled by its standard deviation they are all alike; look for a "
-        "code for missing values, clip it or take its logarithm."
+        f"Feature {named[d]}{where} has a value {away[d]:.3g} from its median where the others "
+        f"spread over {width[d]:.3g}: scaled by its standard deviation they are all alike; look "
+        "for a code for missing values, clip it or take its logarithm."
         for d in far[:5].tolist()
     ]
 

@@ -76,6 +76,17 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
         return settings  # the check says it
 
 
+def names_of_features(file: InputFile, settings: BagSettings) -> list[str]:
+    """Return the columns that are features, in their order; none where lists hold them."""
+    wanted = settings.columns.get("features", "")
+    schema = _given(file.url, settings, 0).schema
+    if not wanted or "features" in schema.names:
+        return []
+    parts = [part.strip() for part in wanted.split(",")]
+    found = [[name for name in schema.names if matches(name, part)] for part in parts]
+    return list(dict.fromkeys(name for names in found for name in names))
+
+
 def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
     """Return the first rows of a file by our names, without lists; patterns stay single columns.
 

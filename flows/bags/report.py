@@ -16,6 +16,7 @@ from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.bags.stack.model import BASE, INSTANCES, POOLED, PRIMARY
+from vbmodels.core.levels import YES
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_FEATURES = 16  # shown of a block of coefficients
@@ -62,10 +63,11 @@ def report(
     sections = _accuracy(test, results, meant)
     sections += more
     sections += _instance_truth(summaries, results)
-    sections += _coefficients(blocks, summaries[0].modalities)
-    sections += _examples(examples, show)
-    sections += _telling([e for s in summaries for e in s.telling])
-    sections.append(_spread(probability, "" if "auroc" in results else meant))
+    sections += _coefficients(blocks, summaries[0].modalities, summaries[0].features)
+    words = Words.of(None if several else positive)
+    sections += _examples(examples, show, words)
+    sections += _telling([e for s in summaries for e in s.telling], words)
+    sections.append(_spread(probability, "" if "auroc" in results else meant, words))
     if not several:
         results["positive"] = "1" if positive is None else positive
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
@@ -76,7 +78,9 @@ def report(
         instances=instances,
     )  # fmt: skip
     things = "labels of bags" if several else "bags"
-    headline = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably positive"
+    headline = (
+        f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably {words.positive}"
+    )
     if "auroc" in results:
         headline = f"{_success(test, results, 'labels' if several else 'bags')}; {headline}"
     elif (label >= 0).any() and not held_out.any():
@@ -86,6 +90,27 @@ def report(
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
     return Findings(headline, sections, results, warnings, top)
+
+
+@dataclass(frozen=True)
+class Words:
+    """How the report calls the two labels: as the files write the positive one."""
+
+    positive: str
+    negative: str
+
+    @classmethod
+    def of(cls, positive: str | None) -> Words:
+        """Return the words for a positive label; by default 1 and 0."""
+        if positive is None or positive.lower() in YES:
+            return cls("positive", "negative")
+        return cls(positive, f"not {positive}")
+
+    def label(self, example: Example) -> str:
+        """Write a bag's label."""
+        if example.label is None:
+            return "not known"
+        return self.positive if example.label else self.negative
 
 
 @dataclass(frozen=True)
@@ -160,7 +185,7 @@ def _figure(probability: float | None, adds: float | None) -> str:
     return f"{probability:.2f}" if probability is not None else f"{adds or 0.0:+.2f}"
 
 
-def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Section]:
+def _examples(examples: Sequence[Example], show: tuple[str, ...], words: Words) -> list[Section]:
     """Show some bags instance by instance, and the surest and least sure over all partitions."""
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
@@ -172,26 +197,20 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Sectio
     if any(i[3] is not None for e in chosen for i in e.instances):
         text += " What one adds is what it is expected to add to its bag's probit score."
     if any(i[4] is not None for e in chosen for i in e.instances):
-        text += " BALD is what an instance's own label would tell the model, in nats."
+        text += " The last column is how much the model would learn from an instance's own label."
     sections = []
     if chosen:
-        grids = [grid for e in chosen for grid in (_in_detail(e), *_why(e))]
+        grids = [grid for e in chosen for grid in (_in_detail(e, words), *_why(e))]
         sections.append(Section(title, text, (), grids))
     sorts = (
-        ("Surely positive", ordered[:EXAMPLES]),
-        ("Surely negative", ordered[::-1][:EXAMPLES]),
+        (f"Surely {words.positive}", ordered[:EXAMPLES]),
+        (f"Surely {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
     )
-    columns = ("bag", "P(positive)", "label", "top instances")
-    grids = [
-        Grid(
-            columns, [(e.bag_id, _chance(e.probability), _label(e), _listed(e)) for e in some], name
-        )
-        for name, some in sorts
-        if some
-    ]
+    columns = ("bag", f"P({words.positive})", "label", "top instances")
+    grids = [Grid(columns, [_row(e, words) for e in some], name) for name, some in sorts if some]
     if grids:
-        sections.append(Section("Bags that the model is sure and unsure of", "", (), grids))
+        sections.append(Section("Most and least certain bags", "", (), grids))
     return sections
 
 
@@ -203,10 +222,14 @@ def _why(example: Example) -> list[Grid]:
     rows = [(name, f"{adds:+.2f}") for name, adds in example.reasons[:MOST_REASONS]]
     rows.append(("all others", f"{rest:+.2f}"))
     rows.append(("score", f"{sum(adds for _, adds in example.reasons):+.2f}"))
-    return [Grid(("block", "adds"), rows, f"{example.bag_id}: why (the embedding's probit score)")]
+    return [Grid(("block", "adds"), rows, f"{example.bag_id}: what adds to its score")]
 
 
-def _in_detail(example: Example) -> Grid:
+def _row(example: Example, words: Words) -> tuple[str, ...]:
+    return example.bag_id, _chance(example.probability), words.label(example), _listed(example)
+
+
+def _in_detail(example: Example, words: Words) -> Grid:
     """Return one bag's instances; what the model does not tell has no column."""
     with_modality = any(modality for _, modality, *_ in example.instances)
     with_contribution = any(i[3] is not None for i in example.instances)
@@ -220,10 +243,11 @@ def _in_detail(example: Example) -> Grid:
         adds = "" if contribution is None else f"{contribution:+.2f}"
         told = "" if bald is None else f"{bald:.3f}"
         rows.append(row + [adds] * with_contribution + [told] * with_bald)
-    caption = f"{example.bag_id}: P(positive) = {_chance(example.probability)}"
+    caption = f"{example.bag_id}: P({words.positive}) = {_chance(example.probability)}"
     if example.label is not None:
-        caption += f", label {example.label}"
-    return Grid(columns + ["adds"] * with_contribution + ["BALD"] * with_bald, rows, caption)
+        caption += f", label {words.label(example)}"
+    columns += ["adds"] * with_contribution + ["information (nats)"] * with_bald
+    return Grid(columns, rows, caption)
 
 
 def _chance(probability: float) -> str:
@@ -233,11 +257,7 @@ def _chance(probability: float) -> str:
     return f"{probability:.3f}" if probability <= 0.999 else "> 0.999"
 
 
-def _label(example: Example) -> str:
-    return "not known" if example.label is None else str(example.label)
-
-
-def _telling(telling: Sequence[Example]) -> list[Section]:
+def _telling(telling: Sequence[Example], words: Words) -> list[Section]:
     """Show the bags whose labels are worth asking for, the most telling first."""
     chosen = sorted(telling, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_TELLING]
     if not chosen:
@@ -250,15 +270,22 @@ def _telling(telling: Sequence[Example]) -> list[Section]:
         if best and known:
             own = (best[0], _chance(best[2] or 0.0), f"{best[4]:.3f}")
         rows.append((e.bag_id, _chance(e.probability), f"{e.bald or 0.0:.3f}", *own))
-    columns = ("bag", "P(positive)", "BALD", "instance", "P(primary)", "BALD of the instance")
+    columns = (
+        "bag", f"P({words.positive})", "information (nats)", "instance", "P(primary)",
+        "information of the instance",
+    )  # fmt: skip
     text = (
-        "Bags whose label the fit has not seen, by what it is expected to tell the model (BALD, in "
-        "nats), each with the most telling of its probable instances."
+        "Bags whose label the fit has not seen, by how much the model would learn from it (in "
+        "nats), each with the most informative of its probable instances."
     )
-    return [Section("Labels worth asking for", text, (), (Grid(columns, rows),))]
+    return [
+        Section("Bags whose labels would inform the model most", text, (), (Grid(columns, rows),))
+    ]
 
 
-def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Section]:
+def _coefficients(
+    blocks: Sequence[Block], modalities: Sequence[str], features: Sequence[str]
+) -> list[Section]:
     texts = {
         "bag feature": ("What the bags' own features add", "probit score per sd"),
         "primary": ("What makes an instance primary", "probit score per sd"),
@@ -273,7 +300,11 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
             order = np.argsort(-np.abs(block.mean) / np.maximum(block.sd, 1e-12), kind="stable")
             order = order[:MOST_FEATURES]
             of = "" if block.modality is None else modalities[block.modality]
-            labels = [f"{of} {i + 1}".strip() if of else f"feature {i + 1}" for i in order]
+            named = block.modality is not None and len(features) == block.mean.size
+            labels = [
+                features[i] if named else f"{i + 1}" if of else f"feature {i + 1}" for i in order
+            ]
+            labels = [f"{of} {one}".strip() for one in labels]
             of = "" if block.of_class is None else f", class {block.of_class}"
             mean, sd = block.mean[order].tolist(), block.sd[order].tolist()
             figures.append(plots.intervals(labels, mean, sd, axis + of, title + of))
@@ -364,8 +395,8 @@ def _meant(positive: str | None) -> str:
     return f"Positive is the label {positive}, any other is negative: the setting positive says so."
 
 
-def _spread(probability: FloatArray, text: str) -> Section:
-    plot = plots.histogram(probability, "P(positive)", "bags", "Probabilities of the bags")
+def _spread(probability: FloatArray, text: str, words: Words) -> Section:
+    plot = plots.histogram(probability, f"P({words.positive})", "bags", "Probabilities of the bags")
     return Section("Probabilities of the bags", text, (plot,))
 
 
@@ -381,6 +412,7 @@ def about_members(
     sections += _weights(stacked.weights_of(q), results)
     modalities = summaries[0].modalities
     blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
+    sections += _markers(stacked.markers_of(q), modalities, summaries[0].features)
     sections += _blocks(blocks)
     return sections, (*warnings, *stacked.warnings_of(q))
 
@@ -408,6 +440,37 @@ _MEMBERS = {
     PRIMARY: "two regressions: which instances count, and what each adds (vMMIC)",
     BASE: "the share of positive bags",
 }
+
+
+def _markers(
+    found: Sequence[dict[str, FloatArray]], modalities: Sequence[str], features: Sequence[str]
+) -> list[Section]:
+    """Rank features by what their pools add to a bag's score, with the pools as detail."""
+    ranked = []
+    for k, weights in enumerate(found):
+        if not weights:
+            continue
+        of = modalities[k]
+        together = np.abs(np.array(list(weights.values()))).sum(axis=0)
+        for d in np.argsort(-together, kind="stable")[:MOST_FEATURES].tolist():
+            name = features[d] if len(features) == together.size else f"feature {d + 1}"
+            pools = sorted(weights, key=lambda pool: -abs(weights[pool][d]))
+            detail = ", ".join(f"{_POOLS[pool]} {weights[pool][d]:+.2f}" for pool in pools)
+            ranked.append((float(together[d]), f"{of} {name}".strip(), detail))
+    ranked = sorted(ranked, key=lambda one: -one[0])[:MOST_FEATURES]
+    if not ranked:
+        return []
+    text = (
+        "What a standard deviation of each feature's summaries in a bag adds to the bag's score "
+        "(probit), and the sum of their sizes. What kernels of all features together add is not in "
+        "here."
+    )
+    rows = [(name, f"{total:.2f}", detail) for total, name, detail in ranked]
+    grid = Grid(("feature", "adds together", "summary of the bag"), rows)
+    return [Section("Most informative features", text, (), (grid,))]
+
+
+_POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}
 
 
 def _blocks(blocks: Sequence[tuple[str, float]]) -> list[Section]:

@@ -48,8 +48,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
         "auto",
-        description="auto: the embedding, the Gaussian process and the base rate, weighted by how "
-        "well each predicts labels that it has not seen; embedding: what a bag is (pooled features "
+        description="auto: pooled features, a Gaussian process of instances, vMMIC and the base rate, "
+        "weighted by how well each predicts labels that it has not seen; "
+        "embedding: what a bag is (pooled features "
         "and kernels, block by block) in one probit regression; vmmic: two probit regressions, "
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
         "positive when one of its instances is; gp_logistic: the same with a logistic link.",
@@ -71,8 +72,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         ge=0.0,
         description="auto: GiB that the Gaussian process may keep in memory, all workers together "
         "(about 3,000 bytes an instance up to 2,000 bags, 450 beyond). Where it would take more it "
-        "is left out: the stack is of embedding and base rate, and instances have no probability. "
-        "0 leaves it out.",
+        "is left out, and instances have a probability only where vMMIC has weight. "
+        "0 leaves it and vMMIC out.",
     )
     baselines: bool = Field(
         True,

@@ -10,7 +10,7 @@ import numpy as np
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.tables import Coefficients, Scores
 from vbmodels.bags.bags import UNLABELLED, Bags
-from vbmodels.bags.embedding.contributions import contributions
+from vbmodels.bags.embedding.contributions import contributions, feature_weights
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
@@ -142,6 +142,11 @@ def blocks_of(q: Any) -> list[tuple[str, float]]:
         return []
     embedding = _embedding(q)
     return list(zip(embedding.map.names(), prior_variances(embedding), strict=True))
+
+
+def markers_of(q: Any) -> list[dict[str, FloatArray]]:
+    """Return what an sd of each pooled feature adds, by pool and modality; none without them."""
+    return feature_weights(_embedding(q)) if isinstance(q, AutoState | Embedding) else []
 
 
 def prior_variances(q: Embedding) -> list[float]:

@@ -68,6 +68,7 @@ class BagSummary:
     expected_primary: float | None
     truth: IntArray
     modalities: tuple[str, ...]
+    features: tuple[str, ...]
     new: bool
     examples: tuple[Example, ...]
     telling: tuple[Example, ...] = ()
@@ -80,6 +81,7 @@ def summarise(
     instances: pa.Table,
     told: pa.Table,
     modalities: tuple[str, ...],
+    features: tuple[str, ...],
     *,
     new: bool,
     group: IntArray,
@@ -95,8 +97,8 @@ def summarise(
         Rows of the tables of these names.
     told
         Each instance's bag, by number, and its truth.
-    modalities
-        Their names.
+    modalities, features
+        Their names; of features none where lists hold them.
     new
         Whether the posterior comes from other data.
     group
@@ -135,6 +137,7 @@ def summarise(
         expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
         truth=np.array(truth),
         modalities=modalities,
+        features=features,
         new=new,
         examples=tuple(_example(i, bags, label, instances, bag, ranked, reasons) for i in chosen),
         telling=tuple(_example(int(i), bags, label, instances, bag, ranked) for i in telling),

@@ -87,13 +87,30 @@ def _for_report(bags: pa.Table, told: pa.Table, name: str | None) -> tuple[pa.Ta
 
 
 def block_named(block: str, modalities: Sequence[str]) -> str:
-    """Return a block's name with that of its modality for the modality's number.
+    """Return a block's name in words, with that of its modality for the modality's number.
 
     >>> block_named("1: smooth mean 2", ["image", "text"]), block_named("size", ["image"])
-    ('text: smooth mean 2', 'size')
+    ('text: mean similarity to landmarks, length 2', 'number of instances')
     """
-    number, colon, name = block.partition(": ")
-    return f"{modalities[int(number)]}: {name}" if colon else block
+    number, colon, name = block.rpartition(": ")
+    kind, _, length = name.rpartition(" ")
+    words = _BLOCKS.get(name) or (f"{_BLOCKS[kind]}, length {length}" if kind in _BLOCKS else name)
+    return f"{modalities[int(number)]}: {words}" if colon else words
+
+
+_BLOCKS = {
+    "size": "number of instances",
+    "max": "maximum",
+    "min": "minimum",
+    "sd": "spread",
+    "own features": "the bag's own features",
+    "smooth mean": "mean similarity to landmarks",
+    "smooth max": "highest similarity to a landmark",
+    "rank mean": "mean similarity to landmarks by ranks",
+    "rank max": "highest similarity to a landmark by ranks",
+    "trees": "similarity of bags by ranks of pooled features",
+    "distribution": "similarity of bags by their distributions",
+}
 
 
 def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str]) -> pa.Table | None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
+from tests.flows.bags.test_bags_stacked import report
 from tests.flows.commands import run
 
 
@@ -94,3 +95,18 @@ def test_a_fifth_is_held_out_of_many_bags(tmp_path, capsys, count, held):
     assert code == 0
     said = [text for text in json.loads(out)["warnings"] if "held out of the fit" in text]
     assert bool(said) is held
+
+
+def test_features_and_labels_have_the_users_names(tmp_path, capsys):
+    table = patients()
+    word = pa.array(["yes it is" if label else "other" for label in table["label"].to_pylist()])
+    names = ["bag_id", "group", "label", "CD3", "CD8", "area", "PDL1"]
+    path = written(tmp_path, table.set_column(2, "label", word).rename_columns(names))
+    told = fitted(
+        capsys, path, tmp_path / "t", "model=embedding", "positive=yes it is", "max_iter=3000"
+    )
+    assert told["lines"][0].endswith("are probably yes it is")
+    page = report(tmp_path / "t")
+    for text in ("Most informative features", "CD3", "P(yes it is)", "not yes it is"):
+        assert text in page
+    assert "BALD" not in page

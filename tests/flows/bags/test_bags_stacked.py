@@ -51,7 +51,7 @@ def test_it_tells_bags_reasons_and_baselines(tmp_path, capsys, model):
     assert found["contribution"].null_count == 0
     assert found["probability"].null_count == (len(found) if model == "embedding" else 0)
     page = report(target)
-    for heading in ("Simple baselines", "Which blocks separate bags", "why (the embedding"):
+    for heading in ("Simple baselines", "Which blocks separate bags", "what adds to its score"):
         assert heading in page
     assert ("The members" in page) == (model == "auto")
     if model == "auto":
