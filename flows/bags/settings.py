@@ -48,10 +48,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
         "auto",
-        description="auto: pooled features, a Gaussian process of instances, vMMIC and the base rate, "
-        "weighted by how well each predicts labels that it has not seen; "
-        "embedding: what a bag is (pooled features "
-        "and kernels, block by block) in one probit regression; vmmic: two probit regressions, "
+        description="auto: pooled features, a Gaussian process of instances, vMMIC and the base "
+        "rate, weighted by how well each predicts labels that it has not seen; embedding: pooled "
+        "features and kernels alone, in one probit regression; vmmic: two probit regressions, "
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
         "positive when one of its instances is; gp_logistic: the same with a logistic link.",
     )

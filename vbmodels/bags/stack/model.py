@@ -293,6 +293,8 @@ class AutoModel:
         own = self.embedding.remembered(q.embedding, batch)
         own_shares = np.array(q.shares)[(batch.label == 1).astype(np.int64)]
         share = float(own_shares.sum()) / max(batch.n_bags, 1)
+        if q.fits is not None:
+            own += sum(m.features.nbytes for m in batch.modalities)
         return self._needed(q.witness, batch.n_instances, batch.n_bags, share) + own
 
     def heavy(self, q: Auto) -> tuple[Witness, float] | None:
