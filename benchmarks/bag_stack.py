@@ -74,8 +74,8 @@ def stack(train: Bags, test: Bags, seed: int) -> tuple[Told, np.ndarray, np.ndar
     q = fit(model, [train], seed=seed, max_iter=10_000).q
     found = predict_auto(model, q, test)
     told = {"auto": found.probability, "embedding": found.members[:, 0]}
-    told |= {"gp_probit": found.members[:, 1], "base rate": found.members[:, 2]}
-    return told, q.weights, found.witness.probability
+    told |= {"gp_probit": found.members[:, 1], "base rate": found.members[:, 3]}
+    return told, q.weights, found.instances(test)[0]
 
 
 def mic(train: Bags, test: Bags, seed: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 The base rate; boosted trees on pooled features (mean, largest, smallest, sd, number of instances);
 boosted trees on instances with their bag's label copied, whose scores out of their fold a logistic
 regression turns into a bag's probability. All are fitted to the bags that the model was fitted to.
-Differences are of paired bags, with 95 % intervals by the bootstrap over bags.
+Differences are of paired bags, with 95 % intervals by the bootstrap over groups of bags.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def judged(of: Held, seed: int) -> tuple[Baseline, ...]:
     if len(of.rows):
         told["boosted trees on instances"] = by_instances(of, seen, held, seed)
     own = of.probability[held]
-    return tuple(compared(name, p, own, truth, seed) for name, p in told.items())
+    group = of.group[held]
+    return tuple(compared(name, p, own, truth, seed, group) for name, p in told.items())
 
 
 def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatArray:
@@ -147,7 +148,7 @@ def _read(index: int, paths: RunPaths, with_rows: bool) -> Held:
         probability=told["probability"].to_numpy(),
         rows=first.features.astype(np.float32) if with_rows and not several else np.empty((0, 0)),
         bag=first.bag if with_rows and not several else np.empty(0, np.int64),
-        group=digests_of(rows["group"].to_pylist()),
+        group=data.group if data.group.size else digests_of(rows["bag_id"].to_pylist()),
     )
 
 

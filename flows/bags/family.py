@@ -24,6 +24,7 @@ from flows.bags.form import (
     form_of,
     form_url,
     gaps_of,
+    groups_of,
     kept_form,
     kept_url,
     many_words,
@@ -39,10 +40,10 @@ from flows.bags.form import (
 from flows.bags.pieces import slices_of
 from flows.bags.report import Block, about_members, report
 from flows.bags.schema import instances_in
-from flows.bags.settings import BagSettings
+from flows.bags.settings import HELD_OUT, BagSettings
 from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
-from flows.bags.tables import named, written
+from flows.bags.tables import Coefficients, named, written
 from flows.data import json_files, storage
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
@@ -59,7 +60,7 @@ from flows.family import (
 )
 from flows.faults import Fault, InputError
 from vbmodels.bags.bags import Bags, even_bounds
-from vbmodels.bags.multilabel import MultiLabelBags
+from vbmodels.bags.multilabel import MultiLabelBags, bags_of
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
 
@@ -160,19 +161,17 @@ class BagsFamily:
         several = settings.model in GAUSSIAN_PROCESSES
         rows, checked = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
-            rows, part.index, settings.held_out, settings.seed, settings.precision
+            rows, part.index, settings.held_out or 0.0, settings.seed, settings.precision
         )
         storage.write_bytes(work_url(paths, "read", part.index, "npz"), to_bytes(found.bags))
         storage.write_table(work_url(paths, "bag_rows", part.index), found.bag_rows)
         storage.write_table(work_url(paths, "instance_rows", part.index), found.instance_rows)
-        label = found.bags.label
         sums = [sums_of(m.features) for m in found.bags.modalities]
         about = AboutBags(
             modalities=list(found.modalities),
             widths=[m.n_features for m in found.bags.modalities],
             own=found.bags.bag_features.shape[1],
             classes=_classes(found.bag_rows, settings),
-            labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
             words=too_many_words(found.bags),
             sums=[total for total, _, _ in sums],
             gaps=[missing for _, missing, _ in sums],
@@ -216,16 +215,27 @@ class BagsFamily:
         words = max((one["words"] for one in about), default=0)
         if fitted is None and words and settings.takes_words:
             raise InputError([many_words(settings.model, words)])
+        s = parts[0].slices[0]
+        first = InputFile(s.url, s.size, s.fingerprint)
+        if fitted is None:
+            with reading_of(self, settings):
+                names = input_columns.names_of_features(first, settings)
+            alike = all(width == len(names) for width in form["widths"])
+            form["names"] = names if alike else []
         json_files.write(form_url(paths), BagForm(**form))
-        built = each(build, [part.index for part in parts], settings, paths, form)
+        groups, counts, said = groups_of(len(parts), paths, each)
+        items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
+        built = each(build, items, settings, paths, form)
         warnings: list[str] = []
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
-            warnings = warnings_of(about, form, built)
-            counts = np.sum([one["labels"] for one in about], axis=0).tolist()
+            warnings = [*warnings_of(counts, form, built), *said]
+            if settings.held_out == HELD_OUT:
+                held = sum(int(own.held.sum()) for own in groups)
+                warnings.append(
+                    f"{held:,} bags are held out of the fit to test it; --set held_out=0 fits all."
+                )
             gaps = gaps_of(about, form, settings.columns.get("features", ""))
-            s = parts[0].slices[0]
-            first = InputFile(s.url, s.size, s.fingerprint)
             with reading_of(self, settings):
                 columns, said = input_columns.describe(first, settings, gaps, counts)
             warnings += said
@@ -247,7 +257,7 @@ class BagsFamily:
         told = storage.read_table(work_url(paths, "instance_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
-        found = bag_models.apply(model, q, batch)
+        found = bag_models.apply(model, q, batch, local if fitted is None else None)
         tables = list(written(found, rows, told, about, form, held_out))
         for name in ("bags", "instances", "reasons"):
             parts = [getattr(one, name) for one in tables]
@@ -259,7 +269,9 @@ class BagsFamily:
                 one.instances,
                 one.known,
                 tuple(form["modalities"]),
+                tuple(form["names"]),
                 new=fitted is not None,
+                group=bags_of(batch).group,
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
                 reasons=one.reasons,
@@ -282,7 +294,7 @@ class BagsFamily:
         storage.write_bytes(kept_url(paths), form)
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
-        """Return the coefficients; an index is modality.feature, features counted from 1."""
+        """Return the coefficients; an index is modality.feature, by name or counted from 1."""
         form = read_form(form_url(paths))
         rows = []
         for block in bag_models.coefficients(model, q):
@@ -293,7 +305,7 @@ class BagsFamily:
                 modality = f"{form['modalities'][block.modality]}."
             rows += [
                 Parameter(block.name + of, f"{modality}{i}", float(mean), float(sd))
-                for i, (mean, sd) in enumerate(zip(block.mean, block.sd, strict=True), start=1)
+                for i, mean, sd in zip(_indices(block, form), block.mean, block.sd, strict=True)
             ]
         return rows
 
@@ -323,7 +335,7 @@ class BagsFamily:
         return report(flat, blocks, numbers, warnings + own, show, more, settings.positive)
 
     def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
-        """Say before the fit that it will be without the witness."""
+        """Say before the fit that it will be without the Gaussian process of instances."""
         return left_out(q, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
@@ -331,6 +343,12 @@ class BagsFamily:
         from flows.bags.simulate import write_bags
 
         return write_bags(target, rows, seed)
+
+
+def _indices(block: Coefficients, form: dict[str, Any]) -> Sequence[Any]:
+    """Return the names of a block's features, or their numbers."""
+    named = block.modality is not None and len(form["names"]) == block.mean.size
+    return form["names"] if named else range(1, block.mean.size + 1)
 
 
 def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pydantic import Field
 
 from flows.bags import classes as bag_classes
 from flows.bags import instances as instances_of
 from flows.bags.settings import BagSettings
 from flows.data import json_files, storage
+from flows.data.names import digests_of
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
+from flows.family import Each
 from flows.faults import Fault, InputError
-from vbmodels.bags.bags import Bags, few_bags
-from vbmodels.bags.multilabel import FEWER_WORDS, MOST_WORDS, MultiLabelBags, unit_rows
-from vbmodels.core.state import FloatArray, to_bytes
+from vbmodels.bags.bags import UNLABELLED, Bags, few_bags
+from vbmodels.bags.multilabel import (
+    FEWER_WORDS,
+    MOST_WORDS,
+    MultiLabelBags,
+    join_groups,
+    unit_rows,
+)
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
 
 MEASURED = 10_000
 """Rows of a partition that a spread is taken of."""
@@ -44,7 +53,8 @@ def kept_url(paths: RunPaths) -> str:
 class BagForm(json_files.Form):
     """The modalities, their numbers of features, those of a bag itself, and the classes.
 
-    ``fill`` are the means that missing features of each modality are set to.
+    ``fill`` are the means that missing features of each modality are set to; ``names`` those of
+    the features' columns, none where lists hold them.
     """
 
     modalities: list[str]
@@ -52,16 +62,16 @@ class BagForm(json_files.Form):
     own: int
     classes: list[str] = Field(default_factory=list)
     fill: list[list[float]] = Field(default_factory=list)
+    names: list[str] = Field(default_factory=list)
 
 
 class AboutBags(BagForm):
-    """What one partition has of it, its bags with the labels 0 and 1, and its words.
+    """What one partition has of it, and its words.
 
     ``words`` is the number of columns of text with more than can be fitted, else 0; ``sums`` are
     of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``.
     """
 
-    labels: list[int]
     words: int = 0
     sums: list[list[float]] = Field(default_factory=list)
     gaps: list[list[int]] = Field(default_factory=list)
@@ -197,12 +207,83 @@ def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, An
     return kept
 
 
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a partition's bags, and which of these are held out; see `groups_of`."""
+
+    number: IntArray
+    held: BoolArray
+
+
+def groups_of(count: int, paths: RunPaths, each: Each) -> tuple[list[Groups], list[int], list[str]]:
+    """Return every partition's groups, the fitted bags with the labels 0 and 1, and what to say.
+
+    Copies of a bag are of one group with it; where one bag of a group is held out, all are.
+    """
+    read = each(_bag_columns, list(range(count)), paths)
+    name, prints, label, held = (np.concatenate(column) for column in zip(*read, strict=True))
+    number = join_groups(prints, name)
+    said: list[str] = []
+    if number.size:
+        _, of = np.unique(number, return_inverse=True)
+        held = np.bincount(of, held)[of] > 0
+        said = _said_of_copies(prints, label, [len(part[0]) for part in read], paths)
+    held &= label >= 0
+    ends = np.cumsum([len(part[0]) for part in read])[:-1]
+    numbers = np.split(number, ends) if number.size else [number] * count
+    groups = [Groups(*one) for one in zip(numbers, np.split(held, ends), strict=True)]
+    return groups, [int(np.count_nonzero((label == y) & ~held)) for y in (0, 1)], said
+
+
+def _bag_columns(index: int, paths: RunPaths) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
+    """Return a digest of the group, the print, the label and whether it is held out of each bag."""
+    rows = storage.read_table(work_url(paths, "bag_rows", index))
+    return (
+        digests_of(rows["group"].to_pylist()),
+        rows["print"].to_numpy(),
+        rows["label"].cast("int64").fill_null(UNLABELLED).to_numpy(),
+        rows["held_out"].to_numpy(zero_copy_only=False),
+    )
+
+
+def _said_of_copies(
+    prints: IntArray, label: IntArray, sizes: Sequence[int], paths: RunPaths
+) -> list[str]:
+    """Say which bags are exact copies of others, and of how many the labels differ."""
+    _, first, of, count = np.unique(
+        prints, return_index=True, return_inverse=True, return_counts=True
+    )
+    copied = (count[of] > 1) & (prints != 0)
+    if not copied.any():
+        return []
+    some = int(np.flatnonzero(copied)[0])
+    pair = np.flatnonzero(of == of[some])[:2].tolist()
+    ends = np.cumsum(sizes)
+    names = []
+    for place in pair:
+        part = int(np.searchsorted(ends, place, side="right"))
+        ids = storage.read_table(work_url(paths, "bag_rows", part), ["bag_id"])["bag_id"]
+        names.append(ids[place - int(ends[part]) + sizes[part]].as_py())
+    text = (
+        f"{int(copied.sum()):,} bags are exact copies of one another ({names[0]} and {names[1]}, "
+        "say): they are held out together."
+    )
+    low, high = (np.full(len(first), value) for value in (2, -1))
+    known = copied & (label >= 0)
+    np.minimum.at(low, of[known], label[known])
+    np.maximum.at(high, of[known], label[known])
+    if differ := int(np.count_nonzero((low == 0) & (high == 1))):
+        text += f" {differ:,} of these have copies with the other label."
+    return [text]
+
+
 def build(
-    index: int, settings: BagSettings, paths: RunPaths, form: dict[str, Any]
+    item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form: dict[str, Any]
 ) -> tuple[str, list[list[float]], list[list[float]], list[list[int]], list[list[list[float]]]]:
     """Store a partition in the common form; return its URL, every feature's range, where there
     are classes how many bags have and have not each one, and every feature's median and spread.
     """
+    index, groups = item
     url = work_url(paths, "read", index, "npz")
     data = read_state(url, Bags)
     about = read_about(paths, index)
@@ -217,8 +298,15 @@ def build(
     target = work_url(paths, "partitions", index, "npz")
     classes = form.get("classes") or []
     rows = storage.read_table(work_url(paths, "bag_rows", index))
+    held = rows["held_out"].to_numpy(zero_copy_only=False)
+    if (groups.held != held).any():
+        held, place = groups.held, rows.column_names.index("held_out")
+        rows = rows.set_column(place, "held_out", pa.array(held))
+        storage.write_table(work_url(paths, "bag_rows", index), rows)
+    label = np.where(held, np.int8(UNLABELLED), wide.label)
+    wide = replace(wide, label=label, group=groups.number)
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
-    labels = bag_classes.hidden(labels, rows["held_out"].to_numpy(zero_copy_only=False))
+    labels = bag_classes.hidden(labels, held)
     batch = MultiLabelBags(wide, labels) if classes else wide
     storage.write_bytes(target, to_bytes(batch))
     # What ingest left stays until the run is published: a resumed run builds from it again.
@@ -245,12 +333,12 @@ def _spread(rows: np.ndarray) -> list[list[float]]:
     return [middle.tolist(), width.tolist()]
 
 
-def warnings_of(
-    about: Sequence[dict[str, Any]], form: dict[str, Any], built: Sequence[Any]
-) -> list[str]:
-    """Say what the data let expect: few bags, constant features, a class lost to testing."""
-    counts = np.sum([one["labels"] for one in about], axis=0)
-    if counts.min() == 0 and not form["classes"]:
+def warnings_of(counts: Sequence[int], form: dict[str, Any], built: Sequence[Any]) -> list[str]:
+    """Say what the data let expect: few bags, constant features, a class lost to testing.
+
+    ``counts`` are the fitted bags with the labels 0 and 1.
+    """
+    if min(counts) == 0 and not form["classes"]:
         raise InputError.of(
             file="settings",
             column="held_out",
@@ -263,21 +351,26 @@ def warnings_of(
         warnings += bag_classes.one_sided(
             form["classes"], np.sum([one[3] for one in built], axis=0)
         )
-    if few := few_bags(float(counts.sum()), sum(form["widths"]) + form["own"]):
+    if few := few_bags(float(sum(counts)), sum(form["widths"]) + form["own"]):
         warnings.append(few)
     for k, name in enumerate(form["modalities"]):
         low = np.min([b[1][k] for b in built], axis=0)
         high = np.max([b[2][k] for b in built], axis=0)
         same = np.flatnonzero(low == high) + 1
         if same.size:
-            which = ", ".join(map(str, same[:20])) + (" ..." if same.size > 20 else "")
+            named = form.get("names") or range(1, len(low) + 1)
+            which = ", ".join(str(named[d - 1]) for d in same[:20].tolist())
+            which += " ..." if same.size > 20 else ""
             where = f" of modality {name}" if name else ""
             warnings.append(f"Feature {which}{where} is constant and tells nothing.")
-        warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]])
+        named = form.get("names") or range(1, len(low) + 1)
+        warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]], named)
     return warnings
 
 
-def _swamped(name: str, low: FloatArray, high: FloatArray, spreads: list[Any]) -> list[str]:
+def _swamped(
+    name: str, low: FloatArray, high: FloatArray, spreads: list[Any], named: Sequence[Any]
+) -> list[str]:
     """Warn of features in which a value lies so far out that z-scores see nothing else."""
     if not spreads:
         return []
@@ -287,9 +380,9 @@ def _swamped(name: str, low: FloatArray, high: FloatArray, spreads: list[Any]) -
     far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
     where = f" of modality {name}" if name else ""
     return [
-        f"Feature {d + 1}{where} has a value {away[d]:.3g} from its median where the others spread "
-        f"over {width[d]:.3g}: scaled by its standard deviation they are all alike; look for a "
-        "code for missing values, clip it or take its logarithm."
+        f"Feature {named[d]}{where} has a value {away[d]:.3g} from its median where the others "
+        f"spread over {width[d]:.3g}: scaled by its standard deviation they are all alike; look "
+        "for a code for missing values, clip it or take its logarithm."
         for d in far[:5].tolist()
     ]
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flows.bags.schema import INSTANCES_IN
-from flows.bags.settings import BagSettings
+from flows.bags.settings import HELD_OUT, BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
@@ -28,11 +28,16 @@ from flows.faults import InputError
 from vbmodels.core.column_table import ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
 from vbmodels.core.levels import NO, YES, Levels, positive_of
+from vbmodels.core.state import IntArray
 
 LOOKED = 20_000
 """Rows of the first file that say what its columns hold."""
 FILES = 20
 """Files whose labels are looked at."""
+MANY_BAGS, MANY_GROUPS = 500, 50
+"""Labelled bags, and groups of them, from which some are held out by default."""
+REPEATS = 8
+"""Bags beyond one a value from which values that decide all labels do so by no chance."""
 _OWN = tuple(column.name for column in INSTANCES_IN.columns)
 
 
@@ -48,7 +53,7 @@ class FoundColumn:
 
 
 def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
-    """Return the settings with features and the positive label as the input says.
+    """Return the settings with features, positive label and held-out share as the input says.
 
     Raises
     ------
@@ -62,9 +67,24 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
             if names:
                 columns = {**settings.columns, "features": ",".join(names)}
                 settings = settings.model_copy(update={"columns": type(settings.columns)(columns)})
-        return _with_positive(files, settings)
+        settings = _with_positive(files, settings)
+        if settings.held_out is None:
+            share = HELD_OUT if _many_bags(files, settings) else 0.0
+            settings = settings.model_copy(update={"held_out": share})
+        return settings
     except StorageError:
         return settings  # the check says it
+
+
+def names_of_features(file: InputFile, settings: BagSettings) -> list[str]:
+    """Return the columns that are features, in their order; none where lists hold them."""
+    wanted = settings.columns.get("features", "")
+    schema = _given(file.url, settings, 0).schema
+    if not wanted or "features" in schema.names:
+        return []
+    parts = [part.strip() for part in wanted.split(",")]
+    found = [[name for name in schema.names if matches(name, part)] for part in parts]
+    return list(dict.fromkeys(name for names in found for name in names))
 
 
 def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
@@ -79,7 +99,8 @@ def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
     others = [name for name in kept if name not in mapped]
     found = schema.empty_table()
     if rows and others:
-        names = [*others, *(n for n in kept if n == settings.columns.get("bag_id", "bag_id"))]
+        ours = [settings.columns.get(name, name) for name in ("bag_id", "label")]
+        names = [*others, *(name for name in kept if name in ours)]
         batch = next(file.iter_batches(rows, columns=names), None)
         if batch is not None:
             found = pa.Table.from_batches([batch]).replace_schema_metadata(schema.metadata)
@@ -113,7 +134,10 @@ def _named_rows(name: str, one: FoundColumn, settings: BagSettings) -> str:
 
 def other_columns(file: InputFile, settings: BagSettings) -> dict[str, FoundColumn]:
     """Return what the first rows of a file hold in columns that are none of ours."""
-    given = _given(file.url, settings, LOOKED)
+    return _others_in(_given(file.url, settings, LOOKED), settings)
+
+
+def _others_in(given: pa.Table, settings: BagSettings) -> dict[str, FoundColumn]:
     semicolons = reading.separator_of(given.schema) == ";"
     names = [
         name
@@ -172,6 +196,31 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if word:
         return settings.model_copy(update={"positive": word})
     raise _refusal(files, theirs, names)
+
+
+def _many_bags(files: Sequence[InputFile], settings: BagSettings) -> bool:
+    """Whether there are bags enough with a label, and groups where there are any, to hold some out.
+
+    No more is read than says so.
+    """
+    names = {name: settings.columns.get(name, name) for name in ("bag_id", "label", "group")}
+    bags: set[str] = set()
+    groups: set[str] = set()
+    for file in files:
+        parquet = storage.parquet_file(file.url)
+        kept = [name for name in names.values() if name in parquet.schema_arrow.names]
+        if names["bag_id"] not in kept or names["label"] not in kept:
+            return False
+        for batch in parquet.iter_batches(LOOKED, columns=kept):
+            known = pa.Table.from_batches([batch])
+            label = mixed.taken(known[names["label"]], settings.missing)[0]
+            known = known.filter(pc.is_valid(label))
+            bags |= set(map(str, pc.unique(known[names["bag_id"]]).to_pylist()))
+            grouped = names["group"] in kept
+            groups |= set(map(str, pc.unique(known[names["group"]]).to_pylist()) if grouped else ())
+            if len(bags) >= MANY_BAGS and (not grouped or len(groups) >= MANY_GROUPS):
+                return True
+    return False
 
 
 def _only_bits(file: pq.ParquetFile, name: str) -> bool:
@@ -244,10 +293,10 @@ def describe(
     """
     own = {theirs: ours for ours, theirs in settings.columns.items()}
     rows: list[ColumnRead] = []
-    found = other_columns(file, settings)
-    features = settings.columns.get("features", "")
     header = _given(file.url, settings, 0)
     given = _given(file.url, settings, LOOKED)
+    found = _others_in(given, settings)
+    features = settings.columns.get("features", "")
     for name in header.column_names:
         if name in _OWN:
             theirs = settings.columns.get(name, name)
@@ -308,28 +357,66 @@ def _on_bags(
     first[bag[::-1]] = np.arange(len(bag))[::-1]
     if bags < 4 or len(bag) == bags:
         return []
-    same: dict[str, int] = {}
+    same: dict[str, IntArray] = {}
     for name, one in found.items():
         codes = mixed.texts(one.cells).dictionary_encode().indices.fill_null(-1).to_numpy()
         if (codes == codes[first][bag]).all():
-            same[name] = len(np.unique(codes[first]))
+            same[name] = np.unique(codes[first], return_inverse=True)[1]
     said = []
-    constant = [name for name in used if name in same and same[name] > 1]
+    counts = {name: int(codes.max()) + 1 for name, codes in same.items()}
+    groups = [
+        name
+        for name, values in counts.items()
+        if 2 < values <= 0.8 * bags
+        and name not in set(settings.columns.values()) - {settings.columns.get("features")}
+        and (name not in used or _whole(found[name]))
+    ]
+    groups = [] if "group" in settings.columns or "group" in given.column_names else groups
+    label = _labels_of(given, first)
+    decide = [name for name in groups if _decides(same[name], label)]
+    if decide:
+        name = max(decide, key=lambda one: counts[one])
+        said.append(
+            f"{name} has one label per value ({counts[name]:,} values in {bags:,} bags): set "
+            f"--column group={name}, so that bags of one {name} are left out together; figures on "
+            "held-out bags are too good otherwise."
+        )
+    constant = [name for name in used if counts.get(name, 0) > 1 and name not in decide]
     if constant:
         said.append(
             f"{', '.join(constant)}: one value in every bag. If they are labels or outcomes rather "
             f"than measurements of the bag, --exclude {','.join(constant)}."
         )
-    groups = [
-        name
-        for name, values in same.items()
-        if name not in used and 2 < values <= 0.8 * bags and name not in settings.columns.values()
-    ]
-    if groups and "group" not in settings.columns:
-        name = max(groups, key=lambda one: same[one])
+    groups = [name for name in groups if name not in used]
+    if groups and not decide:
+        name = max(groups, key=lambda one: counts[one])
         said.append(
-            f"Column {name} repeats: {same[name]:,} values in {bags:,} bags. If bags of one {name} "
-            f"are alike, figures on held-out bags are too good: --column group={name} holds all "
-            f"bags of one {name} out together."
+            f"Column {name} repeats: {counts[name]:,} values in {bags:,} bags. If bags of one "
+            f"{name} are alike, figures on held-out bags are too good: --column group={name} holds "
+            f"all bags of one {name} out together."
         )
     return said
+
+
+def _whole(one: FoundColumn) -> bool:
+    """Whether a column of numbers has whole ones alone, as numbers of patients are."""
+    numbers = [_number(text) for text in one.levels.counts]
+    return all(number is not None and number % 1.0 == 0.0 for number in numbers)
+
+
+def _labels_of(given: pa.Table, first: IntArray) -> IntArray:
+    """Return a number of each bag's label, by its first row; -1 where it is missing."""
+    if "label" not in given.column_names:
+        return np.full(len(first), -1)
+    cells = mixed.texts(mixed.taken(given["label"])[0])
+    return cells.dictionary_encode().indices.fill_null(-1).to_numpy()[first]
+
+
+def _decides(codes: IntArray, label: IntArray) -> bool:
+    """Whether values [bags] decide the labels, where that is no chance: they repeat often."""
+    known = label >= 0
+    pairs = np.unique(np.column_stack([codes, label])[known], axis=0)
+    values = len(np.unique(codes[known]))
+    varied = len(np.unique(label[known])) > 1
+    repeats = int(np.count_nonzero(known)) - values
+    return varied and len(pairs) == values and repeats >= REPEATS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from flows.bags import classes as bag_classes
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
+from vbmodels.bags.multilabel import bag_prints
 from vbmodels.core.state import IntArray
 
 
@@ -26,7 +27,8 @@ class Read:
     modalities
         Names of its modalities, sorted ("" where there is none).
     bag_rows
-        bag_id, label as given, held_out, group, labels: one row a bag, in the order of ``bags``.
+        bag_id, label as given, held_out, group, print, labels: one row a bag, in the order of
+        ``bags``; bags that hold the same have the same print (`bag_prints`).
     instance_rows
         bag (its number), instance_id, modality (its number), primary: by bag, then as read.
     empty
@@ -67,17 +69,19 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     filled = np.zeros(len(names), bool)
     filled[number[kind >= 0]] = True
     ordered = [names[i] for i in order]
+    found = bags(parts, seen[order].astype(np.int8), own, partition=index)
     bag_rows = pa.table(
         {
             "bag_id": pa.array(ordered, pa.string()),
             "label": pa.array(label[order], pa.int8(), mask=label[order] == UNLABELLED),
             "held_out": out[order],
             "group": [groups[i] for i in order],
+            "print": bag_prints(found),
             "labels": bag_classes.of_bags(table, number, len(names)),
         }
     )
     return Read(
-        bags=bags(parts, seen[order].astype(np.int8), own, partition=index),
+        bags=found,
         modalities=modalities,
         bag_rows=bag_rows,
         instance_rows=_instance_rows(table, number, kind),
@@ -108,7 +112,7 @@ def widen(data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widt
         else:
             offsets = np.zeros(data.n_bags + 1, np.int64)
             parts.append(Instances(np.empty((0, width), dtype), offsets))
-    return Bags(tuple(parts), data.label, data.bag_features, data.partition)
+    return replace(data, modalities=tuple(parts))
 
 
 def _first_known(number: IntArray, label: IntArray, n: int) -> IntArray:

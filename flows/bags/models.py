@@ -54,10 +54,13 @@ def make(settings: BagSettings) -> Any:
     )
 
 
-def apply(model: Any, q: Any, data: Any) -> list[Scores]:
-    """Predict bags and instances with the uncertainty of the parameters, class by class."""
+def apply(model: Any, q: Any, data: Any, local: Any = None) -> list[Scores]:
+    """Predict bags and instances with the uncertainty of the parameters, class by class.
+
+    ``local`` is what the fit left of these bags, None for new ones.
+    """
     if isinstance(model, stacked.Stacked):
-        return [stacked.apply(model, q, data)]
+        return [stacked.apply(model, q, data, local)]
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
     posterior = model.posterior(q)

@@ -13,8 +13,10 @@ from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
 from flows.bags.tables import block_named
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
-from flows.report.baselines import shown
+from flows.report.baselines import mean_error, shown
 from flows.report.page import Findings, Grid, Section
+from vbmodels.bags.stack.model import BASE, INSTANCES, POOLED, PRIMARY
+from vbmodels.core.levels import YES
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_FEATURES = 16  # shown of a block of coefficients
@@ -49,20 +51,23 @@ def report(
     label = np.concatenate([s.label for s in summaries])
     probability = np.concatenate([s.probability for s in summaries])
     held_out = np.concatenate([s.held_out for s in summaries])
+    group = np.concatenate([s.group for s in summaries])
+    if len(group) < len(label):
+        group = np.arange(len(label))
     instances = sum(s.instances for s in summaries)
-    tested = held_out if held_out.any() else label >= 0
     results = dict(results)
     examples = [e for s in summaries for e in s.examples]
-    which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
+    test = TestedBags.of(summaries, label, group, held_out, probability)
     several = summaries[0].of_class is not None
     meant = "" if several else _meant(positive)
-    sections = _accuracy(label[tested], probability[tested], which, results, meant)
+    sections = _accuracy(test, results, meant)
     sections += more
     sections += _instance_truth(summaries, results)
-    sections += _coefficients(blocks, summaries[0].modalities)
-    sections += _examples(examples, show)
-    sections += _telling([e for s in summaries for e in s.telling])
-    sections.append(_spread(probability, "" if "auroc" in results else meant))
+    sections += _coefficients(blocks, summaries[0].modalities, summaries[0].features)
+    words = Words.of(None if several else positive)
+    sections += _examples(examples, show, words)
+    sections += _telling([e for s in summaries for e in s.telling], words)
+    sections.append(_spread(probability, "" if "auroc" in results else meant, words))
     if not several:
         results["positive"] = "1" if positive is None else positive
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
@@ -73,17 +78,99 @@ def report(
         instances=instances,
     )  # fmt: skip
     things = "labels of bags" if several else "bags"
-    headline = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably positive"
+    headline = (
+        f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably {words.positive}"
+    )
     if "auroc" in results:
-        things = "labels" if several else "bags"
-        low, high = results["auroc_interval"]
-        headline += f"; AUROC {results['auroc']:.3f} ({low:.2f} to {high:.2f}) on "
-        headline += f"{int(tested.sum()):,} {which} {things}"
+        headline = f"{_success(test, results, 'labels' if several else 'bags')}; {headline}"
+    elif (label >= 0).any() and not held_out.any():
+        headline += "; set held_out=0.3 to see how well new bags are predicted"
     top = [
         {"bag": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
     return Findings(headline, sections, results, warnings, top)
+
+
+@dataclass(frozen=True)
+class Words:
+    """How the report calls the two labels: as the files write the positive one."""
+
+    positive: str
+    negative: str
+
+    @classmethod
+    def of(cls, positive: str | None) -> Words:
+        """Return the words for a positive label; by default 1 and 0."""
+        if positive is None or positive.lower() in YES:
+            return cls("positive", "negative")
+        return cls(positive, f"not {positive}")
+
+    def label(self, example: Example) -> str:
+        """Write a bag's label."""
+        if example.label is None:
+            return "not known"
+        return self.positive if example.label else self.negative
+
+
+@dataclass(frozen=True)
+class TestedBags:
+    """Bags whose labels the fit did not see when it predicted them, with both labels among them.
+
+    ``base`` is the share of positive bags among the fitted ones, [n], NaN where it is not known.
+    There are none where every labelled bag was fitted and no model predicts it without itself.
+    """
+
+    which: str
+    label: IntArray
+    probability: FloatArray
+    group: IntArray
+    base: FloatArray
+
+    @classmethod
+    def of(
+        cls, summaries: Sequence[BagSummary], label: IntArray, group: IntArray,
+        held_out: np.ndarray, probability: FloatArray,
+    ) -> TestedBags:  # fmt: skip
+        """Choose new bags, else those held out, else the fitted ones, each without itself."""
+        without = np.concatenate([s.without for s in summaries])
+        base = np.full(label.size, np.nan)
+        fitted = (label >= 0) & ~held_out
+        if summaries[0].new:
+            which, tested = "new", label >= 0
+        elif held_out.any():
+            which, tested = "held out", held_out & (label >= 0)
+        else:
+            which, tested, probability = "without", ~np.isnan(without), without
+        if which != "new":
+            base[tested] = (np.sum(label[fitted]) + 0.5) / (np.sum(fitted) + 1.0)
+        if np.unique(label[tested]).size < 2:
+            tested = np.zeros(label.size, bool)
+        return cls(which, label[tested], probability[tested], group[tested], base[tested])
+
+    def losses(self, probability: FloatArray) -> FloatArray:
+        """Return the log loss of each label, [n], in nats."""
+        p = np.clip(probability, 1e-15, 1.0 - 1e-15)
+        loss: FloatArray = -np.log(np.where(self.label == 1, p, 1.0 - p))
+        return loss
+
+
+def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
+    """Say how well labels are predicted that the fit had not seen, the result first."""
+    low, high = results["auroc_interval"]
+    text = f"AUROC {results['auroc']:.3f} ({low:.2f} to {high:.2f}), "
+    text += f"log loss {results['log_loss']:.3f}"
+    if "base_log_loss" in results:
+        text += f" (base rate {results['base_log_loss']:.3f})"
+    count = f"{test.label.size:,}"
+    where = {
+        "new": f"on {count} new {things}",
+        "held out": f"on {count} held-out {things}",
+        "without": f"on {count} {things}, each predicted without itself",
+    }[test.which]
+    if results.get("beats_base_rate") is False:
+        return f"No better than the base rate {where}: {text}"
+    return f"{text} {where}"
 
 
 def _listed(example: Example) -> str:
@@ -98,7 +185,7 @@ def _figure(probability: float | None, adds: float | None) -> str:
     return f"{probability:.2f}" if probability is not None else f"{adds or 0.0:+.2f}"
 
 
-def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Section]:
+def _examples(examples: Sequence[Example], show: tuple[str, ...], words: Words) -> list[Section]:
     """Show some bags instance by instance, and the surest and least sure over all partitions."""
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
@@ -110,26 +197,20 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Sectio
     if any(i[3] is not None for e in chosen for i in e.instances):
         text += " What one adds is what it is expected to add to its bag's probit score."
     if any(i[4] is not None for e in chosen for i in e.instances):
-        text += " BALD is what an instance's own label would tell the model, in nats."
+        text += " The last column is how much the model would learn from an instance's own label."
     sections = []
     if chosen:
-        grids = [grid for e in chosen for grid in (_in_detail(e), *_why(e))]
+        grids = [grid for e in chosen for grid in (_in_detail(e, words), *_why(e))]
         sections.append(Section(title, text, (), grids))
     sorts = (
-        ("Surely positive", ordered[:EXAMPLES]),
-        ("Surely negative", ordered[::-1][:EXAMPLES]),
+        (f"Surely {words.positive}", ordered[:EXAMPLES]),
+        (f"Surely {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
     )
-    columns = ("bag", "P(positive)", "label", "top instances")
-    grids = [
-        Grid(
-            columns, [(e.bag_id, _chance(e.probability), _label(e), _listed(e)) for e in some], name
-        )
-        for name, some in sorts
-        if some
-    ]
+    columns = ("bag", f"P({words.positive})", "label", "top instances")
+    grids = [Grid(columns, [_row(e, words) for e in some], name) for name, some in sorts if some]
     if grids:
-        sections.append(Section("Bags that the model is sure and unsure of", "", (), grids))
+        sections.append(Section("Most and least certain bags", "", (), grids))
     return sections
 
 
@@ -141,10 +222,14 @@ def _why(example: Example) -> list[Grid]:
     rows = [(name, f"{adds:+.2f}") for name, adds in example.reasons[:MOST_REASONS]]
     rows.append(("all others", f"{rest:+.2f}"))
     rows.append(("score", f"{sum(adds for _, adds in example.reasons):+.2f}"))
-    return [Grid(("block", "adds"), rows, f"{example.bag_id}: why (the embedding's probit score)")]
+    return [Grid(("block", "adds"), rows, f"{example.bag_id}: what adds to its score")]
 
 
-def _in_detail(example: Example) -> Grid:
+def _row(example: Example, words: Words) -> tuple[str, ...]:
+    return example.bag_id, _chance(example.probability), words.label(example), _listed(example)
+
+
+def _in_detail(example: Example, words: Words) -> Grid:
     """Return one bag's instances; what the model does not tell has no column."""
     with_modality = any(modality for _, modality, *_ in example.instances)
     with_contribution = any(i[3] is not None for i in example.instances)
@@ -158,10 +243,11 @@ def _in_detail(example: Example) -> Grid:
         adds = "" if contribution is None else f"{contribution:+.2f}"
         told = "" if bald is None else f"{bald:.3f}"
         rows.append(row + [adds] * with_contribution + [told] * with_bald)
-    caption = f"{example.bag_id}: P(positive) = {_chance(example.probability)}"
+    caption = f"{example.bag_id}: P({words.positive}) = {_chance(example.probability)}"
     if example.label is not None:
-        caption += f", label {example.label}"
-    return Grid(columns + ["adds"] * with_contribution + ["BALD"] * with_bald, rows, caption)
+        caption += f", label {words.label(example)}"
+    columns += ["adds"] * with_contribution + ["information (nats)"] * with_bald
+    return Grid(columns, rows, caption)
 
 
 def _chance(probability: float) -> str:
@@ -171,11 +257,7 @@ def _chance(probability: float) -> str:
     return f"{probability:.3f}" if probability <= 0.999 else "> 0.999"
 
 
-def _label(example: Example) -> str:
-    return "not known" if example.label is None else str(example.label)
-
-
-def _telling(telling: Sequence[Example]) -> list[Section]:
+def _telling(telling: Sequence[Example], words: Words) -> list[Section]:
     """Show the bags whose labels are worth asking for, the most telling first."""
     chosen = sorted(telling, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_TELLING]
     if not chosen:
@@ -188,15 +270,22 @@ def _telling(telling: Sequence[Example]) -> list[Section]:
         if best and known:
             own = (best[0], _chance(best[2] or 0.0), f"{best[4]:.3f}")
         rows.append((e.bag_id, _chance(e.probability), f"{e.bald or 0.0:.3f}", *own))
-    columns = ("bag", "P(positive)", "BALD", "instance", "P(primary)", "BALD of the instance")
+    columns = (
+        "bag", f"P({words.positive})", "information (nats)", "instance", "P(primary)",
+        "information of the instance",
+    )  # fmt: skip
     text = (
-        "Bags whose label the fit has not seen, by what it is expected to tell the model (BALD, in "
-        "nats), each with the most telling of its probable instances."
+        "Bags whose label the fit has not seen, by how much the model would learn from it (in "
+        "nats), each with the most informative of its probable instances."
     )
-    return [Section("Labels worth asking for", text, (), (Grid(columns, rows),))]
+    return [
+        Section("Bags whose labels would inform the model most", text, (), (Grid(columns, rows),))
+    ]
 
 
-def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Section]:
+def _coefficients(
+    blocks: Sequence[Block], modalities: Sequence[str], features: Sequence[str]
+) -> list[Section]:
     texts = {
         "bag feature": ("What the bags' own features add", "probit score per sd"),
         "primary": ("What makes an instance primary", "probit score per sd"),
@@ -211,7 +300,11 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
             order = np.argsort(-np.abs(block.mean) / np.maximum(block.sd, 1e-12), kind="stable")
             order = order[:MOST_FEATURES]
             of = "" if block.modality is None else modalities[block.modality]
-            labels = [f"{of} {i + 1}".strip() if of else f"feature {i + 1}" for i in order]
+            named = block.modality is not None and len(features) == block.mean.size
+            labels = [
+                features[i] if named else f"{i + 1}" if of else f"feature {i + 1}" for i in order
+            ]
+            labels = [f"{of} {one}".strip() for one in labels]
             of = "" if block.of_class is None else f", class {block.of_class}"
             mean, sd = block.mean[order].tolist(), block.sd[order].tolist()
             figures.append(plots.intervals(labels, mean, sd, axis + of, title + of))
@@ -227,44 +320,53 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
     return sections
 
 
-def _accuracy(
-    label: IntArray, probability: FloatArray, which: str, results: dict[str, Any], meant: str
-) -> list[Section]:
-    if not (np.any(label == 0) and np.any(label == 1)):
+def _accuracy(test: TestedBags, results: dict[str, Any], meant: str) -> list[Section]:
+    label, probability, group = test.label, test.probability, test.group
+    if not label.size:
         return []
-    clipped = np.clip(probability, 1e-15, 1.0 - 1e-15)
-    area = auroc(label, probability)
-    losses = -np.log(np.where(label == 1, clipped, 1.0 - clipped))
-    error = float(losses.std(ddof=1) / np.sqrt(label.size))
+    area, losses = auroc(label, probability), test.losses(probability)
+    error = mean_error(losses, group)
+    # Bags of a group may be alike to any degree: each label of a group counts once.
+    counts = [len(np.unique(group[label == value])) for value in (1, 0)]
     results.update(
         auroc=area,
-        auroc_interval=auroc_interval(area, int(np.sum(label == 1)), int(np.sum(label == 0))),
+        auroc_interval=auroc_interval(area, *counts),
         log_loss=float(losses.mean()),
         log_loss_se=error,
+        tested=int(label.size),
     )
+    base = "not known"
+    if not np.isnan(test.base).any():
+        gain = test.losses(test.base) - losses
+        results["base_log_loss"] = float((gain + losses).mean())
+        sure = gain.mean() > 1.96 * mean_error(gain, group) or results["auroc_interval"][0] > 0.5
+        results["beats_base_rate"] = bool(gain.mean() > 0.0 and sure)
+        base = f"{results['base_log_loss']:.3f}"
+        if not results["beats_base_rate"]:
+            base += ": the model is no better"
     edges = np.quantile(probability, np.linspace(0.0, 1.0, CALIBRATION_BINS + 1))
     bins = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, CALIBRATION_BINS - 1)
     used = np.unique(bins)
     predicted = [float(probability[bins == b].mean()) for b in used]
     observed = [float(label[bins == b].mean()) for b in used]
-    counts = [int(np.sum(bins == b)) for b in used]
+    number = [int(np.sum(bins == b)) for b in used]
     texts = {
         "new": "On the labelled bags; none was in the fit.",
         "held out": "On the labelled bags that were held out of the fit.",
-        "fitted": "On the bags that the model was fitted to, so better than it will be on others; "
-        "set held_out to test on bags that the fit has not seen.",
+        "without": "On the fitted bags, each predicted without itself (or without its group).",
     }
     low, high = results["auroc_interval"]
     row = (
         f"{area:.3f}", f"{low:.3f} to {high:.3f}", f"{results['log_loss']:.3f} ± {error:.3f}",
-        label.size,
+        base, label.size,
     )  # fmt: skip
+    columns = ("AUROC", "95 % interval", "log loss", "log loss of the base rate", "bags")
     return [
         Section(
             "How well the labels are predicted",
-            f"{texts[which]} {meant}".strip(),
-            (plots.calibration(predicted, observed, counts, "Calibration"),),
-            (Grid(("AUROC", "95 % interval", "log loss", "bags"), [row]),),
+            f"{texts[test.which]} {meant}".strip(),
+            (plots.calibration(predicted, observed, number, "Calibration"),),
+            (Grid(columns, [row]),),
         )
     ]
 
@@ -293,8 +395,8 @@ def _meant(positive: str | None) -> str:
     return f"Positive is the label {positive}, any other is negative: the setting positive says so."
 
 
-def _spread(probability: FloatArray, text: str) -> Section:
-    plot = plots.histogram(probability, "P(positive)", "bags", "Probabilities of the bags")
+def _spread(probability: FloatArray, text: str, words: Words) -> Section:
+    plot = plots.histogram(probability, f"P({words.positive})", "bags", "Probabilities of the bags")
     return Section("Probabilities of the bags", text, (plot,))
 
 
@@ -310,6 +412,7 @@ def about_members(
     sections += _weights(stacked.weights_of(q), results)
     modalities = summaries[0].modalities
     blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
+    sections += _markers(stacked.markers_of(q), modalities, summaries[0].features)
     sections += _blocks(blocks)
     return sections, (*warnings, *stacked.warnings_of(q))
 
@@ -322,13 +425,52 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
         "A bag's probability is the weighted mean of its members. Weights are those with the "
         "highest probability of labels that a member had not seen."
     )
-    if "witness" in weights:
+    if set(weights) & {INSTANCES, PRIMARY}:
         text += (
-            " Instances' probabilities are the witness's own, not multiplied by its weight, which "
-            "says how far the labels bear out that single instances decide."
+            " Instances have the probabilities of the member of instances that has the larger "
+            "weight, which says how far the labels bear out that single instances decide."
         )
-    rows = [(name, f"{value:.3f}") for name, value in weights.items()]
-    return [Section("The members", text, (), (Grid(("member", "weight"), rows),))]
+    rows = [(name, _MEMBERS[name], f"{value:.3f}") for name, value in weights.items()]
+    return [Section("The members", text, (), (Grid(("member", "what it is", "weight"), rows),))]
+
+
+_MEMBERS = {
+    POOLED: "means, extremes and kernels of a bag's instances, in one regression",
+    INSTANCES: "a Gaussian process: a bag is positive if one of its instances is",
+    PRIMARY: "two regressions: which instances count, and what each adds (vMMIC)",
+    BASE: "the share of positive bags",
+}
+
+
+def _markers(
+    found: Sequence[dict[str, FloatArray]], modalities: Sequence[str], features: Sequence[str]
+) -> list[Section]:
+    """Rank features by what their pools add to a bag's score, with the pools as detail."""
+    ranked = []
+    for k, weights in enumerate(found):
+        if not weights:
+            continue
+        of = modalities[k]
+        together = np.abs(np.array(list(weights.values()))).sum(axis=0)
+        for d in np.argsort(-together, kind="stable")[:MOST_FEATURES].tolist():
+            name = features[d] if len(features) == together.size else f"feature {d + 1}"
+            pools = sorted(weights, key=lambda pool: -abs(weights[pool][d]))
+            detail = ", ".join(f"{_POOLS[pool]} {weights[pool][d]:+.2f}" for pool in pools)
+            ranked.append((float(together[d]), f"{of} {name}".strip(), detail))
+    ranked = sorted(ranked, key=lambda one: -one[0])[:MOST_FEATURES]
+    if not ranked:
+        return []
+    text = (
+        "What a standard deviation of each feature's summaries in a bag adds to the bag's score "
+        "(probit), and the sum of their sizes. What kernels of all features together add is not in "
+        "here."
+    )
+    rows = [(name, f"{total:.2f}", detail) for total, name, detail in ranked]
+    grid = Grid(("feature", "adds together", "summary of the bag"), rows)
+    return [Section("Most informative features", text, (), (grid,))]
+
+
+_POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}
 
 
 def _blocks(blocks: Sequence[tuple[str, float]]) -> list[Section]:

@@ -125,6 +125,13 @@ BAGS = Table(
         Column("probability", NUMBER, "probability that the label is 1"),
         Column("held_out", FLAG, "whether its label was kept from the fit, for testing"),
         Column(
+            "without_it",
+            NUMBER,
+            "the same probability, predicted without this bag or its group; null where the bag was "
+            "not fitted or the model has none (auto and embedding have it)",
+            nullable=True,
+        ),
+        Column(
             "bald",
             NUMBER,
             "what its label is expected to tell the model, in nats; null where the model has none",

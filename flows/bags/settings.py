@@ -21,6 +21,8 @@ ONE_WAY = ("auto", "embedding", "gp_logistic")
 """Models with one inference, which is not asked for by name."""
 WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
+HELD_OUT = 0.2
+"""Share of bags that are held out by default where there are many."""
 
 
 class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc]
@@ -46,9 +48,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
         "auto",
-        description="auto: the embedding, the Gaussian process and the base rate, weighted by how "
-        "well each predicts labels that it has not seen; embedding: what a bag is (pooled features "
-        "and kernels, block by block) in one probit regression; vmmic: two probit regressions, "
+        description="auto: pooled features, a Gaussian process of instances, vMMIC and the base "
+        "rate, weighted by how well each predicts labels that it has not seen; embedding: pooled "
+        "features and kernels alone, in one probit regression; vmmic: two probit regressions, "
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
         "positive when one of its instances is; gp_logistic: the same with a logistic link.",
     )
@@ -69,19 +71,21 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         ge=0.0,
         description="auto: GiB that the Gaussian process may keep in memory, all workers together "
         "(about 3,000 bytes an instance up to 2,000 bags, 450 beyond). Where it would take more it "
-        "is left out: the stack is of embedding and base rate, and instances have no probability. "
-        "0 leaves it out.",
+        "is left out, and instances have a probability only where vMMIC has weight. "
+        "0 leaves it and vMMIC out.",
     )
     baselines: bool = Field(
         True,
         description="Whether the report judges simple methods (base rate, boosted trees on pooled "
         "features and on instances) on the bags held out, beside the model.",
     )
-    held_out: float = Field(
-        0.0,
+    held_out: float | None = Field(
+        None,
         ge=0.0,
         lt=1.0,
-        description="Share of labelled bags whose label is kept from the fit, to test it.",
+        description="Share of labelled bags whose label is kept from the fit, to test it. By "
+        "default a fifth from 500 labelled bags on (in 50 groups, where there are groups), else "
+        "none: auto and embedding then predict every bag without it.",
     )
     show_bags: tuple[str, ...] = Field(
         (), description="Bags that the report shows whatever their probability, such as [a, b]."

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.tables import Coefficients, Scores
-from vbmodels.bags.bags import Bags
-from vbmodels.bags.embedding.contributions import contributions
+from vbmodels.bags.bags import UNLABELLED, Bags
+from vbmodels.bags.embedding.contributions import contributions, feature_weights
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.stack.modalities import parted
-from vbmodels.bags.stack.model import MEMBERS, AutoModel
+from vbmodels.bags.stack.model import INSTANCES, MEMBERS, PRIMARY, AutoModel, present
 from vbmodels.bags.stack.model import Auto as AutoState
+from vbmodels.bags.stack.predict import left_out as left_out_of
 from vbmodels.bags.stack.predict import predict_auto
+from vbmodels.core.state import FloatArray
 
 MODELS = ("auto", "embedding")
 Stacked = AutoModel | EmbeddingModel
 LEAST = 0.1
-"""Weight of the witness below which its instances are warned of."""
+"""Weight of the member that gives instances' probabilities below which these are warned of."""
 
 
 def make(settings: BagSettings, witness: DirectGP) -> Stacked:
@@ -29,27 +32,56 @@ def make(settings: BagSettings, witness: DirectGP) -> Stacked:
     embedding = EmbeddingModel(eps=settings.label_noise, sample_seed=settings.seed)
     if settings.model == "embedding":
         return embedding
-    return AutoModel(embedding, witness, int(settings.witness_memory * GIB))
+    return AutoModel(embedding, witness, witness_memory=int(settings.witness_memory * GIB))
 
 
-def apply(model: Stacked, q: Any, data: Bags) -> Scores:
+def apply(model: Stacked, q: Any, data: Bags, local: Any = None) -> Scores:
     """Predict bags and instances, and say what adds to the bags' scores.
 
     Names of blocks begin with the number of their modality where there are several.
+
+    Parameters
+    ----------
+    model, q, data
+        The model, its posterior, the bags.
+    local
+        What the fit left of these bags; None for new ones.
     """
+    without = None if local is None else _without(model, q, data, local)
+    return replace(_applied(model, q, data), without=without)
+
+
+def _without(model: Stacked, q: Any, data: Bags, local: Any) -> FloatArray:
+    """Return P(y = 1) of the fitted bags, predicted without them, NaN for others, [B]."""
+    out = np.full(data.n_bags, np.nan)
+    known = np.flatnonzero(data.label != UNLABELLED)
+    if isinstance(model, AutoModel):
+        out[known] = left_out_of(q, data, local)
+    else:
+        own = np.exp(model.left_out(q, data, local))
+        out[known] = np.where(data.label[known] == 1, own, 1.0 - own)
+    return out
+
+
+def _applied(model: Stacked, q: Any, data: Bags) -> Scores:
     embedding: Embedding = _embedding(q)
     names = (*embedding.map.names(), "constant")
     adds = contributions(embedding, data)
     if isinstance(model, EmbeddingModel):
         said = predict_bags(embedding, data, model.eps)
-        return Scores(said.probability, None, adds, adds, None, None, said.shares, names)
+        return Scores(said.probability, None, adds, adds, reasons=said.shares, reason_names=names)
     found = predict_auto(model, q, data)
-    of, shares = found.witness, found.embedding.shares
+    of, shares, own = found.witness, found.embedding.shares, found.vmmic
+    if own is not None and found.by_vmmic:
+        return Scores(
+            found.probability, own.instances, own.instances, own.contributions,
+            reasons=shares, reason_names=names,
+        )  # fmt: skip
     if of is None:
-        return Scores(found.probability, None, adds, adds, None, None, shares, names)
+        return Scores(found.probability, None, adds, adds, reasons=shares, reason_names=names)
     return Scores(
         found.probability, parted(data, of.probability), parted(data, of.score), adds,
-        parted(data, of.bald), None, shares, names,
+        parted(data, of.bald), reasons=shares, reason_names=names,
     )  # fmt: skip
 
 
@@ -75,32 +107,32 @@ def weights_of(q: Any) -> dict[str, float]:
     if not isinstance(q, AutoState):
         return {}
     named = zip(MEMBERS, q.weights.tolist(), strict=True)
-    return {name: w for name, w in named if name != "witness" or q.witness is not None}
+    there = present(q)
+    return {name: w for k, (name, w) in enumerate(named) if k in there}
 
 
 def left_out(q: Any, settings: BagSettings) -> tuple[str, ...]:
-    """Say that the stack is without the witness for its memory, unless that was asked for."""
+    """Say that the stack is without the process of instances, where its memory is too large."""
     if not isinstance(q, AutoState) or q.witness is not None or not settings.witness_memory:
         return ()
     return (
-        f"The witness (the Gaussian process of instances) would keep {q.needed / GIB:.1f} GiB in "
-        f"memory, more than witness_memory={settings.witness_memory:g}, so the stack is of the "
-        "embedding and the base rate, and instances have what they add (contribution) but no "
-        "probability.",
+        f"The Gaussian process of instances would keep {q.needed / GIB:.1f} GiB in memory, more "
+        f"than witness_memory={settings.witness_memory:g}, so it is left out of the stack; "
+        "instances then have a probability only where vMMIC has weight.",
     )
 
 
 def warnings_of(q: Any) -> tuple[str, ...]:
     """Warn of instances that say little of the labels."""
-    if isinstance(q, AutoState) and q.witness is None:
+    if not isinstance(q, AutoState):
         return ()
-    weight = weights_of(q).get("witness")
-    if weight is None or weight >= LEAST:
+    weights = [w for name, w in weights_of(q).items() if name in (INSTANCES, PRIMARY)]
+    if not weights or max(weights) >= LEAST:
         return ()
     return (
-        f"The witness, by which instances have their probabilities, has weight {weight:.2f}: that "
-        "single instances decide explains the bags' labels badly beside the embedding, so take "
-        "instances' probabilities as hints and see what they add (contribution) instead.",
+        f"The member that gives instances their probabilities has weight {max(weights):.2f}: that "
+        "single instances decide explains the labels badly, so take these probabilities as hints "
+        "and see what instances add (contribution) instead.",
     )
 
 
@@ -110,6 +142,11 @@ def blocks_of(q: Any) -> list[tuple[str, float]]:
         return []
     embedding = _embedding(q)
     return list(zip(embedding.map.names(), prior_variances(embedding), strict=True))
+
+
+def markers_of(q: Any) -> list[dict[str, FloatArray]]:
+    """Return what an sd of each pooled feature adds, by pool and modality; none without them."""
+    return feature_weights(_embedding(q)) if isinstance(q, AutoState | Embedding) else []
 
 
 def prior_variances(q: Embedding) -> list[float]:

@@ -41,6 +41,10 @@ class BagSummary:
     ----------
     label
         [B] 0, 1 or -1 of every bag, with its probability and whether it was held out.
+    group
+        Number of each bag's group, [B]; [0] where bags have none.
+    without
+        Probability of each fitted bag, predicted without it; NaN where it is not known, [B].
     truth
         [2, BINS] instances that are not and are primary in truth, by probability.
     examples
@@ -58,10 +62,13 @@ class BagSummary:
     label: IntArray
     probability: FloatArray
     held_out: BoolArray
+    group: IntArray
+    without: FloatArray
     instances: int
     expected_primary: float | None
     truth: IntArray
     modalities: tuple[str, ...]
+    features: tuple[str, ...]
     new: bool
     examples: tuple[Example, ...]
     telling: tuple[Example, ...] = ()
@@ -74,8 +81,10 @@ def summarise(
     instances: pa.Table,
     told: pa.Table,
     modalities: tuple[str, ...],
+    features: tuple[str, ...],
     *,
     new: bool,
+    group: IntArray,
     show: tuple[str, ...] = (),
     of_class: str | None = None,
     reasons: pa.Table | None = None,
@@ -88,10 +97,12 @@ def summarise(
         Rows of the tables of these names.
     told
         Each instance's bag, by number, and its truth.
-    modalities
-        Their names.
+    modalities, features
+        Their names; of features none where lists hold them.
     new
         Whether the posterior comes from other data.
+    group
+        Of each bag, [B] or [0].
     show
         Bags that the report shows in any case.
     of_class
@@ -120,10 +131,13 @@ def summarise(
         label=label,
         probability=probability,
         held_out=bags["held_out"].to_numpy(),
+        group=group,
+        without=bags["without_it"].fill_null(np.nan).to_numpy(),
         instances=instances.num_rows,
         expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
         truth=np.array(truth),
         modalities=modalities,
+        features=features,
         new=new,
         examples=tuple(_example(i, bags, label, instances, bag, ranked, reasons) for i in chosen),
         telling=tuple(_example(int(i), bags, label, instances, bag, ranked) for i in telling),

@@ -61,6 +61,7 @@ def written(
             label = pa.array(labels[:, c], pa.int8(), mask=labels[:, c] < 0)
         bags = pa.table(
             [rows["bag_id"], label, pa.array(scores.bags), held_out,
+             _or_nulls(scores.without, rows.num_rows),
              _or_nulls(scores.bag_bald, rows.num_rows),
              pa.array([name] * rows.num_rows, pa.string())],
             schema=BAGS.arrow,
@@ -86,13 +87,30 @@ def _for_report(bags: pa.Table, told: pa.Table, name: str | None) -> tuple[pa.Ta
 
 
 def block_named(block: str, modalities: Sequence[str]) -> str:
-    """Return a block's name with that of its modality for the modality's number.
+    """Return a block's name in words, with that of its modality for the modality's number.
 
     >>> block_named("1: smooth mean 2", ["image", "text"]), block_named("size", ["image"])
-    ('text: smooth mean 2', 'size')
+    ('text: mean similarity to landmarks, length 2', 'number of instances')
     """
-    number, colon, name = block.partition(": ")
-    return f"{modalities[int(number)]}: {name}" if colon else block
+    number, colon, name = block.rpartition(": ")
+    kind, _, length = name.rpartition(" ")
+    words = _BLOCKS.get(name) or (f"{_BLOCKS[kind]}, length {length}" if kind in _BLOCKS else name)
+    return f"{modalities[int(number)]}: {words}" if colon else words
+
+
+_BLOCKS = {
+    "size": "number of instances",
+    "max": "maximum",
+    "min": "minimum",
+    "sd": "spread",
+    "own features": "the bag's own features",
+    "smooth mean": "mean similarity to landmarks",
+    "smooth max": "highest similarity to a landmark",
+    "rank mean": "mean similarity to landmarks by ranks",
+    "rank max": "highest similarity to a landmark by ranks",
+    "trees": "similarity of bags by ranks of pooled features",
+    "distribution": "similarity of bags by their distributions",
+}
 
 
 def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str]) -> pa.Table | None:
@@ -108,7 +126,8 @@ def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str])
 
 
 def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
-    return pa.nulls(size, pa.float64()) if values is None else pa.array(values)
+    """Return values, null where they are NaN."""
+    return pa.nulls(size, pa.float64()) if values is None else pa.array(values, from_pandas=True)
 
 
 def _instance_table(
@@ -152,7 +171,8 @@ class Scores:
 
     ``probability`` is None where a model gives only the contributions of instances. ``bald`` and
     ``bag_bald`` are the information that a label is expected to bring, in nats, where a model knows
-    it. ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
+    it. ``without`` is P(y = 1) of fitted bags, predicted without them, NaN for others, [B].
+    ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
     """
 
     bags: FloatArray
@@ -161,6 +181,7 @@ class Scores:
     contribution: tuple[FloatArray, ...] | None
     bald: tuple[FloatArray, ...] | None = None
     bag_bald: FloatArray | None = None
+    without: FloatArray | None = None
     reasons: FloatArray | None = None
     reason_names: tuple[str, ...] = ()
 

@@ -102,17 +102,24 @@ def compared_classes(
     return _compare(name, float(np.mean(areas)) if areas else np.nan, losses[0], losses[1], seed)
 
 
-def compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:
-    """Compare a baseline's probabilities with the model's on rows with both labels."""
+def compared(
+    name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int,
+    group: IntArray | None = None,
+) -> Baseline:  # fmt: skip
+    """Compare a baseline's probabilities with the model's on rows with both labels.
+
+    Rows of one ``group`` [n] are drawn together.
+    """
     losses = [_loss(q, truth) for q in (p, own)]
-    return _compare(name, auroc(truth, p), losses[0], losses[1], seed)
+    return _compare(name, auroc(truth, p), losses[0], losses[1], seed, group)
 
 
-def _compare(name: str, auroc: float, loss: FloatArray, own: FloatArray, seed: int) -> Baseline:
-    rng = np.random.default_rng(seed)
+def _compare(
+    name: str, auroc: float, loss: FloatArray, own: FloatArray, seed: int,
+    group: IntArray | None = None,
+) -> Baseline:  # fmt: skip
     away = loss - own
-    n = away.size
-    drawn = away[rng.integers(n, size=(DRAWS, n))].mean(axis=1)
+    drawn = resampled_means(away, np.arange(away.size) if group is None else group, seed)
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Baseline(
         name=name,
@@ -122,6 +129,23 @@ def _compare(name: str, auroc: float, loss: FloatArray, own: FloatArray, seed: i
         low=float(low),
         high=float(high),
     )
+
+
+def resampled_means(values: FloatArray, group: IntArray, seed: int) -> FloatArray:
+    """Return means of values [n] over groups that are drawn with replacement, [`DRAWS`]."""
+    _, of = np.unique(group, return_inverse=True)
+    size, total = np.bincount(of).astype(float), np.bincount(of, values)
+    drawn = np.random.default_rng(seed).integers(size.size, size=(DRAWS, size.size))
+    means: FloatArray = total[drawn].sum(axis=1) / size[drawn].sum(axis=1)
+    return means
+
+
+def mean_error(values: FloatArray, group: IntArray) -> float:
+    """Return the standard error of the mean of values [n] of which groups are drawn, [n]."""
+    _, of = np.unique(group, return_inverse=True)
+    away = np.bincount(of, values - values.mean())
+    spread = float(away @ away) * away.size / max(away.size - 1, 1)
+    return float(np.sqrt(spread)) / values.size
 
 
 def _loss(p: FloatArray, truth: IntArray) -> FloatArray:

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from tests.estimators import data
+from vbmodels.bags.stack.model import MEMBERS
 from vbmodels.estimators import MILGPClassifier, MultimodalMIC, StackedBagClassifier
 
 BAGS = [
@@ -76,9 +77,7 @@ def test_the_stack_says_why(model):
     assert_allclose(reasons.sum(axis=1), found.decision_function(x), atol=1e-9)
     told = found.contributions(x)
     assert [len(bag) for bag in told] == [len(bag) for bag in x]
-    assert set(found.weights_) == (
-        {"embedding", "witness", "base rate"} if model == "auto" else set()
-    )
+    assert set(found.weights_) == (set(MEMBERS) if model == "auto" else set())
     if model == "embedding":
         with pytest.raises(ValueError, match="no probabilities of instances"):
             found.predict_instance_proba(x)

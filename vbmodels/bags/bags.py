@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,12 +89,16 @@ class Bags(State, kind="bags.Bags"):
         Features of the bags themselves, [B, F]; F may be 0.
     partition
         Number of this partition: random numbers of its local steps are spawned from it.
+    group
+        Number of each bag's group, [B]: a patient's slides, or copies of a bag. Bags of a group are
+        left out together. [0] where every bag is a group of its own.
     """
 
     modalities: tuple[Instances, ...]
     label: NDArray[np.int8]
     bag_features: FloatArray
     partition: int = 0
+    group: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
         if not self.modalities:
@@ -107,6 +111,8 @@ class Bags(State, kind="bags.Bags"):
             )
         if not np.isin(self.label, (0, 1, UNLABELLED)).all():
             raise ValueError(f"expected labels 0, 1 or {UNLABELLED} (unlabelled)")
+        if self.group.size not in (0, self.label.size):
+            raise ValueError(f"expected {self.label.size} numbers of groups, got {self.group.size}")
 
     @property
     def n_bags(self) -> int:
@@ -130,6 +136,7 @@ class Bags(State, kind="bags.Bags"):
             label=self.label[bags],
             bag_features=self.bag_features[bags],
             partition=self.partition,
+            group=self.group[bags] if self.group.size else self.group,
         )
 
     def labelled(self) -> Bags:
@@ -151,6 +158,7 @@ class Bags(State, kind="bags.Bags"):
             label=self.label[:count],
             bag_features=self.bag_features[:count],
             partition=self.partition,
+            group=self.group[:count],
         )
 
 
@@ -159,11 +167,12 @@ def bags(
     label: NDArray[np.integer] | Sequence[int],
     bag_features: NDArray[np.floating] | None = None,
     partition: int = 0,
+    group: NDArray[np.integer] | Sequence[int] = (),
 ) -> Bags:
     """Put bags together; without features of their own they get [B, 0]."""
     labels = np.asarray(label, dtype=np.int8)
     own = np.empty((labels.size, 0)) if bag_features is None else np.asarray(bag_features, float)
-    return Bags(tuple(modalities), labels, own, partition)
+    return Bags(tuple(modalities), labels, own, partition, np.asarray(group, np.int64))
 
 
 def split(data: Bags, n: int) -> list[Bags]:
@@ -175,8 +184,7 @@ def split(data: Bags, n: int) -> list[Bags]:
     bounds = even_bounds(1 + sizes, n)
     parts = []
     for i, (first, last) in enumerate(itertools.pairwise(bounds)):
-        part = data.take(np.arange(first, last))
-        parts.append(Bags(part.modalities, part.label, part.bag_features, i))
+        parts.append(replace(data.take(np.arange(first, last)), partition=i))
     return parts
 
 
@@ -209,6 +217,7 @@ def concatenate(parts: Sequence[Bags]) -> Bags:
         label=np.concatenate([p.label for p in parts]),
         bag_features=np.concatenate([p.bag_features for p in parts]),
         partition=first.partition,
+        group=np.concatenate([p.group for p in parts]),
     )
 
 

@@ -10,6 +10,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances
 from vbmodels.core.linalg import pack
@@ -162,9 +164,64 @@ def fold_of_bags(rows: FloatArray, offsets: IntArray, folds: int = FOLDS) -> Int
     Equal bags are in one fold, whatever their names and however the data are cut; so a bag that
     was fitted is scored out of its fold later too.
     """
-    own = bag_hash(rows, offsets) >> np.uint64(11)
-    fold: IntArray = (own % np.uint64(folds)).astype(np.int64)
+    return _fold(bag_hash(rows, offsets), folds)
+
+
+def fold_of_groups(group: IntArray, folds: int = FOLDS) -> IntArray:
+    """Return the fold of each bag by the number of its group, [B]."""
+    return _fold(mix(group.astype(np.uint64)), folds)
+
+
+def _fold(hashed: NDArray[np.uint64], folds: int) -> IntArray:
+    fold: IntArray = ((hashed >> np.uint64(11)) % np.uint64(folds)).astype(np.int64)
     return fold
+
+
+def bag_prints(data: Bags) -> IntArray:
+    """Return a number of what each bag holds, [B]; 0 for a bag that holds nothing.
+
+    Bags with the same instances, in whatever order, and the same features have the same number.
+    """
+    total = np.zeros(data.n_bags, np.uint64)
+    full = np.full(data.n_bags, data.bag_features.shape[1] > 0)
+    for k, of in enumerate(data.modalities, start=1):
+        one = Bags((of,), data.label, np.empty((data.n_bags, 0)))
+        own = [bag_hash(rows_of(one, run), of.offsets[run.start : run.stop + 1]
+                        - of.offsets[run.start]) for run in runs_of(of)]  # fmt: skip
+        total += mix(np.concatenate([np.zeros(0, np.uint64), *own]) * np.uint64(2 * k + 1))
+        full |= of.sizes > 0
+    if data.bag_features.shape[1]:
+        total += row_hash(data.bag_features, 0)
+    return np.where(full, mix(total), np.uint64(0)).view(np.int64)
+
+
+def join_groups(prints: IntArray, names: IntArray) -> IntArray:
+    """Return the number of each bag's group, [B]: bags of one name and copies of them.
+
+    [0] where no group has two bags. The numbers do not depend on the order of the bags, but for
+    bags that hold nothing and have a name of their own.
+
+    Parameters
+    ----------
+    prints
+        Of `bag_prints`, [B].
+    names
+        A number of the name of each bag's group, [B]; [0] where groups are not named.
+    """
+    n = prints.size
+    held = np.where(prints == 0, -1 - np.arange(n), prints)
+    _, copy = np.unique(held, return_inverse=True)
+    found = copy
+    if names.size:
+        _, name = np.unique(names, return_inverse=True)
+        links = coo_array((np.ones(n), (name, copy + n)), shape=(2 * n, 2 * n))
+        found = connected_components(links, directed=False)[1][name]
+    if np.unique(found).size == n:
+        return np.zeros(0, np.int64)
+    least = np.full(int(found.max(initial=0)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(least, found, held)
+    number: IntArray = least[found]
+    return number
 
 
 @dataclass(frozen=True)

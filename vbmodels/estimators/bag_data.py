@@ -12,19 +12,22 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
+from vbmodels.bags.multilabel import bag_prints, join_groups
 from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.tables import (
     by_our_names,
     cells_of,
     is_frame,
+    is_missing,
     names_of,
     numbers_of,
     values_of,
 )
 
 BAG, MODALITY, LABEL, FEATURES, INSTANCE = "bag_id", "modality", "label", "features", "instance_id"
-_RESERVED = (BAG, MODALITY, LABEL, FEATURES, INSTANCE)
+GROUP = "group"
+_RESERVED = (BAG, MODALITY, LABEL, FEATURES, INSTANCE, GROUP)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class GivenBags:
         Rows of the table that each modality's instances stand in; None for a list.
     columns
         The table's columns of features, where they are not in one of lists.
+    groups
+        What the table's column ``group`` says of each bag, None where there is none.
     """
 
     instances: tuple[Instances, ...]
@@ -53,11 +58,34 @@ class GivenBags:
     labels: tuple[Any, ...] | None
     rows: tuple[IntArray, ...] | None
     columns: tuple[str, ...] = ()
+    groups: tuple[Any, ...] | None = None
 
     def bags(self, label: Any = None) -> Bags:
         """Return the bags with these labels, or without any."""
         size = len(self.ids)
         return bags(self.instances, np.full(size, UNLABELLED) if label is None else label)
+
+    def grouped(self, label: Any, groups: Any = None) -> Bags:
+        """Return the bags with these labels, in groups [bags], or those of the table.
+
+        Copies of a bag are in its group. A bag whose group is missing is a group of its own.
+        """
+        groups = self.groups if groups is None else values_of(groups)
+        names = np.zeros(0, np.int64)
+        if groups is not None:
+            if len(groups) != len(self.ids):
+                raise ValueError(
+                    f"expected a group for each of the {len(self.ids)} bags, found {len(groups)}"
+                )
+            number: dict[Any, int] = {}
+            names = np.array(
+                [
+                    -1 - i if is_missing(one) else number.setdefault(one, len(number))
+                    for i, one in enumerate(groups)
+                ]
+            )
+        data = self.bags(label)
+        return replace(data, group=join_groups(bag_prints(data), names))
 
     def give_back(self, values: Sequence[FloatArray]) -> Any:
         """Return values of instances [N_k], by modality, in the form that the bags came in.
@@ -126,8 +154,8 @@ def read_bags(
     X
         A list with one entry a bag: an array [instances, features], dense or sparse, or a tuple
         or dict of such arrays, one a modality. Or a table with a row an instance: ``bag_id``,
-        ``modality`` (may be absent), ``label`` (may be absent), and the features, in a column of
-        lists called ``features`` or as all other columns.
+        ``modality``, ``label`` and ``group`` (each may be absent), and the features, in a column
+        of lists called ``features`` or as all other columns.
     like
         Bags of the fit: new ones must have their modalities and numbers of features.
     columns
@@ -140,7 +168,7 @@ def read_bags(
         Says what was expected, what was found, and in which bag.
     """
     wanted = () if like is None else like.columns
-    X = by_our_names(X, columns, _RESERVED, (LABEL, MODALITY, INSTANCE), FEATURES)
+    X = by_our_names(X, columns, _RESERVED, (LABEL, MODALITY, INSTANCE, GROUP), FEATURES)
     found = _from_table(X, wanted) if is_frame(X) else _from_list(X, like)
     if like is not None and found.modalities != like.modalities:
         raise ValueError(f"expected modalities {like.modalities}, found {found.modalities}")
@@ -247,9 +275,10 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
             features = _of_lists([(lists or [])[i] for i in here], here)
         instances.append(Instances.from_rows(bag[here], features, len(ids)))
         rows.append(here)
-    labels = _labels(cells_of(table, LABEL), bag, ids) if LABEL in names else None
+    labels = _of_bags(LABEL, cells_of(table, LABEL), bag, ids) if LABEL in names else None
+    groups = _of_bags(GROUP, cells_of(table, GROUP), bag, ids) if GROUP in names else None
     own = () if numbers is None else columns
-    return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows), own)
+    return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows), own, groups)
 
 
 def _of_lists(lists: Sequence[Any], rows: IntArray) -> FloatArray:
@@ -260,12 +289,12 @@ def _of_lists(lists: Sequence[Any], rows: IntArray) -> FloatArray:
     return np.array(lists, np.float64).reshape(len(lists), width)
 
 
-def _labels(cells: Sequence[Any], bag: IntArray, ids: Sequence[Any]) -> tuple[Any, ...]:
+def _of_bags(what: str, cells: Sequence[Any], bag: IntArray, ids: Sequence[Any]) -> tuple[Any, ...]:
     found: dict[int, Any] = {}
     for i, label in zip(bag.tolist(), cells, strict=True):
         if found.setdefault(i, label) != label:
             raise ValueError(
-                f"expected one label a bag, found {found[i]!r} and {label!r} in bag {ids[i]!r}"
+                f"expected one {what} a bag, found {found[i]!r} and {label!r} in bag {ids[i]!r}"
             )
     return tuple(found[i] for i in range(len(ids)))
 
@@ -273,7 +302,7 @@ def _labels(cells: Sequence[Any], bag: IntArray, ids: Sequence[Any]) -> tuple[An
 def form_of(given: GivenBags) -> GivenBags:
     """Return bags without their instances: what new ones are compared with."""
     empty = tuple(type(of)(of.features[:0], np.zeros(1, np.int64)) for of in given.instances)
-    return replace(given, instances=empty, ids=(), labels=None, rows=None)
+    return replace(given, instances=empty, ids=(), labels=None, rows=None, groups=None)
 
 
 class InstanceTransformer(TransformerMixin, BaseEstimator):

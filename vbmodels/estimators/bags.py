@@ -23,7 +23,6 @@ from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.predict import predict as predict_gp
 from vbmodels.bags.options import GPOptions, VMMICOptions
-from vbmodels.bags.stack.modalities import parted
 from vbmodels.bags.stack.model import MEMBERS, WITNESS_MEMORY, AutoModel
 from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
@@ -59,7 +58,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         raise NotImplementedError
 
     @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -71,6 +70,9 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         y
             The bags' labels, two classes, [bags]; None, NaN or NA: unlabelled. A table may have
             them in its column ``label`` instead.
+        groups
+            What each bag is of, such as a patient, [bags]; or the table's column ``group``. Bags of
+            one group, and copies of a bag, are left out together wherever some are left out.
 
         Raises
         ------
@@ -96,14 +98,19 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         ]
         share = float(np.mean([label == self.classes_[1] for label in known]))
         self._bags, self._share = (len(known), len(labels)), np.array([1.0 - share, share])
-        self._run(self._model(), split(self._given.bags(code), self.n_partitions))
+        data = self._given.grouped(code, groups)
+        self._groups = len(np.unique(data.group))
+        self._run(self._model(), split(data, self.n_partitions))
         self._given = form_of(self._given)
         return self
 
     def _found(self) -> str:
         labelled, bags = self._bags
         text = f"{bags} bags, {labelled} with a label; "
-        return f"{text}{self.classes_[1]} are {100.0 * self._share[1]:.3g} % of these."
+        text += f"{self.classes_[1]} are {100.0 * self._share[1]:.3g} % of these."
+        if self._groups:
+            text += f" Bags of a group and copies are left out together: {self._groups} groups."
+        return text
 
     def _compared(self, X: Any, y: Any) -> str:
         return classified(
@@ -184,9 +191,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     standardise: bool = option(True, "Whether features become z-scores.")
 
     @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y)
+        super().fit(X, y, groups)
         self.posterior_ = self.model_.posterior(self.q_)
         self.coef_means_, self.coef_sds_ = self.posterior_.moments()
         return self
@@ -296,9 +303,9 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
     )
 
     @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y)
+        super().fit(X, y, groups)
         self.posterior_ = self.model_.posterior(self.q_)
         self.weight_means_ = self.posterior_.mean[0]
         half = np.linalg.inv(self.posterior_.factor[0])
@@ -321,18 +328,18 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
 @documented
 @dataclass(eq=False, repr=False)
 class StackedBagClassifier(ProcessOptions, BagClassifier):
-    """The embedding, a Gaussian process of instances and the base rate, stacked.
+    """Pooled features, a Gaussian process of instances, vMMIC and the base rate, stacked.
 
-    Bags' probabilities are the weighted mean of the three; those of instances are the Gaussian
-    process's own.
+    Bags' probabilities are the weighted mean of the members'; those of instances are the Gaussian
+    process's own, or vMMIC's where its weight is larger.
 
     Attributes
     ----------
     classes_
         The two labels.
     weights_
-        Of embedding, witness (the Gaussian process) and base rate, by name; empty for
-        "embedding".
+        Of the members by name: pooled features (the embedding), instances (the Gaussian process),
+        primary instances (vMMIC) and base rate; 0 where one was left out. Empty for "embedding".
     blocks_
         Names of the blocks that add to a bag's score, the constant last.
 
@@ -350,7 +357,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
 
     model: Literal["auto", "embedding"] = option(
         "auto",
-        "auto: all three; embedding: that alone, which has no probabilities of instances.",
+        "auto: all members; embedding: that alone, which has no probabilities of instances.",
     )
     witness_memory: float = option(
         WITNESS_MEMORY / 2**30,
@@ -363,9 +370,9 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
     )
 
     @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y)
+        super().fit(X, y, groups)
         auto = self.model == "auto"
         self._embedding = self.q_.embedding if auto else self.q_
         self.weights_ = dict(zip(MEMBERS, self.q_.weights.tolist(), strict=True)) if auto else {}
@@ -396,7 +403,9 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         return given.give_back(contributions(self._embedding, given.bags()))
 
     def predict_instance_proba(self, X: Any) -> Any:
-        """Return the probability that an instance makes its bag positive, by the witness.
+        """Return the probability that an instance makes its bag positive.
+
+        By the Gaussian process or by vMMIC, whichever has the larger weight.
 
         Raises
         ------
@@ -409,9 +418,9 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
                 "the embedding has no probabilities of instances; see contributions(X), or take "
                 "model='auto'"
             )
-        if self.q_.witness is None:
+        if self.q_.witness is None and self.q_.vmmic is None:
             raise ValueError(
-                "the witness was left out of this stack, for it would have taken "
+                "the Gaussian process was left out of this stack, for it would have taken "
                 f"{self.q_.needed / 2**30:.1f} GiB of memory, so instances have no probabilities; "
                 "see contributions(X), or raise witness_memory"
             )
@@ -426,14 +435,14 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         if self.model == "embedding":
             return embedding
         witness = DirectGP(self._kernel(self.standardise, self._seed()))
-        return AutoModel(embedding, witness, int(self.witness_memory * 2**30))
+        return AutoModel(embedding, witness, witness_memory=int(self.witness_memory * 2**30))
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         if self.model == "embedding":
             nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
             return predict_bags(self.q_, data, self.model_.eps).probability, nothing
         found = predict_auto(self.model_, self.q_, data)
-        if found.witness is None:
-            nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
-            return found.probability, nothing
-        return found.probability, parted(data, found.witness.probability)
+        instances = found.instances(data)
+        if instances is None:
+            instances = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
+        return found.probability, instances

@@ -51,7 +51,7 @@ def test_it_tells_bags_reasons_and_baselines(tmp_path, capsys, model):
     assert found["contribution"].null_count == 0
     assert found["probability"].null_count == (len(found) if model == "embedding" else 0)
     page = report(target)
-    for heading in ("Simple baselines", "Which blocks separate bags", "why (the embedding"):
+    for heading in ("Simple baselines", "Which blocks separate bags", "what adds to its score"):
         assert heading in page
     assert ("The members" in page) == (model == "auto")
     if model == "auto":
@@ -110,10 +110,10 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     code, out, _ = run(capsys, "check", "bags", path, "--set", small, "--json")
     assert code == 0
     (said,) = [w for w in json.loads(out)["warnings"] if "witness_memory" in w]
-    assert "more than witness_memory=0.0001, so the stack is of the embedding" in said
+    assert "more than witness_memory=0.0001, so it is left out of the stack" in said
     told = fitted(capsys, path, target, small, "held_out=0.3")
     assert said in told["warnings"]
-    assert set(told["results"]["weights"]) == {"embedding", "base rate"}
+    assert set(told["results"]["weights"]) == {"pooled features", "base rate"}
     assert abs(sum(told["results"]["weights"].values()) - 1.0) < 1e-9
     found = table_of(target, "instances")
     assert found["probability"].null_count == found.num_rows
@@ -128,7 +128,7 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
 def test_the_default_takes_few_bags(tmp_path, capsys, n):
     path = written(tmp_path, instances(n))
     told = fitted(capsys, path, tmp_path / "t")
-    assert set(told["results"]["weights"]) == {"embedding", "witness", "base rate"}
+    assert set(told["results"]["weights"]) == {"pooled features", "instances", "base rate"}
     p = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
     assert np.all((p > 0.0) & (p < 1.0))
 

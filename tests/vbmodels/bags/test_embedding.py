@@ -12,7 +12,8 @@ from vbmodels.bags import multilabel as gp_data
 from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.embedding import contributions as bag_contributions
 from vbmodels.bags.embedding import pools as bag_pools
-from vbmodels.bags.embedding.contributions import contributions, of_instances
+from vbmodels.bags.embedding.blocks import POOL_NAMES
+from vbmodels.bags.embedding.contributions import contributions, feature_weights, of_instances
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.core.fit import fit
@@ -166,3 +167,18 @@ def test_a_large_bag_is_taken_a_piece_at_a_time(monkeypatch):
         monkeypatch.setattr(module, "BLOCK", 4)
     assert_allclose(predict_bags(q, tied, 0.0).mean, whole.mean, rtol=1e-12)
     assert_allclose(contributions(q, tied)[0], each, rtol=1e-9, atol=1e-12)
+
+
+def test_a_features_weights_make_its_pools_share():
+    """Shares of a block between bags differ by the differences of its scaled pools, weighed."""
+    data = some_bags(d=3)
+    q = fitted(data).q
+    (weights,) = feature_weights(q)
+    (of,), names = q.map.modalities, q.map.names()
+    scaled = dict(zip(POOL_NAMES, of.pools(bag_pools.pooled(data.modalities[0])), strict=True))
+    shares = predict_bags(q, data, 0.0).shares
+    assert set(weights) == set(POOL_NAMES)
+    for name, weight in weights.items():
+        own = shares[:, names.index(name)]
+        told = scaled[name] @ weight
+        assert_allclose(own - own[0], told - told[0], rtol=1e-7, atol=1e-9)

@@ -53,6 +53,31 @@ def _weighted(q: Embedding, m: int) -> _Weighted:
     return weights, float(basis.centre @ weights)
 
 
+def feature_weights(q: Embedding) -> list[dict[str, FloatArray]]:
+    """Return what an sd of each pooled feature adds to a bag's score, [D] by pool, by modality.
+
+    Pools are those of `POOL_NAMES`, or "words" for text. What kernels of all features together add
+    belongs to none.
+    """
+    names, several = q.map.names(), len(q.map.modalities) > 1
+    out = []
+    for k, of in enumerate(q.map.modalities):
+        prefix = f"{k}: " if several else ""
+        found = {}
+        for m, name in enumerate(names):
+            own = name.removeprefix(prefix)
+            if not name.startswith(prefix) or own not in (*POOL_NAMES, "words"):
+                continue
+            weights, _ = _weighted(q, m)
+            if own == "words":
+                weights = of.turn @ weights
+            elif of.spans[POOL_NAMES.index(own)].size:
+                weights = of.spans[POOL_NAMES.index(own)] @ weights / np.sqrt(of.mean.size)
+            found[own] = weights
+        out.append(found)
+    return out
+
+
 @dataclass(frozen=True)
 class _Run:
     """Some bags' instances: first row of each bag that has any, and their numbers."""

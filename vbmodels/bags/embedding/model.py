@@ -16,7 +16,7 @@ This file has no published source; the parts are named in their own files.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,11 @@ from vbmodels.bags.embedding.bag_map import (
     with_landmark_bags,
 )
 from vbmodels.bags.embedding.basis import Moments
-from vbmodels.bags.embedding.ep import update
+from vbmodels.bags.embedding.ep import log_chance, update
 from vbmodels.bags.embedding.ep_gaussian import Gathered, Weights, damping
 from vbmodels.bags.embedding.pools import Pools, pooled, sampled_bags, sizes_of
-from vbmodels.bags.multilabel import Sample
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.bags.multilabel import FOLDS, Sample, fold_of_groups
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Sweep
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.lbfgs import BatchedLBFGS
 from vbmodels.core.linalg import pack, unpack
@@ -119,6 +119,14 @@ class Drawn(Stats, kind="bags/embedding.Drawn"):
 
 
 @dataclass(frozen=True)
+class FoldSums(Stats, kind="bags/embedding.FoldSums"):
+    """sum F tau F' (packed) and sum F nu of the bags of each fold, [K, ...] each."""
+
+    gram: FloatArray
+    pull: FloatArray
+
+
+@dataclass(frozen=True)
 class Embedding(State, kind="bags/embedding.Embedding"):
     """Where the fit stands.
 
@@ -127,7 +135,7 @@ class Embedding(State, kind="bags/embedding.Embedding"):
     map
         The blocks.
     stage
-        What partitions return: "landmarks", "moments", "rows", "sweep".
+        What partitions return: "landmarks", "moments", "rows", "sweep", "folds".
     at
         Searched coordinates of the variances in use, [M]; before there are blocks those of an
         earlier fit, or [0].
@@ -142,6 +150,10 @@ class Embedding(State, kind="bags/embedding.Embedding"):
     turn
         Where there are more columns than bags: the columns that the bags span, each of prior
         variance 1, [D, r]; else [0, 0].
+    grouped
+        Whether bags are left out in groups.
+    fold_mean, fold_factor
+        Of the weights without the sites of each fold of groups, [K, D], [K, D, D]; else none.
     """
 
     map: BagMap
@@ -153,6 +165,9 @@ class Embedding(State, kind="bags/embedding.Embedding"):
     final: bool
     seed: int
     turn: FloatArray
+    grouped: bool
+    fold_mean: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    fold_factor: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
 
     @property
     def key(self) -> str:
@@ -249,6 +264,7 @@ class EmbeddingModel:
             final=False,
             seed=int(rng.integers(2**31)),
             turn=np.empty((0, 0)),
+            grouped=observed.grouped > 0,
         )
 
     def restart(self, observed: Pools, before: Any, rng: np.random.Generator) -> Embedding:
@@ -267,6 +283,8 @@ class EmbeddingModel:
     def local_step(self, q: Embedding, batch: Bags, local: Sites | None) -> Sites:
         """Update the sites of a partition; before the sweeps they say nothing."""
         known = batch.labelled()
+        if local is not None and q.stage == "folds":
+            return local
         if local is None or q.stage != "sweep":
             zeros = np.zeros(known.n_bags)
             local = Sites(zeros, zeros, zeros, 0.0, 0.0)
@@ -286,12 +304,18 @@ class EmbeddingModel:
         if q.stage == "rows":
             return self._rows(q, batch.labelled(), columns)
         half = columns * np.sqrt(local.tau)[:, None]  # a product with itself costs half as much
+        if q.stage == "folds":
+            fold = fold_of_groups(batch.labelled().group)
+            own = [fold == f for f in range(FOLDS)]
+            grams = np.array([pack(half[of].T @ half[of]) for of in own])
+            return FoldSums(grams, np.array([columns[of].T @ local.nu[of] for of in own]))
         return Sums(pack(half.T @ half), columns.T @ local.nu, local.evidence, local.moved)
 
     def algorithm(self, q: Embedding) -> Algorithm:
         """Make the blocks and search their variances, then sweep to where the sites rest."""
         q = yield Phase(self._blocks(q), "the blocks were being made")
-        return (yield Phase(self._sweeps(q)))
+        q = yield Phase(self._sweeps(q))
+        return self._without_folds(q, (yield Sweep(replace(q, stage="folds")))) if q.grouped else q
 
     def _blocks(self, q: Embedding) -> Algorithm:
         """Choose landmark bags, cut the blocks, and search the variances by some of the bags."""
@@ -330,6 +354,38 @@ class EmbeddingModel:
             q = replace(q, at=at, final=final, sweep=-1 if final else q.sweep)
             weights = Weights.of(q.variance, gram, stats.pull)
         return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)
+
+    def _without_folds(self, q: Embedding, of: FoldSums) -> Embedding:
+        """Add the weights without each fold's sites: groups are left out by folds.
+
+        The variances and the others' sites are those of all bags, as in EP's leave-one-out.
+        """
+        gram, pull = unpack(of.gram.sum(axis=0)), of.pull.sum(axis=0)
+        left = [
+            Weights.of(q.variance, gram - unpack(own), pull - pulled)
+            for own, pulled in zip(of.gram, of.pull, strict=True)
+        ]
+        return replace(
+            q,
+            fold_mean=np.array([one.mean for one in left]),
+            fold_factor=np.array([one.factor for one in left]),
+        )
+
+    def left_out(self, q: Embedding, batch: Bags, local: Sites) -> FloatArray:
+        """Return the log probability of each fitted bag's label without it, [n], in nats.
+
+        Without the bag alone, or, where there are groups, without the groups of its fold.
+        """
+        if not q.grouped:
+            return local.log_z
+        known = batch.labelled()
+        columns, fold = self._columns(q, batch), fold_of_groups(known.group)
+        out = np.zeros(known.n_bags)
+        for f, (mean, factor) in enumerate(zip(q.fold_mean, q.fold_factor, strict=True)):
+            held = fold == f
+            marginals = Weights(mean, factor).marginals(columns[held])
+            out[held] = log_chance(known.sign[held], *marginals, self.eps)
+        return out
 
     def elbo(self, q: Embedding, stats: Sums) -> float:
         """Return log Z_EP + log p(log v) at the sites that ``q`` was made with."""

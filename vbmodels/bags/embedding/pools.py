@@ -132,11 +132,14 @@ class Pools(Stats, kind="bags/embedding.Pools"):
         Spread of the bags' own features, [F].
     modalities
         One `Pool` each.
+    grouped
+        Fitted bags that are left out in groups.
     """
 
     counts: IntArray
     own: Spread
     modalities: tuple[Pool, ...]
+    grouped: int
 
     @classmethod
     def of(cls, data: Bags, seed: int, products: bool) -> Pools:
@@ -146,6 +149,7 @@ class Pools(Stats, kind="bags/embedding.Pools"):
             np.array([np.count_nonzero(known.label == y) for y in (0, 1)]),
             Spread.of(known.bag_features),
             tuple(Pool.of(known, k, seed, products) for k in range(len(known.modalities))),
+            known.group.size,
         )
 
     @property

@@ -18,6 +18,7 @@ from vbmodels.bags.multilabel import (
     MultiLabelBags,
     bag_hash,
     fold_of_bags,
+    fold_of_groups,
     instances_of,
     rows_of,
     runs_of,
@@ -73,7 +74,9 @@ def _drawn(data: Bags, shares: tuple[float, float]) -> BoolArray:
 
 
 def fold_of(data: Bags) -> IntArray:
-    """Return the fold of each bag of one modality, [B]."""
+    """Return the fold of each bag of one modality, [B]; that of its group, where it has one."""
+    if data.group.size:
+        return fold_of_groups(data.group)
     return _hashed(data, fold_of_bags).astype(np.int64)
 
 

@@ -8,6 +8,7 @@ and a kernel that sees the rows is one for each modality with what they share.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def united(maps: Sequence[ModalityMap], data: Bags) -> Bags:
     sizes = np.sum([m.sizes for m in data.modalities], axis=0)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     one = Instances(np.ascontiguousarray(told[order]), offsets)
-    return Bags((one,), data.label, np.empty((data.n_bags, 0)), data.partition)
+    return replace(data, modalities=(one,), bag_features=np.empty((data.n_bags, 0)))
 
 
 def parted(data: Bags, values: FloatArray) -> tuple[FloatArray, ...]:

@@ -1,6 +1,6 @@
-"""The default for bags: the embedding, the witness and the base rate, stacked.
+"""The default for bags: the embedding, the witness, vMMIC and the base rate, stacked.
 
-    P(y = 1) = w_1 P_embedding + w_2 P_witness + w_3 P_base
+    P(y = 1) = w_1 P_embedding + w_2 P_witness + w_3 P_vMMIC + w_4 P_base
 
 The embedding (`embedding`) says which bags are positive; the witness, a Gaussian process of
 instances (`mil_gp.fit`), says which instances would make them so; the base rate keeps the others
@@ -10,8 +10,12 @@ witness's by folds of bags, each at the kernel value that its other bags choose,
 its count without the bag. Folds go side by side as the classes of one problem, each without its own
 bags, so that all come from one pass.
 
+vMMIC (`primary`) says which instances are primary and what they add, which neither of the others
+can where instances add in either direction. Its weight, too, is by folds. It is given up, and has
+no weight, where the modes without two of the folds say that it would have little.
+
 The mixture says: with probability w_2 a bag was made as the witness has it. So instances'
-probabilities are the witness's own, never multiplied by a weight.
+probabilities are those of witness or vMMIC, whichever has the larger weight, as they are.
 
 Instances of several modalities are united in one table for the witness (`modalities`).
 
@@ -27,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,15 +43,23 @@ from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
 from vbmodels.bags.mil_gp.predict import predict
-from vbmodels.bags.multilabel import FOLDS, Observed
+from vbmodels.bags.multilabel import FOLDS, Observed, fold_of_groups
+from vbmodels.bags.stack import primary
 from vbmodels.bags.stack.instance_view import CACHE, as_witnessed, fold_of
 from vbmodels.bags.stack.modalities import observed as united_observed
+from vbmodels.bags.stack.primary import Fits, Trials
+from vbmodels.bags.vmmic.model import CollapsedVMMIC
+from vbmodels.bags.vmmic.posterior import Posterior
 from vbmodels.core.algorithm import Algorithm, Phase, Show, within
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.stacking import objective, stacked
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
-MEMBERS = ("embedding", "witness", "base rate")
+POOLED, INSTANCES, PRIMARY, BASE = "pooled features", "instances", "primary instances", "base rate"
+MEMBERS = (POOLED, INSTANCES, PRIMARY, BASE)
+"""Names of the embedding, the Gaussian process of instances, vMMIC, and the base rate."""
+LEAST = 0.15
+"""Weight of vMMIC's modes below which it is given up: its posteriors take ten times as long."""
 SURE = 1e-12
 """Probabilities of labels are held this far from 0."""
 WITNESS_MEMORY = 2**31
@@ -82,16 +95,45 @@ class SeenBags(Stats, kind="bags/stack.SeenBags"):
 class Told(Stats, kind="bags/stack.Told"):
     """Log probability of each fitted bag's label without it, by embedding and witness, [n, 2].
 
-    Where the witness was left out it is [n, 1]. ``label`` is [n].
+    Where the witness was left out it is [n, 1]. ``label`` is [n]; ``fold`` is of the bags' groups,
+    [n], or [0] where there are none.
     """
 
     log_p: FloatArray
     label: FloatArray
+    fold: IntArray
 
     def __add__(self, other: Told) -> Told:
         return Told(
-            np.concatenate([self.log_p, other.log_p]), np.concatenate([self.label, other.label])
+            np.concatenate([self.log_p, other.log_p]),
+            np.concatenate([self.label, other.label]),
+            np.concatenate([self.fold, other.fold]),
         )
+
+
+@dataclass(frozen=True)
+class LeftOut(State, kind="bags/stack.LeftOut"):
+    """What a partition keeps at the end: the embedding's sites, and what members say of its bags.
+
+    Attributes
+    ----------
+    sites
+        The embedding's.
+    log_p
+        As in `Told`, by embedding and witness, [n, 2] or [n, 1].
+    vmmic
+        The same by vMMIC, [n], NaN in folds that it was not fitted without; [0] where it is left
+        out.
+    """
+
+    sites: Sites
+    log_p: FloatArray
+    vmmic: FloatArray
+
+    @property
+    def members(self) -> FloatArray:
+        """All members' but that of the base rate, [n, K - 1]."""
+        return np.column_stack([self.log_p, self.vmmic]) if self.vmmic.size else self.log_p
 
 
 @dataclass(frozen=True)
@@ -107,7 +149,7 @@ class Auto(State, kind="bags/stack.Auto"):
     embedding
         The embedding.
     weights
-        Of `MEMBERS`, [3]; 0 until they are known.
+        Of `MEMBERS`, [4]; 0 until they are known.
     base
         Share of positive bags, (n_1 + 1/2)/(n + 1).
     needed
@@ -118,6 +160,12 @@ class Auto(State, kind="bags/stack.Auto"):
         Shares of the bags with labels 0 and 1 by which the kernel value is chosen.
     untried
         The start over all kernel values, where some are tried first; else None.
+    vmmic
+        The posterior of vMMIC; None where it is left out or was given up.
+    vmmic_folds
+        The same without the bags of each fold, while members are weighed.
+    fits
+        Where those begin; None where vMMIC is left out, and once it is weighed.
     """
 
     witness: Search | None
@@ -129,6 +177,9 @@ class Auto(State, kind="bags/stack.Auto"):
     searched: int
     shares: tuple[float, float] = (1.0, 1.0)
     untried: Search | None = None
+    vmmic: Posterior | None = None
+    fits: Fits | None = None
+    vmmic_folds: tuple[Posterior, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,7 +210,7 @@ class AutoModel:
 
     Parameters
     ----------
-    embedding, witness
+    embedding, witness, vmmic
         The members.
     witness_memory
         Bytes that the witness may keep in memory, all partitions together; where it would take
@@ -170,6 +221,7 @@ class AutoModel:
 
     embedding: EmbeddingModel = field(default_factory=EmbeddingModel)
     witness: DirectGP = field(default_factory=DirectGP)
+    vmmic: CollapsedVMMIC = field(default_factory=CollapsedVMMIC)
     witness_memory: int = WITNESS_MEMORY
     few: int = FEW
 
@@ -202,7 +254,10 @@ class AutoModel:
             witness = None
         base = (int(counts[1]) + 0.5) / (n + 1.0)
         weights = np.zeros(len(MEMBERS))
-        return Auto(witness, None, embedding, weights, base, needed, n, shares)
+        fits = None
+        if self.witness_memory:
+            fits = primary.start(self.vmmic, observed.pools, int(rng.integers(2**62)))
+        return Auto(witness, None, embedding, weights, base, needed, n, shares, fits=fits)
 
     def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
         """Start with an earlier fit's kernel value and its neighbours, at its blocks' variances.
@@ -238,6 +293,8 @@ class AutoModel:
         own = self.embedding.remembered(q.embedding, batch)
         own_shares = np.array(q.shares)[(batch.label == 1).astype(np.int64)]
         share = float(own_shares.sum()) / max(batch.n_bags, 1)
+        if q.fits is not None:
+            own += sum(m.features.nbytes for m in batch.modalities)
         return self._needed(q.witness, batch.n_instances, batch.n_bags, share) + own
 
     def heavy(self, q: Auto) -> tuple[Witness, float] | None:
@@ -264,21 +321,30 @@ class AutoModel:
         return int(8 * (rows * (columns + features.mean.size) + 3 * square))
 
     def local_step(
-        self, q: Auto | Embedding | Witness, batch: Bags, local: Sites | None
-    ) -> Sites | None:
-        """Do the embedding's local step, and keep what it left."""
+        self, q: Auto | Embedding | Witness | Trials, batch: Bags, local: Sites | LeftOut | None
+    ) -> Sites | LeftOut | None:
+        """Do the embedding's local step, and keep what it left; at the end what members say."""
         if isinstance(q, Embedding):
-            return self.embedding.local_step(q, batch, local)
+            sites = local.sites if isinstance(local, LeftOut) else local
+            return self.embedding.local_step(q, batch, sites)
+        if isinstance(q, Auto) and local is not None:
+            return self._left_out(q, batch, local)
         return local
 
-    def suff_stats(self, q: Auto | Embedding | Witness, batch: Bags, local: Sites | None) -> Any:
+    def suff_stats(self, q: Auto | Embedding | Witness | Trials, batch: Bags, local: Any) -> Any:
         """Return what a member needs of a partition, or the labels' probabilities by members."""
         if isinstance(q, Witness):
             seen = CACHE.view(q.maps, batch, q.view, q.shares)
             return self.witness.suff_stats(q.search, seen, None)
         if isinstance(q, Embedding):
-            return self.embedding.suff_stats(q, batch, local)  # type: ignore[arg-type]
-        return self._told(q, batch, local)
+            return self.embedding.suff_stats(q, batch, local)
+        if isinstance(q, Trials):
+            fold_of = partial(self._fold_of, q.maps)
+            return primary.evaluate(q, primary.parts_of(batch, fold_of))
+        if local is None:
+            raise ValueError("expected the embedding to be fitted before it is weighed")
+        known = batch.labelled()
+        return Told(local.members, known.label.astype(float), fold_of_groups(known.group))
 
     def elbo(self, q: Auto, stats: Told) -> float:
         """Return the objective of the weights."""
@@ -288,7 +354,7 @@ class AutoModel:
     def global_step(self, q: Auto, stats: Told) -> Auto:
         """Return ``q`` with the weights that are best for the labels' probabilities."""
         weights = np.zeros(len(MEMBERS))
-        weights[_present(q)] = stacked(log_densities(stats))
+        weights[present(q)] = stacked(log_densities(stats))
         return replace(q, weights=weights)
 
     def algorithm(self, q: Auto) -> Algorithm:
@@ -297,9 +363,31 @@ class AutoModel:
             q = yield from self._fit_witness(q)
         fitting = self.embedding.algorithm(q.embedding)
         embedding = yield Phase(fitting, "the embedding was being fitted")
-        q = yield Phase(
-            self._weigh(replace(q, embedding=embedding)), "the members were being weighed"
-        )
+        weighing = self._weigh(replace(q, embedding=embedding))
+        q, value = yield Phase(weighing, "the members were being weighed")
+        if q.fits is None:
+            return q
+        return (yield Phase(self._with_vmmic(replace(q, fits=None), q.fits, value)))
+
+    def _with_vmmic(self, q: Auto, fits: Fits, value: float) -> Algorithm:
+        """Fit vMMIC and weigh it; give it up where it does not pay.
+
+        That is where the modes without some folds have little weight, or the objective of the
+        weights is below ``value``, that of the others.
+        """
+        maps, doing = q.embedding.map.modalities, "vMMIC was being fitted"
+        fits = yield Phase(primary.algorithm(self.vmmic, fits, maps, True), doing)
+        some = primary.posteriors(self.vmmic, fits)
+        trial = replace(q, vmmic=some[-1], vmmic_folds=some[: primary.SCREENED])
+        trial, _ = yield Phase(self._weigh(trial, shown=False), doing)
+        if trial.weights[MEMBERS.index(PRIMARY)] >= LEAST:
+            fits = yield Phase(primary.algorithm(self.vmmic, fits, maps, False), doing)
+            *folds, whole = primary.posteriors(self.vmmic, fits)
+            trial = replace(q, vmmic=whole, vmmic_folds=tuple(folds))
+            trial, found = yield Phase(self._weigh(trial), doing)
+            if found > value:
+                return replace(trial, vmmic_folds=())
+        q, _ = yield Phase(self._weigh(q), doing)
         return q
 
     def _fit_witness(self, q: Auto) -> Algorithm:
@@ -335,12 +423,13 @@ class AutoModel:
         maps = q.embedding.map.modalities
         return lambda search: Witness(search, view, maps, q.shares)
 
-    def _weigh(self, q: Auto) -> Algorithm:
-        """Weigh the members by the labels' probabilities without each bag."""
+    def _weigh(self, q: Auto, shown: bool = True) -> Algorithm:
+        """Weigh the members by the labels' probabilities without each bag; add the objective."""
         q, stats, elbo = yield from evaluate(self, q)
         q = self.global_step(q, stats)
-        yield Show(q, elbo, by_trace=False)
-        return q
+        if shown:
+            yield Show(q, elbo, by_trace=False)
+        return q, elbo
 
     def _moved(self, untried: Search, found: Search) -> bool:
         """Whether the best of the kernel values tried has neighbours that were not."""
@@ -372,12 +461,30 @@ class AutoModel:
         """Return the kernel values that other bags may choose: of many bags the one chosen."""
         return found.kernel if n_bags > 2 * self.few else near(found)
 
-    def _told(self, q: Auto, batch: Bags, local: Sites | None) -> Told:
+    def _fold_of(self, maps: tuple[ModalityMap, ...], known: Bags) -> IntArray:
+        """Return the fold of each bag, [B]."""
+        if known.group.size:
+            return fold_of_groups(known.group)
+        return fold_of(as_witnessed(maps, known))
+
+    def _left_out(self, q: Auto, batch: Bags, local: Sites | LeftOut) -> LeftOut:
         """Return what the members say of the labels of a partition without each bag."""
-        if local is None:
-            raise ValueError("expected the embedding to be fitted before it is weighed")
+        if not isinstance(local, LeftOut):
+            return LeftOut(local, self._by_two(q, batch, local), np.empty(0))
+        if q.vmmic is None:
+            return replace(local, vmmic=np.empty(0))
+        if not q.vmmic_folds:
+            return local
+        known = batch.labelled()
+        fold = self._fold_of(q.embedding.map.modalities, known)
+        chance = np.clip(primary.left_out(q.vmmic_folds, known, fold), SURE, 1.0 - SURE)
+        return replace(local, vmmic=np.log(np.where(known.label == 1, chance, 1.0 - chance)))
+
+    def _by_two(self, q: Auto, batch: Bags, sites: Sites) -> FloatArray:
+        """Return the log probabilities of embedding and witness, [n, 2] or [n, 1]."""
+        embedding = self.embedding.left_out(q.embedding, batch, sites)
         if q.witness is None:
-            return Told(local.log_z[:, None], batch.labelled().label.astype(float))
+            return embedding[:, None]
         known = as_witnessed(q.embedding.map.modalities, batch.labelled())
         chance = np.zeros(known.n_bags)
         fold = fold_of(known)
@@ -397,20 +504,30 @@ class AutoModel:
                 chance[held] = said.bag_probability
         chance = np.clip(chance, SURE, 1.0 - SURE)
         witness = np.log(np.where(known.label == 1, chance, 1.0 - chance))
-        return Told(np.column_stack([local.log_z, witness]), known.label.astype(float))
+        return np.column_stack([embedding, witness])
 
 
 def log_densities(told: Told) -> FloatArray:
-    """Return the members' log probabilities of labels without each bag, [n, 3].
+    """Return the members' log probabilities of labels without each bag, [n, 4] or fewer columns.
 
-    Without the witness, [n, 2].
+    Bags of folds that vMMIC was not fitted without are left out.
     """
     n, positive = told.label.size, told.label.sum()
     left = (positive - told.label + 0.5) / n
-    base = np.log(np.where(told.label == 1.0, left, 1.0 - left))
-    return np.column_stack([np.maximum(told.log_p, np.log(SURE)), base])
+    if told.fold.size:
+        count = n - np.bincount(told.fold, minlength=FOLDS)
+        rest = positive - np.bincount(told.fold, told.label, FOLDS)
+        left = ((rest + 0.5) / (count + 1.0))[told.fold]
+    log_p = with_base(told.log_p, told.label, left)
+    return log_p[~np.isnan(log_p).any(axis=1)]
 
 
-def _present(q: Auto) -> list[int]:
+def with_base(log_p: FloatArray, label: FloatArray, base: FloatArray | float) -> FloatArray:
+    """Return log probabilities of labels, [n, K - 1], with those of the base rate, [n, K]."""
+    own = np.log(np.where(label == 1.0, base, 1.0 - base))
+    return np.column_stack([np.maximum(log_p, np.log(SURE)), own])
+
+
+def present(q: Auto) -> list[int]:
     """Number the members that are stacked."""
-    return [0, 2] if q.witness is None else [0, 1, 2]
+    return [0] + [1] * (q.witness is not None) + [2] * (q.vmmic is not None) + [3]

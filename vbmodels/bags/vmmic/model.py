@@ -215,15 +215,25 @@ class CollapsedVMMIC:
             q = yield Save(q)
             q, stats, elbo = yield from evaluate(self, q)
             if isinstance(q, GaussianSearch) and not q.wants_gradient:
-                best = q
-                if elbo < q.best:  # which hides no NaN
-                    best = self._asking(replace(q, components=q.chosen))
-                yield Show(best, q.best if elbo < q.best else elbo, by_trace=False)
-                if self._is_last(q, elbo):
-                    return best
+                value = q.best if elbo < q.best else elbo  # which hides no NaN
+                yield Show(self._best(q, elbo), value, by_trace=False)
             else:
                 yield Show(q, elbo, by_trace=False, if_last=True)
-            q = self.global_step(q, stats)
+            q, ended = self.advanced(q, stats)
+            if ended:
+                return q
+
+    def advanced(self, q: Search, stats: Sums) -> tuple[Search, bool]:
+        """Return where the fit goes from ``q``, and whether it has ended: there, at its best."""
+        if isinstance(q, GaussianSearch) and not q.wants_gradient:
+            elbo = self.elbo(q, stats)
+            if self._is_last(q, elbo):
+                return self._best(q, elbo), True
+        return self.global_step(q, stats), False
+
+    def _best(self, q: GaussianSearch, elbo: float) -> GaussianSearch:
+        """Return the best average so far, of an epoch whose objective is ``elbo``."""
+        return self._asking(replace(q, components=q.chosen)) if elbo < q.best else q
 
     def _is_last(self, q: GaussianSearch, elbo: float) -> bool:
         """Whether the objective rests, or has not risen for long."""

@@ -1,0 +1,112 @@
+"""Bags of one patient, and copies of a bag: left out together wherever bags are left out."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
+from tests.flows.bags.test_bags_stacked import report
+from tests.flows.commands import run
+
+
+def patients(seed=0, patients=40, slides=5):
+    """Slides of patients: those of a patient are alike, and labels are drawn by patient."""
+    rng = np.random.default_rng(seed)
+    label = rng.permutation(np.arange(patients) % 2)
+    patient = np.repeat(np.arange(patients), slides * 6)
+    slide = np.repeat(np.arange(patients * slides), 6)
+    centre = rng.normal(size=(patients, 4))[patient]
+    own = 0.3 * rng.normal(size=(patients * slides, 4))[slide]
+    features = centre + own + rng.normal(size=(len(slide), 4))
+    columns = {f"f{d}": features[:, d] for d in range(4)}
+    return pa.table(
+        {
+            "bag_id": [f"s{i}" for i in slide],
+            "patient": [f"p{i}" for i in patient],
+            "label": pa.array(label[patient].astype(np.int8)),
+            **columns,
+        }
+    )
+
+
+def copied():
+    """Bags of which the last five are copies of the first."""
+    table = instances(40)
+    first = table.slice(0, 15)
+    names = pa.array([f"copy of {name}" for name in first["bag_id"].to_pylist()])
+    return pa.concat_tables([table, first.set_column(0, "bag_id", names)])
+
+
+@pytest.mark.parametrize("held_out", ["0.3", "0"])
+def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_out):
+    table = patients()
+    path = written(tmp_path, table.rename_columns(["bag_id", "group", *table.column_names[2:]]))
+    told = fitted(capsys, path, tmp_path / "t", f"held_out={held_out}", "partitions=3")
+    low, high = told["results"]["auroc_interval"]
+    assert low < 0.5 < high
+    assert told["lines"][0].startswith("No better than the base rate on ")
+
+
+def test_a_column_that_decides_the_labels_is_suggested_as_a_group(tmp_path, capsys):
+    path = written(tmp_path, patients())
+    code, out, _ = run(capsys, "check", "bags", path, *PLAIN)
+    assert code == 0
+    (said,) = [text for text in json.loads(out)["warnings"] if "--column group" in text]
+    assert said.startswith("patient has one label per value (40 values in 200 bags)")
+    code, out, _ = run(capsys, "check", "bags", path, "--column", "group=patient", *PLAIN)
+    assert not [text for text in json.loads(out)["warnings"] if "--column group" in text]
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_copies_are_held_out_together(tmp_path, capsys, partitions):
+    path, target = written(tmp_path, copied()), tmp_path / "t"
+    told = fitted(
+        capsys, path, target, "held_out=0.4", "model=embedding", f"partitions={partitions}"
+    )
+    (said,) = [text for text in told["warnings"] if "exact copies" in text]
+    assert said.startswith("10 bags are exact copies of one another (b0 and copy of b0, say)")
+    bags = table_of(target, "bags")
+    held = dict(zip(bags["bag_id"].to_pylist(), bags["held_out"].to_pylist(), strict=True))
+    assert {held[f"b{i}"] for i in range(5)} == {True, False}
+    assert all(held[f"b{i}"] == held[f"copy of b{i}"] for i in range(5))
+
+
+def test_fitted_bags_are_no_headline(tmp_path, capsys):
+    """A model that predicts no bag without itself says how to test it; the stack does predict."""
+    path = written(tmp_path, instances(40))
+    told = fitted(capsys, path, tmp_path / "t", "model=gp_probit")
+    assert told["lines"][0].endswith("set held_out=0.3 to see how well new bags are predicted")
+    assert "auroc" not in told["results"]
+    told = fitted(capsys, path, tmp_path / "t", "model=embedding")
+    assert told["lines"][0].startswith("AUROC 0.8")
+    assert "on 40 bags, each predicted without itself;" in told["lines"][0]
+    bags = table_of(tmp_path / "t", "bags")
+    p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
+    seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
+    assert seen.mean() > 0.0
+
+
+@pytest.mark.parametrize(("count", "held"), [(480, False), (520, True)])
+def test_a_fifth_is_held_out_of_many_bags(tmp_path, capsys, count, held):
+    path = written(tmp_path, instances(count))
+    code, out, _ = run(capsys, "check", "bags", path, "--set", "model=embedding", *PLAIN)
+    assert code == 0
+    said = [text for text in json.loads(out)["warnings"] if "held out of the fit" in text]
+    assert bool(said) is held
+
+
+def test_features_and_labels_have_the_users_names(tmp_path, capsys):
+    table = patients()
+    word = pa.array(["yes it is" if label else "other" for label in table["label"].to_pylist()])
+    names = ["bag_id", "group", "label", "CD3", "CD8", "area", "PDL1"]
+    path = written(tmp_path, table.set_column(2, "label", word).rename_columns(names))
+    told = fitted(
+        capsys, path, tmp_path / "t", "model=embedding", "positive=yes it is", "max_iter=3000"
+    )
+    assert told["lines"][0].endswith("are probably yes it is")
+    page = report(tmp_path / "t")
+    for text in ("Most informative features", "CD3", "P(yes it is)", "not yes it is"):
+        assert text in page
+    assert "BALD" not in page
