@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from flows.keywords.counts import table_of
@@ -68,11 +67,13 @@ def prepare(
     read = read_documents(rows_of(documents), options, phrases, vocabulary)
     tokens, spans = read.tokens, read.spans
     keys = stem_keys(read.vocabulary)[tokens.term]
-    folds = np.repeat(tokens.fold, np.diff(tokens.offsets))
-    counts = {WORDS: table_of(count_candidates(keys, folds, tokens.y))}
+    kinds = {WORDS: (keys, tokens.document_of_word, tokens.y)}
     if phrases:
-        folds = tokens.fold[spans.document]
-        counts[PHRASES] = table_of(count_candidates(spans.key, folds, read.marks.y))
+        kinds[PHRASES] = (spans.key, spans.document, read.marks.y)
+    counts = {
+        kind: table_of(count_candidates(keys, tokens.fold[own], tokens.looked_at[own], known))
+        for kind, (keys, own, known) in kinds.items()
+    }
     return Prepared(
         tokens=tokens,
         vocabulary=pa.array(read.vocabulary, pa.string()),

@@ -214,7 +214,10 @@ class Keywords:
             known, several = sum(one.known for one in about), sum(one.several for one in about)
             counts = add_counts(rows, indices, paths, corpus, each)
             whole = AboutCorpus(
-                n_documents=documents, in_phrases=in_phrases(known, several), counts=counts
+                n_documents=documents,
+                in_phrases=in_phrases(known, several),
+                labelled=not any(one.unlabelled for one in about),
+                counts=counts,
             )
             write_about(corpus, whole)
             shards = {kind: len(one.shards) for kind, one in counts.items()}
@@ -395,6 +398,7 @@ def _write(
         rows={kind: counts.num_rows for kind, counts in prepared.counts.items()},
         known=prepared.known,
         several=prepared.several,
+        unlabelled=int((~prepared.tokens.looked_at).sum()),
         report=AboutReport.of(prepared.report),
         labelled=labelled_names,
     )
@@ -434,6 +438,7 @@ def _build(
             elsewhere_of(PHRASES, index, shards[PHRASES], paths, spans.key, folds),
             about.n_documents,
             about.counts[PHRASES].rates,
+            own_labels=about.labelled,
         )
     if settings.model == "corpus":
         batch = batch.compact()

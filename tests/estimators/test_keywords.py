@@ -171,6 +171,18 @@ def test_words_of_known_phrases_are_not_found_by_the_words_beside_them():
     assert all(abs(found.coef_means_[names.index(name)]) > 1e-6 for name in OF_OWN_LABELS)
 
 
+def test_known_phrases_of_a_document_say_nothing_where_another_has_no_list():
+    """Their value without a list would bias what is said of the documents without one."""
+    texts, known = of_phrases(60)
+    options = {"language": "english", "stop_words": False, "stem": "none"}
+    for lists, told in ((known, True), ([*known[:-1], None], False)):
+        found = KeywordExtractor(**options).fit(texts, lists)
+        names = list(found.feature_names_)
+        own = ("inside_known", "shares_with_known")
+        spread = [abs(found.coef_means_[names.index(name)]) > 1e-6 for name in own]
+        assert any(spread) == told
+
+
 def test_a_table_of_complete_documents_hides_no_keyword_from_a_prediction(given):
     texts, known = given
     columns = {"tokens": texts, "keywords": known}

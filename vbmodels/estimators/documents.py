@@ -175,13 +175,15 @@ class Counts:
 class Corpus:
     """The counts of the fitted documents.
 
-    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.phrase_mates`).
+    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.phrase_mates`),
+    ``labelled`` whether somebody has looked for the keywords of every document.
     """
 
     words: Counts
     phrases: Counts | None
     n_documents: int
     in_phrases: bool
+    labelled: bool
 
     @classmethod
     def of(cls, parts: Sequence[ReadPart], phrases: bool) -> Self:
@@ -191,6 +193,7 @@ class Corpus:
             Counts.of([part.phrase_counts for part in parts], False) if phrases else None,
             sum(len(part.documents) for part in parts),
             in_phrases(sum(p.read.known for p in parts), sum(p.read.several for p in parts)),
+            all(bool(part.read.tokens.looked_at.all()) for part in parts),
         )
 
 
@@ -227,15 +230,17 @@ class ReadPart:
     def word_counts(self) -> Rows:
         """The counts of its words."""
         tokens = self.read.tokens
-        folds = tokens.fold[tokens.document_of_word]
-        return count_candidates(self._word_keys, folds, tokens.y)
+        own = tokens.document_of_word
+        return count_candidates(self._word_keys, tokens.fold[own], tokens.looked_at[own], tokens.y)
 
     @property
     def phrase_counts(self) -> Rows:
         """The counts of its phrases."""
-        spans = self.read.spans
-        folds = self.read.tokens.fold[spans.document]
-        return count_candidates(spans.key, folds, self.read.marks.y)
+        tokens, spans = self.read.tokens, self.read.spans
+        own = spans.document
+        return count_candidates(
+            spans.key, tokens.fold[own], tokens.looked_at[own], self.read.marks.y
+        )
 
     @property
     def _word_keys(self) -> Any:
@@ -270,4 +275,5 @@ class ReadPart:
             of_phrases,
             corpus.n_documents,
             corpus.phrases.rates,
+            own_labels=corpus.labelled,
         ).compact()
