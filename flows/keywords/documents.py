@@ -20,7 +20,7 @@ from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import NO_VOCABULARY, Report, Vocabulary, read_documents
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, split_terms
+from vbmodels.keywords.tokens import Labels, Row, completed, split_terms
 
 ROWS = 256
 """Read at once, so that few Python objects are alive."""
@@ -48,7 +48,12 @@ class Prepared:
 
 
 def prepare(
-    documents: pa.Table, options: TextOptions, phrases: bool, vocabulary: Vocabulary = NO_VOCABULARY
+    documents: pa.Table,
+    options: TextOptions,
+    phrases: bool,
+    vocabulary: Vocabulary = NO_VOCABULARY,
+    *,
+    whole: bool = False,
 ) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
 
@@ -63,8 +68,11 @@ def prepare(
         Whether candidates are phrases, not words.
     vocabulary
         Phrases that are candidates wherever a text has them.
+    whole
+        Whether every list of keywords that is given is complete.
     """
-    read = read_documents(rows_of(documents), options, phrases, vocabulary)
+    rows = rows_of(documents)
+    read = read_documents(map(completed, rows) if whole else rows, options, phrases, vocabulary)
     tokens, spans = read.tokens, read.spans
     keys = stem_keys(read.vocabulary)[tokens.term]
     kinds = {WORDS: (keys, tokens.document_of_word, tokens.y)}

@@ -63,7 +63,8 @@ class AboutPart(json_files.Form):
     """The contents of ``about/part-*.json``.
 
     Documents with a candidate word; rows of the tables of counts; known keywords that were found,
-    and those of them that have several words; documents for whose keywords nobody has looked.
+    and those of them that have several words; documents for whose keywords nobody has looked,
+    and complete ones.
     ``labelled`` are names of documents that files of labels name.
     """
 
@@ -72,6 +73,7 @@ class AboutPart(json_files.Form):
     known: int
     several: int
     unlabelled: int
+    complete: int
     report: AboutReport
     labelled: list[str]
 

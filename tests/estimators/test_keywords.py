@@ -183,6 +183,33 @@ def test_known_phrases_of_a_document_say_nothing_where_another_has_no_list():
         assert any(spread) == told
 
 
+def test_documents_without_labels_have_keyphrases():
+    texts = [
+        "Graph databases store nodes. A graph database answers queries fast.",
+        "Neural networks learn. Training neural networks needs data.",
+    ] * 3
+    found = KeywordExtractor(language="english").fit(texts)
+    assert found.transform(texts[:2])[0][0].lower() in ("graph database", "graph databases")
+    table = found.candidates_
+    assert not table["observed"].any()
+    assert table.groupby("doc_id")["selected"].sum().max() <= 15
+    with pytest.raises(ValueError, match="expected a known keyword"):
+        KeywordExtractor(prior="none").fit(texts)
+    by_word = KeywordExtractor(unit="word", lists="some").fit(texts)
+    assert (
+        by_word.keyword_rate_
+        != KeywordExtractor(unit="word", lists="marked").fit(texts).keyword_rate_
+    )
+
+
+def test_complete_lists_are_said_by_an_option():
+    texts, known = of_phrases(30)
+    options = {"language": "english", "stop_words": False, "stem": "none"}
+    one = KeywordExtractor(lists="complete", **options).fit(texts, known)
+    other = KeywordExtractor(**options).fit(texts, known, complete=[True] * 30)
+    assert_array_equal(one.coef_means_, other.coef_means_)
+
+
 def test_a_table_of_complete_documents_hides_no_keyword_from_a_prediction(given):
     texts, known = given
     columns = {"tokens": texts, "keywords": known}

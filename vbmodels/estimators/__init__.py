@@ -5,6 +5,7 @@ from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC
 from vbmodels.estimators.experts import MixtureOfExperts
 from vbmodels.estimators.features import LatentFeatures
 from vbmodels.estimators.instances import InstanceTransformer
+from vbmodels.estimators.keyword_prior import LabelledCorpus, learn_keyword_prior
 from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.estimators.stacked_bags import StackedBagClassifier
 from vbmodels.estimators.variants import VariantTester
@@ -12,11 +13,13 @@ from vbmodels.estimators.variants import VariantTester
 __all__ = [
     "InstanceTransformer",
     "KeywordExtractor",
+    "LabelledCorpus",
     "LatentFeatures",
     "MILGPClassifier",
     "MixtureOfExperts",
     "MultimodalMIC",
     "StackedBagClassifier",
     "VariantTester",
+    "learn_keyword_prior",
     "to_bags",
 ]

@@ -78,7 +78,7 @@ def count_candidates(
         [M] whether it is known.
     """
     ones: Any = np.ones(len(keys), np.int32)  # as narrow as what is stored
-    marks = (looked_at.astype(np.int32), known.astype(np.int32))
+    marks: Any = (looked_at.astype(np.int32), known.astype(np.int32))
     return added([Rows(keys, folds.astype(np.int8), ones, *marks)])
 
 
