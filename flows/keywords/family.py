@@ -33,7 +33,7 @@ from flows.keywords.label_files import (
     unused_labels,
     with_labels,
 )
-from flows.keywords.notices import losses_of, notices_of, rate_question, small_losses
+from flows.keywords.notices import losses_of, notices_of, rate_question
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -285,9 +285,7 @@ class Keywords:
         ingested: Sequence[Ingested], settings: KeywordSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        warnings: tuple[str, ...] = tuple(
-            small_losses([one for part in ingested for one in part.dropped])
-        )
+        warnings: tuple[str, ...] = ()
         if isinstance(model, Keyphrases):
             warnings += _too_many(model, q)
             if not _learned(model, q):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
-from flows.data.runs import Dropped, total_dropped
+from flows.data.runs import Dropped
 from flows.keywords.settings import KeywordSettings
 from vbmodels.keywords.languages import ENGLISH
 from vbmodels.keywords.learnt_prior import NONE
@@ -66,22 +65,6 @@ def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> 
         f"Nothing says how many keywords a document has: that is estimated from {of}, roughly. Set "
         f"{one}; or {whole}lists=some (a few a document, by authors or indexers) or lists=marked "
         "(all that is in the text)."
-    ]
-
-
-def small_losses(dropped: Sequence[Dropped]) -> list[str]:
-    """Return a sentence for each loss that is no warning of its own.
-
-    Parameters
-    ----------
-    dropped
-        What was not used, by partition.
-    """
-    return [
-        f"Not used: {one.reason}: {one.count:,} "
-        f"({_examples(Named(one.count, tuple(one.examples)))})."
-        for one in total_dropped(dropped)
-        if not one.is_large
     ]
 
 

@@ -85,6 +85,10 @@ def test_scores_of_the_users_own_are_heard():
     table["scored"] = [None if one is None else list(one) for one in own]
     table["scores"] = [None if one is None else list(one.values()) for one in own]
     assert_allclose(extractor().fit(table).coef_means_, found.coef_means_)
+    # Of a term that has several scores the greatest counts, wherever it is.
+    table["scored"] = [None if one is None else [*one, next(iter(one))] for one in own]
+    table["scores"] = [None if one is None else [*one.values(), -1e3] for one in own]
+    assert_allclose(extractor().fit(table).coef_means_, found.coef_means_)
     with pytest.raises(ValueError, match="expected finite scores, got inf for"):
         extractor().fit(texts, known, scores=[{texts[0][0]: np.inf}] + [None] * 79)
 

@@ -118,9 +118,18 @@ def _scores_of(X: Any) -> list[Any] | None:
     if words is None or values is None:
         return None
     return [
-        None if is_missing(w) or is_missing(v) else dict(zip(w, v, strict=True))
+        None if is_missing(w) or is_missing(v) else _greatest(w, v)
         for w, v in zip(words, values, strict=True)
     ]
+
+
+def _greatest(terms: Sequence[str], scores: Sequence[float]) -> dict[str, float]:
+    """Return the greatest score of every term; the first that is no number where one is none."""
+    found: dict[str, float] = {}
+    for term, score in zip(terms, scores, strict=True):
+        if score > found.get(term, -math.inf) or not math.isfinite(score):
+            found[term] = score
+    return found
 
 
 def _documents(X: Any) -> list[Any]:

@@ -54,6 +54,12 @@ class RateSources(State, kind="keywords.RateSources"):
         means[source], sds[source], says[source] = log_rate, sd, True
         return replace(self, log_rate=means, source_sd=sds, says=says)
 
+    def without(self, source: int) -> Self:
+        """Return the same where ``source`` says nothing."""
+        says = self.says.copy()
+        says[source] = False
+        return replace(self, says=says)
+
     @property
     def exact(self) -> bool:
         """Whether the rate is given as a fact."""

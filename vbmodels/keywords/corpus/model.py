@@ -85,6 +85,9 @@ FEWEST_DOCUMENTS, FEWEST_COMPLETE = 100, 20
 PLENTY = 100
 """Known keywords for each coefficient from which on w is taken for known where its labels are: what
 it leaves open moves eta by some half of a percent."""
+CLEAR = 0.35
+"""sd of log pi by the labels' shape below which other corpora, the kind of whose lists may be
+another, tell nothing more: of words, with 28 % known, ECE is .047 without them and .064 with."""
 LEARNT_CONSTANT_SD = 0.25
 """Prior sd of the constant at a rate, where the other coefficients have a learnt prior."""
 SAME_NUMBER = 0.6
@@ -449,7 +452,10 @@ class CorpusProbit:
         place = int(np.searchsorted(free, q.theta.shape[1] - 2))
         se = float(np.sqrt(covariance[place, place]))
         told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
-        return self._at_nodes(replace(q, sources=q.sources.told(OF_LABELS, *told)))
+        sources = q.sources.told(OF_LABELS, *told)
+        if self.learnt is not None and not self.learnt.kind_given and told[1] < CLEAR:
+            sources = sources.without(OF_CORPORA)
+        return self._at_nodes(replace(q, sources=sources))
 
     def climb(
         self, q: CorpusGlobal, silent: bool = False
@@ -592,7 +598,7 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
 
 def few_documents(q: CorpusGlobal) -> tuple[str, ...]:
     """Say so where a regression without a learnt prior has few documents."""
-    if q.n_documents >= FEWEST_DOCUMENTS or q.sources.says[OF_CORPORA]:
+    if q.n_documents >= FEWEST_DOCUMENTS or q.spread > 1.0:
         return ()
     return (
         f"the regression was fitted to {q.n_documents} "
