@@ -205,7 +205,7 @@ def figures(
 
 
 def rivals(task: Task) -> dict[str, tuple[Scores, Scores]]:
-    """Return the scores of words and phrases that are told nothing."""
+    """Return the scores of words and phrases of methods without labels."""
     words, phrases = task.batch.words.features, task.batch.features
 
     def word(name: str) -> FloatArray:
@@ -278,7 +278,7 @@ def forms(
     return found if scheme == "none" else {"vague prior": models(None), **found}
 
 
-def judge(
+def figures_of(
     corpus: LabelledCorpus, read: ReadCorpus, prior: LearntPrior, scheme: str, seed: int,
     yake: bool,
 ) -> dict[str, tuple[dict[str, float], dict[str, float]]]:  # fmt: skip
@@ -362,14 +362,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     with threadpool_limits(1):
         whole = {name: whole_corpus(one) for name, one in corpora.items()}
-        judged = [name for name in args.corpora.split(",") if name in corpora]
-        priors = {name: others(name, whole) for name in judged}
+        chosen_names = [name for name in args.corpora.split(",") if name in corpora]
+        priors = {name: others(name, whole) for name in chosen_names}
         for scheme in args.schemes.split(","):
             rows = []
-            for name in judged:
+            for name in chosen_names:
                 began = time.perf_counter()
                 read = read_corpus(corpora[name])
-                rows.append(judge(corpora[name], read, priors[name], scheme, args.seed, args.yake))
+                rows.append(
+                    figures_of(corpora[name], read, priors[name], scheme, args.seed, args.yake)
+                )
                 print(f"{scheme} {name} {time.perf_counter() - began:.0f} s", file=sys.stderr)
             print(f"\n## {scheme} ({len(rows)} corpora)\n")
             print(table(rows, 0), "\n")

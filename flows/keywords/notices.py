@@ -50,7 +50,7 @@ def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> 
         Whether a document has a known keyword, and whether one is complete.
     """
     number = settings.keyphrases if settings.with_phrases else settings.keyword_rate
-    if complete or number is not None or settings.lists is not None:
+    if complete or number is not None or settings.kind is not None:
         return []
     of = "the labels and other corpora" if labelled else "other corpora"
     if settings.prior == NONE:

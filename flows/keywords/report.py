@@ -217,7 +217,7 @@ def report(
     examples = examples[:MOST_DOCUMENTS]
     headline = _found(found, documents, sum(s.observed for s in summaries), names)
     expected = None
-    asked = [one for s in summaries for one in s.asked]
+    to_mark = [one for s in summaries for one in s.asked]
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)
         if found:
@@ -226,7 +226,7 @@ def report(
             results["expected_right"] = [float(right.min()), float(right.max())]
             headline += f"; {_percent(right)} right by the model's own count"
             if q is not None and q.sources.estimated:
-                headline += f": set {names.rate}=" + _to_mark(len(asked))
+                headline += f": set {names.rate}=" + _to_mark(len(to_mark))
     shown = (
         _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)
     )
@@ -236,8 +236,8 @@ def report(
     if not scores:
         sections.append(_histogram(summaries, names))
     sections += more
-    if asked:
-        sections.append(_asked(asked, names))
+    if to_mark:
+        sections.append(_asked(to_mark, names))
     if coefficients:
         sections.append(_coefficients(coefficients, names))
     results.update(documents=documents, candidates=candidates)
@@ -271,10 +271,10 @@ def _percent(shares: FloatArray) -> str:
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def _to_mark(asked: int) -> str:
-    if not asked:
+def _to_mark(documents: int) -> str:
+    if not documents:
         return ""
-    which = "the document" if asked == 1 else f"the {asked} documents"
+    which = "the document" if documents == 1 else f"the {documents} documents"
     return f", or mark {which} in ask/ as complete"
 
 

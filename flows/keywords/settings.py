@@ -93,7 +93,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
 
     @property
     def kind(self) -> str | None:
-        """The kind of list that other corpora tell the rate by."""
+        """The kind of list by which other corpora say the rate."""
         return None if self.lists == "complete" else self.lists
 
     @property

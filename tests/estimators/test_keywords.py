@@ -179,12 +179,12 @@ def test_known_phrases_of_a_document_say_nothing_where_another_has_no_list():
     """Their value without a list would bias what is said of the documents without one."""
     texts, known = of_phrases(60)
     options = {"language": "english", "stop_words": False, "stem": "none"}
-    for lists, told in ((known, True), ([*known[:-1], None], False)):
+    for lists, used in ((known, True), ([*known[:-1], None], False)):
         found = KeywordExtractor(**options).fit(texts, lists)
         names = list(found.feature_names_)
         own = ("inside_known", "shares_with_known")
         spread = [abs(found.coef_means_[names.index(name)]) > 1e-6 for name in own]
-        assert any(spread) == told
+        assert any(spread) == used
 
 
 def test_documents_without_labels_have_keyphrases():

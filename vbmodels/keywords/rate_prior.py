@@ -72,7 +72,7 @@ class RateSources(State, kind="keywords.RateSources"):
 
     @property
     def estimated(self) -> bool:
-        """Whether neither the user nor a complete document tells the rate."""
+        """Whether neither the user nor a complete document says the rate."""
         return not (self.says[GIVEN] or self.says[OF_COMPLETE])
 
     @property

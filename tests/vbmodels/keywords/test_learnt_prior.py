@@ -198,10 +198,10 @@ def test_the_shape_of_lists_of_one_length_is_not_read_where_a_kind_is_named():
 
 def test_other_corpora_of_any_kind_are_silent_where_the_labels_are_clear():
     clear, rough = drawn(9, 500, n_complete=0)[0], drawn(9, 12, n_complete=0)[0]
-    for batch, kind, told in ((clear, False, False), (clear, True, True), (rough, False, True)):
+    for batch, kind, used in ((clear, False, False), (clear, True, True), (rough, False, True)):
         q = fit(CorpusProbit(learnt=replace(LEARNT, kind_given=kind)), [batch]).q
         assert OF_LABELS in q.sources.speaking
-        assert (OF_CORPORA in q.sources.speaking) == told
+        assert (OF_CORPORA in q.sources.speaking) == used
 
 
 def test_a_restart_without_labels_is_the_prior_too():

@@ -87,7 +87,7 @@ PLENTY = 100
 it leaves open moves eta by some half of a percent."""
 CLEAR = 0.35
 """sd of log pi by the labels' shape below which other corpora, the kind of whose lists may be
-another, tell nothing more: of words, with 28 % known, ECE is .047 without them and .064 with."""
+another, add nothing: of words, with 28 % known, ECE is .047 without them and .064 with."""
 LEARNT_CONSTANT_SD = 0.25
 """Prior sd of the constant at a rate, where the other coefficients have a learnt prior."""
 SAME_NUMBER = 0.6
@@ -451,9 +451,9 @@ class CorpusProbit:
         covariance = inverse(q.information[0][np.ix_(free, free)], variance[free])
         place = int(np.searchsorted(free, q.theta.shape[1] - 2))
         se = float(np.sqrt(covariance[place, place]))
-        told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
-        sources = q.sources.told(OF_LABELS, *told)
-        if self.learnt is not None and not self.learnt.kind_given and told[1] < CLEAR:
+        mean, sd = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
+        sources = q.sources.told(OF_LABELS, mean, sd)
+        if self.learnt is not None and not self.learnt.kind_given and sd < CLEAR:
             sources = sources.without(OF_CORPORA)
         return self._at_nodes(replace(q, sources=sources))
 
