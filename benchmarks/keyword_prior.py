@@ -42,14 +42,14 @@ from vbmodels.estimators.keyword_prior import (
     read_corpus,
     whole_corpus,
 )
-from vbmodels.keywords.corpus.model import CorpusProbit, words_model
+from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.learnt_prior import MARKED, SOME, LearntPrior
+from vbmodels.keywords.learnt_prior import MARKED, SOME, LearntPrior, keyphrases_model, words_model
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
-from vbmodels.keywords.phrases.model import Keyphrases, keyphrases_model
+from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.phrases.phrase_ids import key_of
 from vbmodels.keywords.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled
 from vbmodels.keywords.selection import word_ranks

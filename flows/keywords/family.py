@@ -63,7 +63,6 @@ from vbmodels.keywords.corpus.model import (
     CorpusProbit,
     average,
     few_documents,
-    words_model,
 )
 from vbmodels.keywords.corpus.selection import number_of
 from vbmodels.keywords.document_gibbs import Sampler, sample_documents
@@ -71,12 +70,12 @@ from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words
-from vbmodels.keywords.learnt_prior import NONE
+from vbmodels.keywords.learnt_prior import NONE, keyphrases_model, words_model
 from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
-from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal, keyphrases_model
+from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import NO_VOCABULARY, Vocabulary
 from vbmodels.keywords.text import TextOptions

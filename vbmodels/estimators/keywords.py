@@ -39,17 +39,17 @@ from vbmodels.estimators.documents import (
 from vbmodels.estimators.findings import draw, frame, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_frame, like, values_of
 from vbmodels.estimators.weights import without_weights
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average, words_model
+from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.languages import named, plain
-from vbmodels.keywords.learnt_prior import LearntPrior, prior_of
+from vbmodels.keywords.learnt_prior import LearntPrior, keyphrases_model, prior_of, words_model
 from vbmodels.keywords.near_duplicates import without_near_duplicates
 from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
-from vbmodels.keywords.phrases.model import Keyphrases, keyphrases_model
+from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.reading import Vocabulary
 from vbmodels.keywords.selection import word_ranks
 from vbmodels.keywords.text import TextOptions

@@ -22,8 +22,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.learnt_regression import LearntRegression, RateLine
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.keywords.rate_prior import PHRASES_SD
 
 VERSION = 1
 """Of the features' meaning: raise it, and make the file, when a feature changes."""
@@ -39,42 +43,6 @@ OF_LABELS = frozenset({
 """Features that hold labels or scores of the user: nothing is learnt of them."""
 LABEL_FREE_WORDS = tuple(n for n in FEATURE_NAMES[1:] if n not in OF_LABELS)
 LABEL_FREE_PHRASES = tuple(n for n in PHRASE_FEATURES[1:] if n not in OF_LABELS)
-
-
-@dataclass(frozen=True)
-class RateLine:
-    """log pi ~ N(level + slope log n, sd^2), with n candidates a document."""
-
-    level: float
-    slope: float
-    sd: float
-
-    def at(self, log_size: float) -> tuple[float, float]:
-        """Return mean and sd of log pi where documents have so many candidates."""
-        return self.level + self.slope * log_size, self.sd
-
-
-@dataclass(frozen=True)
-class LearntRegression:
-    """A prior of one regression, in the order of its features.
-
-    Parameters
-    ----------
-    mean, sd
-        [P] of the coefficients of features of unit variance; the constant's follow from the rate.
-    learnt
-        [P] whether a feature holds no labels.
-    rate
-        Of the kind of list.
-    kind_given
-        Whether the user has named the kind.
-    """
-
-    mean: tuple[float, ...]
-    sd: tuple[float, ...]
-    learnt: tuple[bool, ...]
-    rate: RateLine
-    kind_given: bool
 
 
 @dataclass(frozen=True)
@@ -214,3 +182,36 @@ def prior_of(given: LearntPrior | str | os.PathLike[str] | None) -> LearntPrior 
 def shipped() -> LearntPrior:
     """Return the prior of ten public corpora."""
     return LearntPrior.from_json(files("vbmodels.keywords").joinpath("prior.json").read_bytes())
+
+
+def words_model(
+    prior: LearntPrior | None, kind: str | None, rate: float | None, sd: float = 0.0
+) -> CorpusProbit:
+    """Return the model of words; parameters as `keyphrases_model` has them."""
+    learnt = None if prior is None else prior.of_words(kind)
+    return CorpusProbit(keyword_rate=rate, keyword_rate_sd=sd, learnt=learnt)
+
+
+def keyphrases_model(
+    prior: LearntPrior | None, kind: str | None, number: float | None, sd: float = 0.0
+) -> Keyphrases:
+    """Return the models of words and phrases.
+
+    Parameters
+    ----------
+    prior
+        Learnt from other corpora; None: vague ones.
+    kind
+        Of the lists, `MARKED` or `SOME`; None where it is not known.
+    number, sd
+        Keyphrases of a document, where the user knows it, and the sd of its logarithm.
+    """
+    if prior is None:
+        return Keyphrases(per_document=number, per_document_sd=sd)
+    return Keyphrases(
+        CorpusProbit(learnt=prior.of_words(kind)),
+        CorpusProbit(labels_sd=PHRASES_SD, learnt=prior.of_phrases(kind)),
+        per_document=number,
+        per_document_sd=sd,
+        coverage=prior.coverage_of(kind),
+    )

@@ -31,8 +31,8 @@ from vbmodels.keywords.learnt_prior import (
     LABEL_FREE_WORDS,
     LearntPrior,
     LearntUnit,
-    RateLine,
 )
+from vbmodels.keywords.learnt_regression import RateLine
 from vbmodels.keywords.phrases.batch import PhraseBatch, scored
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 

@@ -17,12 +17,11 @@ from vbmodels.keywords.learnt_prior import (
     LABEL_FREE_PHRASES,
     LABEL_FREE_WORDS,
     LearntPrior,
-    LearntRegression,
     PriorError,
-    RateLine,
     prior_of,
     shipped,
 )
+from vbmodels.keywords.learnt_regression import LearntRegression, RateLine
 from vbmodels.keywords.prior_learning import ProbitFit, _fit, _line, pooled
 from vbmodels.keywords.rate_prior import OF_CORPORA, OF_LABELS, SOURCES
 from vbmodels.keywords.simulate import simulate_words

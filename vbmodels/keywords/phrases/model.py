@@ -45,7 +45,6 @@ from vbmodels.keywords.corpus.model import (
 )
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.keyword_counts import Lengths
-from vbmodels.keywords.learnt_prior import LearntPrior
 from vbmodels.keywords.phrases.batch import PhraseBatch, scored
 from vbmodels.keywords.phrases.jackknife import (
     FoldSums,
@@ -312,31 +311,6 @@ class Keyphrases:
     def _sum_features(self, q: PhraseGlobal) -> Algorithm:
         """Return the moments of the phrases' features, with the words' scores among them."""
         return (yield Evaluate(Scored(q.scorer, q.coefficients)))
-
-
-def keyphrases_model(
-    prior: LearntPrior | None, kind: str | None, number: float | None, sd: float = 0.0
-) -> Keyphrases:
-    """Return the models of words and phrases.
-
-    Parameters
-    ----------
-    prior
-        Learnt from other corpora; None: vague ones.
-    kind
-        Of the lists, as `vbmodels.keywords.learnt_prior` has it; None where it is not known.
-    number, sd
-        Keyphrases of a document, where the user knows it, and the sd of its logarithm.
-    """
-    if prior is None:
-        return Keyphrases(per_document=number, per_document_sd=sd)
-    return Keyphrases(
-        CorpusProbit(learnt=prior.of_words(kind)),
-        CorpusProbit(labels_sd=PHRASES_SD, learnt=prior.of_phrases(kind)),
-        per_document=number,
-        per_document_sd=sd,
-        coverage=prior.coverage_of(kind),
-    )
 
 
 def _started(
