@@ -149,7 +149,7 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     keys = stem_keys(corpus.prepared.vocabulary.to_pylist())[tokens.term]
     frequency = Whole.of(of_words, True).elsewhere(keys, tokens.fold[tokens.document_of_word])
     folds = tokens.fold[spans.document]
-    rows = count_candidates(spans.key, folds, known)
+    rows = count_candidates(spans.key, folds, tokens.looked_at[spans.document], known)
     coverage = truth.sum() / max(truth.sum() + corpus.absent.sum(), 1)
     batch = build_phrases(
         tokens, spans, words, known, marks.score, round(known.sum() / coverage),

@@ -132,8 +132,9 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
 def features(tokens: DocumentTokens, vocabulary: pa.Array) -> KeywordBatch:
     """Make the features of words whose documents are the whole corpus."""
     keys = stem_keys(vocabulary.to_pylist())[tokens.term]
-    folds = tokens.fold[tokens.document_of_word]
-    rows = count_candidates(keys, folds, tokens.y)
+    own = tokens.document_of_word
+    folds = tokens.fold[own]
+    rows = count_candidates(keys, folds, tokens.looked_at[own], tokens.y)
     elsewhere = Whole.of(rows, True).elsewhere(keys, folds)
     return build_batch(tokens, elsewhere, tokens.n_documents, label_rates(*rows.totals))
 

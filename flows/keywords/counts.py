@@ -11,6 +11,7 @@ COUNTS = pa.schema(
         pa.field("key", pa.uint64(), nullable=False),
         pa.field("fold", pa.int8(), nullable=False),
         pa.field("documents", pa.int32(), nullable=False),
+        pa.field("looked_at", pa.int32(), nullable=False),
         pa.field("labels", pa.int32(), nullable=False),
     ]
 )
@@ -23,6 +24,6 @@ def rows_of(table: pa.Table) -> Rows:
 
 def table_of(rows: Rows) -> pa.Table:
     """Return rows as a table."""
-    columns = (rows.key, rows.fold, rows.documents, rows.labels)
+    columns = (getattr(rows, name) for name in COUNTS.names)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, COUNTS, strict=True)]
     return pa.table(arrays, schema=COUNTS)

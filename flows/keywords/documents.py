@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from flows.keywords.counts import table_of
@@ -21,7 +20,7 @@ from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
 from vbmodels.keywords.reading import NO_VOCABULARY, Report, Vocabulary, read_documents
 from vbmodels.keywords.text import TextOptions
-from vbmodels.keywords.tokens import Labels, Row, split_terms
+from vbmodels.keywords.tokens import Labels, Row, completed, split_terms
 
 ROWS = 256
 """Read at once, so that few Python objects are alive."""
@@ -49,7 +48,12 @@ class Prepared:
 
 
 def prepare(
-    documents: pa.Table, options: TextOptions, phrases: bool, vocabulary: Vocabulary = NO_VOCABULARY
+    documents: pa.Table,
+    options: TextOptions,
+    phrases: bool,
+    vocabulary: Vocabulary = NO_VOCABULARY,
+    *,
+    whole: bool = False,
 ) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
 
@@ -64,15 +68,20 @@ def prepare(
         Whether candidates are phrases, not words.
     vocabulary
         Phrases that are candidates wherever a text has them.
+    whole
+        Whether every list of keywords that is given is complete.
     """
-    read = read_documents(rows_of(documents), options, phrases, vocabulary)
+    rows = rows_of(documents)
+    read = read_documents(map(completed, rows) if whole else rows, options, phrases, vocabulary)
     tokens, spans = read.tokens, read.spans
     keys = stem_keys(read.vocabulary)[tokens.term]
-    folds = np.repeat(tokens.fold, np.diff(tokens.offsets))
-    counts = {WORDS: table_of(count_candidates(keys, folds, tokens.y))}
+    kinds = {WORDS: (keys, tokens.document_of_word, tokens.y)}
     if phrases:
-        folds = tokens.fold[spans.document]
-        counts[PHRASES] = table_of(count_candidates(spans.key, folds, read.marks.y))
+        kinds[PHRASES] = (spans.key, spans.document, read.marks.y)
+    counts = {
+        kind: table_of(count_candidates(keys, tokens.fold[own], tokens.looked_at[own], known))
+        for kind, (keys, own, known) in kinds.items()
+    }
     return Prepared(
         tokens=tokens,
         vocabulary=pa.array(read.vocabulary, pa.string()),

@@ -33,7 +33,7 @@ from flows.keywords.label_files import (
     unused_labels,
     with_labels,
 )
-from flows.keywords.notices import losses_of, notices_of, small_losses
+from flows.keywords.notices import losses_of, notices_of, rate_question
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -51,7 +51,7 @@ from flows.keywords.shards import (
     read_about,
     write_about,
 )
-from flows.keywords.term_lists import terms_of, with_digest
+from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
@@ -62,14 +62,15 @@ from vbmodels.keywords.corpus.model import (
     CorpusGlobal,
     CorpusProbit,
     average,
-    doubts,
-    rate_of_labels,
+    few_documents,
 )
+from vbmodels.keywords.corpus.selection import number_of
 from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import build_batch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words
+from vbmodels.keywords.learnt_prior import NONE, keyphrases_model, words_model
 from vbmodels.keywords.options import DAMPING
 from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
@@ -85,8 +86,8 @@ from vbmodels.keywords.vbss.model import VBSS
 CHECKED_ROWS = 2**13
 """Documents that are checked at once."""
 NOTHING_TO_LEARN = (
-    "No known keyword is a candidate phrase, so phrases have nothing to learn from: list some as "
-    "the documents write them, or set unit=word."
+    "No known keyword is a candidate phrase, so there is nothing to learn from{}: list some as the "
+    "documents write them{}."
 )
 
 
@@ -108,9 +109,10 @@ class Keywords:
         self, source: storage.Sources, settings: KeywordSettings
     ) -> KeywordSettings:
         """Return the settings with digests of the files that they name."""
-        names = ("stop_words", "vocabulary")
+        names = ("stop_words", "vocabulary", "prior")
         given = {name: getattr(settings, name) for name in names}
-        digests = {n: with_digest(v, n) for n, v in given.items() if isinstance(v, str)}
+        files = {n: v for n, v in given.items() if isinstance(v, str) and (n, v) != ("prior", NONE)}
+        digests = {n: with_digest(v, n) for n, v in files.items()}
         return settings.model_copy(update=digests)
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
@@ -152,7 +154,7 @@ class Keywords:
                 column="keywords",
                 expected="known keywords of some documents",
                 found="none",
-                remedy="give some, or rank words without any by model=textrank",
+                remedy="give some, or leave out model and prior to do without any",
             )
         ]
 
@@ -184,7 +186,11 @@ class Keywords:
         options = _text_options(settings)
         try:
             prepared = documents_of.prepare(
-                documents, options, settings.with_phrases, _vocabulary(settings)
+                documents,
+                options,
+                settings.with_phrases,
+                _vocabulary(settings),
+                whole=settings.lists == "complete",
             )
         except LanguageError as error:
             raise _as_input_error(error, part.slices[0].url) from error
@@ -214,7 +220,10 @@ class Keywords:
             known, several = sum(one.known for one in about), sum(one.several for one in about)
             counts = add_counts(rows, indices, paths, corpus, each)
             whole = AboutCorpus(
-                n_documents=documents, in_phrases=in_phrases(known, several), counts=counts
+                n_documents=documents,
+                in_phrases=in_phrases(known, several),
+                labelled=not any(one.unlabelled for one in about),
+                counts=counts,
             )
             write_about(corpus, whole)
             shards = {kind: len(one.shards) for kind, one in counts.items()}
@@ -224,6 +233,10 @@ class Keywords:
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
         whole_report = reduce(add, (one.report.report for one in about))
         notices = notices_of(whole_report, settings)
+        if fitted is None and settings.model == "corpus":
+            labelled = any(one.known for one in about)
+            complete = any(one.complete for one in about)
+            notices = [*rate_question(settings, labelled, complete), *notices]
         names = {name for one in about for name in one.labelled}
         notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
         return PreparedRun(tuple(urls), batch, tuple(notices))
@@ -238,16 +251,17 @@ class Keywords:
     ) -> Scored:  # fmt: skip
         """Score every candidate; its selection is decided by `conclude`."""
         scores = _scores(model, q, batch, local, index, settings, fitted is None)
-        return keep_scores(scores, batch.y, index, settings, paths)
+        number = _number(model, q)
+        return keep_scores(scores, batch.y, index, number, settings, paths)
 
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
         """Decide the selection over all partitions and write the tables."""
-        learned = not isinstance(model, Keyphrases) or bool(q.observed.known)
-        of_candidates = _of_candidates(model, q)[1]
-        return publish(summaries, of_candidates, learned, settings, paths, each), q
+        learned = not isinstance(model, Keyphrases) or _learned(model, q)
+        of_candidates, number = _of_candidates(model, q)[1], _number(model, q)
+        return publish(summaries, of_candidates, learned, number, settings, paths, each), q
 
     def keep(
         self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None
@@ -270,28 +284,24 @@ class Keywords:
         ingested: Sequence[Ingested], settings: KeywordSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        warnings: tuple[str, ...] = tuple(
-            small_losses([one for part in ingested for one in part.dropped])
-        )
+        warnings: tuple[str, ...] = ()
         if isinstance(model, Keyphrases):
             warnings += _too_many(model, q)
-            if not q.observed.known:
-                warnings = (*warnings, NOTHING_TO_LEARN)
+            if not _learned(model, q):
+                warnings += (NOTHING_TO_LEARN.format("", ", or leave out prior=none"),)
+            elif q.observed.listed and not q.observed.known:
+                warnings += (NOTHING_TO_LEARN.format(" but other corpora", ""),)
         return report(*_of_candidates(model, q), summaries, settings, warnings)
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""
-        name = names_of(settings).rate
         if isinstance(q, PhraseGlobal):
-            model = model_of(settings)
-            unknown = settings.keyphrases is None and not q.observed.n_complete
-            found, of_words = _too_many(model, q), q.scorer
+            found, of_words = _too_many(model_of(settings), q), q.scorer
         elif isinstance(q, CorpusGlobal):
-            found, of_words, unknown = (), q, not q.sources.speaking
+            found, of_words = (), q
         else:
             return []
-        reasons = [rate_of_labels(name)] if unknown else []
-        reasons += doubts(of_words, name)
+        reasons = few_documents(of_words)
         return [*found, *(f"The false discovery rate is not reliable: {r}." for r in reasons)]
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
@@ -306,11 +316,25 @@ def _checked(found: Checked, listed: int, settings: KeywordSettings) -> CheckedD
     try:
         _text_options(settings)
         _vocabulary(settings)
+        prior_of(settings.prior)
     except InputError as error:
         found = replace(found, faults=(*error.faults, *found.faults))
-    # The rankings learn nothing from known keywords.
-    listed = found.rows if settings.model in SCORES else listed
+    # The rankings learn nothing from known keywords, and other corpora do without any.
+    without = settings.model in SCORES or (settings.model == "corpus" and settings.prior != NONE)
+    listed = found.rows if without else listed
     return CheckedDocuments(found.rows, found.faults, found.keys, listed)
+
+
+def _learned(model: Keyphrases, q: PhraseGlobal) -> bool:
+    """Whether phrases have anything to learn from: known ones, or other corpora."""
+    return bool(q.observed.known) or model.phrases.learnt is not None
+
+
+def _number(model: Any, q: Any) -> int | None:
+    """Return how many keyphrases a document has, at most; None where candidates are words."""
+    if not isinstance(model, Keyphrases) or q.phrases is None:
+        return None
+    return number_of(q.phrases, model.per_document)
 
 
 def _too_many(model: Keyphrases, q: PhraseGlobal) -> tuple[str, ...]:
@@ -395,6 +419,8 @@ def _write(
         rows={kind: counts.num_rows for kind, counts in prepared.counts.items()},
         known=prepared.known,
         several=prepared.several,
+        unlabelled=int((~prepared.tokens.looked_at).sum()),
+        complete=int(prepared.tokens.complete.sum()),
         report=AboutReport.of(prepared.report),
         labelled=labelled_names,
     )
@@ -434,6 +460,7 @@ def _build(
             elsewhere_of(PHRASES, index, shards[PHRASES], paths, spans.key, folds),
             about.n_documents,
             about.counts[PHRASES].rates,
+            own_labels=about.labelled,
         )
     if settings.model == "corpus":
         batch = batch.compact()
@@ -485,9 +512,10 @@ def model_of(settings: KeywordSettings) -> Any:
         return None
     if settings.model == "vbss":
         return VBSS(form=cast(Form, settings.inference), max_words=settings.max_words)
+    prior = prior_of(settings.prior)
     if settings.with_phrases:
-        return Keyphrases(per_document=settings.keyphrases, per_document_sd=settings.rate_sd)
-    return CorpusProbit(keyword_rate=settings.keyword_rate, keyword_rate_sd=settings.rate_sd)
+        return keyphrases_model(prior, settings.kind, settings.keyphrases, settings.rate_sd)
+    return words_model(prior, settings.kind, settings.keyword_rate, settings.rate_sd)
 
 
 def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:

@@ -76,11 +76,21 @@ def split_keywords(header: str | None) -> list[str]:
     return list(dict.fromkeys(word for word in words if word))
 
 
+def _people(about: Any) -> list[str]:
+    """Return the names of a package's authors and maintainers, which are no keywords of it."""
+    headers = ("Author", "Author-email", "Maintainer", "Maintainer-email")
+    text = ",".join(str(about.get(header) or "") for header in headers)
+    names = (re.sub(r"<[^>]*>|\"", " ", piece).strip() for piece in re.split(r"[,;]| and ", text))
+    return sorted({name for name in names if " " in name and "@" not in name}, key=len)[::-1]
+
+
 def _text(about: Any) -> str:
-    """Summary as the title, then the description as plain paragraphs."""
+    """Summary as the title, then the description as plain paragraphs, without people's names."""
     summary = about.get("Summary") or ""
     payload = about.get_payload() if hasattr(about, "get_payload") else None
     description = about.get("Description") or (payload if isinstance(payload, str) else "") or ""
     plain = without_markdown(description[:MAX_CHARACTERS])
+    for name in _people(about):
+        plain = plain.replace(name, " ")
     parts = (part.strip() for part in (summary, plain))
     return "\n\n".join(part for part in parts if part and part.upper() != "UNKNOWN")

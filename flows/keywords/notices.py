@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
-from flows.data.runs import Dropped, total_dropped
+from flows.data.runs import Dropped
 from flows.keywords.settings import KeywordSettings
 from vbmodels.keywords.languages import ENGLISH
+from vbmodels.keywords.learnt_prior import NONE
 from vbmodels.keywords.reading import Named, Report
 
 LARGE_SHARE = 0.1
@@ -41,19 +41,30 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
     )
 
 
-def small_losses(dropped: Sequence[Dropped]) -> list[str]:
-    """Return a sentence for each loss that is no warning of its own.
+def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> list[str]:
+    """Ask how many keyphrases a document has where nothing says so.
 
     Parameters
     ----------
-    dropped
-        What was not used, by partition.
+    labelled, complete
+        Whether a document has a known keyword, and whether one is complete.
     """
+    number = settings.keyphrases if settings.with_phrases else settings.keyword_rate
+    if complete or number is not None or settings.kind is not None:
+        return []
+    of = "the labels and other corpora" if labelled else "other corpora"
+    if settings.prior == NONE:
+        of = "the labels"
+    whole = "lists=complete (every list that is given is whole), " if labelled else ""
+    one = (
+        "keyphrases=8, or as many as a document has"
+        if settings.with_phrases
+        else "keyword_rate=0.2, or the share of the words that are keywords"
+    )
     return [
-        f"Not used: {one.reason}: {one.count:,} "
-        f"({_examples(Named(one.count, tuple(one.examples)))})."
-        for one in total_dropped(dropped)
-        if not one.is_large
+        f"Nothing says how many keywords a document has: that is estimated from {of}, roughly. Set "
+        f"{one}; or {whole}lists=some (a few a document, by authors or indexers) or lists=marked "
+        "(all that is in the text)."
     ]
 
 

@@ -23,7 +23,13 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import Unsettled, ask_for, unsettled
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of
 from vbmodels.keywords.corpus.model import CorpusGlobal
-from vbmodels.keywords.corpus.selection import BINS, Histogram, select_above, select_in_documents
+from vbmodels.keywords.corpus.selection import (
+    BINS,
+    Histogram,
+    most_new,
+    select_above,
+    select_in_documents,
+)
 from vbmodels.keywords.documents import DocumentTokens
 from vbmodels.keywords.near_duplicates import without_near_duplicates
 from vbmodels.keywords.selection import select_share, word_ranks
@@ -75,21 +81,32 @@ class Published:
 
 
 def keep_scores(
-    scores: Scores, y: BoolArray, index: int, settings: KeywordSettings, paths: RunPaths
-) -> Scored:
-    """Keep a partition's scores until the selection is decided."""
+    scores: Scores, y: BoolArray, index: int, number: int | None, settings: KeywordSettings,
+    paths: RunPaths,
+) -> Scored:  # fmt: skip
+    """Keep a partition's scores until the selection is decided; ``number`` as in `publish`."""
     storage.write_bytes(work_url(paths, "scores", index, "npz"), to_bytes(scores))
     histogram = None
     if settings.over_corpus:
-        most = settings.per_document
+        most = _most(number, y, scores.offsets, settings)
         histogram = Histogram.of(scores.probability, y, scores.offsets, most)
     return Scored(index, histogram)
+
+
+def _most(
+    number: int | None, observed: BoolArray, offsets: IntArray, settings: KeywordSettings
+) -> int | IntArray | None:
+    """Return how many new candidates of a document may be selected."""
+    if settings.per_document is not None or number is None:
+        return settings.per_document
+    return most_new(number, observed, offsets)
 
 
 def publish(
     scored: Sequence[Scored],
     q: CorpusGlobal | None,
     learned: bool,
+    number: int | None,
     settings: KeywordSettings,
     paths: RunPaths,
     each: Each,
@@ -103,8 +120,11 @@ def publish(
     q
         The candidates' regression over the corpus; None where there is none.
     learned
-        Whether the fit had a known candidate to learn from. If not none is selected: all are
-        alike, and expected F would be largest for all of them together.
+        Whether the fit had a known candidate, or other corpora, to learn from. If not none is
+        selected: all are alike, and expected F would be largest for all of them together.
+    number
+        How many keyphrases are selected in a document at most, its known ones counted; None: no
+        limit.
     """
     found = [one.histogram for one in scored if one.histogram is not None]
     least = None
@@ -113,7 +133,7 @@ def publish(
     if not learned:
         least = BINS
     indices = [one.index for one in scored]
-    published = each(_write, indices, least, settings, paths)
+    published = each(_write, indices, least, number, settings, paths)
     summaries = [one.summary for one in published]
     parts = [one.open for one in published if one.open is not None]
     if q is not None and parts:
@@ -122,7 +142,9 @@ def publish(
     return summaries
 
 
-def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunPaths) -> Published:
+def _write(
+    index: int, least: int | None, number: int | None, settings: KeywordSettings, paths: RunPaths
+) -> Published:
     """Write probability, selection and rank of every candidate of a partition."""
     scores = read_state(work_url(paths, "scores", index, "npz"), Scores)
     tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
@@ -133,7 +155,7 @@ def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunP
     texts = written(tokens, spans, vocabulary, marks, _column(paths, "forms", index).to_pylist())
     r, offsets, observed = scores.probability, scores.offsets, marks.y
     ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
-    chosen = _selected(r, observed, offsets, least, settings)
+    chosen = _selected(r, observed, offsets, least, number, settings)
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, spans.offsets)
     table = pa.table(
@@ -156,16 +178,19 @@ def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunP
     gold = pa.chunked_array([pa.array(marks.gold == 1, mask=marks.gold == UNKNOWN_TRUTH)])
     open_ = None
     if scores.by_node is not None and scores.weights is not None and settings.ask:
+        # Where none is selected, all are in doubt.
+        doubtful = np.ones(len(chosen), bool) if least == BINS else chosen
         open_ = unsettled(
-            scores.by_node, scores.weights, observed, chosen, scores.complete, offsets,
+            scores.by_node, scores.weights, observed, doubtful, scores.complete, offsets,
             settings.ask,
         )  # fmt: skip
-    return Published(summarise(table, gold, offsets, scores.r_hat), open_)
+    nodes = r[None] if scores.by_node is None else scores.by_node
+    return Published(summarise(table, gold, offsets, nodes, scores.r_hat), open_)
 
 
 def _selected(
     r: FloatArray, observed: BoolArray, offsets: IntArray, least: int | None,
-    settings: KeywordSettings,
+    number: int | None, settings: KeywordSettings,
 ) -> BoolArray:  # fmt: skip
     """Return the selected candidates [M]; ``least`` is None where documents have thresholds."""
     if settings.model in SCORES:
@@ -173,7 +198,7 @@ def _selected(
         return select_share(r, observed, offsets, share)
     if least is None:
         return select_in_documents(r, observed, offsets, settings.fdr, settings.per_document)
-    return select_above(r, observed, offsets, least, settings.per_document)
+    return select_above(r, observed, offsets, least, _most(number, observed, offsets, settings))
 
 
 def _column(paths: RunPaths, name: str, index: int) -> pa.Array:

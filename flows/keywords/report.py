@@ -15,7 +15,7 @@ from flows.data.run_tables import Parameter
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, coefficient_table, doubts
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
@@ -84,6 +84,8 @@ class KeywordSummary:
         selected, neither.
     expected_false
         Of the new selected ones, how many the model expects to be no keywords.
+    expected_true
+        [K] how many it expects to be keywords at each node of the rate.
     asked
         Documents worth labelling, of all partitions: the first one has them.
     """
@@ -93,6 +95,7 @@ class KeywordSummary:
     observed: int
     selected: int
     expected_false: float
+    expected_true: FloatArray
     terms: Counter[str]
     histogram: IntArray
     confusion: IntArray
@@ -102,9 +105,13 @@ class KeywordSummary:
 
 
 def summarise(
-    table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray, r_hat: float | None
-) -> KeywordSummary:
-    """Summarise one partition's rows of the keywords table, and its sampler if there was one."""
+    table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray, by_node: FloatArray,
+    r_hat: float | None,
+) -> KeywordSummary:  # fmt: skip
+    """Summarise one partition's rows of the keywords table, and its sampler if there was one.
+
+    ``by_node`` [K, M] are the rows' probabilities at each node of the rate.
+    """
     probability = table["probability"].to_numpy()
     observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
     found = selected & ~observed
@@ -122,6 +129,7 @@ def summarise(
         observed=int(observed.sum()),
         selected=int(selected.sum()),
         expected_false=float(np.sum(1.0 - probability[found])),
+        expected_true=by_node[:, found].sum(axis=1),
         terms=Counter(dict(Counter(terms).most_common(MOST_TERMS))),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
@@ -207,13 +215,18 @@ def report(
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -_worth_showing(len(e.known), len(e.found)))
     examples = examples[:MOST_DOCUMENTS]
-    headline = f"{found:,} new {names.keys} in {documents:,} document" + "s" * (documents != 1)
+    headline = _found(found, documents, sum(s.observed for s in summaries), names)
     expected = None
+    to_mark = [one for s in summaries for one in s.asked]
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)
         if found:
             expected = results["expected_false_share"] = results["expected_false"] / found
-            headline += f", of which the model expects {expected:.1%} to be false"
+            right = np.sum([s.expected_true for s in summaries], axis=0) / found
+            results["expected_right"] = [float(right.min()), float(right.max())]
+            headline += f"; {_percent(right)} right by the model's own count"
+            if q is not None and q.sources.estimated:
+                headline += f": set {names.rate}=" + _to_mark(len(to_mark))
     shown = (
         _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)
     )
@@ -223,8 +236,8 @@ def report(
     if not scores:
         sections.append(_histogram(summaries, names))
     sections += more
-    if asked := [one for s in summaries for one in s.asked]:
-        sections.append(_asked(asked, names))
+    if to_mark:
+        sections.append(_asked(to_mark, names))
     if coefficients:
         sections.append(_coefficients(coefficients, names))
     results.update(documents=documents, candidates=candidates)
@@ -244,6 +257,25 @@ def report(
         for e in examples[:20]
     ]
     return Findings(headline, sections, results, warnings, top)
+
+
+def _found(found: int, documents: int, known: int, names: Names) -> str:
+    new, without = ("new ", "") if known else ("", f" without known {names.keys}")
+    keys = names.keys if found != 1 else names.key
+    return f"{found:,} {new}{keys} in {documents:,} document" + "s" * (documents != 1) + without
+
+
+def _percent(shares: FloatArray) -> str:
+    """Return the range of shares in whole per cent, one number where it has no width."""
+    low, high = f"{100.0 * shares.min():.0f}", f"{100.0 * shares.max():.0f}"
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def _to_mark(documents: int) -> str:
+    if not documents:
+        return ""
+    which = "the document" if documents == 1 else f"the {documents} documents"
+    return f", or mark {which} in ask/ as complete"
 
 
 def _table(

@@ -17,19 +17,22 @@ SCORES = ("ss", "textrank")
 class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     """Keyword extraction from a few known keywords per document."""
 
-    question = "Which phrases and words of a document are its keywords, given a few that are known?"
+    question = "Which phrases and words of a document are its keywords, with or without known ones?"
     family = "flows.keywords.family"
     reads = "flows.keywords.schema:DOCUMENTS"
     example = (
         "vbflows simulate keywords corpus/ --rows 200",
         "vbflows keywords corpus/ results/ --set keyphrases=12",
+        "vbflows keywords texts/ results/ --set lists=some",
     )
     page = "docs/pipelines/keywords.md"
-    first = ("unit", "keyphrases", "keyword_rate", "language", "model")
+    first = ("unit", "keyphrases", "lists", "language", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
+            "keyword_rate",
             "vocabulary",
             "vocabulary_only",
+            "prior",
             "min_count",
             "stem",
             "stop_words",
@@ -71,6 +74,11 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         description="File of terms, one a line: these, where a text has them, and the known "
         "keywords are the candidates (unit phrase).",
     )
+    prior: str | None = Field(
+        None,
+        description="File of what is learnt from other corpora (docs/pipelines/keywords.md), or "
+        "none; by default that of ten public corpora (model corpus).",
+    )
     ask: int = Field(
         20,
         ge=0,
@@ -82,6 +90,11 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     def with_phrases(self) -> bool:
         """Whether candidates are phrases, not words."""
         return self.unit == "phrase"
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of list by which other corpora say the rate."""
+        return None if self.lists == "complete" else self.lists
 
     @property
     def sampled(self) -> bool:

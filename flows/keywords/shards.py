@@ -50,8 +50,8 @@ _ANSWERS = pa.schema(
 class AboutCounts(json_files.Form):
     """What is kept of the counts of words, or phrases, with their shards.
 
-    ``shards`` are the SHA-256 of these; ``totals`` the sums over all candidates of documents and
-    of labels in every fold.
+    ``shards`` are the SHA-256 of these; ``totals`` the sums over all candidates of documents that
+    somebody has looked at and of labels in every fold.
     """
 
     shards: list[str]
@@ -68,11 +68,13 @@ class AboutCorpus(json_files.Form):
     """The contents of ``corpus/about.json``.
 
     ``in_phrases`` is whether words are known several at once; see
-    `vbmodels.keywords.phrase_mates`.
+    `vbmodels.keywords.phrase_mates`. ``labelled`` is whether somebody has looked for the keywords
+    of every document.
     """
 
     n_documents: int
     in_phrases: bool
+    labelled: bool
     counts: dict[str, AboutCounts]
 
 

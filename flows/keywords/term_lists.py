@@ -1,4 +1,4 @@
-"""Files of terms that a setting names: a vocabulary, stop words.
+"""Files that a setting names: a vocabulary, stop words, a prior.
 
 A setting holds the file's name and, once a run has read it, a digest of what it held: another
 content is another setting, to a run that goes on or takes up what an earlier one did.
@@ -13,6 +13,7 @@ from functools import lru_cache
 from flows.data import storage
 from flows.data.storage.encodings import text_from
 from flows.faults import InputError
+from vbmodels.keywords.learnt_prior import NONE, LearntPrior, PriorError, shipped
 
 MOST_BYTES = 100 * 2**20
 _DIGEST = re.compile(r"(.+)#([0-9a-f]{16})$")
@@ -33,12 +34,7 @@ def terms_of(name: str, setting: str) -> tuple[str, ...]:
     InputError
         If the file cannot be read, has no term, or is not what the setting was made from.
     """
-    found = _DIGEST.match(name)
-    url = found[1] if found else name
-    data = _read(url, setting)
-    if found and hashlib.sha256(data).hexdigest()[:16] != found[2]:
-        raise _error(setting, "the file that the run began with", f"{storage.shown(url)} changed",
-                     "start a new run, or put the file back")  # fmt: skip
+    url, data = read_named(name, setting)
     try:
         text = text_from(data)
     except UnicodeDecodeError as error:
@@ -55,13 +51,51 @@ def terms_of(name: str, setting: str) -> tuple[str, ...]:
     return terms
 
 
+def read_named(name: str, setting: str) -> tuple[str, bytes]:
+    """Return the address of a file that a setting names, and what it holds.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is not what the setting was made from.
+    """
+    found = _DIGEST.match(name)
+    url = found[1] if found else name
+    data = _read(url, setting)
+    if found and hashlib.sha256(data).hexdigest()[:16] != found[2]:
+        raise _error(setting, "the file that the run began with", f"{storage.shown(url)} changed",
+                     "start a new run, or put the file back")  # fmt: skip
+    return url, data
+
+
+@lru_cache(maxsize=4)
+def prior_of(name: str | None) -> LearntPrior | None:
+    """Return the prior that the setting ``prior`` names; None where it names none.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no prior.
+    """
+    if name is None:
+        return shipped()
+    if name == NONE:
+        return None
+    url, data = read_named(name, "prior")
+    try:
+        return LearntPrior.from_json(data)
+    except PriorError as error:
+        raise _error(
+            "prior", "a prior made by vbflows", f"{storage.shown(url)}: {error}",
+            "name a file that learn_keyword_prior made, or none",
+        ) from error  # fmt: skip
+
+
 def _read(url: str, setting: str) -> bytes:
     try:
         return storage.read_bytes(storage.absolute(url), MOST_BYTES)
     except (storage.StorageError, OSError) as error:
-        raise _error(
-            setting, "a file of one term a line", str(error), "name a file that can be read"
-        ) from error
+        raise _error(setting, "a file", str(error), "name a file that can be read") from error
 
 
 def _error(setting: str, expected: str, found: str, remedy: str) -> InputError:

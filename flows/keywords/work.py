@@ -63,14 +63,17 @@ class AboutPart(json_files.Form):
     """The contents of ``about/part-*.json``.
 
     Documents with a candidate word; rows of the tables of counts; known keywords that were found,
-    and those of them that have several words. ``labelled`` are names of documents that files of
-    labels name.
+    and those of them that have several words; documents for whose keywords nobody has looked,
+    and complete ones.
+    ``labelled`` are names of documents that files of labels name.
     """
 
     documents: int
     rows: dict[str, int]
     known: int
     several: int
+    unlabelled: int
+    complete: int
     report: AboutReport
     labelled: list[str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from flows.keywords.documents import prepare
-from flows.keywords.notices import losses_of, notices_of, small_losses
+from flows.keywords.notices import losses_of, notices_of
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.work import AboutReport
 from vbmodels.keywords.text import TextOptions
@@ -17,7 +17,7 @@ def said(rows):
     report = prepare(pa.Table.from_pylist(rows), TextOptions(), settings.with_phrases).report
     assert AboutReport.of(report).report == report
     losses = losses_of(report, settings)
-    return notices_of(report, settings), small_losses(losses)
+    return notices_of(report, settings), [one for one in losses if one.count and not one.is_large]
 
 
 def test_absent_keyphrases_are_said_with_their_share_and_why():
@@ -69,7 +69,10 @@ def test_documents_without_a_candidate_are_said_with_names():
     assert small == []
     notices, small = said(rows[1:] + [{**rows[-1], "doc_id": f"e{i}"} for i in range(20)])
     assert notices == []
-    assert small == ["Not used: document without a candidate: 2 (d1, d2)."]
+    (one,) = small
+    assert (one.reason, one.count, one.examples) == (
+        "document without a candidate", 2, ["d1", "d2"],
+    )  # fmt: skip
 
 
 def test_what_was_stripped_is_said():

@@ -120,3 +120,15 @@ def test_long_runs_of_letters_or_blanks_take_no_longer_than_their_length():
     """A quadratic search would take hours, and the test's time limit."""
     assert len(cleaned("abc\n" + "ACGT" * 500_000 + "\nx").text) > 2_000_000
     assert split_sentences("a" + " " * 2_000_000 + "b") == [["a", "b"]]
+    assert len(split_sentences("word " + "-" * 200_000)[0]) == 200_001
+    for unclosed in ("\\begin{equation} ", "\\[ ", "$$ "):
+        assert "heat" in cleaned("\\emph{heat} " + unclosed * 99_999).text
+    assert cleaned("under-\nstand " * 50_000).text == "understand " * 49_999 + "understand "
+
+
+def test_blocks_of_latex_go_and_what_nothing_closes_stays():
+    text = (
+        "\\emph{heat} \\begin{align*}a\\end{align}b\\end{align*} flows \\[ x \\] on $$ y $$ and "
+        "\\begin{equation} stays"
+    )
+    assert cleaned(text).text.split() == ["heat", "flows", "on", "and", "stays"]

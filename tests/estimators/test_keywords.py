@@ -85,6 +85,10 @@ def test_scores_of_the_users_own_are_heard():
     table["scored"] = [None if one is None else list(one) for one in own]
     table["scores"] = [None if one is None else list(one.values()) for one in own]
     assert_allclose(extractor().fit(table).coef_means_, found.coef_means_)
+    # Of a term that has several scores the greatest counts, wherever it is.
+    table["scored"] = [None if one is None else [*one, next(iter(one))] for one in own]
+    table["scores"] = [None if one is None else [*one.values(), -1e3] for one in own]
+    assert_allclose(extractor().fit(table).coef_means_, found.coef_means_)
     with pytest.raises(ValueError, match="expected finite scores, got inf for"):
         extractor().fit(texts, known, scores=[{texts[0][0]: np.inf}] + [None] * 79)
 
@@ -169,6 +173,45 @@ def test_words_of_known_phrases_are_not_found_by_the_words_beside_them():
     single = [[phrase.split()[0] for phrase in phrases] for phrases in known]
     found = extractor().fit(texts, single)
     assert all(abs(found.coef_means_[names.index(name)]) > 1e-6 for name in OF_OWN_LABELS)
+
+
+def test_known_phrases_of_a_document_say_nothing_where_another_has_no_list():
+    """Their value without a list would bias what is said of the documents without one."""
+    texts, known = of_phrases(60)
+    options = {"language": "english", "stop_words": False, "stem": "none"}
+    for lists, used in ((known, True), ([*known[:-1], None], False)):
+        found = KeywordExtractor(**options).fit(texts, lists)
+        names = list(found.feature_names_)
+        own = ("inside_known", "shares_with_known")
+        spread = [abs(found.coef_means_[names.index(name)]) > 1e-6 for name in own]
+        assert any(spread) == used
+
+
+def test_documents_without_labels_have_keyphrases():
+    texts = [
+        "Graph databases store nodes. A graph database answers queries fast.",
+        "Neural networks learn. Training neural networks needs data.",
+    ] * 3
+    found = KeywordExtractor(language="english").fit(texts)
+    assert found.transform(texts[:2])[0][0].lower() in ("graph database", "graph databases")
+    table = found.candidates_
+    assert not table["observed"].any()
+    assert table.groupby("doc_id")["selected"].sum().max() <= 15
+    with pytest.raises(ValueError, match="expected a known keyword"):
+        KeywordExtractor(prior="none").fit(texts)
+    by_word = KeywordExtractor(unit="word", lists="some").fit(texts)
+    assert (
+        by_word.keyword_rate_
+        != KeywordExtractor(unit="word", lists="marked").fit(texts).keyword_rate_
+    )
+
+
+def test_complete_lists_are_said_by_an_option():
+    texts, known = of_phrases(30)
+    options = {"language": "english", "stop_words": False, "stem": "none"}
+    one = KeywordExtractor(lists="complete", **options).fit(texts, known)
+    other = KeywordExtractor(**options).fit(texts, known, complete=[True] * 30)
+    assert_array_equal(one.coef_means_, other.coef_means_)
 
 
 def test_a_table_of_complete_documents_hides_no_keyword_from_a_prediction(given):

@@ -65,6 +65,14 @@ CASES = {
     **{f"{name} that is no UTF-8": broken(name) for name in ("doc_id", "text", "keywords")},
     "no candidate word": table("check keywords", WORDS),
     "no known keyword": text("check keywords", "Maps of old maps.", "a.txt"),
+    "no known keyword and no prior": command(
+        "check keywords @/a.txt --set prior=none",
+        lambda folder: (folder / "a.txt").write_text("Maps of old maps and of new maps."),
+    ),
+    "a prior that is none": command(
+        "check keywords @/a.txt --set prior=@/a.txt",
+        lambda folder: (folder / "a.txt").write_text("Maps of old maps and of new maps."),
+    ),
     "no known keyword of a model without": command(
         "check keywords @/a.txt --set model=textrank",
         lambda folder: (folder / "a.txt").write_text("Maps of old maps and of new maps."),

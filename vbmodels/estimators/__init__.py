@@ -4,17 +4,20 @@ from vbmodels.estimators.bag_data import InstanceTransformer, to_bags
 from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC, StackedBagClassifier
 from vbmodels.estimators.experts import MixtureOfExperts
 from vbmodels.estimators.features import LatentFeatures
+from vbmodels.estimators.keyword_prior import LabelledCorpus, learn_keyword_prior
 from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.estimators.variants import VariantTester
 
 __all__ = [
     "InstanceTransformer",
     "KeywordExtractor",
+    "LabelledCorpus",
     "LatentFeatures",
     "MILGPClassifier",
     "MixtureOfExperts",
     "MultimodalMIC",
     "StackedBagClassifier",
     "VariantTester",
+    "learn_keyword_prior",
     "to_bags",
 ]

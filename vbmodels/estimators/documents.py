@@ -158,13 +158,17 @@ def _scores_of(X: Any) -> list[Any] | None:
 
 def _paired(words: Any, values: Any, d: int) -> dict[Any, Any]:
     terms = _entries("scored as a list of terms", words, d)
-    scores = _entries("scores as a list of numbers", values, d)
+    scores = _entries("scores as a list of numbers", values, d, Real)
     if len(terms) != len(scores):
         raise ValueError(
             f"expected as many scores as scored terms in document {d}, {len(terms)}, found "
             f"{len(scores)}"
         )
-    return dict(zip(terms, scores, strict=True))
+    found: dict[Any, Any] = {}
+    for term, score in zip(terms, scores, strict=True):
+        if term not in found or score > found[term] or score != score:  # the greatest, or NaN
+            found[term] = score
+    return found
 
 
 def _documents(X: Any) -> list[Any]:
@@ -222,13 +226,15 @@ class Counts:
 class Corpus:
     """The counts of the fitted documents.
 
-    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.phrase_mates`).
+    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.phrase_mates`),
+    ``labelled`` whether somebody has looked for the keywords of every document.
     """
 
     words: Counts
     phrases: Counts | None
     n_documents: int
     in_phrases: bool
+    labelled: bool
 
     @classmethod
     def of(cls, parts: Sequence[ReadPart], phrases: bool) -> Self:
@@ -238,6 +244,7 @@ class Corpus:
             Counts.of([part.phrase_counts for part in parts], False) if phrases else None,
             sum(len(part.documents) for part in parts),
             in_phrases(sum(p.read.known for p in parts), sum(p.read.several for p in parts)),
+            all(bool(part.read.tokens.looked_at.all()) for part in parts),
         )
 
 
@@ -274,15 +281,17 @@ class ReadPart:
     def word_counts(self) -> Rows:
         """The counts of its words."""
         tokens = self.read.tokens
-        folds = tokens.fold[tokens.document_of_word]
-        return count_candidates(self._word_keys, folds, tokens.y)
+        own = tokens.document_of_word
+        return count_candidates(self._word_keys, tokens.fold[own], tokens.looked_at[own], tokens.y)
 
     @property
     def phrase_counts(self) -> Rows:
         """The counts of its phrases."""
-        spans = self.read.spans
-        folds = self.read.tokens.fold[spans.document]
-        return count_candidates(spans.key, folds, self.read.marks.y)
+        tokens, spans = self.read.tokens, self.read.spans
+        own = spans.document
+        return count_candidates(
+            spans.key, tokens.fold[own], tokens.looked_at[own], self.read.marks.y
+        )
 
     @property
     def _word_keys(self) -> Any:
@@ -317,4 +326,5 @@ class ReadPart:
             of_phrases,
             corpus.n_documents,
             corpus.phrases.rates,
+            own_labels=corpus.labelled,
         ).compact()

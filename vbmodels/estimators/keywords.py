@@ -6,6 +6,7 @@ cloning, storing and tags apply, and no others.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,10 +45,11 @@ from vbmodels.estimators.documents import (
 from vbmodels.estimators.findings import draw, frame, intervals, largest, lines_of
 from vbmodels.estimators.tables import by_our_names, is_frame, like, values_of
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, average
-from vbmodels.keywords.corpus.selection import Histogram, select_above
+from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.languages import named, plain
+from vbmodels.keywords.learnt_prior import LearntPrior, keyphrases_model, prior_of, words_model
 from vbmodels.keywords.near_duplicates import without_near_duplicates
 from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.phrases.batch import PhraseBatch
@@ -56,6 +58,7 @@ from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.reading import Vocabulary
 from vbmodels.keywords.selection import word_ranks
 from vbmodels.keywords.text import TextOptions
+from vbmodels.keywords.tokens import completed
 
 
 class Scored(NamedTuple):
@@ -124,6 +127,12 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         ["boolean", list, tuple, set, frozenset],
         "Whether stop words are left out; or a list of more of them.",
     )
+    prior: Any = parameter(
+        None,
+        [str, os.PathLike, LearntPrior, None],
+        "What is learnt from other corpora: a `LearntPrior`, its file, or none; None: that of ten "
+        "public corpora.",
+    )
     vocabulary: Any = parameter(
         None,
         [list, tuple, None],
@@ -189,12 +198,16 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         if sentence := conflict(self):
             raise ValueError(sentence)
         parts = self._parts(given)
-        if not any(part.read.marks.y.any() for part in parts):
-            raise ValueError("expected a known keyword among the documents' candidates, found none")
+        prior = prior_of(self.prior)
+        if prior is None and not any(part.read.marks.y.any() for part in parts):
+            raise ValueError(
+                "expected a known keyword among the documents' candidates, found none: give some, "
+                "or leave out prior='none'"
+            )
         phrases = self.unit == "phrase"
         self._corpus, self._names = Corpus.of(parts, phrases), frozenset(given.names)
         batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
-        q = self._run(self._model(), batches)
+        q = self._run(self._model(prior), batches)
         if phrases and (sentence := self.model_.too_many(q.observed)):
             warnings.warn(sentence, stacklevel=4)
         own, its = self._regression()
@@ -208,10 +221,11 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         found = [self._score(*one, fitted=True) for one in zip(parts, batches, strict=True)]
         self._fitted = self._candidates(ours, ids, found)
 
-    def _model(self) -> CorpusProbit | Keyphrases:
+    def _model(self, prior: LearntPrior | None) -> CorpusProbit | Keyphrases:
+        kind = None if self.lists == "complete" else self.lists
         if self.unit == "phrase":
-            return Keyphrases(per_document=self.keyphrases, per_document_sd=self.rate_sd)
-        return CorpusProbit(keyword_rate=self.keyword_rate, keyword_rate_sd=self.rate_sd)
+            return keyphrases_model(prior, kind, self.keyphrases, self.rate_sd)
+        return words_model(prior, kind, self.keyword_rate, self.rate_sd)
 
     def _regression(self) -> tuple[CorpusProbit, CorpusGlobal]:
         """Return the regression of the candidates and its fit."""
@@ -390,10 +404,10 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     def _candidates(self, X: Any, ids: Any, found: Sequence[Scored]) -> dict[str, Any]:
         """Return all candidates of the partitions with their probabilities and selection."""
         names = column_of(X, "doc_id") if ids is None else values_of(ids)
-        parts = [
-            Histogram.of(p, units.y, units.offsets, self.per_document) for _, units, p in found
-        ]
         select = self.select or ("best_f" if self.unit == "phrase" else "fdr")
+        parts = [
+            Histogram.of(r, units.y, units.offsets, self._most(units)) for _, units, r in found
+        ]
         least = reduce(add, parts).least(select, self.fdr)
         columns = [self._columns(one, least) for one in found]
         return {
@@ -401,11 +415,18 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
             **{name: _joined([part[name] for part in columns]) for name in columns[0]},
         }
 
+    def _most(self, units: KeywordBatch) -> int | IntArray | None:
+        """Return how many new candidates of a document may be selected."""
+        if self.per_document is not None or self.unit == "word":
+            return self.per_document
+        number = number_of(self._regression()[1], self.keyphrases)
+        return most_new(number, units.y, units.offsets)
+
     def _columns(self, scored: Scored, least: int) -> dict[str, Any]:
         """Return the columns of a partition's candidates; those from bin ``least`` are selected."""
         part, units, r = scored
         texts, spans = part.texts, part.read.spans
-        chosen = select_above(r, units.y, units.offsets, least, self.per_document)
+        chosen = select_above(r, units.y, units.offsets, least, self._most(units))
         if self.unit == "phrase":
             chosen = without_near_duplicates(chosen, units.y, r, texts.stem, spans.offsets)
         return {
@@ -441,8 +462,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     def _read(self, given: GivenDocuments, folds: IntArray, rows: slice = slice(None)) -> ReadPart:
         """Read some of the documents, of which all the folds are given."""
         terms = tuple(dict.fromkeys(map(str, self.vocabulary or ())))
+        whole = self.lists == "complete"
         return ReadPart.of(
-            given.rows[rows],
+            [completed(row) if whole else row for row in given.rows[rows]],
             folds,
             self._text_options(),
             self.unit == "phrase",

@@ -3,8 +3,8 @@
 There is one row for each candidate and fold that has it, sorted; a candidate is a number: of a
 word's stem, or of a phrase (`vbmodels.keywords.phrases.phrase_ids`). A fold is a fixed tenth of the
 documents. Rows of partitions add. Features need three numbers of a candidate: in how many
-documents of the corpus it occurs, and of those of other folds than its document's, how many have it
-and in how many it is known.
+documents of the corpus it occurs; and of those of other folds than its document's in which
+somebody has looked for keywords, how many have it and in how many it is known.
 """
 
 from __future__ import annotations
@@ -22,16 +22,24 @@ from vbmodels.keywords.phrases.phrase_ids import KeyArray
 
 @dataclass(frozen=True)
 class Rows:
-    """Arrays [K]: candidate and fold, documents that have it, and those in which it is known."""
+    """Arrays [K]: candidate and fold, and in how many documents it is.
+
+    Attributes
+    ----------
+    documents, looked_at, labels
+        Documents that have it; those of them in which somebody has looked for keywords; those in
+        which it is known.
+    """
 
     key: KeyArray
     fold: IntArray
     documents: IntArray
+    looked_at: IntArray
     labels: IntArray
 
     def taken(self, rows: IntArray | BoolArray | slice) -> Rows:
         """Return some of the rows."""
-        return Rows(self.key[rows], self.fold[rows], self.documents[rows], self.labels[rows])
+        return Rows(*(column[rows] for column in vars(self).values()))
 
     def between(self, low: int, high: int) -> Rows:
         """Return the rows, sorted by candidate, with low <= key < high."""
@@ -43,8 +51,8 @@ class Rows:
 
     @property
     def totals(self) -> IntArray:
-        """Sums [2, N_FOLDS] of documents and labels in every fold."""
-        sums = [np.bincount(self.fold, c, N_FOLDS) for c in (self.documents, self.labels)]
+        """Sums [2, N_FOLDS] of documents looked at and labels in every fold."""
+        sums = [np.bincount(self.fold, c, N_FOLDS) for c in (self.looked_at, self.labels)]
         return np.array(sums).astype(np.int64)
 
     @property
@@ -55,18 +63,32 @@ class Rows:
         return np.flatnonzero(new) if len(self.key) else np.zeros(1, np.int64)
 
 
-def count_candidates(keys: KeyArray, folds: IntArray, known: BoolArray) -> Rows:
-    """Count one partition: number, fold and label [M] of every candidate."""
+def count_candidates(
+    keys: KeyArray, folds: IntArray, looked_at: BoolArray, known: BoolArray
+) -> Rows:
+    """Count one partition.
+
+    Parameters
+    ----------
+    keys, folds
+        [M] number and fold of every candidate.
+    looked_at
+        [M] whether somebody has looked for the keywords of its document.
+    known
+        [M] whether it is known.
+    """
     ones: Any = np.ones(len(keys), np.int32)  # as narrow as what is stored
-    return added([Rows(keys, folds.astype(np.int8), ones, known.astype(np.int32))])
+    marks: Any = (looked_at.astype(np.int32), known.astype(np.int32))
+    return added([Rows(keys, folds.astype(np.int8), ones, *marks)])
 
 
 def added(parts: list[Rows]) -> Rows:
     """Add rows of equal candidate and fold; sorted."""
     if not parts:
-        none: Any = [np.zeros(0, kind) for kind in (np.uint64, np.int8, np.int32, np.int32)]
+        kinds = (np.uint64, np.int8, np.int32, np.int32, np.int32)
+        none: Any = [np.zeros(0, kind) for kind in kinds]
         return Rows(*none)
-    names = ("key", "fold", "documents", "labels")
+    names = ("key", "fold", "documents", "looked_at", "labels")
     rows = Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
     if not len(rows.key):
         return rows
@@ -75,7 +97,8 @@ def added(parts: list[Rows]) -> Rows:
     new = np.ones(len(order), bool)
     new[1:] = (rows.key[1:] != rows.key[:-1]) | (rows.fold[1:] != rows.fold[:-1])
     at = np.flatnonzero(new)
-    sums = (np.add.reduceat(c, at, dtype=np.int32) for c in (rows.documents, rows.labels))
+    counts = (rows.documents, rows.looked_at, rows.labels)
+    sums = (np.add.reduceat(c, at, dtype=np.int32) for c in counts)
     return Rows(rows.key[at], rows.fold[at], *sums)
 
 
@@ -87,13 +110,14 @@ class Whole:
     ----------
     rows
         Sorted by candidate and fold.
-    key, documents, labels
+    key, documents, looked_at, labels
         [T] the distinct candidates, and their sums over all folds.
     """
 
     rows: Rows
     key: KeyArray
     documents: IntArray
+    looked_at: IntArray
     labels: IntArray
 
     @classmethod
@@ -107,12 +131,14 @@ class Whole:
         at = ends[:-1]
         if not len(at):
             none = np.zeros(0, np.int64)
-            return cls(rows, rows.key, none, none)
-        documents = np.add.reduceat(rows.documents, at, dtype=np.int64)
-        labels = np.add.reduceat(rows.labels, at, dtype=np.int64)
+            return cls(rows, rows.key, none, none, none)
+        documents, looked_at, labels = (
+            np.add.reduceat(c, at, dtype=np.int64)
+            for c in (rows.documents, rows.looked_at, rows.labels)
+        )
         stays = (documents > 1) | (labels > 0) | lone
         kept = rows.taken(np.repeat(stays, np.diff(ends)))
-        return cls(kept, rows.key[at[stays]], documents[stays], labels[stays])
+        return cls(kept, rows.key[at[stays]], documents[stays], looked_at[stays], labels[stays])
 
     @cached_property
     def _by_fold(self) -> list[Rows]:
@@ -121,20 +147,21 @@ class Whole:
 
     def elsewhere(self, keys: KeyArray, folds: IntArray) -> Elsewhere:
         """Return what the corpus says of candidates [M] of documents of these folds [M]."""
-        total = [np.zeros(len(keys), np.int64) for _ in range(2)]
+        total = [np.zeros(len(keys), np.int64) for _ in range(3)]
         own = [np.zeros(len(keys), np.int64) for _ in range(2)]
         if len(self.key):
             place, ours = _places(self.key, keys)
-            for target, values in zip(total, (self.documents, self.labels), strict=True):
+            sums = (self.documents, self.looked_at, self.labels)
+            for target, values in zip(total, sums, strict=True):
                 target[ours] = values[place[ours]]
             for fold in range(N_FOLDS):
                 here, mine = np.flatnonzero(folds == fold), self._by_fold[fold]
                 if not (len(here) and len(mine.key)):
                     continue
                 place, ours = _places(mine.key, keys[here])
-                for target, values in zip(own, (mine.documents, mine.labels), strict=True):
+                for target, values in zip(own, (mine.looked_at, mine.labels), strict=True):
                     target[here[ours]] = values[place[ours]]
-        return Elsewhere(total[0], total[0] - own[0], total[1] - own[1])
+        return Elsewhere(total[0], total[1] - own[0], total[2] - own[1])
 
 
 def _places(names: KeyArray, wanted: KeyArray) -> tuple[IntArray, BoolArray]:

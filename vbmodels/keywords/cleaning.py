@@ -10,6 +10,7 @@ import html
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import NamedTuple
@@ -213,12 +214,14 @@ _ACCENTS = {
     "r": "\u030a",
 }  # fmt: skip
 _LETTERS = {"ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "o": "ø", "O": "Ø", "aa": "å", "l": "ł"}
+_COMMENT = re.compile(r"(?<!\\)(?<!\d)(?<!\d )%.*$", re.MULTILINE)  # no percentage
+_ENVIRONMENT = re.compile(
+    r"\\begin(\{(?:equation|align|eqnarray|gather|multline|displaymath|math|figure|table|tabular"
+    r"|verbatim|lstlisting|tikzpicture|thebibliography|algorithm)\*?\})"
+)
+_FORMULA = re.compile(r"(?<!\\)\$\$|\\\[|\\\(")
+_CLOSES = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 _OF_LATEX = tuple((re.compile(pattern, re.MULTILINE), kept) for pattern, kept in (
-    (r"(?<!\\)(?<!\d)(?<!\d )%.*$", ""),  # a comment, no percentage
-    (r"\\begin\{(equation|align|eqnarray|gather|multline|displaymath|math|figure|table|tabular"
-     r"|verbatim|lstlisting|tikzpicture|thebibliography|algorithm)(\*?)\}[\s\S]*?\\end\{\1\2\}",
-     " "),
-    (r"(?<!\\)\$\$[\s\S]*?\$\$|\\\[[\s\S]*?\\\]|\\\([\s\S]*?\\\)", " "),
     (r"(?<!\\)\$(?=\S)[^$\n]{1,400}(?<=\S)\$(?!\d)", " "),  # a formula, no two prices
     (r"\\(?:documentclass|usepackage|newcommand|renewcommand|bibliography|bibliographystyle|input"
      r"|include|includegraphics|label|ref|eqref|autoref|cref|pageref|cite\w*|nocite|thanks|vspace"
@@ -254,13 +257,36 @@ def _without_latex(text: str) -> str:
     text = re.sub(
         rf"\\({'|'.join(_LETTERS)})(?:\{{\}}|\b ?)", lambda found: _LETTERS[found[1]], text
     )
+    text = _COMMENT.sub("", text)
+    text = _without_blocks(text, _ENVIRONMENT, lambda found: f"\\end{found[1]}")
+    text = _without_blocks(text, _FORMULA, lambda found: _CLOSES[found[0]])
     for pattern, kept in _OF_LATEX:
         text = pattern.sub(kept, text)
     return _paragraphs(text)
 
 
+def _without_blocks(
+    text: str, opening: re.Pattern[str], closing_of: Callable[[re.Match[str]], str]
+) -> str:
+    """Replace blocks by a space; what nothing closes stays, and is looked for once."""
+    pieces, start = [], 0
+    unclosed: set[str] = set()
+    for found in opening.finditer(text):
+        closing = closing_of(found)
+        if found.start() < start or closing in unclosed:
+            continue
+        end = text.find(closing, found.end())
+        if end < 0:
+            unclosed.add(closing)
+            continue
+        pieces += [text[start : found.start()], " "]
+        start = end + len(closing)
+    return "".join([*pieces, text[start:]])
+
+
 # Text of pages.
 
+_COMPOUND = re.compile(r"(?<!\w)(\w+)-(?=(\w+))")
 _BROKEN = re.compile(r"\b(\w{2,})([-\u2010\u00ad])[ \t]*\n[ \t]*(\w+)")
 _NUMBERS = re.compile(r"\d+")
 _FEWEST_PAGES = 3
@@ -270,13 +296,16 @@ _LONGEST_HEAD = 120
 
 def _with_whole_words(text: str) -> str:
     """Join words that a line's end cut: with their hyphen where the text has them so elsewhere."""
+    if _BROKEN.search(text) is None:
+        return text
+    compounds = set(_COMPOUND.findall(text))
 
     def join(found: re.Match[str]) -> str:
         first, hyphen, rest = found.groups()
         if rest[0].isupper() or rest[0].isdigit() or first[-1].isdigit():
             return f"{first}-{rest}"
-        whole = re.search(rf"(?<!\w){re.escape(first)}-{re.escape(rest)}(?!\w)", text)
-        return f"{first}-{rest}" if whole and hyphen != "\u00ad" else f"{first}{rest}"
+        whole = (first, rest) in compounds and hyphen != "\u00ad"
+        return f"{first}-{rest}" if whole else f"{first}{rest}"
 
     return _BROKEN.sub(join, text)
 
@@ -286,7 +315,7 @@ def _without_running_heads(text: str) -> str:
     if "\f" not in text and text.count("\n") < (_FEWEST_PAGES - 1) * _SHORTEST_PAGE:
         return text
     lines = text.split("\n") if "\f" not in text else _lines_of_pages(text)
-    shape = [_NUMBERS.sub("#", line.replace("\f", "").strip()) for line in lines]
+    shape = [_NUMBERS.sub("#", line.strip()) for line in lines]
     places: dict[str, list[int]] = {}
     for i, form in enumerate(shape):
         if form and len(form) <= _LONGEST_HEAD:
@@ -301,7 +330,7 @@ def _without_running_heads(text: str) -> str:
     }
     heads |= _at_edges(text)
     if not heads:
-        return text.replace("\f", "\n\n") if "\f" in text else text
+        return text.replace("\f", "\n\n")
     numbered = {i for form in heads for i in places.get(form, [])}
     filled = [i for i, form in enumerate(shape) if form]
     neighbours: Counter[str] = Counter()
@@ -319,10 +348,10 @@ def _without_running_heads(text: str) -> str:
             while kept and not kept[-1].strip():
                 kept.pop()
             continue
-        if not line.strip() and i and i - 1 in out:
+        if not line.strip() and i - 1 in out:
             out.add(i)
             continue
-        kept.append(line.replace("\f", ""))
+        kept.append(line)
     return "\n".join(kept)
 
 

@@ -214,6 +214,13 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     given_only: bool = False
 
     @property
+    def looked_at(self) -> BoolArray:
+        """[D] whether somebody has looked for the document's keywords."""
+        if self.unlabelled is None:
+            return np.ones(self.n_documents, bool)
+        return ~self.unlabelled
+
+    @property
     def n_documents(self) -> int:
         """D."""
         return len(self.offsets) - 1

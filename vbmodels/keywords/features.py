@@ -93,7 +93,8 @@ class Elsewhere(State, kind="keywords.Elsewhere"):
     frequency
         [W] documents of the corpus that have the candidate; 0 where it is in no counts.
     documents, labels
-        [W] documents of folds other than its document's that have it, and in which it is known.
+        [W] of the documents of folds other than its document's in which somebody has looked for
+        keywords: those that have it, and those in which it is known.
     """
 
     frequency: IntArray

@@ -234,6 +234,16 @@ class CountLaw(State, kind="keywords.CountLaw"):
         )
 
     @property
+    def has_labels(self) -> bool:
+        """Whether a keyword is listed, or a document is complete."""
+        return bool(self.listed > 0.0 or self.complete_documents.sum())
+
+    @property
+    def dispersion(self) -> float:
+        """Variance of the number of listed keywords by its mean, over the open documents."""
+        return self.squares / self.means if self.means else 1.0
+
+    @property
     def n_words(self) -> float:
         """N, the candidate words of all documents."""
         return float(self.documents @ self.sizes)

@@ -63,7 +63,7 @@ class Finder:
             self._by_first.setdefault(pattern.tokens[0], []).append(pattern)
         self._firsts = np.array(sorted(self._by_first), np.int64)
 
-    def __call__(self, normal: IntArray, start: int) -> Iterator[tuple[Pattern, Occurrence]]:
+    def __call__(self, normal: IntArray, start: int) -> Iterator[Occurrence]:
         """Yield what is found in tokens [n] of a document, the first of which has a number."""
         if not len(self._firsts):
             return
@@ -72,7 +72,7 @@ class Finder:
             for pattern in self._by_first[tokens[i]]:
                 if tuple(tokens[i : i + len(pattern.tokens)]) == pattern.tokens:
                     words = (start + i + j for j, word in enumerate(pattern.is_word) if word)
-                    yield pattern, Occurrence(tuple(words))
+                    yield Occurrence(tuple(words))
 
 
 def occurrences_of(
@@ -88,7 +88,7 @@ def occurrences_of(
         As for `Finder`.
     """
     for pattern in patterns_of(variants, number):
-        if found := [one for _, one in Finder([pattern])(normal, start)]:
+        if found := list(Finder([pattern])(normal, start)):
             return found
     return []
 

@@ -24,10 +24,16 @@ class KeywordOptions:
     )
     keyphrases: float | None = option(
         None,
-        "Keyphrases that a document has on average, where you know it (unit phrase); otherwise it "
-        "is estimated from documents marked complete and, roughly, from the labels.",
+        "Keyphrases that a document has on average (unit phrase), those included that its text "
+        "does not hold; otherwise it is estimated from documents marked complete and, roughly, "
+        "from the labels and from other corpora.",
         gt=0.0,
         le=10_000.0,
+    )
+    lists: Literal["complete", "some", "marked"] | None = option(
+        None,
+        "Kind of lists: complete: every list that is given is whole; some: a few keyphrases a "
+        "document, by authors or indexers; marked: all that is in the text.",
     )
     fdr: float = share(
         0.1,
@@ -40,12 +46,16 @@ class KeywordOptions:
         "by default best_f of phrases and fdr of words.",
     )
     per_document: int | None = option(
-        None, "Most new keywords that are selected in a document; by default no limit.", ge=1
+        None,
+        "Most new keywords that are selected in a document; by default of phrases half as many "
+        "again as the mean document has, known ones included (5 to 15 where that is hardly known), "
+        "of words no limit.",
+        ge=1,
     )
     keyword_rate: float | None = share(
         None,
         "Share of candidate words that are keywords, where you know it; otherwise it is estimated "
-        "from documents marked complete and, roughly, from the labels.",
+        "from documents marked complete and, roughly, from the labels and from other corpora.",
     )
     rate_sd: float = option(
         0.0,

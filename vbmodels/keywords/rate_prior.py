@@ -1,14 +1,16 @@
 """The share pi of the words that are keywords, from all that tells it, with its uncertainty.
 
-Three sources, each a normal of log pi: what the user says; the complete documents; and the
-labels' own shape. P(listed | x) levels off at delta for the surest words, and a probit's
+Four sources, each a normal of log pi: what the user says; the complete documents; the labels'
+own shape; and other corpora. P(listed | x) levels off at delta for the surest words, and a probit's
 curve shows where: the maximum of the likelihood under a vague prior errs by a factor of 1.1 or
 less on most corpora of 400 documents, so it is a weak source with a stated error, never a point:
 
-    log pi ~ N(log given, sd^2) N(log complete, f_c / sum K_c) N(log shape + .1, se^2 + .25^2),
+    log pi ~ N(log given, sd^2) N(log complete, f_c / sum K_c) N(log shape + .1, se^2 + .25^2)
+             N(a + b log n, s^2),
 
-.45 in the place of .25 where annotators are of uneven zeal (rho > .3). The product N(M, V^2) is
-integrated over by Gauss and Hermite's three nodes M, M -+ sqrt(3) V with weights 2/3, 1/6, 1/6.
+with n the candidates of a document and a, b, s of `vbmodels.keywords.learnt_prior`; .45 in the
+place of .25 where annotators are of uneven zeal (rho > .3). The product N(M, V^2) is integrated
+over by Gauss and Hermite's three nodes M, M -+ sqrt(3) V with weights 2/3, 1/6, 1/6.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, State
 
-SOURCES = ("given", "complete documents", "labels")
-GIVEN, OF_COMPLETE, OF_LABELS = range(3)
+SOURCES = ("given", "complete documents", "labels", "other corpora")
+GIVEN, OF_COMPLETE, OF_LABELS, OF_CORPORA = range(4)
 
 EXACT = 0.01
 """An sd of the logarithm below which a given rate is a fact: one node, nothing else is asked."""
@@ -34,7 +36,7 @@ HIGHEST = float(np.log(0.95))
 
 @dataclass(frozen=True)
 class RateSources(State, kind="keywords.RateSources"):
-    """Mean and sd of log pi by each of `SOURCES` [3], and which of them say something [3]."""
+    """Mean and sd of log pi by each of `SOURCES` [4], and which of them say something [4]."""
 
     log_rate: FloatArray
     source_sd: FloatArray
@@ -43,13 +45,20 @@ class RateSources(State, kind="keywords.RateSources"):
     @classmethod
     def none(cls) -> Self:
         """Return what is known before anything is asked."""
-        return cls(np.zeros(3), np.zeros(3), np.zeros(3, bool))
+        size = len(SOURCES)
+        return cls(np.zeros(size), np.zeros(size), np.zeros(size, bool))
 
     def told(self, source: int, log_rate: float, sd: float) -> Self:
         """Return the same with what ``source`` says."""
         means, sds, says = self.log_rate.copy(), self.source_sd.copy(), self.says.copy()
         means[source], sds[source], says[source] = log_rate, sd, True
         return replace(self, log_rate=means, source_sd=sds, says=says)
+
+    def without(self, source: int) -> Self:
+        """Return the same where ``source`` says nothing."""
+        says = self.says.copy()
+        says[source] = False
+        return replace(self, says=says)
 
     @property
     def exact(self) -> bool:
@@ -60,6 +69,18 @@ class RateSources(State, kind="keywords.RateSources"):
     def speaking(self) -> list[int]:
         """The sources that say something; a fact silences the others."""
         return [GIVEN] if self.exact else [int(i) for i in np.flatnonzero(self.says)]
+
+    @property
+    def estimated(self) -> bool:
+        """Whether neither the user nor a complete document says the rate."""
+        return not (self.says[GIVEN] or self.says[OF_COMPLETE])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """pi at the outer nodes: between them it is with a probability of .92."""
+        mean, sd = self.combined()
+        low, high = np.exp(np.minimum(mean + np.sqrt(3.0) * sd * np.array([-1.0, 1.0]), HIGHEST))
+        return float(low), float(high)
 
     def combined(self) -> tuple[float, float]:
         """Return M and V, mean and sd of log pi.

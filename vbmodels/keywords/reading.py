@@ -426,7 +426,7 @@ def _name_phrases(
                 vocabularies[language] = Finder(
                     pattern for variants in terms for pattern in patterns_of(variants, number)
                 )
-            found.update(one for _, one in vocabularies[language](normal[start:end], start))
+            found.update(vocabularies[language](normal[start:end], start))
     if not found:
         return words
     places = np.unique(np.array([place for one in found for place in one.words], np.int64))
@@ -462,7 +462,7 @@ def _match(
     for d, label in enumerate(labels):
         doc_id, keywords, gold = label.doc_id, label.keywords, label.gold
         scored, scores = label.scored, label.scores
-        if words.offsets[d] == words.offsets[d + 1] and not keywords:
+        if words.offsets[d] == words.offsets[d + 1] and not (keywords or scored):
             continue
         normalise = words.normaliser(d, options)
         places = words.of(d) if keywords or scored or gold is not None else {}

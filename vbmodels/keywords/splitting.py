@@ -57,7 +57,7 @@ _TOKEN = re.compile(
     rf"""
     (?P<gap> \s*\n\s*\n\s* | \s*\n[ \t]*[-*•‣▪–][ \t]+ | \f )
   | (?:RT\s+)?(?<!\w)@\w+              # whom a message is to
-  | (?:https?|ftp)://\S+ | www\.\S+ | [\w.+-]+@[\w-]+(?:\.[\w-]+)+
+  | (?:https?|ftp)://\S+ | www\.\S+ | [\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+
   | (?<!{_W})(?i:{_ELIDED})[{_QUOTES}](?={_W})   # l'eau
   | (?:[^\W\d_]\.){{2,}}                    # e.g., U.S.
   | {_WORD}

@@ -36,7 +36,6 @@ from vbmodels.keywords.languages import (
 )
 from vbmodels.keywords.splitting import ABBREVIATED, split_words
 from vbmodels.keywords.token_kernels import OTHER as OTHER
-from vbmodels.keywords.token_kernels import UNKNOWN as UNKNOWN
 
 Stem = Literal["auto", "none", "porter", "snowball"]
 

@@ -71,6 +71,13 @@ class Row(NamedTuple):
     sentence: Sequence[int] | None = None
 
 
+def completed(row: Row) -> Row:
+    """Return a document whose list of keywords, where it has one, is complete."""
+    if row.labels.keywords is None:
+        return row
+    return row._replace(labels=row.labels._replace(complete=True))
+
+
 class Reading(NamedTuple):
     """How a document was read: its language (None: not clear), and what was taken out."""
 

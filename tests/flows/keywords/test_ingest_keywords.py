@@ -221,4 +221,7 @@ def test_the_users_scores_reach_the_words_with_their_stem():
     assert found["c", "theori"] == 0.5
     unused = prepared.report.unused_scores
     assert (unused.count, unused.names) == (2, ("a: absent", "a: the"))
+    bare = pa.table({"doc_id": ["d"], "text": [""], "scored": [["x"]], "scores": [[1.0]]})
+    both = pa.concat_tables([documents, bare], promote_options="default")
+    assert prepare(both, TextOptions(tag=False)).report.unused_scores.names[2:] == ("d: x",)
     assert prepare(documents.drop_columns(["scored", "scores"]), TextOptions()).tokens.score is None

@@ -95,3 +95,20 @@ def test_packages_become_documents():
         {"doc_id": "alpha_x", "text": "", "keywords": None},
         {"doc_id": "Zeta", "text": "A graph library", "keywords": ["graph", "trees"]},
     ]
+
+
+def test_authors_are_no_part_of_a_packages_text():
+    folder = {
+        "METADATA": "Name: pkg\nSummary: Fast maps\nAuthor: Ada Q. Byron\n"
+        'Author-email: "Jo Li" <jo@x.org>, dev@x.org\n\nMaps by Ada Q. Byron and Jo Li of rivers.'
+    }
+
+    class Package(Distribution):
+        def read_text(self, filename):
+            return folder.get(filename)
+
+        def locate_file(self, path):
+            return path
+
+    (row,) = installed_packages([Package()]).to_pylist()
+    assert row["text"].split() == ["Fast", "maps", "Maps", "by", "and", "of", "rivers."]

@@ -21,18 +21,29 @@ def tables():
         keys = np.unique(np.concatenate([keys, np.arange(20, dtype=np.uint64)]))
         folds = rng.integers(0, N_FOLDS, len(keys))
         known = (keys < 3) | (rng.random(len(keys)) < 0.1)
-        made.append(table_of(count_candidates(keys, folds, known)))
+        made.append(table_of(count_candidates(keys, folds, np.ones(len(keys), bool), known)))
     return made
 
 
 def test_counts_by_hand():
     keys = np.array([7, 3, 7, 7], np.uint64)
-    known = np.array([True, False, False, True])
-    found = table_of(count_candidates(keys, np.array([1, 0, 1, 2]), known))
+    looked_at, known = np.array([True, True, False, True]), np.array([True, False, False, True])
+    found = table_of(count_candidates(keys, np.array([1, 0, 1, 2]), looked_at, known))
     assert found.schema == COUNTS
     assert [tuple(row.values()) for row in found.to_pylist()] == [
-        (3, 0, 1, 0), (7, 1, 2, 1), (7, 2, 1, 1),
+        (3, 0, 1, 1, 0), (7, 1, 2, 1, 1), (7, 2, 1, 1, 1),
     ]  # fmt: skip
+
+
+def test_documents_that_nobody_looked_at_tell_frequencies_alone():
+    keys, folds = np.full(5, 7, np.uint64), np.arange(5)
+    looked_at, known = folds < 3, folds < 2
+    rows = count_candidates(keys, folds, looked_at, known)
+    found = Whole.of(rows, False).elsewhere(keys, folds)
+    assert found.frequency.tolist() == [5] * 5
+    assert found.documents.tolist() == [2, 2, 2, 3, 3]
+    assert found.labels.tolist() == [1, 1, 2, 2, 2]
+    assert rows.totals.sum(axis=1).tolist() == [3, 2]
 
 
 @pytest.mark.parametrize("lone", [False, True])

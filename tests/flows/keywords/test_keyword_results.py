@@ -48,7 +48,7 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     assert results["found"] == len(new) > 100
     assert results["expected_false_share"] == pytest.approx(share)
     assert f"{len(new):,} new keywords" in headline
-    assert f"the model expects {share:.1%} to be false" in headline
+    assert f"; {1 - share:.0%} right".replace("%", " %") in headline
     assert share <= 0.2
     # Known keywords prove no precision.
     unknown = words[~words.observed]
@@ -60,7 +60,8 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
 
 def test_chains_that_disagree_are_warned_of():
     one = KeywordSummary(
-        documents=1, candidates=3, observed=1, selected=1, expected_false=0.0, terms=Counter(),
+        documents=1, candidates=3, observed=1, selected=1, expected_false=0.0,
+        expected_true=np.ones(1), terms=Counter(),
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
     )  # fmt: skip
     found = report(None, None, [one], KeywordSettings(model="bss"))

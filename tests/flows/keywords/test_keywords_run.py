@@ -11,6 +11,7 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.faults import InputError
 from flows.fit.driver import FitError
 from flows.keywords import shards
 from flows.keywords.documents import prepare
@@ -18,6 +19,7 @@ from flows.keywords.settings import KeywordSettings
 from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.settings import ComputeSettings
+from vbmodels.estimators import LabelledCorpus, learn_keyword_prior
 from vbmodels.keywords.candidates import spans_of
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.surfaces import written
@@ -112,7 +114,13 @@ def test_the_report_and_the_record_say_what_was_found(done):
     results = record.results
     assert outcome["lines"][0].startswith(f"{results['found']:,} new keyphrases in 150 documents")
     assert "Keyphrases by document" in page
-    assert results["keyword_rate_sources"] == ["labels"]
+    assert results["keyword_rate_sources"] == ["labels", "other corpora"]
+    low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
+    assert (
+        f"; {low} to {high} % right by the model's own count: set keyphrases=, or mark the 20 "
+        in (outcome["lines"][0])
+    )
+    assert record.warnings[0].startswith("Nothing says how many keywords a document has")
     phrases = table_of(place, record).to_pandas()
     assert results["found"] == int((phrases.selected & ~phrases.observed).sum())
     assert results["candidates"] == len(phrases)
@@ -155,10 +163,89 @@ def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_pa
     known = pa.array([["machine of support", "predict price"]] * 60)
     whole = whole.set_column(whole.column_names.index("keywords"), "keywords", known)
     pq.write_table(whole, tmp_path / "in.parquet")
-    place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
+    place, record, outcome = run(
+        tmp_path / "in.parquet", tmp_path / "out", partitions=1, prior="none"
+    )
     assert not any(table_of(place, record)["selected"].to_pylist())
     assert any("nothing to learn" in line for line in (*record.warnings, *outcome["lines"]))
     assert any("not in its document" in one.reason and one.count == 120 for one in record.dropped)
+    assert storage.read_table(place.table("ask", 0)).num_rows == 20
+    # Other corpora say what such a document's keyphrases are.
+    place, record, _ = run(tmp_path / "in.parquet", tmp_path / "other", partitions=1)
+    assert any(table_of(place, record)["selected"].to_pylist())
+    assert any("nothing to learn from but other corpora" in one for one in record.warnings)
+
+
+def without_labels(size):
+    return texts(size).select(["doc_id", "text", "gold"])
+
+
+def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
+    pq.write_table(without_labels(40), tmp_path / "in.parquet")
+    place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out")
+    found, table = record.results["found"], table_of(place, record).to_pandas()
+    assert outcome["lines"][0].startswith(
+        f"{found} keyphrases in 40 documents without known keyphrases; "
+    )
+    assert (
+        "right by the model's own count: set keyphrases=, or mark the 20 documents in ask/"
+        in (outcome["lines"][0])
+    )
+    assert record.warnings[0].startswith("Nothing says how many keywords a document has: that is ")
+    assert "lists=complete" not in record.warnings[0]
+    assert record.results["keyword_rate_sources"] == ["other corpora"]
+    assert table.groupby("doc_id").selected.sum().between(1, 15).all()
+    best = table[table["rank"] == 1]
+    stem = Normaliser(TextOptions())
+    terms = {" ".join(str(stem(word)) for word in t.split()) for t in (*SUBJECTS, *THINGS)}
+    assert best.stem.isin(terms).mean() > 0.8
+    assert storage.read_table(place.table("ask", 0)).num_rows == 20
+    _, given, outcome = run(tmp_path / "in.parquet", tmp_path / "given", keyphrases=2.0)
+    assert "keyphrases=" not in outcome["lines"][0]
+    assert given.results["expected_right"][0] == given.results["expected_right"][1]
+
+
+def test_a_book_has_no_thousands_of_keyphrases(tmp_path):
+    rng = np.random.default_rng(0)
+    words = np.array([f"wo{a}{b}ter" for a in "abcdefghijklmnopqrst" for b in "aeiouy"])
+    text = ". ".join(" ".join(rng.choice(words, 12)) for _ in range(1500))
+    book = pa.table({"doc_id": ["book"], "text": [text], "keywords": [[str(words[0])]]})
+    for name, table in (("known", book), ("none", book.drop_columns("keywords"))):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        place, record, _ = run(tmp_path / f"{name}.parquet", tmp_path / name, partitions=1)
+        assert table_of(place, record).num_rows > 1000
+        assert record.results["selected"] <= 15
+
+
+def test_lists_that_are_complete_are_said_once(tmp_path):
+    whole = texts(60)
+    marked = whole.append_column("complete", pa.array([True] * 60))
+    found = []
+    for name, table, more in (("said", whole, {"lists": "complete"}), ("marked", marked, {})):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        place, record, _ = run(tmp_path / f"{name}.parquet", tmp_path / name, **more)
+        assert not any("Nothing says how many" in warning for warning in record.warnings)
+        found.append(table_of(place, record))
+    assert found[0].equals(found[1])
+
+
+def test_a_prior_of_ones_own_is_a_file(tmp_path):
+    pq.write_table(without_labels(20), tmp_path / "in.parquet")
+    rows = texts(30).to_pylist()
+    corpora = [
+        LabelledCorpus(f"c{i}", [r["text"] for r in part], [r["gold"] for r in part], "some")
+        for i, part in enumerate((rows[:15], rows[15:]))
+    ]
+    path = tmp_path / "prior.json"
+    path.write_text(learn_keyword_prior(corpora).to_json())
+    _, ours, _ = run(tmp_path / "in.parquet", tmp_path / "ours", prior=str(path))
+    _, theirs, _ = run(tmp_path / "in.parquet", tmp_path / "theirs")
+    assert ours.results["keyword_rate"] != theirs.results["keyword_rate"]
+    path.write_text("{}")
+    with pytest.raises(InputError, match="it is not a prior that vbflows wrote"):
+        run(tmp_path / "in.parquet", tmp_path / "bad", prior=str(path))
+    with pytest.raises(InputError, match="known keywords of some documents"):
+        run(tmp_path / "in.parquet", tmp_path / "none", prior="none")
 
 
 def documents(**columns):

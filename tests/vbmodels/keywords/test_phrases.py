@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.contract.phrases_drawn import cut, drawn
 from vbmodels.core.fit import fit
@@ -123,7 +123,7 @@ def test_in_long_documents_a_phrase_stands_twice_or_early():
     assert len(told(shorter, spans_of(shorter))) == 3
 
 
-def features(tokens, y, n_documents=50):
+def features(tokens, y, n_documents=50, own_labels=True):
     spans = spans_of(tokens)
     size = len(spans.size)
     words = KeywordBatch(
@@ -141,6 +141,7 @@ def features(tokens, y, n_documents=50):
     batch = build_phrases(
         tokens, spans, words, y(spans), None, 3, np.full(tokens.n_words, 4),
         Elsewhere(nothing, nothing, nothing), n_documents, np.full(11, 0.1),
+        own_labels=own_labels,
     )  # fmt: skip
     return spans, batch, {name: batch.x[:, i] for i, name in enumerate(PHRASE_FEATURES[:33])}
 
@@ -183,6 +184,18 @@ def test_no_phrase_knows_its_own_label():
         assert_allclose(values[0, :-6], values[1, :-6], atol=1e-12)
         assert np.abs(np.diff(values, axis=0)).max() < 0.35
     assert moved
+
+
+def test_phrases_are_compared_with_known_ones_only_where_all_documents_have_labels():
+    tokens = tokens_of([["w0", "w1", "", "w1", "w0", "w1", "w2"]])
+    names = ("inside_known", "holds_known", "shares_with_known")
+    with_labels, without = (
+        features(tokens, lambda s: s.size < 3, own_labels=own)[2] for own in (True, False)
+    )
+    for name in names:
+        assert np.ptp(with_labels[name]) > 0.0
+        assert np.ptp(without[name]) == 0.0
+    assert_array_equal(without["pmi"], with_labels["pmi"])
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,15 @@ along the ridge with it. Some features look at labels, so it is a pseudo-likelih
    fitted at each of three values of log pi, together in each pass, from the tangent of the ridge
    dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them.
 
+With a prior learnt from other corpora (`vbmodels.keywords.learnt_prior`) the nodes have
+
+    w_j ~ N(m_j, s_j^2),   w_0 | pi ~ N(Phi^-1(pi) (1 + m'Rm + sum s_j^2)^(1/2), .25^2),
+
+with R the correlations of the features; features that hold labels keep N(0, 1). The labels' shape
+is read under the prior above, and not at all where all documents list the same small number
+and the user names that number or the kind of list. Without labels the second phase is all, and
+its first point is the answer: delta = 0, and r = Phi(eta / (1 + x'Cx)^(1/2)), C = diag(s^2).
+
 The trace shows the objective of the second phase, the weighted mean of the log posterior
 densities of (w, kappa) at the nodes; the first is not shown.
 """
@@ -49,12 +58,15 @@ from vbmodels.keywords.corpus.likelihood import (
 )
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.keyword_counts import CountLaw, Lengths
+from vbmodels.keywords.learnt_regression import LearntRegression
 from vbmodels.keywords.rate_prior import (
     GIVEN,
     HIGHEST,
     LABELS_SD,
     OF_COMPLETE,
+    OF_CORPORA,
     OF_LABELS,
+    SOURCES,
     VAGUE_RATE,
     VAGUE_SD,
     RateSources,
@@ -73,6 +85,15 @@ FEWEST_DOCUMENTS, FEWEST_COMPLETE = 100, 20
 PLENTY = 100
 """Known keywords for each coefficient from which on w is taken for known where its labels are: what
 it leaves open moves eta by some half of a percent."""
+CLEAR = 0.35
+"""sd of log pi by the labels' shape, were zeal even, below which other corpora, the kind of whose
+lists may be another, add nothing: of words, with 28 % known, ECE is .047 without them and .064
+with. Of phrases, whose shape errs by more, they help: .019 with them and .024 without."""
+LEARNT_CONSTANT_SD = 0.25
+"""Prior sd of the constant at a rate, where the other coefficients have a learnt prior."""
+SAME_NUMBER = 0.6
+"""Dispersion of the numbers of listed keywords below which all documents list the same number: one
+that is listed by chance makes it larger."""
 ROUNDING = 1e-13
 MOST_HALVINGS = 40
 
@@ -108,6 +129,8 @@ class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
     location, scale
         [P] standardisation; column 0 is left as it is. The scale of a constant column is
         infinite, which drops it.
+    spread
+        sd of y* over the candidates about the constant, under the learnt prior; 1 without one.
     law
         Numbers of keywords by length.
     sources
@@ -124,6 +147,7 @@ class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
     information: FloatArray
     location: FloatArray
     scale: FloatArray
+    spread: float
     law: CountLaw
     sources: RateSources
     n_documents: int
@@ -137,8 +161,8 @@ class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
 
     @property
     def rate(self) -> float:
-        """pi, averaged over the nodes."""
-        return float(self.weights @ np.exp(self.theta[:, -2]))
+        """pi at the middle node."""
+        return float(np.exp(self.theta[0, -2]))
 
     @property
     def exponent(self) -> float:
@@ -181,6 +205,8 @@ class CorpusProbit:
         What the labels' shape errs by in log pi, beyond its standard error.
     likely_rate
         Where the search for log pi begins if nothing tells it; None: at a vague guess.
+    learnt
+        Prior learnt from other corpora; None: the vague one.
     """
 
     objective: ClassVar[str] = "log posterior"
@@ -192,6 +218,7 @@ class CorpusProbit:
     coefficient_sd: float = 1.0
     labels_sd: float = LABELS_SD
     likely_rate: float | None = None
+    learnt: LearntRegression | None = None
 
     def __post_init__(self) -> None:
         if self.keyword_rate is not None and not 0.0 < self.keyword_rate < 1.0:
@@ -223,6 +250,9 @@ class CorpusProbit:
             sources = sources.told(GIVEN, float(np.log(self.keyword_rate)), self.keyword_rate_sd)
         if (complete := law.complete_rate()) is not None:
             sources = sources.told(OF_COMPLETE, *complete)
+        if self.learnt is not None and law.n_words:
+            size = float(np.log(law.n_words / observed.n_documents))
+            sources = sources.told(OF_CORPORA, *self.learnt.rate.at(size))
         p = len(location)
         start = np.zeros(p + 2)
         q = CorpusGlobal(
@@ -234,6 +264,7 @@ class CorpusProbit:
             information=np.zeros((1, p + 2, p + 2)),
             location=location,
             scale=scale,
+            spread=self._spread(observed.words, scale),
             law=law,
             sources=sources,
             n_documents=observed.n_documents,
@@ -248,7 +279,7 @@ class CorpusProbit:
             least = 2.0 if self.likely_rate is None else 1.2
             rate = min(max(likely, least * listed), 0.8)
         start[0], start[-2], start[-1] = ndtri(rate), np.log(rate), law.exponent
-        if sources.exact:
+        if sources.exact or (sources.speaking and not self._reads_labels(law, sources)):
             return self._at_nodes(replace(q, theta=start[None]))
         return replace(q, theta=start[None], credibility=np.array([law.credibility(rate)]))
 
@@ -261,8 +292,25 @@ class CorpusProbit:
             return fresh
         change = change_of_scale((before.location, before.scale), (fresh.location, fresh.scale))
         theta = fresh.theta.copy()
-        theta[:, :-2] = change @ before.mean
+        free = self.prior(fresh)[1][:-2] > 0.0
+        if fresh.law.has_labels:
+            theta[:, :-2][:, free] = (change @ before.mean)[free]
         return replace(fresh, theta=theta)
+
+    def _spread(self, words: Moments, scale: FloatArray) -> float:
+        """Return (1 + m'Rm + sum s_j^2)^(1/2) over the learnt features that vary."""
+        if self.learnt is None or not words.weight:
+            return 1.0
+        used = np.isfinite(scale) & np.array(self.learnt.learnt)
+        slope = np.where(used, self.learnt.mean, 0.0) / np.where(used, scale, 1.0)
+        variance = np.array(self.learnt.sd)[used] ** 2
+        along = float(slope @ words.scatter @ slope) / words.weight
+        return float(np.sqrt(1.0 + along + variance.sum()))
+
+    def _reads_labels(self, law: CountLaw, sources: RateSources) -> bool:
+        """Whether the labels' shape says something of the rate."""
+        named = sources.says[GIVEN] or (self.learnt is not None and self.learnt.kind_given)
+        return bool(law.listed) and not (named and law.dispersion < SAME_NUMBER)
 
     def _at_nodes(self, q: CorpusGlobal) -> CorpusGlobal:
         """Return the points of the second phase, on the tangent of the ridge over log pi."""
@@ -278,7 +326,7 @@ class CorpusProbit:
             slope = inverse(bend[np.ix_(free, free)], variance[free]) @ bend[free, p - 2]
             theta[:, free] -= np.outer(log_rate - q.theta[0, -2], slope)
         theta[:, -2] = log_rate
-        return replace(
+        q = replace(
             q,
             free_rate=False,
             theta=theta,
@@ -287,17 +335,29 @@ class CorpusProbit:
             expected=not known,
             information=np.zeros((len(weights), p, p)),
         )
+        if self.learnt is not None and not known:
+            mean, _ = self.prior(q)
+            q = replace(q, theta=np.hstack([mean[:, :-2], theta[:, -2:]]))
+        return q
 
     def prior(self, q: CorpusGlobal) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance [P + 2] of theta's prior; a variance of 0 holds it.
+        """Return mean [K, P + 2] and variance [P + 2] of theta's prior; a variance of 0 holds it.
 
         A search by Fisher scoring holds log pi and kappa too.
         """
-        size = q.theta.shape[1]
-        mean, variance = np.zeros(size), np.full(size, self.coefficient_sd**2)
+        points, size = q.theta.shape
+        mean, variance = np.zeros((points, size)), np.full(size, self.coefficient_sd**2)
         variance[0] = self.constant_sd**2
-        mean[-2], variance[-2] = np.log(VAGUE_RATE), VAGUE_SD**2 if q.free_rate else 0.0
-        mean[-1], variance[-1] = q.law.exponent, q.law.exponent_sd**2
+        mean[:, -2], variance[-2] = np.log(VAGUE_RATE), VAGUE_SD**2 if q.free_rate else 0.0
+        mean[:, -1], variance[-1] = q.law.exponent, q.law.exponent_sd**2
+        if self.learnt is not None and not q.free_rate:
+            learnt = np.array(self.learnt.learnt)
+            mean[:, :-2] = np.where(learnt & np.isfinite(q.scale), self.learnt.mean, 0.0)
+            mean[:, 0] = ndtri(np.exp(q.theta[:, -2])) * q.spread
+            variance[:-2] = np.array(self.learnt.sd) ** 2
+            variance[0] = LEARNT_CONSTANT_SD**2
+            if not q.law.has_labels:
+                variance[:-2][~learnt] = 0.0
         if q.free_rate and q.expected:
             variance[-2:] = 0.0
         return mean, variance
@@ -343,7 +403,7 @@ class CorpusProbit:
         free = np.flatnonzero(variance > 0.0)
         steps, promised = np.zeros_like(q.theta), np.zeros(len(q.theta))
         for i, theta in enumerate(q.theta):
-            pull = (theta - mean)[free] / variance[free]
+            pull = (theta - mean[i])[free] / variance[free]
             gradient = stats.gradient[i][free] - pull
             bend = stats.information[i][np.ix_(free, free)] + np.diag(1.0 / variance[free])
             step = _step(bend, gradient, variance[free], free == len(theta) - 2)
@@ -369,6 +429,20 @@ class CorpusProbit:
         q, _, _ = yield from self.climb(q)
         return q
 
+    def search_middle(self, q: CorpusGlobal) -> Algorithm:
+        """Return the mode at the middle node of the rate alone, with its statistics."""
+        if q.free_rate:
+            q = yield from self._read_labels(q)
+        q = replace(
+            q,
+            theta=q.theta[:1],
+            weights=np.ones(1),
+            credibility=q.credibility[:1],
+            information=q.information[:1],
+        )
+        q, stats, _ = yield from self.climb(q, silent=True)
+        return q, stats
+
     def _read_labels(self, q: CorpusGlobal) -> Algorithm:
         """Return the nodes of log pi, after what the labels' shape says of it."""
         q, _, step = yield from self.climb(q, silent=True)
@@ -378,8 +452,12 @@ class CorpusProbit:
         covariance = inverse(q.information[0][np.ix_(free, free)], variance[free])
         place = int(np.searchsorted(free, q.theta.shape[1] - 2))
         se = float(np.sqrt(covariance[place, place]))
-        told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
-        return self._at_nodes(replace(q, sources=q.sources.told(OF_LABELS, *told)))
+        mean, sd = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
+        sources = q.sources.told(OF_LABELS, mean, sd)
+        clear = np.hypot(se, self.labels_sd) < CLEAR
+        if self.learnt is not None and not self.learnt.kind_given and clear:
+            sources = sources.without(OF_CORPORA)
+        return self._at_nodes(replace(q, sources=sources))
 
     def climb(
         self, q: CorpusGlobal, silent: bool = False
@@ -426,9 +504,11 @@ class CorpusProbit:
         """Return the covariance [P, P] of w at every node."""
         _, variance = self.prior(q)
         free = np.flatnonzero(variance > 0.0)
-        p = q.theta.shape[1] - 2
-        spread = variance[free]
-        return [inverse(bend[np.ix_(free, free)], spread)[:p, :p] for bend in q.information]
+        found = np.zeros(q.information.shape)
+        for bend, covariance in zip(q.information, found, strict=True):
+            square = np.ix_(free, free)
+            covariance[square] = inverse(bend[square], variance[free])
+        return list(found[:, :-2, :-2])
 
     def exponent_sd(self, q: CorpusGlobal) -> float:
         """Return the posterior sd of kappa; 0 where it is held."""
@@ -488,14 +568,6 @@ def average(q: CorpusGlobal, batch: KeywordBatch, by_node: FloatArray) -> FloatA
     return np.where(batch.y, 1.0, q.weights @ by_node)
 
 
-def rate_of_labels(rate: str = "keyword_rate") -> str:
-    """Return what `doubts` will say, with figures, of a fit without a given rate."""
-    return (
-        f"the rate will be estimated from the labels, roughly: set {rate}, or mark at least "
-        f"{FEWEST_COMPLETE} documents whose keywords are all known as complete"
-    )
-
-
 def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
     """Say why a false discovery rate of this fit may be off; nothing where it may not.
 
@@ -507,19 +579,25 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
         Name of the option that tells the rate.
     """
     found = []
-    if q.sources.speaking == [OF_LABELS]:
-        factor = float(np.exp(q.sources.combined()[1]))
+    if q.sources.estimated:
+        low, high = q.sources.ends
+        sources = " and ".join(SOURCES[i] for i in q.sources.speaking)
         found.append(
-            f"rate read off the labels ({q.rate:.3g}, give or take a factor of {factor:.2g}): set "
-            f"{rate}, or mark at least {FEWEST_COMPLETE} documents whose keywords are all "
-            "known as complete"
+            f"the share of keywords, {q.rate:.2%} of the candidates ({low:.2%} to {high:.2%}), is "
+            f"estimated from {sources}: set {rate}, or mark at least {FEWEST_COMPLETE} documents "
+            "whose keywords are all known as complete"
         )
-    if q.n_documents < FEWEST_DOCUMENTS:
-        found.append(
-            f"the regression was fitted to {q.n_documents} "
-            f"document{'' if q.n_documents == 1 else 's'}; expected at least {FEWEST_DOCUMENTS}"
-        )
-    return tuple(found)
+    return (*found, *few_documents(q))
+
+
+def few_documents(q: CorpusGlobal) -> tuple[str, ...]:
+    """Say so where a regression without a learnt prior has few documents."""
+    if q.n_documents >= FEWEST_DOCUMENTS or q.spread > 1.0:
+        return ()
+    return (
+        f"the regression was fitted to {q.n_documents} "
+        f"document{'' if q.n_documents == 1 else 's'}; expected at least {FEWEST_DOCUMENTS}",
+    )
 
 
 def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ A partition gives a histogram of the log-odds of r, with the number of words and
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -21,11 +22,40 @@ import numpy as np
 from scipy.special import logit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
+from vbmodels.keywords.corpus.model import CorpusGlobal
 from vbmodels.keywords.selection import select_new_by_fdr, word_ranks
 
 BINS = 4096
 LARGEST = 16.0
 """Log-odds beyond this are put into the last bins: 1e-7 of a probability."""
+ABOVE_MEAN = 1.5
+"""Keyphrases that a selection gives one document at most, over the mean of a document."""
+FEWEST, MOST, ROUGH = 5, 15, 0.5
+"""Least of these where the mean is not given, and the most where log pi has an sd above .5."""
+
+
+def number_of(q: CorpusGlobal, given: float | None) -> int:
+    """Return how many keyphrases a selection gives a document at most, known ones counted.
+
+    Parameters
+    ----------
+    q
+        The regression of phrases.
+    given
+        The mean of a document where the user knows it.
+    """
+    if given is not None:
+        return math.ceil(ABOVE_MEAN * given)
+    mean = q.rate * q.law.n_words / max(q.n_documents, 1)
+    number = max(math.ceil(ABOVE_MEAN * mean), FEWEST)
+    return min(number, MOST) if q.sources.combined()[1] > ROUGH else number
+
+
+def most_new(most: int, observed: BoolArray, offsets: IntArray) -> IntArray:
+    """Return how many new candidates a document may have [D], its known ones counted."""
+    known = np.diff(np.concatenate([[0], np.cumsum(observed)])[offsets])
+    left: IntArray = np.maximum(most - known, 0)
+    return left
 
 
 def bins_of(probability: FloatArray) -> IntArray:
@@ -37,12 +67,14 @@ def bins_of(probability: FloatArray) -> IntArray:
 
 
 def eligible(
-    probability: FloatArray, observed: BoolArray, offsets: IntArray, most: int | None
+    probability: FloatArray, observed: BoolArray, offsets: IntArray, most: int | IntArray | None
 ) -> BoolArray:
-    """Return which words may be selected [W]: new ones, of each document the ``most`` best."""
+    """Return which words may be selected [W]: new ones, of each document the ``most`` [D] best."""
     new = ~observed
     if most is None:
         return new
+    if isinstance(most, np.ndarray):
+        most = np.repeat(most, np.diff(offsets))
     return new & (word_ranks(np.where(new, probability, -1.0), offsets) <= most)
 
 
@@ -68,7 +100,7 @@ class Histogram(Stats, kind="keywords/corpus.Histogram"):
         probability: FloatArray,
         observed: BoolArray,
         offsets: IntArray,
-        most: int | None = None,
+        most: int | IntArray | None = None,
     ) -> Self:
         """Count a partition's words."""
         may = eligible(probability, observed, offsets, most)
@@ -114,7 +146,7 @@ def select_above(
     observed: BoolArray,
     offsets: IntArray,
     least: int,
-    most: int | None = None,
+    most: int | IntArray | None = None,
 ) -> BoolArray:
     """Return known words and those that may be selected in the bins from ``least`` on [W].
 
@@ -131,7 +163,11 @@ def select_above(
 
 
 def select_in_documents(
-    probability: FloatArray, observed: BoolArray, offsets: IntArray, level: float, most: int | None
+    probability: FloatArray,
+    observed: BoolArray,
+    offsets: IntArray,
+    level: float,
+    most: int | IntArray | None,
 ) -> BoolArray:
     """Return known words and, in each document, as many new ones as ``level`` allows [W]."""
     chosen = select_new_by_fdr(probability, observed, offsets, level)

@@ -1,8 +1,10 @@
 """What a model knows of a phrase before any fit: 33 features from text, corpus, labels and user.
 
-Four of them use labels. Keyphraseness counts those of other folds; the three that compare with
+Six of them use labels. Keyphraseness counts those of other folds; the three that compare with
 the document's known phrases leave the phrase's own label out, by the rule of
-`vbmodels.keywords.features.affinity`. Six more, from the scores of its words, are made at a fit
+`vbmodels.keywords.features.affinity`. They are constant where somebody has looked for the
+keywords of some documents only: what they are in the others would be no answer of a regression
+that was fitted to these. Six more, from the scores of its words, are made at a fit
 (`batch.scored`).
 """
 
@@ -77,6 +79,7 @@ def build_phrases(
     elsewhere: Elsewhere,
     n_documents: int,
     rates: FloatArray,
+    own_labels: bool = True,
 ) -> PhraseBatch:
     """Make the features of a partition's phrases.
 
@@ -98,6 +101,8 @@ def build_phrases(
         Documents of the corpus.
     rates
         [N_FOLDS + 1] label rates of the phrases; `vbmodels.keywords.features.label_rates`.
+    own_labels
+        Whether phrases are compared with the known ones of their own document.
     """
     several = spans.size > 1
     tf = spans.count.astype(np.float64)
@@ -132,7 +137,7 @@ def build_phrases(
         keyphraseness(elsewhere.documents, elsewhere.labels, rates[tokens.fold[spans.document]]),
         *_ends(spans, common),
         log_tf * several,
-        *_relations(spans, y),
+        *_relations(spans, y if own_labels else np.zeros(len(y), bool)),
         *score_columns(own, spans.document),
     )
     x = side_by_side(columns)

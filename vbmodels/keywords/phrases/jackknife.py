@@ -66,7 +66,7 @@ def left_out(
     free = np.flatnonzero(variance > 0.0)
     spread = variance[free]
     square = np.ix_(free, free)
-    pull = (q.theta[0] - mean)[free] / spread
+    pull = (q.theta[0] - mean[0])[free] / spread
     total = whole.gradient[0][free] - pull
     bend = folds.information.sum(axis=0)[square] + np.diag(1.0 / spread)
     found = np.repeat(q.theta[:1], N_FOLDS + 1, axis=0)

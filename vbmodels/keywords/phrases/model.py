@@ -16,6 +16,10 @@ documents, pi = K C D / M.
 Where nothing tells it, the search for pi begins where as large a share of keyphrases is listed as
 of keywords.
 
+With priors learnt from other corpora the words' regression is fitted at the middle node of its
+rate, and its scores have no constant, as those had that the phrases' prior was learnt with; C
+counts as if of `COVERAGE_COUNT` keyphrases other corpora's share were candidates.
+
 The trace shows the phrases' log posterior density, from where their rate has been read; what comes
 before is not shown.
 """
@@ -76,6 +80,7 @@ class KeptScores:
 
 
 HIGHEST_RATE = 0.95
+COVERAGE_COUNT = 4.0
 _SCORES = KeptScores()
 
 
@@ -150,6 +155,8 @@ class Keyphrases:
         K, mean number of keyphrases of a document; None where the user does not know it.
     per_document_sd
         Standard deviation of log K; 0: it is a fact.
+    coverage
+        C in other corpora; None where it is not known.
     """
 
     objective: ClassVar[str] = "log posterior"
@@ -158,6 +165,7 @@ class Keyphrases:
     phrases: CorpusProbit = field(default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD))
     per_document: float | None = None
     per_document_sd: float = 0.0
+    coverage: float | None = None
 
     def __post_init__(self) -> None:
         if self.per_document is not None and not 0.0 < self.per_document < np.inf:
@@ -199,7 +207,8 @@ class Keyphrases:
     def _told_rate(self, observed: PhraseObserved) -> float | None:
         if self.per_document is None or not observed.n_phrases:
             return None
-        coverage = (observed.known + 0.5) / (observed.listed + 0.5)
+        count, share = (0.5, 1.0) if self.coverage is None else (COVERAGE_COUNT, self.coverage)
+        coverage = (observed.known + count * share) / (observed.listed + count)
         return float(self.per_document * coverage * observed.n_documents / observed.n_phrases)
 
     def too_many(self, observed: PhraseObserved) -> str | None:
@@ -289,9 +298,15 @@ class Keyphrases:
 
     def _score_words(self, scorer: CorpusGlobal) -> Algorithm:
         """Return the words' regression, and its coefficients without each fold and with all."""
-        scorer, stats, _ = yield from within(self.words.climb(scorer, silent=True), WordsAt)
+        if self.words.learnt is None:
+            scorer, stats, _ = yield from within(self.words.climb(scorer, silent=True), WordsAt)
+        else:
+            scorer, stats = yield from within(self.words.search_middle(scorer), WordsAt)
         folds = yield Evaluate(WordsAt(scorer, by_fold=True))
-        return scorer, left_out(self.words, scorer, stats, folds)
+        coefficients = left_out(self.words, scorer, stats, folds)
+        if self.words.learnt is not None:
+            coefficients[:, 0] = 0.0
+        return scorer, coefficients
 
     def _sum_features(self, q: PhraseGlobal) -> Algorithm:
         """Return the moments of the phrases' features, with the words' scores among them."""

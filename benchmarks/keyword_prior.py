@@ -1,0 +1,383 @@
+"""Keywords of corpora that the prior has not seen: no labels, 20 complete documents, 28 % known.
+
+    python -m benchmarks.keyword_prior [--data FOLDER] [--corpora hulth,kdd,...] [--documents 250]
+                                       [--schemes none,whole,share] [--seed 0] [--yake]
+    python -m benchmarks.keyword_prior --make vbmodels/keywords/prior.json
+
+``--make`` learns the prior that the product ships, from the first 250 documents of each corpus.
+Otherwise every corpus has a prior of the others. Known phrases are drawn from the gold phrases that
+are candidates:
+
+    none    nobody has labelled anything        whole   20 documents are complete, no other is
+    share   each with probability .28           three   three of each of 120 documents
+
+Scored are the candidates that are not known, of documents that are not complete. F is
+corpus-wide, of as many as there are gold phrases to find, those that are no candidates too; P@10
+is of each document's ten best; ECE in ten bins; "factor" is that between the expected and the
+realised precision of these; "expected" and "realised" are the precision of what the product
+selects, "selected" of a document, "covered" how often the range in the headline holds it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from threadpoolctl import threadpool_limits
+
+from benchmarks.keyword_corpora import SHARED
+from vbmodels.core.fit import fit
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.estimators.documents import Corpus
+from vbmodels.estimators.keyword_prior import (
+    LabelledCorpus,
+    ReadCorpus,
+    learn_keyword_prior,
+    read_corpus,
+    whole_corpus,
+)
+from vbmodels.keywords.corpus.model import CorpusProbit
+from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
+from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.learnt_prior import MARKED, SOME, LearntPrior, keyphrases_model, words_model
+from vbmodels.keywords.options import DAMPING, WINDOW
+from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.keywords.phrases.phrase_ids import key_of
+from vbmodels.keywords.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled
+from vbmodels.keywords.selection import word_ranks
+from vbmodels.keywords.text import Normaliser, TextOptions
+
+SOURCE = "LIAAD/KeywordExtractor-Datasets"
+KINDS = {
+    **dict.fromkeys(("hulth", "semeval2017", "110pt", "wikinews_fr"), MARKED),
+    **dict.fromkeys(("kdd", "www", "pak2018", "semeval2010", "theses100", "fao30"), SOME),
+}
+"""The corpora of the shipped prior, and the kind of their lists."""
+HELD_BACK = {"kpcrowd": MARKED, "nguyen2007": SOME, "citeulike180": SOME}
+"""Corpora that no prior is made from."""
+SCHEMES = ("none", "whole", "share")
+LANGUAGES = {"wikinews_fr": "fr", "110pt": "pt", "pak2018": "pl"}
+
+
+def load(name: str, folder: Path, most: int) -> LabelledCorpus:
+    """Read a corpus from a table of doc_id, text and gold."""
+    rows = pq.read_table(folder / f"{name}.parquet").to_pylist()[:most]
+    gold = "gold_phrases" if "gold_phrases" in rows[0] else "gold"
+    return LabelledCorpus(
+        name,
+        [row["text"] for row in rows],
+        [list(row[gold]) for row in rows],
+        kind={**KINDS, **HELD_BACK}[name],
+        source=SOURCE,
+        licence="the source states none; no text is kept",
+    )
+
+
+@dataclass(frozen=True)
+class Task:
+    """One draw of the known phrases; of words and phrases the truth and what is scored."""
+
+    batch: PhraseBatch
+    words: BoolArray
+    phrases: BoolArray
+    words_scored: BoolArray
+    phrases_scored: BoolArray
+    absent: int
+    per_document: float
+
+
+def draw(read: ReadCorpus, scheme: str, seed: int) -> Task:
+    """Draw the known phrases and make the features."""
+    rng = np.random.default_rng([seed, 5])
+    tokens, spans, marks = read.part.read.tokens, read.part.read.spans, read.part.read.marks
+    truth, n = read.phrases, tokens.n_documents
+    found = np.bincount(spans.document, truth, n).astype(int)
+    absent = np.maximum(read.listed - found, 0)
+    whole, unlabelled, known = np.zeros(n, bool), np.zeros(n, bool), np.zeros(len(truth), bool)
+    listed_absent = np.zeros(n, int)
+    if scheme == "none":
+        unlabelled[:] = True
+    elif scheme == "whole":
+        whole[rng.choice(n, min(20, n // 2), replace=False)] = True
+        unlabelled, known, listed_absent = ~whole, truth & whole[spans.document], absent * whole
+    elif scheme == "share":
+        known, listed_absent = truth & (rng.random(len(truth)) < 0.28), rng.binomial(absent, 0.28)
+    else:
+        some = np.zeros(n, bool)
+        some[rng.choice(n, min(120, n // 2), replace=False)] = True
+        order = np.lexsort((rng.random(len(truth)), ~truth, spans.document))
+        rank = np.arange(len(truth)) - np.repeat(spans.offsets[:-1], np.diff(spans.offsets))
+        three = np.minimum(3, found + absent)
+        there = rng.hypergeometric(found, absent, three)
+        known[order] = rank < there[spans.document]
+        known &= truth & some[spans.document]
+        unlabelled, listed_absent = ~some, (three - there) * some
+    seen = np.zeros(tokens.n_words, bool)
+    seen[spans.words[known][spans.words[known] >= 0]] = True
+    seen |= read.words & whole[tokens.document_of_word]
+    tokens = replace(tokens, y=seen, complete=whole, unlabelled=unlabelled)
+    marks = replace(marks, y=known, listed=int(known.sum() + listed_absent.sum()))
+    several = int((spans.size[known] > 1).sum())
+    part = replace(
+        read.part,
+        read=replace(
+            read.part.read, tokens=tokens, marks=marks, known=int(known.sum()), several=several
+        ),
+    )
+    batch = part.batch(Corpus.of([part], True), WINDOW, DAMPING)
+    hidden = int((absent * ~whole - listed_absent * ~whole).sum())
+    return Task(
+        batch,
+        read.words,
+        truth,
+        ~seen & ~whole[tokens.document_of_word],
+        ~known & ~whole[spans.document],
+        hidden,
+        float(read.listed.mean()),
+    )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Probabilities, or scores [M], of the candidates; of a model those by node [K, M] too.
+
+    ``number`` is how many keyphrases a document has, at most, in a selection.
+    """
+
+    score: FloatArray
+    nodes: FloatArray | None = None
+    number: int | None = None
+
+
+def answers(task: Task, words: CorpusProbit, phrases: Keyphrases) -> tuple[Scores, Scores]:
+    """Fit words and phrases."""
+    q = fit(words, [task.batch.words]).q
+    nodes = words.by_node(q, task.batch.words, fitted=True)
+    of_words = Scores(np.where(task.batch.words.y, 1.0, q.weights @ nodes), nodes)
+    whole = fit(phrases, [task.batch]).q
+    units, scores = phrases.phrases_and_scores(whole, task.batch)
+    nodes = phrases.phrases.by_node(whole.phrases, units, fitted=True, beside=scores)
+    number = number_of(whole.phrases, phrases.per_document)
+    r = np.where(units.y, 1.0, whole.phrases.weights @ nodes)
+    return of_words, Scores(r, nodes, number)
+
+
+def figures(
+    scores: Scores, truth: BoolArray, at: BoolArray, known: BoolArray, offsets: IntArray,
+    absent: int = 0,
+) -> dict[str, float]:  # fmt: skip
+    """Return everything that the tables show."""
+    score = scores.score
+    s, true = score[at], truth[at]
+    inside = np.concatenate([[0], np.cumsum(at)])[offsets]
+    hidden = int(true.sum()) + absent
+    best = np.argsort(-s, kind="stable")[:hidden]
+    found = {"F": 2.0 * true[best].sum() / (len(best) + hidden)}
+    ten = word_ranks(s, inside) <= 10
+    document = np.repeat(np.arange(len(inside) - 1), np.diff(inside))
+    size = np.bincount(document[ten])
+    hits = np.bincount(document[ten], true[ten])
+    has = size > 0
+    found["P@10"] = float((hits[has] / (10 if absent else size[has])).mean())
+    if scores.nodes is None:
+        return found
+    bins = np.minimum((s * 10).astype(int), 9)
+    found["ECE"] = sum(abs((s - true)[bins == b].sum()) for b in range(10)) / len(s)
+    found["factor"] = float(np.exp(abs(np.log(s[ten].mean() / max(true[ten].mean(), 1e-9)))))
+    most = None if scores.number is None else most_new(scores.number, known, offsets)
+    least = Histogram.of(score, ~at, offsets, most).least_by_f()
+    chosen = select_above(score, ~at, offsets, least, most)[at]
+    found["best F"] = 2.0 * true[chosen].sum() / (chosen.sum() + hidden)
+    if chosen.any():
+        found["expected"], found["realised"] = s[chosen].mean(), true[chosen].mean()
+        found["selected"] = chosen.sum() / (len(inside) - 1)
+        each = scores.nodes[:, at][:, chosen].mean(axis=1)
+        found["covered"] = float(each.min() <= found["realised"] <= each.max())
+    return found
+
+
+def rivals(task: Task) -> dict[str, tuple[Scores, Scores]]:
+    """Return the scores of words and phrases of methods without labels."""
+    words, phrases = task.batch.words.features, task.batch.features
+
+    def word(name: str) -> FloatArray:
+        return words[:, FEATURE_NAMES.index(name)]
+
+    def phrase(name: str) -> FloatArray:
+        return phrases[:, PHRASE_FEATURES.index(name)]
+
+    there = task.batch.member >= 0
+    rank = np.exp(word("log_textrank"))
+    joined = np.where(there, rank[np.where(there, task.batch.member, 0)], 0.0).sum(axis=1)
+    first = word("first_position"), phrase("first_position")
+    tf_idf = word("log_tf_idf"), phrase("log_tf_idf")
+    whole = joined + 1e3 * (phrase("maximal") > 0)
+    return {
+        "TF-IDF": (Scores(tf_idf[0]), Scores(tf_idf[1])),
+        "TF-IDF x position": (Scores(tf_idf[0] - first[0]), Scores(tf_idf[1] - first[1])),
+        "TextRank": (Scores(rank), Scores(whole)),
+    }
+
+
+def by_yake(corpus: LabelledCorpus, read: ReadCorpus, size: int) -> FloatArray:
+    """YAKE on the texts, up to ``size`` words, joined by the product's stems."""
+    import yake
+
+    part = read.part.read
+    extractor = yake.KeywordExtractor(
+        lan=LANGUAGES.get(corpus.name, "en"), n=size, top=100_000, dedupLim=1.0
+    )
+    names = {"fr": "french", "pt": "portuguese", "pl": "polish"}
+    language = names.get(LANGUAGES.get(corpus.name, "en"), "english")
+    normalise = Normaliser(TextOptions(language=language))
+    spans, tokens = part.spans, part.tokens
+    score = np.full(len(spans.size) if size > 1 else tokens.n_words, -1e9)
+    for d, number in enumerate(read.part.documents.tolist()):
+        if size > 1:
+            low, high = int(spans.offsets[d]), int(spans.offsets[d + 1])
+            place = {key: i for i, key in enumerate(spans.key[low:high].tolist(), low)}
+        else:
+            low, high = int(tokens.offsets[d]), int(tokens.offsets[d + 1])
+            stems = [part.vocabulary[i] for i in tokens.term[low:high]]
+            place = {stem: i for i, stem in enumerate(stems, low)}
+        for text, value in extractor.extract_keywords(corpus.texts[number]):
+            keys = (
+                [key_of(one.parts) for one in normalise.variants(text)[:1]]
+                if size > 1
+                else [normalise(text)]
+            )
+            for row in (place[key] for key in keys if key in place):
+                score[row] = max(score[row], -value)
+    return score
+
+
+def forms(
+    name: str, prior: LearntPrior, task: Task, scheme: str
+) -> dict[str, tuple[CorpusProbit, Keyphrases]]:
+    """Return the forms of the model that a table compares."""
+
+    def models(
+        prior: LearntPrior | None, kind: str | None = None, number: float | None = None
+    ) -> tuple[CorpusProbit, Keyphrases]:
+        return words_model(prior, kind, None), keyphrases_model(prior, kind, number)
+
+    kind = {**KINDS, **HELD_BACK}[name]
+    found = {
+        "learnt": models(prior),
+        "learnt, kind named": models(prior, kind),
+        "learnt, number named": models(prior, kind, task.per_document),
+    }
+    return found if scheme == "none" else {"vague prior": models(None), **found}
+
+
+def figures_of(
+    corpus: LabelledCorpus, read: ReadCorpus, prior: LearntPrior, scheme: str, seed: int,
+    yake: bool,
+) -> dict[str, tuple[dict[str, float], dict[str, float]]]:  # fmt: skip
+    """Return the figures of words and phrases by every form and rival."""
+    task = draw(read, scheme, seed)
+    scores = {
+        form: answers(task, *pair) for form, pair in forms(corpus.name, prior, task, scheme).items()
+    }
+    if scheme == "none":
+        scores |= rivals(task)
+        if yake:
+            one, four = (Scores(by_yake(corpus, read, size)) for size in (1, 4))
+            scores["YAKE"] = one, four
+    found = {}
+    for form, (words, phrases) in scores.items():
+        own = task.batch.words
+        of_words = figures(words, task.words, task.words_scored, own.y, own.offsets)
+        offsets = np.zeros(task.batch.words.n_documents + 1, int)
+        offsets[task.batch.document + 1] = np.diff(task.batch.offsets)
+        of_phrases = figures(
+            phrases,
+            task.phrases,
+            task.phrases_scored,
+            task.batch.y,
+            np.cumsum(offsets),
+            task.absent,
+        )
+        found[form] = of_words, of_phrases
+    return found
+
+
+def others(name: str, whole: dict[str, WholeCorpus]) -> LearntPrior:
+    """Learn a prior of all corpora but one."""
+    corpora = [one for other, one in whole.items() if other != name and other in KINDS]
+    of_words = [fit_words(one) for one in corpora]
+    of_phrases = [
+        fit_phrases(one, pooled([fit for j, fit in enumerate(of_words) if j != i])[0])
+        for i, one in enumerate(corpora)
+    ]
+    return combine(of_words, of_phrases, corpora)
+
+
+COLUMNS = ("F", "P@10", "ECE", "factor", "best F", "expected", "realised", "selected", "covered")
+
+
+def table(rows: Sequence[dict[str, tuple[dict[str, float], ...]]], unit: int) -> str:
+    """Return means over the corpora; the factor's is geometric."""
+    columns = (("words", "phrases")[unit], *COLUMNS, "off, mean and most")
+    lines = [f"| {' | '.join(columns)} |"]
+    lines.append("|---" * (len(COLUMNS) + 2) + "|")
+    for form in rows[0]:
+        own = [row[form][unit] for row in rows if form in row]
+        cells = []
+        for column in COLUMNS:
+            values = [one[column] for one in own if column in one]
+            mean = np.exp(np.mean(np.log(values))) if column == "factor" and values else None
+            value = mean if mean is not None else (np.mean(values) if values else None)
+            cells.append("" if value is None else f"{value:.3f}".lstrip("0"))
+        off = [abs(one["expected"] - one["realised"]) for one in own if "expected" in one]
+        cells.append(f"{np.mean(off):.3f}, {max(off):.3f}" if off else "")
+        lines.append(f"| {form} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the prior, or print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=SHARED)
+    parser.add_argument("--corpora", default=",".join((*KINDS, *HELD_BACK)))
+    parser.add_argument("--documents", type=int, default=250)
+    parser.add_argument("--schemes", default=",".join(SCHEMES))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--yake", action="store_true")
+    parser.add_argument("--make", type=Path)
+    args = parser.parse_args(argv)
+    names = [n for n in (*KINDS, *HELD_BACK) if (args.data / f"{n}.parquet").exists()]
+    corpora = {name: load(name, args.data, args.documents) for name in names}
+    if args.make:
+        found = learn_keyword_prior([corpora[name] for name in names if name in KINDS])
+        args.make.write_text(found.to_json(), encoding="utf-8")
+        return 0
+    with threadpool_limits(1):
+        whole = {name: whole_corpus(one) for name, one in corpora.items()}
+        chosen_names = [name for name in args.corpora.split(",") if name in corpora]
+        priors = {name: others(name, whole) for name in chosen_names}
+        for scheme in args.schemes.split(","):
+            rows = []
+            for name in chosen_names:
+                began = time.perf_counter()
+                read = read_corpus(corpora[name])
+                rows.append(
+                    figures_of(corpora[name], read, priors[name], scheme, args.seed, args.yake)
+                )
+                print(f"{scheme} {name} {time.perf_counter() - began:.0f} s", file=sys.stderr)
+            print(f"\n## {scheme} ({len(rows)} corpora)\n")
+            print(table(rows, 0), "\n")
+            print(table(rows, 1), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,220 @@
+"""A prior of coefficients and rates, learnt from corpora whose keywords are all known.
+
+1. Every corpus is fitted to all its labels by a plain probit on the label-free features, each of
+   unit variance: coefficients w_k with information H_k.
+2. Empirical Bayes over the K corpora, by EM, with diagonal S (a full one does as well):
+
+       w_k ~ N(m, S),  m ~ N(0, 1);   what a new corpus is to expect has variance S (1 + 1/K).
+
+   H_k counts for .3 of itself, since the words of a document are not independent.
+3. log pi_k is regressed on log n_k, the candidates a document, by kind of list, with the slope's
+   prior N(-.55, .25^2).
+
+The scores of words among the phrases' features come from the other corpora's words, without
+the constant, as a new corpus will have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri
+
+from vbmodels.core.moments import Moments
+from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.learnt_prior import (
+    ANY,
+    LABEL_FREE_PHRASES,
+    LABEL_FREE_WORDS,
+    LearntPrior,
+    LearntUnit,
+)
+from vbmodels.keywords.learnt_regression import RateLine
+from vbmodels.keywords.phrases.batch import PhraseBatch, scored
+from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+
+SHARE_OF_INFORMATION = 0.3
+SD, WEIGHT = 0.15, 2.0
+"""The sd of a coefficient over corpora is shrunk to .15, which counts as two corpora."""
+SLOPE, SLOPE_SD, RATE_SD = -0.55, 0.25, 0.7
+STEPS, SMALL = 400, 1e-6
+LOG_SQRT_2PI = 0.5 * float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class WholeCorpus:
+    """A corpus whose keywords are all known.
+
+    Parameters
+    ----------
+    batch
+        Its words and phrases with their features, as a corpus without labels has them.
+    words, phrases
+        [W] and [M] which are keywords.
+    coverage
+        Share of the listed keyphrases that are candidates.
+    kind
+        Of its lists.
+    about
+        What the prior says of it.
+    """
+
+    batch: PhraseBatch
+    words: BoolArray
+    phrases: BoolArray
+    coverage: float
+    kind: str
+    about: dict[str, object]
+
+
+@dataclass(frozen=True)
+class ProbitFit:
+    """Coefficients [P] of a corpus, their information [P, P], and its rate."""
+
+    mean: FloatArray
+    information: FloatArray
+    log_rate: float
+    log_size: float
+    kind: str
+
+
+def learn_prior(corpora: Sequence[WholeCorpus]) -> LearntPrior:
+    """Learn a prior from labelled corpora.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two.
+    """
+    if len(corpora) < 2:
+        raise ValueError(f"expected at least two labelled corpora, found {len(corpora)}")
+    of_words = [fit_words(one) for one in corpora]
+    of_phrases = []
+    for i, one in enumerate(corpora):
+        others = pooled([fit for j, fit in enumerate(of_words) if j != i])
+        of_phrases.append(fit_phrases(one, others[0]))
+    return combine(of_words, of_phrases, corpora)
+
+
+def combine(
+    of_words: Sequence[ProbitFit], of_phrases: Sequence[ProbitFit], corpora: Sequence[WholeCorpus]
+) -> LearntPrior:
+    """Pool the fits of all corpora."""
+    coverage = {
+        kind: float(np.mean([one.coverage for one in corpora if kind in (ANY, one.kind)]))
+        for kind in _kinds([one.kind for one in corpora])
+    }
+    return LearntPrior(
+        words=_unit(LABEL_FREE_WORDS, of_words),
+        phrases=_unit(LABEL_FREE_PHRASES, of_phrases),
+        coverage=coverage,
+        corpora=tuple(one.about for one in corpora),
+    )
+
+
+def fit_words(corpus: WholeCorpus) -> ProbitFit:
+    """Fit the words of a corpus."""
+    columns = [FEATURE_NAMES.index(name) for name in LABEL_FREE_WORDS]
+    x = corpus.batch.words.features[:, columns]
+    return _fit(x, corpus.words, corpus.batch.words.n_documents, corpus.kind)
+
+
+def fit_phrases(corpus: WholeCorpus, word_mean: FloatArray) -> ProbitFit:
+    """Fit the phrases of a corpus; ``word_mean`` are coefficients of its words."""
+    x = np.hstack([corpus.batch.features, scored(corpus.batch, plain_scores(corpus, word_mean))])
+    columns = [PHRASE_FEATURES.index(name) for name in LABEL_FREE_PHRASES]
+    return _fit(x[:, columns], corpus.phrases, corpus.batch.words.n_documents, corpus.kind)
+
+
+def plain_scores(corpus: WholeCorpus, word_mean: FloatArray) -> FloatArray:
+    """Return x'w [W] of the words, without a constant."""
+    columns = [FEATURE_NAMES.index(name) for name in LABEL_FREE_WORDS]
+    return _standardised(corpus.batch.words.features[:, columns]) @ word_mean
+
+
+def _standardised(x: FloatArray) -> FloatArray:
+    z: FloatArray = (x - x.mean(axis=0)) / Moments.of(x).sd()
+    return z
+
+
+def _fit(x: FloatArray, y: BoolArray, documents: int, kind: str) -> ProbitFit:
+    """Maximise a probit's likelihood with w ~ N(0, diag(100, 1, ..., 1))."""
+    z = np.column_stack([np.ones(len(y)), _standardised(x)])
+    precision = np.append(0.01, np.ones(x.shape[1]))
+    rate = float(np.clip(y.mean(), 1e-4, 1.0 - 1e-4))
+    w = np.zeros(z.shape[1])
+    w[0] = ndtri(rate)
+    sign = np.where(y, 1.0, -1.0)
+
+    def value(at: FloatArray) -> float:
+        return float(log_ndtr(sign * (z @ at)).sum() - 0.5 * precision @ at**2)
+
+    best = value(w)
+    while True:
+        eta = z @ w
+        mills = np.exp(-0.5 * eta**2 - LOG_SQRT_2PI - log_ndtr(sign * eta))
+        gradient = z.T @ (sign * mills) - precision * w
+        information = (z * (mills * (mills + sign * eta))[:, None]).T @ z
+        step = np.linalg.solve(information + np.diag(precision), gradient)
+        size = 1.0
+        while (after := value(w + size * step)) < best and size > SMALL:
+            size *= 0.5
+        if after - best < SMALL:
+            break
+        w, best = w + size * step, after
+    # What is said of the slopes where the constant is free.
+    own = information[1:, 1:] - np.outer(information[1:, 0], information[0, 1:]) / (
+        information[0, 0] + precision[0]
+    )
+    return ProbitFit(w[1:], own, float(np.log(rate)), float(np.log(len(y) / documents)), kind)
+
+
+def pooled(fits: Sequence[ProbitFit]) -> tuple[FloatArray, FloatArray]:
+    """Return mean and sd [P] of the coefficients of a new corpus."""
+    count = len(fits)
+    mean = np.mean([one.mean for one in fits], axis=0)
+    variance = np.full(len(mean), SD**2)
+    for _ in range(STEPS):
+        each, spread = [], np.zeros(len(mean))
+        for one in fits:
+            known = SHARE_OF_INFORMATION * one.information
+            covariance = np.linalg.inv(known + np.diag(1.0 / variance))
+            each.append(covariance @ (known @ one.mean + mean / variance))
+            spread += np.diag(covariance)
+        new_mean = np.sum(each, axis=0) / (count + variance)
+        spread += np.sum((np.array(each) - new_mean) ** 2, axis=0)
+        new = (spread + WEIGHT * SD**2) / (count + WEIGHT)
+        moved = max(np.abs(new_mean - mean).max(), np.abs(new - variance).max())
+        mean, variance = new_mean, new
+        if moved < SMALL:
+            break
+    return mean, np.sqrt(variance * (1.0 + 1.0 / count))
+
+
+def _unit(names: tuple[str, ...], fits: Sequence[ProbitFit]) -> LearntUnit:
+    mean, sd = pooled(fits)
+    pairs = zip(mean.tolist(), sd.tolist(), strict=True)
+    rates = {
+        kind: _line([one for one in fits if kind in (ANY, one.kind)])
+        for kind in _kinds([one.kind for one in fits])
+    }
+    return LearntUnit(dict(zip(names, pairs, strict=True)), rates)
+
+
+def _kinds(kinds: Sequence[str]) -> list[str]:
+    return [ANY, *sorted(set(kinds) - {ANY})]
+
+
+def _line(fits: Sequence[ProbitFit]) -> RateLine:
+    """Regress log pi on log n; the sd is that of a new corpus."""
+    x = np.column_stack([np.ones(len(fits)), [one.log_size for one in fits]])
+    y, count = np.array([one.log_rate for one in fits]), len(fits)
+    prior, sd = np.diag([1e-6, SLOPE_SD**-2]), RATE_SD
+    for _ in range(20):
+        bend = x.T @ x / sd**2 + prior
+        line = np.linalg.solve(bend, x.T @ y / sd**2 + prior @ np.array([0.0, SLOPE]))
+        sd = float(np.sqrt((np.sum((y - x @ line) ** 2) + RATE_SD**2) / (count - 0.5)))
+    return RateLine(float(line[0]), float(line[1]), sd * float(np.sqrt(1.0 + 1.0 / count)))
