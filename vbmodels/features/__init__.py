@@ -1,7 +1,7 @@
 """Latent binary features behind categorical tables: the Indian buffet process.
 
 - IBP with Polya-Gamma variables: `ibp/model.py`; the default search for its features:
-  `search/model.py`. No published source; Polya-Gamma: Polson, Scott and Windle (2013).
+  `search/fit.py`, `search/model.py`. No published source; Polya-Gamma: Polson, Scott and Windle (2013).
 - Missing cells by several models, weighed on hidden cells: `imputation/model.py`.
 - IBP with multinomial-logit observations, variational (Ruiz et al. 2014): `multinomial/model.py`.
 - The same by collapsed Gibbs sampling with Laplace-approximated weights (Ruiz et al. 2014):

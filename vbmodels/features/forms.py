@@ -20,7 +20,7 @@ from vbmodels.features.laplace_gibbs.model import LaplaceIBP
 from vbmodels.features.multinomial.model import HALVINGS, MultinomialIBP, TextIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
-from vbmodels.features.search.model import SearchIBP, best_fit, best_lane
+from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.states import SearchGlobal
 from vbmodels.features.table import FeatureBatch
 
@@ -120,9 +120,9 @@ def best_of(q: Any) -> FeatureGlobal:
     """Return the Polya-Gamma parameters of a fit."""
     q = searched(q)
     if isinstance(q, SearchGlobal):
-        if not q.lanes:
+        if q.fit is None:
             raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
-        return best_fit(q)
+        return q.fit.q
     try:
         return weights_of_held(q)
     except TypeError as error:
@@ -171,7 +171,7 @@ def rows_of(q: Any, local: Any) -> Any:
     if isinstance(q, CompletedGlobal):
         return rows_of(q.search, local.search)
     if isinstance(q, SearchGlobal):
-        return FeatureLocal(local.lanes[best_lane(q)]) if local.sample is None else None
+        return FeatureLocal(local.fits[q.place]) if local.sample is None else None
     return local
 
 

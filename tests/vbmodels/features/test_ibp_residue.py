@@ -12,8 +12,9 @@ from vbmodels.core.linalg import pack
 from vbmodels.features.forms import make, rows_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.search import moves
-from vbmodels.features.search.rare_features import (
+from vbmodels.features.search import fit as search
+from vbmodels.features.search.fit import RARE, RESIDUE, SETTLE
+from vbmodels.features.search.screens import (
     FAR,
     HERE,
     directions_of,
@@ -21,7 +22,6 @@ from vbmodels.features.search.rare_features import (
     residuals,
     starts_along,
 )
-from vbmodels.features.search.states import RARE, RESIDUE, SETTLE
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.table import feature_batch, split_rows
 
@@ -94,11 +94,11 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
     nu, q = found(1)
     assert q.probes == 0  # too few rows to look
     assert nu.shape[1] == 2
-    monkeypatch.setattr(moves, "LEAST_ROWS", 5000)
+    monkeypatch.setattr(search, "LONG_TABLE", 5000)
     nu, q = found(1)
     assert q.probes == 2
     assert nu.shape[1] == 3
-    assert q.history.stages[-1] == RARE
+    assert q.history.stages[-1] == RARE.name
     assert q.history.gains[-1] > 0.0
     assert len(q.matches) == 3
     rare, on = z[:, 2], nu[:, 2] > 0.5
@@ -109,17 +109,17 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
 
 @pytest.mark.slow
 def test_a_fit_resumed_amid_the_look_at_residuals_gives_the_same_bits(monkeypatch):
-    monkeypatch.setattr(moves, "LEAST_ROWS", 2000)
+    monkeypatch.setattr(search, "LONG_TABLE", 2000)
     batches = split_rows(drawn(rows=3000, rare=0.05)[0], LEVELS, 3, grouped=False)
     looked = []
 
     def stage(q):
-        here = q.search.stage if q.search.stage in (RESIDUE, RARE) else None
+        here = q.search.phase if q.search.phase in (RESIDUE, RARE.name) else None
         looked.append(here is not None)
         return here
 
     found = stages_resumed(
         make(FeatureOptions(n_features=4, search_rows=300)), batches, 2, stage,
-        lambda q: q.search.stage == SETTLE and any(looked),
+        lambda q: q.search.phase == SETTLE and any(looked),
     )  # fmt: skip
-    assert found == {RESIDUE, RARE}
+    assert found == {RESIDUE, RARE.name}

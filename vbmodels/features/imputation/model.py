@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.algorithm import Algorithm, Phase, Save, Show, Sweep
 from vbmodels.core.state import State, Stats
 from vbmodels.features.imputation.members import Members
 from vbmodels.features.imputation.states import Completion, CompletionLocal, CompletionStats
-from vbmodels.features.search.model import SearchIBP, search
-from vbmodels.features.search.states import SearchGlobal, SearchLocal, SearchStats
+from vbmodels.features.search.fit import search
+from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.search.states import SearchGlobal, SearchLocal, SearchRequest, SearchStats
 from vbmodels.features.table import MISSING, FeatureBatch, UnitCounts
 
 
@@ -40,6 +41,14 @@ class CompletedGlobal(State, kind="features/imputation.CompletedGlobal"):
     """The search, and the members; None where no cell is missing."""
 
     search: SearchGlobal
+    completion: Completion | None
+
+
+@dataclass(frozen=True)
+class CompletedRequest(State, kind="features/imputation.CompletedRequest"):
+    """What a sweep computes of both."""
+
+    search: SearchRequest
     completion: Completion | None
 
 
@@ -90,7 +99,7 @@ class CompletedIBP:
         return CompletedGlobal(search, self.members.init(observed.units, levels, rng))
 
     def local_step(
-        self, q: CompletedGlobal, batch: FeatureBatch, local: CompletedLocal | None
+        self, q: CompletedRequest, batch: FeatureBatch, local: CompletedLocal | None
     ) -> CompletedLocal:
         """Do both local steps."""
         search = self.search.local_step(q.search, batch, None if local is None else local.search)
@@ -100,45 +109,62 @@ class CompletedIBP:
         return CompletedLocal(search, self.members.local_step(q.completion, batch, before))
 
     def suff_stats(
-        self, q: CompletedGlobal, batch: FeatureBatch, local: CompletedLocal
+        self, q: CompletedRequest, batch: FeatureBatch, local: CompletedLocal
     ) -> CompletedStats:
         """Return the sums of both."""
         completion = None if local.completion is None else local.completion.sums
         return CompletedStats(self.search.suff_stats(q.search, batch, local.search), completion)
 
-    def global_step(self, q: CompletedGlobal, stats: CompletedStats) -> CompletedGlobal:
-        """Move both."""
-        completion = q.completion
-        if completion is not None and stats.completion is not None:
-            completion = self.members.global_step(completion, stats.completion)
-        return CompletedGlobal(self.search.global_step(q.search, stats.search), completion)
-
-    def elbo(self, q: CompletedGlobal, stats: CompletedStats) -> float:
-        """Return the bound of the search."""
-        return self.search.elbo(q.search, stats.search)
-
-    def without_draws(self, q: CompletedGlobal) -> CompletedGlobal:
-        """Return what partitions need."""
-        if q.completion is None:
-            return q
-        return replace(q, completion=self.members.without_draws(q.completion))
-
     def algorithm(self, q: CompletedGlobal) -> Algorithm:
         """Search; what ends the search ends the fit once the members have learned."""
-        return search(self, q)
-
-    def has_fit(self, q: CompletedGlobal) -> bool:
-        """Whether the search has a fit."""
-        return self.search.has_fit(q.search)
-
-    def in_last_sweeps(self, q: CompletedGlobal) -> bool:
-        """Whether the trace may decide that the fit has converged."""
-        return self.search.in_last_sweeps(q.search) and not self.filling(q)
-
-    def is_done(self, q: CompletedGlobal, elbo: float) -> bool:
-        """Whether both are done."""
-        return self.search.is_done(q.search, elbo) and not self.filling(q)
+        return _Learning(self, q.completion).fit(q.search)
 
     def filling(self, q: CompletedGlobal) -> bool:
         """Whether the members are still learning."""
         return q.completion is not None and not self.members.done(q.completion)
+
+
+class _Learning:
+    """The members in the sweeps of a search: where they are, and where the next sweep finds them.
+
+    A search is replayed from its last `Save`, so each `Save` and each `Phase` has them, too.
+    """
+
+    def __init__(self, model: CompletedIBP, completion: Completion | None) -> None:
+        self.model, self.now, self.next = model, completion, completion
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the members were still learning in the newest sweep."""
+        return self.now is not None and not self.model.members.done(self.now)
+
+    def fit(self, q: SearchGlobal) -> Algorithm:
+        """Run the search."""
+        found, _ = yield from self.beside(search(self.model.search, q, lambda: self.goes_on))
+        return CompletedGlobal(found, self.now)
+
+    def beside(self, algorithm: Algorithm) -> Algorithm:
+        """Run a part of the search; return what it does and the members."""
+        answer, members = None, self.model.members
+        while True:
+            try:
+                request = algorithm.send(answer)
+            except StopIteration as end:
+                return end.value, self.next
+            if isinstance(request, Sweep):
+                self.now = self.next
+                sent = None if self.now is None else members.without_draws(self.now)
+                stats = yield Sweep(CompletedRequest(request.q, sent))
+                if self.now is not None and stats.completion is not None:
+                    self.next = members.global_step(self.now, stats.completion)
+                answer = stats.search
+            elif isinstance(request, Show):
+                q, by_trace = CompletedGlobal(request.q, self.now), request.by_trace
+                answer = yield replace(request, q=q, by_trace=by_trace and not self.goes_on)
+            elif isinstance(request, Save):
+                answer, self.next = yield Save((request.value, self.next))
+            elif isinstance(request, Phase):
+                part = self.beside(request.algorithm)
+                answer, self.next = yield replace(request, algorithm=part)
+            else:
+                raise TypeError(f"a search does not request {request!r}")
