@@ -34,6 +34,7 @@ from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaI
 from vbmodels.features.imputation.members import Members
 from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.search.states import SearchGlobal, SearchLocal
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
 from vbmodels.testing.agreement import Agreement
@@ -161,6 +162,13 @@ def searched_value(q: Any, batches: Sequence[FeatureBatch]) -> float:
     return model.elbo(at, stats_)
 
 
+def best_of_search(
+    model: SearchIBP, q: SearchGlobal, locals_: Sequence[SearchLocal]
+) -> tuple[PolyaGammaIBP, FeatureGlobal, list[FeatureLocal]]:
+    """Return the best fit of a search as the plain form's."""
+    return model.fit, q.best.q, [FeatureLocal(local.fits[q.place]) for local in locals_]
+
+
 def filling() -> CompletedIBP:
     """The default where cells are missing: the search, and members that learn in 13 sweeps."""
     members = Members(3, 2, BIAS, judged=Schedule(4, 2, thin=2), whole=Schedule(1, 3))
@@ -218,7 +226,7 @@ SEARCH = Case(
     sampler=SAME,
     recovery=Recovery(error=recovery_error, tolerance=0.15),
     objective=Objective(value=searched_value, every=170, rtol=1e-9),
-    best=Best(phase=lambda q: q.phase, max_iter=600),
+    best=Best(phase=lambda q: q.phase, max_iter=600, plain=best_of_search),
     sweeps=180,
     resume_sweeps=8,
     sweeps_on_workers=110,  # the chains make 100
@@ -284,7 +292,13 @@ CASES = [
         objective=Objective(
             value=lambda q, batches: searched_value(q.search, batches), every=170, rtol=1e-9
         ),
-        best=Best(phase=lambda q: q.search.phase, max_iter=600),
+        best=Best(
+            phase=lambda q: q.search.phase,
+            max_iter=600,
+            plain=lambda model, q, locals_: best_of_search(
+                model.search, q.search, [local.search for local in locals_]
+            ),
+        ),
         resume_sweeps=16,
         thorough=EVERY,
     ),
