@@ -10,7 +10,7 @@ from flows.report.page import Grid, Section
 from vbmodels.features.forms import completion
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
 from vbmodels.features.imputation.states import MEMBERS
-from vbmodels.features.laplace_gibbs.model import LaplaceIBP
+from vbmodels.features.laplace_gibbs import LaplaceIBP
 from vbmodels.features.search.fit import BIRTH, DELETE, RARE, REFIT, RELABEL, SWAP
 from vbmodels.features.search.states import SearchGlobal
 

@@ -18,7 +18,7 @@ from flows.report.page import Findings, Grid, Section
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import IntArray
 from vbmodels.features.forms import Reported, Stability, stability
-from vbmodels.features.imputation.comparison_rows import Judged, together
+from vbmodels.features.imputation.predict import Judged, together
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
 
 MOST_COLUMNS = 12  # of the input, in the table of a feature

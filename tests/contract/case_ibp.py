@@ -31,12 +31,10 @@ from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.imputation.members import Members
-from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.imputation.model import CompletedIBP, Members
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.states import SearchGlobal, SearchLocal
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table, split_rows
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import (
     EVERY,

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.ibp.held_weights import weights_of_held
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.ibp.predict import impute_sampled, missing_cells
-from vbmodels.features.imputation.comparison_rows import Judged, judged
+from vbmodels.features.ibp.predict import impute_sampled, missing_cells, weights_of_held
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
-from vbmodels.features.imputation.predict import filled
+from vbmodels.features.imputation.predict import Judged, filled, judged
 from vbmodels.features.imputation.states import Completion
-from vbmodels.features.laplace_gibbs.model import LaplaceIBP
-from vbmodels.features.multinomial.model import HALVINGS, MultinomialIBP, TextIBP
+from vbmodels.features.laplace_gibbs import LaplaceIBP
+from vbmodels.features.multinomial import HALVINGS, MultinomialIBP, TextIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
 from vbmodels.features.search.model import SearchIBP

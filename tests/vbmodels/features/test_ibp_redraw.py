@@ -15,8 +15,7 @@ from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.search.fit import EXTRA, REFIT, redraw
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.states import Candidate, SearchLocal
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import feature_batch
+from vbmodels.features.table import feature_batch, simulate_table
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 ROWS = 120

@@ -22,8 +22,7 @@ from vbmodels.features.search.screens import (
     residuals,
     starts_along,
 )
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import feature_batch, split_rows
+from vbmodels.features.table import feature_batch, simulate_table, split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 

@@ -15,8 +15,7 @@ from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.search.fit import CHAINS, LEAST_RISE, SETTLE, TIDY, WIDEN
 from vbmodels.features.search.model import SearchIBP, sample_of
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import split_rows
+from vbmodels.features.table import simulate_table, split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 ROWS, SEARCHED = 900, 200

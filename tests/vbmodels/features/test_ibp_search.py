@@ -12,11 +12,16 @@ from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import fit, loop_of
 from vbmodels.core.in_process import InProcess
-from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP, second_moments
+from vbmodels.features.ibp.model import (
+    FeatureLocal,
+    PolyaGammaIBP,
+    mean_omega,
+    second_moments,
+    tilt_of,
+    weight_kl,
+)
 from vbmodels.features.ibp.monte_carlo_bound import measured
-from vbmodels.features.ibp.row_moments import mean_omega, tilt_of
 from vbmodels.features.ibp.sticks import best_sticks
-from vbmodels.features.ibp.weights import weight_kl
 from vbmodels.features.search import fit as search
 from vbmodels.features.search.fit import CHAINS, RELABEL, SETTLE
 from vbmodels.features.search.model import SearchIBP
@@ -30,8 +35,7 @@ from vbmodels.features.search.proposals import (
 )
 from vbmodels.features.search.screens import entropy_of, pattern_sum, screen_sums
 from vbmodels.features.search.trials import Plan
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import feature_batch, split_rows
+from vbmodels.features.table import feature_batch, simulate_table, split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 FEW = LEVELS[:10]

@@ -16,9 +16,8 @@ from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.state import FloatArray
 from vbmodels.features.draw_kernels import draw_features, draw_uniform, row_keys
 from vbmodels.features.ibp.chain import ChainStats, chain_sums
-from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP, mean_omega
 from vbmodels.features.ibp.monte_carlo_bound import fingerprints, likelihood_draws
-from vbmodels.features.ibp.row_moments import mean_omega
 from vbmodels.features.search.fit import AVERAGED, search
 from vbmodels.features.search.screens import (
     edited,

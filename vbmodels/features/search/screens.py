@@ -27,8 +27,14 @@ from scipy.special import xlog1py, xlogy
 
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.ibp.model import FeatureGlobal, second_moments
-from vbmodels.features.ibp.row_moments import blocks, mean_omega, tilt_of, with_one
+from vbmodels.features.ibp.model import (
+    FeatureGlobal,
+    blocks,
+    mean_omega,
+    second_moments,
+    tilt_of,
+    with_one,
+)
 from vbmodels.features.search.states import Edit, PairStats, PoolStats, ScreenStats
 from vbmodels.features.table import FeatureBatch
 
