@@ -345,7 +345,7 @@ def few_rows(features: int, rows: int) -> list[str]:
 
 def _none_kept(rows: int, settings: FeatureSettings) -> str:
     """Say what a fit without features means, and what to try where rows are few."""
-    text = f"No feature is kept: these {rows:,} rows do not say more than each column's shares."
+    text = f"No feature is kept: no answers that go together were found in these {rows:,} rows."
     if settings.inference != "variational":
         return text
     return (

@@ -77,6 +77,23 @@ def test_a_rare_features_rows_lie_far_along_the_first_direction(without_rare):
     assert precise[far] > precise[near]
 
 
+@pytest.mark.parametrize("size", [13, 0])
+def test_a_small_class_with_answers_of_its_own_is_a_feature(size):
+    """A two-class latent class model is better by 50 of BIC than the columns' shares."""
+    rng = np.random.default_rng(0)
+    codes = rng.choice(4, (1050, 3), p=[0.5, 0.3, 0.17, 0.03])
+    own = rng.choice(1050, size, replace=False)
+    codes[own] = 3
+    (batch,) = batches = split_rows(codes, np.full(3, 4), 1)
+    done = fit(make(FeatureOptions()), batches, tol=1e-6, max_iter=1500)
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    on = rows_of(done.q, local).nu[batch.row_of] > 0.5
+    assert on.shape[1] == int(size > 0)
+    if size:
+        assert on[own].all()
+        assert on.sum() < 2 * size
+
+
 @pytest.mark.slow
 def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
     codes, z = drawn()
@@ -90,10 +107,11 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
         nu = np.concatenate([rows_of(done.q, o).nu[b.row_of] for o, b in pairs])
         return nu, done.q.search
 
+    monkeypatch.setattr(search, "LEAST_LOOKED_AT", 10_000)
     nu, q = found(1)
     assert q.probes == 0  # too few rows to look
     assert nu.shape[1] == 2
-    monkeypatch.setattr(search, "LONG_TABLE", 5000)
+    monkeypatch.undo()
     nu, q = found(1)
     assert q.probes == 2
     assert nu.shape[1] == 3
@@ -107,8 +125,7 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_fit_resumed_amid_the_look_at_residuals_gives_the_same_bits(monkeypatch):
-    monkeypatch.setattr(search, "LONG_TABLE", 2000)
+def test_a_fit_resumed_amid_the_look_at_residuals_gives_the_same_bits():
     batches = split_rows(drawn(rows=3000, rare=0.05)[0], LEVELS, 3, grouped=False)
     looked = []
 

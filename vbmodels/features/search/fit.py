@@ -18,8 +18,8 @@ side for some sweeps; the best of them replaces the fit if its yardstick is high
 numbers: the bound loses some ten nats more for every feature than the truth does. Rounds end when
 one changes nothing; where the starts did not agree on the features, a longer chain from the fit,
 with some free features, then looks for what all starts have missed. What a sample of a long table
-showed is fitted to all rows, and moves are tried there once more; residuals of a long table show
-features that few rows have. Last come sweeps to convergence.
+showed is fitted to all rows, and moves are tried there once more; residuals show features that few
+rows have. Last come sweeps to convergence.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from vbmodels.features.search.proposals import (
     rare_births,
     with_labels,
 )
-from vbmodels.features.search.screens import FAR, LONG_TABLE, MOST_UNITS, directions_of
+from vbmodels.features.search.screens import FAR, LEAST_LOOKED_AT, MOST_UNITS, directions_of
 from vbmodels.features.search.states import (
     ALL,
     IDLE,
@@ -470,8 +470,8 @@ def widen(model: SearchIBP, at: SearchGlobal) -> Algorithm:
 
 
 def find_rare(model: SearchIBP, at: SearchGlobal) -> Algorithm:
-    """Try rows far along the directions of a long table's residuals as a feature's."""
-    found = at.n_rows >= LONG_TABLE and at.margin.shape[1] <= MOST_UNITS
+    """Try rows far along the directions of residuals as a feature's."""
+    found = at.n_rows >= LEAST_LOOKED_AT and at.margin.shape[1] <= MOST_UNITS
     while found and at.probes < MOST_PROBES and at.k < MOST_SLOTS:
         at = yield Save(at)
         at, sums = yield from still(model, replace(at, probes=at.probes + 1), RESIDUE, moments=True)
