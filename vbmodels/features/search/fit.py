@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -58,12 +58,10 @@ from vbmodels.features.search.states import (
     CandidateStats,
     Drawn,
     SearchGlobal,
+    SearchOptions,
     SearchStats,
 )
 from vbmodels.features.search.trials import Plan, held_omega_of, moved, still, sweep, trial
-
-if TYPE_CHECKING:
-    from vbmodels.features.search.model import SearchIBP
 
 ITERATIONS, AGAIN = 60, 30
 """Iterations of a chain, and of one from a fit with that fit's features alone."""
@@ -128,7 +126,7 @@ class ChainMean(State, kind="features/search.ChainMean"):
 
 
 def search(
-    model: SearchIBP, at: SearchGlobal, waits: Callable[[], bool] = lambda: False
+    model: SearchOptions, at: SearchGlobal, waits: Callable[[], bool] = lambda: False
 ) -> Algorithm:
     """Search; the last sweeps go on while others wait for theirs.
 
@@ -140,7 +138,7 @@ def search(
     return (yield Phase(last_sweeps(model, at, waits)))
 
 
-def search_rounds(model: SearchIBP, at: SearchGlobal) -> Algorithm:
+def search_rounds(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """Rounds of moves until one changes nothing, no chain finds more, and all rows were seen."""
     while True:
         at = yield Save(at)
@@ -162,7 +160,7 @@ def search_rounds(model: SearchIBP, at: SearchGlobal) -> Algorithm:
             return (yield Phase(find_rare(model, at)))
 
 
-def improve(model: SearchIBP, at: SearchGlobal) -> Algorithm:
+def improve(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """One round of moves; where chains filled all slots, starts with twice as many instead."""
     at = yield Phase(tidy_and_delete(model, at))
     if at.round == 1 and at.k >= max(at.slots - 1, 1) and at.slots < most_slots(at.seen):
@@ -183,7 +181,7 @@ def improve(model: SearchIBP, at: SearchGlobal) -> Algorithm:
 # Starts.
 
 
-def first_chains(model: SearchIBP, at: SearchGlobal) -> Algorithm:
+def first_chains(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """Draw chains from the margins; return the search and a fit to start from each."""
     chains = []
     for c in range(model.starts):
@@ -200,7 +198,7 @@ def first_chains(model: SearchIBP, at: SearchGlobal) -> Algorithm:
 
 
 def draw_chains(
-    model: SearchIBP,
+    model: SearchOptions,
     at: SearchGlobal,
     first: Sequence[Chain],
     iterations: int,
@@ -267,7 +265,7 @@ def _first_fit(
     return Candidate(first, labels, Drawn(mean.weights, mean.log_odds, columns, c))
 
 
-def fit_starts(model: SearchIBP, at: SearchGlobal, new: tuple[Candidate, ...]) -> Algorithm:
+def fit_starts(model: SearchOptions, at: SearchGlobal, new: tuple[Candidate, ...]) -> Algorithm:
     """Sweep the new fits until all are calm; take the best of all and pool the others."""
     fits, earlier, step = (*_waiting(at), *new), len(_waiting(at)), 0
     while step < START.sweeps:
@@ -303,7 +301,7 @@ def fit_starts(model: SearchIBP, at: SearchGlobal, new: tuple[Candidate, ...]) -
 # Moves.
 
 
-def tidy_and_delete(model: SearchIBP, at: SearchGlobal) -> Algorithm:
+def tidy_and_delete(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """Turn features into complements, put all in order, then delete until none is accepted."""
     while True:
         at = yield Save(at)
@@ -355,7 +353,7 @@ def _with_sticks(q: FeatureGlobal, on: FloatArray) -> FeatureGlobal:
     return replace(q, tau=best_sticks(on[None], q.n_rows, q.alpha)[0][0], share=on / q.n_rows)
 
 
-def redraw_rows(model: SearchIBP, at: SearchGlobal) -> Algorithm:
+def redraw_rows(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """Draw the rows again from the fit while that brings much."""
     while True:
         at = yield Save(at)
@@ -366,7 +364,7 @@ def redraw_rows(model: SearchIBP, at: SearchGlobal) -> Algorithm:
             return replace(at, redrawn=True)
 
 
-def redraw(model: SearchIBP, at: SearchGlobal, extra: int) -> Algorithm:
+def redraw(model: SearchOptions, at: SearchGlobal, extra: int) -> Algorithm:
     """Draw rows and weights by a chain from the fit, with free features; try the fit from there.
 
     As it does not have to find the other features again, it also finds what the starts have missed.
@@ -392,7 +390,7 @@ def redraw(model: SearchIBP, at: SearchGlobal, extra: int) -> Algorithm:
     return (yield Phase(trial(model, at, REFIT, (first,), between=between)))
 
 
-def _without_junk(model: SearchIBP, one: Candidate, sums: CandidateStats | None) -> Candidate:
+def _without_junk(model: SearchOptions, one: Candidate, sums: CandidateStats | None) -> Candidate:
     """Delete features that gain by going; the screen knows what deleting gains at least."""
     assert sums is not None
     held = held_of(one, sums, model.fit)
@@ -416,7 +414,7 @@ def most_slots(n_rows: float) -> int:
     return int(max(1.0, min(MOST_SLOTS, n_rows - 1.0)))
 
 
-def relabel(model: SearchIBP, at: SearchGlobal) -> Algorithm:
+def relabel(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """Give pairs new bits until none is accepted; return births to try next, with their keys.
 
     A fit with new bits loses some nats of the yardstick while its bound still rises, so the next
@@ -440,7 +438,7 @@ def relabel(model: SearchIBP, at: SearchGlobal) -> Algorithm:
 
 
 def bear(
-    model: SearchIBP, at: SearchGlobal, proposals: tuple[Candidate, ...], keys: IntArray
+    model: SearchOptions, at: SearchGlobal, proposals: tuple[Candidate, ...], keys: IntArray
 ) -> Algorithm:
     """Try features of the pool, each alone and then in the place of another."""
     tried = yield Phase(trial(model, at, BIRTH, proposals, keys))
@@ -451,7 +449,7 @@ def bear(
     return tried.at
 
 
-def widen(model: SearchIBP, at: SearchGlobal) -> Algorithm:
+def widen(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """Fit what a sample showed to all rows, for moves to be tried once more."""
     fit = replace(at.best, bound=-np.inf, calm=False, value=-np.inf, source=None)
     at = replace(at, fit=fit, share=1.0, seen=at.n_rows, widened=True)
@@ -469,7 +467,7 @@ def widen(model: SearchIBP, at: SearchGlobal) -> Algorithm:
     return replace(at, failed=NO_KEYS, reached=np.zeros(0), round=MOST_ROUNDS - WIDE_ROUNDS)
 
 
-def find_rare(model: SearchIBP, at: SearchGlobal) -> Algorithm:
+def find_rare(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """Try rows far along the directions of residuals as a feature's."""
     found = at.n_rows >= LEAST_LOOKED_AT and at.margin.shape[1] <= MOST_UNITS
     while found and at.probes < MOST_PROBES and at.k < MOST_SLOTS:
@@ -492,7 +490,7 @@ def find_rare(model: SearchIBP, at: SearchGlobal) -> Algorithm:
     return at
 
 
-def last_sweeps(model: SearchIBP, at: SearchGlobal, waits: Callable[[], bool]) -> Algorithm:
+def last_sweeps(model: SearchOptions, at: SearchGlobal, waits: Callable[[], bool]) -> Algorithm:
     """Sweep until the trace of bounds, or on a long table the rise, says that the fit is done."""
     step = 0
     while True:

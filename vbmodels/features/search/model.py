@@ -16,7 +16,7 @@ from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.state import FloatArray
 from vbmodels.features.draw_kernels import draw_features, draw_uniform, row_keys
 from vbmodels.features.ibp.chain import ChainStats, chain_sums
-from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP, mean_omega
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, mean_omega
 from vbmodels.features.ibp.monte_carlo_bound import fingerprints, likelihood_draws
 from vbmodels.features.search.fit import AVERAGED, search
 from vbmodels.features.search.screens import (
@@ -34,6 +34,7 @@ from vbmodels.features.search.states import (
     Drawn,
     SearchGlobal,
     SearchLocal,
+    SearchOptions,
     SearchRequest,
     SearchStats,
 )
@@ -76,27 +77,8 @@ _CHAIN, _FRESH = 5, 6
 
 
 @dataclass(frozen=True)
-class SearchIBP:
-    """Searches for the features and their number.
-
-    Parameters
-    ----------
-    fit
-        The variational form that is fitted; its ``n_features`` are the slots
-        of the chains. Where all of them are in use after the first deletes, they double.
-    starts
-        Chains.
-    draws
-        Monte-Carlo draws of the yardstick.
-    rows
-        Rows that are searched, about, in a table of more than twice as many. What they show is
-        then fitted to all rows, where a last round of moves is tried. None for all rows.
-    """
-
-    fit: PolyaGammaIBP
-    starts: int = 2
-    draws: int = 32
-    rows: int | None = None
+class SearchIBP(SearchOptions):
+    """Searches for the features and their number."""
 
     def observe(self, batch: FeatureBatch) -> UnitCounts:
         """Count the answers to every unit."""

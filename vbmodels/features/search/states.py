@@ -9,12 +9,36 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.ibp.chain import Chain, ChainStats
-from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats, PolyaGammaIBP
 from vbmodels.features.table import FeatureBatch
 
 IDLE, HELD, NEWEST, ALL = -1, 0, 1, 1_000_000
 """How many features move in a fit's rows, from the last one on; an idle fit is not summed."""
 NO_KEYS = np.zeros((0, 4), np.int64)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How features are searched for.
+
+    Parameters
+    ----------
+    fit
+        The variational form that is fitted; its ``n_features`` are the slots
+        of the chains. Where all of them are in use after the first deletes, they double.
+    starts
+        Chains.
+    draws
+        Monte-Carlo draws of the yardstick.
+    rows
+        Rows that are searched, about, in a table of more than twice as many. What they show is
+        then fitted to all rows, where a last round of moves is tried. None for all rows.
+    """
+
+    fit: PolyaGammaIBP
+    starts: int = 2
+    draws: int = 32
+    rows: int | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from vbmodels.features.search.states import (
     Candidate,
     CandidateStats,
     SearchGlobal,
+    SearchOptions,
     SearchRequest,
     SearchStats,
 )
-
-if TYPE_CHECKING:
-    from vbmodels.features.search.model import SearchIBP
 
 CALM = 0.05
 """Nats: a fit whose bound rises by less waits while proposals are tried."""
@@ -97,7 +95,7 @@ class Tried(State, kind="features/search.Tried"):
     sums: CandidateStats | None
     before: FloatArray
 
-    def deletes(self, model: SearchIBP, kept: int | None = None) -> tuple[Candidate, ...]:
+    def deletes(self, model: SearchOptions, kept: int | None = None) -> tuple[Candidate, ...]:
         """Propose deletes from the best proposal."""
         if self.sums is None:
             return ()
@@ -109,7 +107,7 @@ Between = Callable[[tuple[Candidate, ...], SearchStats, int], tuple[tuple[Candid
 
 
 def trial(
-    model: SearchIBP,
+    model: SearchOptions,
     at: SearchGlobal,
     plan: Plan,
     proposals: tuple[Candidate, ...],
@@ -186,7 +184,7 @@ def trial(
 
 
 def moved(
-    model: SearchIBP, one: Candidate, sums: CandidateStats | None, bound: float, measured: bool
+    model: SearchOptions, one: Candidate, sums: CandidateStats | None, bound: float, measured: bool
 ) -> Candidate:
     """Return a fit after a sweep: its parameters move unless it was idle or measured."""
     if sums is None:
@@ -201,7 +199,7 @@ def moved(
 
 
 def still(
-    model: SearchIBP, at: SearchGlobal, phase: str, **options: Any
+    model: SearchOptions, at: SearchGlobal, phase: str, **options: Any
 ) -> Generator[Request, Any, tuple[SearchGlobal, SearchStats]]:
     """Sum over the rows of the best fit, which does not move."""
     moves = np.array([HELD])
@@ -209,14 +207,14 @@ def still(
     return replace(at, fit=replace(fits[0], bound=bounds[0], source=None)), sums
 
 
-def held_omega_of(model: SearchIBP, at: SearchGlobal, sums: SearchStats) -> HeldOmega:
+def held_omega_of(model: SearchOptions, at: SearchGlobal, sums: SearchStats) -> HeldOmega:
     """Return the sums of the best fit with omega held."""
     assert sums.fits[0] is not None
     return held_of(at.best, sums.fits[0], model.fit)
 
 
 def sweep(
-    model: SearchIBP,
+    model: SearchOptions,
     at: SearchGlobal,
     fits: tuple[Candidate, ...],
     moves: IntArray,
