@@ -24,8 +24,7 @@ from vbmodels.features.forms import best_of, make, rows_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.ibp.monte_carlo_bound import likelihood_draws, measured
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import FeatureBatch, feature_batch
+from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table
 
 LEVELS = np.array([2, 3, 4, 5] * 7 + [3, 4])
 MATCHED, USED = 0.9, 5

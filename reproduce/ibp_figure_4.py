@@ -17,10 +17,9 @@ from reproduce.ibp_images import base_images, matched_f1, simulate_images
 from reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
 from vbmodels.core.fit import fit
 from vbmodels.features.forms import make
-from vbmodels.features.ibp.held_weights import weights_of_held
-from vbmodels.features.ibp.model import second_moments
-from vbmodels.features.ibp.row_moments import tilt_of, with_one
-from vbmodels.features.laplace_gibbs.sampler import LaplaceGibbs
+from vbmodels.features.ibp.model import second_moments, tilt_of, with_one
+from vbmodels.features.ibp.predict import weights_of_held
+from vbmodels.features.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import feature_batch
 

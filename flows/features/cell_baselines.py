@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.imputation.classes import one_hot
-from vbmodels.features.imputation.comparison_rows import Judged
+from vbmodels.features.imputation.latent import one_hot
+from vbmodels.features.imputation.predict import Judged
 from vbmodels.features.latent_class_analysis import by_bic
 from vbmodels.features.table import MISSING
 

@@ -27,7 +27,7 @@ from flows.features.settings import FeatureSettings
 from vbmodels.core.columns import Rule, Seen, Unclear
 from vbmodels.core.levels import Levels, rare_levels
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.categories import take_codes
+from vbmodels.features.table import take_codes
 
 _SEEN: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
 

@@ -27,7 +27,7 @@ from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray, IntArray, to_bytes
 from vbmodels.features.forms import RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP
-from vbmodels.features.search.model import ITERATIONS
+from vbmodels.features.search.fit import ITERATIONS
 from vbmodels.features.table import FeatureBatch, bearable, feature_batch
 
 

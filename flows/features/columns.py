@@ -17,7 +17,7 @@ from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.categories import is_measured, measured_in_words, why_left_out
+from vbmodels.features.table import is_measured, measured_in_words, why_left_out
 
 MOST_COMPARED = 400
 """Columns up to which each is compared with all others."""

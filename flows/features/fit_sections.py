@@ -10,16 +10,9 @@ from flows.report.page import Grid, Section
 from vbmodels.features.forms import completion
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
 from vbmodels.features.imputation.states import MEMBERS
-from vbmodels.features.laplace_gibbs.model import LaplaceIBP
-from vbmodels.features.search.states import (
-    BIRTH,
-    DELETE,
-    RARE,
-    REFIT,
-    RELABEL,
-    SWAP,
-    SearchGlobal,
-)
+from vbmodels.features.laplace_gibbs import LaplaceIBP
+from vbmodels.features.search.fit import BIRTH, DELETE, RARE, REFIT, RELABEL, SWAP
+from vbmodels.features.search.states import SearchGlobal
 
 _MIXTURE = "their mixture"
 
@@ -147,7 +140,7 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     return Section(
         "Search",
         f"The best of {len(q.starts)} starts was improved by moves in {q.round} rounds: of "
-        f"{history.tried} proposals judged by the yardstick, the true bound by Monte Carlo, "
+        f"{history.tried} proposals measured by the yardstick, the true bound by Monte Carlo, "
         f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows."
         + (_SAMPLED if q.widened else "")
         + (_RESIDUALS if q.probes else ""),
@@ -164,10 +157,10 @@ _SAMPLED = (
 )
 _RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."
 _MOVES = {
-    DELETE: "deleted",
-    REFIT: "rows drawn anew by a chain from the fit",
-    RELABEL: "a pair divided anew",
-    BIRTH: "taken from another start",
-    SWAP: "replaced by one of another start",
-    RARE: "born of what rows left unexplained",
+    DELETE.name: "deleted",
+    REFIT.name: "rows drawn anew by a chain from the fit",
+    RELABEL.name: "a pair divided anew",
+    BIRTH.name: "taken from another start",
+    SWAP.name: "replaced by one of another start",
+    RARE.name: "born of what rows left unexplained",
 }

@@ -17,7 +17,7 @@ from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import IntArray, tree_sum
 from vbmodels.features.forms import Reported, Stability, stability
-from vbmodels.features.imputation.comparison_rows import Judged, together
+from vbmodels.features.imputation.predict import Judged, together
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
 
 MOST_COLUMNS = 12  # of the input, in the table of a feature
@@ -344,7 +344,7 @@ def few_rows(features: int, rows: int) -> list[str]:
 
 def _none_kept(rows: int, settings: FeatureSettings) -> str:
     """Say what a fit without features means, and what to try where rows are few."""
-    text = f"No feature is kept: these {rows:,} rows do not say more than each column's shares."
+    text = f"No feature is kept: no answers that go together were found in these {rows:,} rows."
     if settings.inference != "variational":
         return text
     return (

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
-from vbmodels.features.simulate import simulate_table
+from vbmodels.features.table import simulate_table
 
 LEVELS = np.array([2] * 24 + [3] * 4 + [5] * 2)
 PREVALENCE = np.array([0.35, 0.25, 0.2, 0.15])

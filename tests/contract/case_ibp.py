@@ -30,11 +30,10 @@ from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.state import FloatArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.imputation.members import Members
-from vbmodels.features.imputation.model import CompletedIBP
-from vbmodels.features.search.model import SearchIBP, best_fit
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.imputation.model import CompletedIBP, Members
+from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.search.states import SearchGlobal, SearchLocal
+from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table, split_rows
 from vbmodels.testing.case import (
     EVERY,
     Agreement,
@@ -137,7 +136,7 @@ def recovery_error(seed: int) -> float:
     batch = feature_batch(codes, np.full(36, 2))
     model = SearchIBP(PolyaGammaIBP(6, alpha=0.5))
     done = fit(model, [batch], seed=seed, tol=1e-6, max_iter=1500)
-    on = model.fit.features(best_fit(done.q), batch).nu[batch.row_of] > 0.5
+    on = model.fit.features(done.q.best.q, batch).nu[batch.row_of] > 0.5
     share = on.mean(0)
     used = (share > 0.02) & (share < 0.98)
     return 1.0 - matched_f1(on[:, used], z) if used.sum() == 4 else 1.0
@@ -150,14 +149,21 @@ def searched() -> SearchIBP:
 
 def searched_value(q: Any, batches: Sequence[FeatureBatch]) -> float:
     """Return what a search has climbed to: nothing while chains draw, then the bound proper."""
-    if not q.lanes:
+    if q.fit is None:
         return -1e6
-    at, model = best_fit(q), PolyaGammaIBP(3, bias_variance=BIAS, learn=True)
+    at, model = q.fit.q, PolyaGammaIBP(3, bias_variance=BIAS, learn=True)
     reduce = InProcess(model, batches)
     stats_ = reduce(at, number=0, warm=None)
     for i in range(30):
         stats_ = reduce(at, number=i + 1, warm=i)
     return model.elbo(at, stats_)
+
+
+def best_of_search(
+    model: SearchIBP, q: SearchGlobal, locals_: Sequence[SearchLocal]
+) -> tuple[PolyaGammaIBP, FeatureGlobal, list[FeatureLocal]]:
+    """Return the best fit of a search as the plain form's."""
+    return model.fit, q.best.q, [FeatureLocal(local.fits[q.place]) for local in locals_]
 
 
 def filling() -> CompletedIBP:
@@ -217,7 +223,7 @@ SEARCH = Case(
     sampler=SAME,
     recovery=Recovery(error=recovery_error, tolerance=0.15),
     objective=Objective(value=searched_value, every=170, rtol=1e-9),
-    best=Best(phase=lambda q: q.stage, max_iter=600),
+    best=Best(phase=lambda q: q.phase, max_iter=600, plain=best_of_search),
     sweeps=180,
     resume_sweeps=8,
     sweeps_on_workers=110,  # the chains make 100
@@ -283,7 +289,13 @@ CASES = [
         objective=Objective(
             value=lambda q, batches: searched_value(q.search, batches), every=170, rtol=1e-9
         ),
-        best=Best(phase=lambda q: q.search.stage, max_iter=600),
+        best=Best(
+            phase=lambda q: q.search.phase,
+            max_iter=600,
+            plain=lambda model, q, locals_: best_of_search(
+                model.search, q.search, [local.search for local in locals_]
+            ),
+        ),
         resume_sweeps=16,
         thorough=EVERY,
     ),

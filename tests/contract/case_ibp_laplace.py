@@ -11,10 +11,8 @@ from reproduce.ibp_images import matched_f1, simulate_images
 from tests.contract import ends, samplers
 from vbmodels.core.fit import fit
 from vbmodels.features.ibp.model import PolyaGammaIBP
-from vbmodels.features.laplace_gibbs.model import LaplaceIBP, log_buffet
-from vbmodels.features.laplace_gibbs.sampler import LaplaceGibbs
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.laplace_gibbs import LaplaceGibbs, LaplaceIBP, log_buffet
+from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table, split_rows
 from vbmodels.testing.case import EVERY, Case, Extremes, Objective, Recovery
 
 LEVELS = np.array([2] * 10 + [3] * 2)

@@ -15,9 +15,8 @@ from tests.contract import ends
 from tests.contract.ibp_definition import ALPHA, LEVELS, TINY_LEVELS, K, broken, nu_of
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.features.multinomial.model import TextGlobal, TextIBP, TextLocal
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.multinomial import TextGlobal, TextIBP, TextLocal
+from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table, split_rows
 from vbmodels.testing.case import (
     EVERY,
     Case,

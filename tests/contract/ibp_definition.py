@@ -15,8 +15,7 @@ from scipy.special import expit, logsumexp
 from vbmodels.core.expfam import draw_polya_gamma
 from vbmodels.core.state import FloatArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import FeatureBatch, split_rows
+from vbmodels.features.table import FeatureBatch, simulate_table, split_rows
 
 K, ALPHA, WEIGHT, BIAS = 2, 1.3, 2.0, 3.0
 LEVELS = np.array([2, 2, 3, 2, 4, 2])

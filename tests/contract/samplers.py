@@ -18,9 +18,8 @@ from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate as simulate_experts
 from vbmodels.features.ibp.model import PolyaGammaIBP
-from vbmodels.features.laplace_gibbs.model import ChainRows, LaplaceIBP
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import feature_batch
+from vbmodels.features.laplace_gibbs import ChainRows, LaplaceIBP
+from vbmodels.features.table import feature_batch, simulate_table
 from vbmodels.keywords.bss.gibbs import bss
 from vbmodels.keywords.bss.model import BSS
 from vbmodels.keywords.vbss.gibbs import gibbs

@@ -27,10 +27,16 @@ from vbmodels.estimators.base import (
 from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
 from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
 from vbmodels.estimators.tables import is_frame, labels_of, like, native, objects_of
-from vbmodels.features.categories import is_measured, measured_in_words, take_codes, why_left_out
 from vbmodels.features.forms import RowFindings, apply, best_of, make, read
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.table import MISSING, feature_batch
+from vbmodels.features.table import (
+    MISSING,
+    feature_batch,
+    is_measured,
+    measured_in_words,
+    take_codes,
+    why_left_out,
+)
 
 HIDDEN = 5
 """Groups of columns that are hidden in turn by `LatentFeatures.score`."""

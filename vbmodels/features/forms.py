@@ -9,18 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.ibp.held_weights import weights_of_held
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.ibp.predict import impute_sampled, missing_cells
-from vbmodels.features.imputation.comparison_rows import Judged, judged
+from vbmodels.features.ibp.predict import impute_sampled, missing_cells, weights_of_held
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
-from vbmodels.features.imputation.predict import filled
+from vbmodels.features.imputation.predict import Judged, filled, judged
 from vbmodels.features.imputation.states import Completion
-from vbmodels.features.laplace_gibbs.model import LaplaceIBP
-from vbmodels.features.multinomial.model import HALVINGS, MultinomialIBP, TextIBP
+from vbmodels.features.laplace_gibbs import LaplaceIBP
+from vbmodels.features.multinomial import HALVINGS, MultinomialIBP, TextIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
-from vbmodels.features.search.model import SearchIBP, best_fit, best_lane
+from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.states import SearchGlobal
 from vbmodels.features.table import FeatureBatch
 
@@ -120,9 +118,9 @@ def best_of(q: Any) -> FeatureGlobal:
     """Return the Polya-Gamma parameters of a fit."""
     q = searched(q)
     if isinstance(q, SearchGlobal):
-        if not q.lanes:
+        if q.fit is None:
             raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
-        return best_fit(q)
+        return q.fit.q
     try:
         return weights_of_held(q)
     except TypeError as error:
@@ -171,7 +169,7 @@ def rows_of(q: Any, local: Any) -> Any:
     if isinstance(q, CompletedGlobal):
         return rows_of(q.search, local.search)
     if isinstance(q, SearchGlobal):
-        return FeatureLocal(local.lanes[best_lane(q)]) if local.sample is None else None
+        return FeatureLocal(local.fits[q.place]) if local.sample is None else None
     return local
 
 

@@ -72,7 +72,7 @@ def latent_classes(
     ----------
     x
         [N, C] indicators of the cells' categories, 0 where missing; see
-        `vbmodels.features.imputation.classes.one_hot`.
+        `vbmodels.features.imputation.latent.one_hot`.
     levels
         [D] categories of each column.
     number

@@ -3,17 +3,25 @@
 A column with R categories becomes R - 1 binary units: unit r asks, of the rows that reach
 category r, whether they go on to a later one. With R = 2 that is the column itself. A missing
 cell answers none of its column's units, so it is left out of the likelihood.
+
+Which columns of a table are modelled as categories, and which hold something else.
+
+Draws from the model, whose features are known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
+from vbmodels.core.levels import Levels
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 MISSING = -1
 
@@ -173,3 +181,86 @@ def unit_counts(batch: FeatureBatch) -> UnitCounts:
         stop=batch.count @ (batch.sign < 0),
         go_on=batch.count @ (batch.sign > 0),
     )
+
+
+FEW_VALUES = 20
+"""Values of a column of numbers up to which they are codes."""
+FEW_ROWS = 20
+"""Rows a value, of more values, from which on they are codes."""
+
+
+def is_measured(seen: Seen, levels: Levels, rule: Rule) -> bool:
+    """Say whether a column of numbers or dates has measurements, and no codes."""
+    if rule.kind != "number":
+        return rule.kind == "date"
+    values = len(levels.counts)
+    return levels.many or (values > FEW_VALUES and seen.cells < FEW_ROWS * values)
+
+
+def measured_in_words(rule: Rule) -> str:
+    """Say why a column of measurements is left out."""
+    return f"{'dates' if rule.kind == 'date' else 'measurements'}, not categories"
+
+
+def take_codes(
+    seen: Mapping[str, Seen], rules: Mapping[str, Rule], unclear: Mapping[str, Unclear]
+) -> tuple[dict[str, Rule], dict[str, Unclear]]:
+    """Return rules by which columns of codes and a few words are categories; see `rules_of`."""
+    codes = {
+        name: one
+        for name, one in unclear.items()
+        if one.has_odd and seen[name].numbers and not seen[name].measured
+    }
+    read = {name: Rule(remark=f"codes and words: {one.found}") for name, one in codes.items()}
+    return {**rules, **read}, {name: one for name, one in unclear.items() if name not in codes}
+
+
+def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool = False) -> str:
+    """Say why a column is left out before it is compared with others; else nothing.
+
+    Parameters
+    ----------
+    name, rule, seen, levels
+        The column, how it is read, what it holds, and its categories.
+    wanted
+        Whether the user named it, so that it is none of ids or free text.
+    """
+    if not seen.cells:
+        return "no cell"
+    if not wanted and (why := names_rows(name, seen, len(levels.counts), rule.kind)):
+        return why
+    if rule.kind in ("number", "date") and levels.many:
+        return ""
+    if levels.many:
+        return "more than 10,000 categories"
+    return "one category only" if len(levels.counts) == 1 else ""
+
+
+def simulate_table(
+    rng: np.random.Generator,
+    n_rows: int,
+    levels: IntArray,
+    prevalence: FloatArray,
+    weight_sd: float = 2.0,
+    missing: float = 0.0,
+) -> tuple[IntArray, BoolArray, FloatArray]:
+    """Draw a table from the stick-breaking model.
+
+    Returns
+    -------
+    codes, z, weights
+        [N, D] categories with -1 where missing, [N, K] features, [J, K + 1] weights, bias first.
+    """
+    k, units = len(prevalence), int(np.sum(np.asarray(levels) - 1))
+    z = rng.random((n_rows, k)) < prevalence
+    weights = rng.normal(0.0, weight_sd, (units, k + 1))
+    weights[:, 0] = rng.normal(-0.5, 1.0, units)
+    psi = weights[:, 0] + z @ weights[:, 1:].T
+    on = rng.random(psi.shape) < expit(psi)
+    codes, first = np.zeros((n_rows, len(levels)), dtype=np.int64), 0
+    for d, r in enumerate(levels):
+        block = on[:, first : first + int(r) - 1]
+        codes[:, d] = np.cumprod(block, axis=1).sum(1)
+        first += int(r) - 1
+    codes[rng.random(codes.shape) < missing] = -1
+    return codes, z, weights

@@ -215,11 +215,15 @@ class Best:
     """Item 1 for the end of a fit: what it leaves is the best that it visited.
 
     ``phase(q)`` names the phase of a fit whose phases have bounds of their own: then the last
-    phase counts alone.
+    phase counts alone. ``plain(model, q, locals)`` returns the model, the parameters and the
+    partitions' states of which an algorithm's own result is the fit.
     """
 
     phase: Callable[[Any], Any] = lambda q: None
     max_iter: int = 200
+    plain: Callable[[Any, Any, Any], tuple[Any, Any, Any]] = lambda model, q, locals_: (
+        model, q, locals_,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

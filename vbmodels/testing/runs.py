@@ -116,7 +116,8 @@ def check_best(case: Case, loop: Loop, item: Best) -> Figures:
         f"the fit leaves the bound {left.elbo!r}; it visited {highest!r}",
     )
     states = reduce.local_states(left.iteration)
-    again = bound(model, left.q, batches, states)
+    plain, parameters, states = item.plain(model, left.q, states)
+    again = bound(plain, parameters, batches, states)
     LEAVES.holds(
         bool(abs(again - left.elbo) <= case.rise_rtol * abs(left.elbo)),
         where,

@@ -13,7 +13,7 @@ from flows.features.cell_baselines import beside_classes, beside_logistic, besid
 from flows.features.fit_sections import _beside
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, written
-from vbmodels.features.imputation.comparison_rows import Judged
+from vbmodels.features.imputation.predict import Judged
 from vbmodels.features.table import MISSING
 
 LEVELS = np.array([2, 2, 3])

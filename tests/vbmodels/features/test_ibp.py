@@ -9,10 +9,8 @@ from numpy.testing import assert_allclose
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack
 from vbmodels.core.state import leaves
-from vbmodels.features.ibp.model import PolyaGammaIBP
-from vbmodels.features.ibp.weights import fit_weights
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import feature_batch
+from vbmodels.features.ibp.model import PolyaGammaIBP, fit_weights
+from vbmodels.features.table import feature_batch, simulate_table
 
 LEVELS = np.array([2, 3, 4, 2, 2])
 

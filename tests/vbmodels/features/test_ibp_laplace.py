@@ -11,10 +11,15 @@ from scipy.special import expit
 
 from vbmodels.core.fit import fit
 from vbmodels.features.ibp.model import PolyaGammaIBP
-from vbmodels.features.laplace_gibbs.model import ChainRows, LaplaceIBP, log_buffet
-from vbmodels.features.laplace_gibbs.sampler import LaplaceDraw, LaplaceGibbs, laplace
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import split_rows
+from vbmodels.features.laplace_gibbs import (
+    ChainRows,
+    LaplaceDraw,
+    LaplaceGibbs,
+    LaplaceIBP,
+    laplace,
+    log_buffet,
+)
+from vbmodels.features.table import simulate_table, split_rows
 
 SIGMA2 = 0.7
 

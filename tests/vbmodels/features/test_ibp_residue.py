@@ -12,8 +12,9 @@ from vbmodels.core.linalg import pack
 from vbmodels.features.forms import make, rows_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.search import moves
-from vbmodels.features.search.rare_features import (
+from vbmodels.features.search import fit as search
+from vbmodels.features.search.fit import RARE, RESIDUE, SETTLE
+from vbmodels.features.search.screens import (
     FAR,
     HERE,
     directions_of,
@@ -21,9 +22,7 @@ from vbmodels.features.search.rare_features import (
     residuals,
     starts_along,
 )
-from vbmodels.features.search.states import RARE, RESIDUE, SETTLE
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import feature_batch, split_rows
+from vbmodels.features.table import feature_batch, simulate_table, split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 
@@ -78,6 +77,23 @@ def test_a_rare_features_rows_lie_far_along_the_first_direction(without_rare):
     assert precise[far] > precise[near]
 
 
+@pytest.mark.parametrize("size", [13, 0])
+def test_a_small_class_with_answers_of_its_own_is_a_feature(size):
+    """A two-class latent class model is better by 50 of BIC than the columns' shares."""
+    rng = np.random.default_rng(0)
+    codes = rng.choice(4, (1050, 3), p=[0.5, 0.3, 0.17, 0.03])
+    own = rng.choice(1050, size, replace=False)
+    codes[own] = 3
+    (batch,) = batches = split_rows(codes, np.full(3, 4), 1)
+    done = fit(make(FeatureOptions()), batches, tol=1e-6, max_iter=1500)
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    on = rows_of(done.q, local).nu[batch.row_of] > 0.5
+    assert on.shape[1] == int(size > 0)
+    if size:
+        assert on[own].all()
+        assert on.sum() < 2 * size
+
+
 @pytest.mark.slow
 def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
     codes, z = drawn()
@@ -91,14 +107,15 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
         nu = np.concatenate([rows_of(done.q, o).nu[b.row_of] for o, b in pairs])
         return nu, done.q.search
 
+    monkeypatch.setattr(search, "LEAST_LOOKED_AT", 10_000)
     nu, q = found(1)
     assert q.probes == 0  # too few rows to look
     assert nu.shape[1] == 2
-    monkeypatch.setattr(moves, "LEAST_ROWS", 5000)
+    monkeypatch.undo()
     nu, q = found(1)
     assert q.probes == 2
     assert nu.shape[1] == 3
-    assert q.history.stages[-1] == RARE
+    assert q.history.stages[-1] == RARE.name
     assert q.history.gains[-1] > 0.0
     assert len(q.matches) == 3
     rare, on = z[:, 2], nu[:, 2] > 0.5
@@ -108,18 +125,17 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_fit_resumed_amid_the_look_at_residuals_gives_the_same_bits(monkeypatch):
-    monkeypatch.setattr(moves, "LEAST_ROWS", 2000)
+def test_a_fit_resumed_amid_the_look_at_residuals_gives_the_same_bits():
     batches = split_rows(drawn(rows=3000, rare=0.05)[0], LEVELS, 3, grouped=False)
     looked = []
 
     def stage(q):
-        here = q.search.stage if q.search.stage in (RESIDUE, RARE) else None
+        here = q.search.phase if q.search.phase in (RESIDUE, RARE.name) else None
         looked.append(here is not None)
         return here
 
     found = stages_resumed(
         make(FeatureOptions(n_features=4, search_rows=300)), batches, 2, stage,
-        lambda q: q.search.stage == SETTLE and any(looked),
+        lambda q: q.search.phase == SETTLE and any(looked),
     )  # fmt: skip
-    assert found == {RESIDUE, RARE}
+    assert found == {RESIDUE, RARE.name}

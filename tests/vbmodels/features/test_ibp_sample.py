@@ -13,10 +13,9 @@ from vbmodels.core.state import same_bits
 from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.search.model import LEAST_RISE, SearchIBP, best_fit, sample_of
-from vbmodels.features.search.states import CHAINS, SETTLE, TIDY, WIDEN
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import split_rows
+from vbmodels.features.search.fit import CHAINS, LEAST_RISE, SETTLE, TIDY, WIDEN
+from vbmodels.features.search.model import SearchIBP, sample_of
+from vbmodels.features.table import simulate_table, split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 ROWS, SEARCHED = 900, 200
@@ -67,7 +66,7 @@ def test_what_a_sample_shows_is_fitted_to_all_rows(drawn):
         q = done.q.search
         assert q.widened
         assert q.share == 1.0
-        assert q.seen == q.n_rows == best_fit(q).n_rows == ROWS
+        assert q.seen == q.n_rows == q.best.q.n_rows == ROWS
         locals_ = done.reduce.local_states(done.iterations - 1)
         assert all(local.search.sample is None for local in locals_)
         nu = np.concatenate(
@@ -113,7 +112,7 @@ def test_a_search_by_a_sample_goes_on_with_the_same_bits(drawn):
     codes, _ = drawn
     found = stages_resumed(
         model(150), split_rows(codes[:500], LEVELS, 2), 2,
-        lambda q: None if q.stage == CHAINS else (q.stage, q.widened),
-        lambda q: q.stage == SETTLE and q.step >= 3,
+        lambda q: None if q.phase == CHAINS else (q.phase, q.widened),
+        lambda q: q.phase == SETTLE and q.best.q.sweep >= 3,
     )  # fmt: skip
-    assert {(WIDEN, True), (TIDY, False), (TIDY, True), (SETTLE, True)} <= found
+    assert {(WIDEN.name, True), (TIDY, False), (TIDY, True), (SETTLE, True)} <= found

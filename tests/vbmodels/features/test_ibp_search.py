@@ -11,13 +11,19 @@ from numpy.testing import assert_allclose
 from tests.vbmodels.features.resuming import stages_resumed
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, fit, loop_of
-from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP, second_moments
+from vbmodels.features.ibp.model import (
+    FeatureLocal,
+    PolyaGammaIBP,
+    mean_omega,
+    second_moments,
+    tilt_of,
+    weight_kl,
+)
 from vbmodels.features.ibp.monte_carlo_bound import measured
-from vbmodels.features.ibp.row_moments import mean_omega, tilt_of
 from vbmodels.features.ibp.sticks import best_sticks
-from vbmodels.features.ibp.weights import weight_kl
-from vbmodels.features.search.model import SearchIBP, best_fit
-from vbmodels.features.search.moves import LEAST_GAIN
+from vbmodels.features.search import fit as search
+from vbmodels.features.search.fit import CHAINS, RELABEL, SETTLE
+from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.proposals import (
     delete_scores,
     flip,
@@ -27,9 +33,8 @@ from vbmodels.features.search.proposals import (
     relabelled,
 )
 from vbmodels.features.search.screens import entropy_of, pattern_sum, screen_sums
-from vbmodels.features.search.states import CHAINS, RELABEL, SETTLE
-from vbmodels.features.simulate import simulate_table
-from vbmodels.features.table import feature_batch, split_rows
+from vbmodels.features.search.trials import Plan
+from vbmodels.features.table import feature_batch, simulate_table, split_rows
 
 LEVELS = np.array([2, 3, 4, 5] * 6)
 FEW = LEVELS[:10]
@@ -138,46 +143,49 @@ def test_a_complement_leaves_the_likelihood_alone(fitted):
         assert_allclose(gains[k], rise + sticks[1] - sticks[0], atol=1e-8)
 
 
-def walk(model, batches, seed=0, most=500):
-    """Yield the steps of a search until its last stage."""
-    reduce = InProcess(model, batches)
-    q = model.init(reduce.observe(), np.random.default_rng(seed))
-    for at in Driver(loop_of(model), model, q, reduce, max_iter=most):
-        yield at, reduce
-        if at.q.stage == SETTLE:
-            return
+class Noting(InProcess):
+    """The executor, with the newest request."""
+
+    def visit(self, q, **options):
+        self.request = q
+        return super().visit(q, **options)
 
 
 @pytest.mark.thorough
 def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     codes, z = table(0, rows=120)
     model = SearchIBP(PolyaGammaIBP(8))
-    steps = [at for at, _ in walk(model, [feature_batch(codes, LEVELS)])]
-    last = steps[-1].q
-    assert last.stage == SETTLE
-    assert {at.q.stage for at in steps} >= {CHAINS, RELABEL}
+    reduce, steps = Noting(model, [feature_batch(codes, LEVELS)]), []
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    for at in Driver(loop_of(model), model, q, reduce, max_iter=500):
+        steps.append((at.q, at.stats, reduce.request))
+        if at.q.phase == SETTLE:
+            break
+    last = steps[-1][0]
+    assert last.phase == SETTLE
+    assert {q.phase for q, _, _ in steps} >= {CHAINS, RELABEL.name}
     assert len(last.history.gains) > 0
-    least = [LEAST_GAIN[str(stage)] for stage in last.history.stages]
+    plans = {p.name: p for p in vars(search).values() if isinstance(p, Plan)}
+    least = [plans[str(stage)].gain for stage in last.history.stages]
     assert np.all(last.history.gains > least)
-    judged = [(a, b) for a, b in pairwise(steps) if a.q.judged[1:].any()]
     accepted = 0
-    for before, after in judged:
+    for (before, stats, request), (after, _, _) in pairwise(steps):
+        if not request.measured[1:].any():
+            continue
         values = [
-            measured(lane.q, got.fit.on, got.likelihood, BIAS)[0]
-            for lane, got, asked in zip(
-                before.q.lanes, before.stats.lanes, before.q.judged, strict=True
-            )
-            if asked
+            measured(one.q, got.fit.on, got.likelihood, BIAS)[0]
+            for one, got, valued in zip(request.fits, stats.fits, request.measured, strict=True)
+            if valued
         ]
-        if not before.q.judged[0]:
-            values.insert(0, before.q.lanes[0].value)
-        moved = len(after.q.history.gains) - len(before.q.history.gains)
-        assert moved == int(max(values[1:]) > values[0] + LEAST_GAIN[before.q.stage])
+        if not request.measured[0]:
+            values.insert(0, request.fits[0].value)
+        moved = len(after.history.gains) - len(before.history.gains)
+        assert moved == int(max(values[1:]) > values[0] + plans[before.phase].gain)
         accepted += moved
         if moved:
-            assert_allclose(after.q.history.gains[-1], max(values[1:]) - values[0], rtol=1e-9)
+            assert_allclose(after.history.gains[-1], max(values[1:]) - values[0], rtol=1e-9)
     assert accepted == len(last.history.gains)
-    q = best_fit(last)
+    q = last.best.q
     nu = PolyaGammaIBP(8).features(q, feature_batch(codes, LEVELS, grouped=False)).nu
     assert nu.shape[1] == 3
     right = ((nu[:, None, :] > 0.5) == z[:, :, None]).mean(0)
@@ -188,7 +196,7 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
 def test_a_search_goes_on_with_the_same_bits_from_any_stage():
     batches = split_rows(table(2, rows=60, levels=FEW)[0], FEW, 2)
     model = SearchIBP(PolyaGammaIBP(5), draws=8)
-    found = stages_resumed(model, batches, 0, lambda q: q.stage, lambda q: q.stage == SETTLE)
+    found = stages_resumed(model, batches, 0, lambda q: q.phase, lambda q: q.phase == SETTLE)
     assert len(found) > 5
 
 
@@ -200,7 +208,7 @@ def test_independent_columns_have_no_feature():
         codes = np.column_stack([rng.integers(0, r, 200) for r in LEVELS])
         q = fit(SearchIBP(PolyaGammaIBP(12)), [feature_batch(codes, LEVELS)], seed=seed,
                 tol=1e-6, max_iter=3000).q  # fmt: skip
-        share = best_fit(q).share
+        share = q.best.q.share
         none += not np.any((share > 0.02) & (share < 0.98))
     assert none >= 9
 
@@ -212,5 +220,5 @@ def test_empty_features_do_not_change_places_for_ever():
     levels = np.array([2, 3, 4, 5] * 7 + [3, 4])
     done = fit(SearchIBP(PolyaGammaIBP(12)), [feature_batch(codes, levels)], seed=0, max_iter=400)
     assert done.converged
-    share = best_fit(done.q).share
+    share = done.q.best.q.share
     assert not np.any((share > 0.02) & (share < 0.98))

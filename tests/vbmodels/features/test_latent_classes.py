@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vbmodels.features.imputation.classes import one_hot
+from vbmodels.features.imputation.latent import one_hot
 from vbmodels.features.latent_class_analysis import by_bic
 
 LEVELS = np.array([2, 3, 2, 4, 2, 3, 2, 2])

@@ -15,9 +15,8 @@ from scipy.special import xlog1py, xlogy
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys, sum_log_sigmoid
-from vbmodels.features.ibp.model import FeatureGlobal
+from vbmodels.features.ibp.model import FeatureGlobal, weight_kl
 from vbmodels.features.ibp.sticks import best_sticks
-from vbmodels.features.ibp.weights import weight_kl
 from vbmodels.features.table import FeatureBatch
 
 _STREAM = 4

@@ -1,4 +1,7 @@
-"""What the members say of missing cells, from the draws that they keep."""
+"""What the members say of missing cells, from the draws that they keep.
+
+Some of the rows that learned, with the cells that were hidden, for rivals to be judged by.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,8 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_features, row_keys
 from vbmodels.features.ibp.monte_carlo_bound import fingerprints_of
 from vbmodels.features.ibp.predict import break_probabilities, missing_cells
-from vbmodels.features.imputation.classes import class_shares, column_shares
-from vbmodels.features.imputation.states import MEMBERS, Completion
-from vbmodels.features.imputation.traits import draw_rows
+from vbmodels.features.imputation.latent import class_shares, column_shares, draw_rows
+from vbmodels.features.imputation.states import MEMBERS, Completion, CompletionLocal, learning
 from vbmodels.features.table import FeatureBatch, unit_offsets
 
 FIRST, SWEEPS = 6, 2
@@ -144,3 +146,50 @@ def _picked(
         own = np.flatnonzero(columns == d)
         found[own, : levels[d]] = shares[place[own], first[d] : first[d + 1]]
     return found
+
+
+MOST_ROWS = 2000
+"""Rows of the whole table that are taken, about."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Rows with hidden cells, and what the mixture of the fit says of these.
+
+    Parameters
+    ----------
+    codes
+        [N, D] categories, -1 where missing or hidden.
+    rows, columns, truth
+        [H] places of the hidden cells and their categories.
+    log_p
+        [H] log probability that the mixture gives them.
+    """
+
+    codes: NDArray[np.int16]
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    truth: NDArray[np.int16]
+    log_p: FloatArray
+
+
+def judged(q: Completion, batch: FeatureBatch, local: CompletionLocal, n_rows: float) -> Judged:
+    """Return a partition's part of `MOST_ROWS` of the table's ``n_rows`` rows."""
+    whole = learning(batch, q.share, q.seed, hide=True)
+    share = min(q.share, MOST_ROWS / max(n_rows, 1.0))
+    some = learning(batch, share, q.seed, hide=True)
+    kept = np.isin(whole.row_id, some.row_id)[whole.rows]
+    log_p = np.log(local.density[kept] @ q.weights)
+    return Judged(some.codes, some.rows, some.columns, some.truth, log_p)
+
+
+def together(parts: list[Judged]) -> Judged:
+    """Join the parts of several partitions."""
+    first = np.cumsum([0, *(len(part.codes) for part in parts)])
+    return Judged(
+        np.concatenate([part.codes for part in parts]),
+        np.concatenate([part.rows + at for part, at in zip(parts, first, strict=False)]),
+        np.concatenate([part.columns for part in parts]),
+        np.concatenate([part.truth for part in parts]),
+        np.concatenate([part.log_p for part in parts]),
+    )

@@ -1,4 +1,4 @@
-"""What proposals are worth with omega held: exact, from sums alone.
+"""Proposals of a search, and what they are worth with omega held: exact, from sums alone.
 
 For any nu' the bound with q(omega) held at the optimum of the present fit, and the weights at
 theirs, is up to a constant
@@ -16,21 +16,47 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from vbmodels.core import linalg
 from vbmodels.core.expfam import Gaussian
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats, PolyaGammaIBP
 from vbmodels.features.ibp.sticks import best_sticks
 from vbmodels.features.search.screens import (
     NEW_SETS,
     OWN_FIRST,
     OWN_SECOND,
     entropy_of,
+    heavier_sides,
     pairs_of,
     triples_of,
 )
-from vbmodels.features.search.states import PairStats, PoolStats
+from vbmodels.features.search.states import (
+    NO_KEYS,
+    Candidate,
+    CandidateStats,
+    Edit,
+    PairStats,
+    PoolStats,
+    ScreenStats,
+    SearchGlobal,
+)
+
+WORST_DELETE = -400.0
+"""Nats: a delete that loses more at the screen is not tried."""
+SURE_DELETE = 20.0
+"""Nats: features that gain more each by going, one after the other, also go in one proposal."""
+DELETES, PAIRS, BIRTHS = 3, 6, 4
+"""Proposals of each kind that are tried side by side."""
+WIDE = 2
+"""New bits and births that are tried on all rows once a sample has been searched, of those that
+lose nothing at the screen: what loses there was tried on the sample."""
+SLACK, SLACK_A_ROW = 80.0, 0.4
+"""Nats that new bits may lose at the screen: as many, or as many a row where that is more."""
+SAME = 0.8
+"""Correlation from which a feature of the pool is one that is there."""
+_NONE = np.full(2, -1, np.int64)
 
 PATTERNS = np.array(
     [
@@ -251,9 +277,9 @@ def relabelled(
     p = int(np.flatnonzero((pairs_of(k) == (i, j)).all(1))[0])
     others = np.array([n for n in range(k + 1) if n not in (i + 1, j + 1)])
     turn, pair = _MEMBERS[list(patterns)], np.array([i, j])
-    cross, own, told = _pattern_sums(at, _cubes(sums.triples, k), sums.linear[:, p], i, j, others)
+    cross, own, signed = _pattern_sums(at, _cubes(sums.triples, k), sums.linear[:, p], i, j, others)
     quadratic, linear = at.quadratic.copy(), at.linear.copy()
-    linear[:, pair + 1] = told @ turn.T
+    linear[:, pair + 1] = signed @ turn.T
     quadratic[:, (pair + 1)[:, None], pair + 1] = np.einsum("ap,jp,bp->jab", turn, own, turn)
     moved = np.einsum("ap,jpo->jao", turn, cross)
     quadratic[:, (pair + 1)[:, None], others] = moved
@@ -279,7 +305,7 @@ def _cubes(triples: FloatArray, k: int) -> FloatArray:
 def _pattern_sums(
     at: HeldOmega, cubes: FloatArray, linear: FloatArray, i: int, j: int, others: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sums over a pair's patterns 01, 10, 11: with others [J, 3, O], alone and told [J, 3]."""
+    """Sums over a pair's patterns 01, 10, 11: with others [J, 3, O], alone and of s / 2 [J, 3]."""
     q = at.quadratic
     both = q[:, i + 1, j + 1]
     with_both = np.concatenate([both[:, None], cubes[:, others[1:] - 1, i, j]], axis=1)
@@ -287,22 +313,22 @@ def _pattern_sums(
         [q[:, others, j + 1] - with_both, q[:, others, i + 1] - with_both, with_both], axis=1
     )
     own = np.stack([q[:, 0, j + 1] - both, q[:, 0, i + 1] - both, both], axis=1)
-    told = np.stack([at.linear[:, j + 1] - linear, at.linear[:, i + 1] - linear, linear], axis=1)
-    return cross, own, told
+    signed = np.stack([at.linear[:, j + 1] - linear, at.linear[:, i + 1] - linear, linear], axis=1)
+    return cross, own, signed
 
 
 def _eliminated(
     at: HeldOmega, cubes: FloatArray, linear: FloatArray, i: int, j: int, others: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return S [J, 3, 3] and r [J, 3] of a pair's patterns 01, 10, 11."""
-    cross, own, told = _pattern_sums(at, cubes, linear, i, j, others)
+    cross, own, signed = _pattern_sums(at, cubes, linear, i, j, others)
     block = at.quadratic[:, others[:, None], others] + np.diag(1.0 / at.prior[others])
     factor = linalg.cholesky(block, "the precision of the other features")
     right = np.concatenate([cross.transpose(0, 2, 1), at.linear[:, others, None]], axis=2)
     half = linalg.solve_lower(factor, right)
     product = half.transpose(0, 2, 1) @ half  # [J, 4, 4]
     reduced = own[:, :, None] * np.eye(3) - product[:, :3, :3]
-    return reduced, told - product[:, :3, 3]
+    return reduced, signed - product[:, :3, 3]
 
 
 def _pair_value(
@@ -365,4 +391,133 @@ def correlations(at: HeldOmega, square: FloatArray, sums: PoolStats) -> FloatArr
     both = sums.cross[:, 1:] / n - waits[:, None] * mean
     scale = np.sqrt(wide[:, None] * spread)
     found: FloatArray = np.divide(both, scale, out=np.zeros_like(both), where=scale > 1e-12)
+    return found
+
+
+# The proposals themselves.
+
+
+def plain_edit(source: int, columns: IntArray) -> Edit:
+    """Return the edit that keeps some columns of another fit, in this order."""
+    columns = np.asarray(columns, dtype=np.int64)
+    return Edit(source, _NONE, _NONE, columns, np.zeros(len(columns), bool), _NONE)
+
+
+def held_of(one: Candidate, got: CandidateStats, fit: PolyaGammaIBP) -> HeldOmega:
+    """Return a fit's sums with omega held."""
+    return held_omega(one.q, got.fit, got.entropy, fit.bias_variance)
+
+
+def _proposed(at: HeldOmega, labels: IntArray, edit: Edit) -> Candidate:
+    """Return a proposal that starts from the weights that its sums ask for."""
+    return Candidate(at.fitted(), labels, edit)
+
+
+def deletes(
+    fit: Candidate, at: HeldOmega, source: int = 0, kept: int | None = None
+) -> tuple[Candidate, ...]:
+    """Propose the best deletes from the fit at ``source``, but not of the label ``kept``."""
+    k, scores = len(fit.labels), delete_scores(at)
+    order = [
+        i
+        for i in np.argsort(-scores, kind="stable").tolist()
+        if scores[i] > WORST_DELETE and fit.labels[i] != kept
+    ]
+    gone = [[i] for i in order[:DELETES]]
+    if kept is None and len(order) > 1 and scores[order[1]] > 0.0:
+        several = greedy_deletes(at, SURE_DELETE)
+        if len(several) > 1:
+            gone = [several, *gone[: DELETES - 1]]
+    found = []
+    for out in gone:
+        columns = np.array([i for i in range(k) if i not in out], np.int64)
+        edit = plain_edit(source, columns)
+        found.append(_proposed(at.keeping(columns), fit.labels[columns], edit))
+    return tuple(found)
+
+
+def new_bits(
+    q: SearchGlobal, at: HeldOmega, screen: ScreenStats
+) -> tuple[tuple[Candidate, ...], IntArray]:
+    """Propose new bits for pairs of the best fit; with the keys by which a refusal is known."""
+    found: list[Candidate] = []
+    keys: list[list[int]] = []
+    if screen.pairs is None:
+        return (), NO_KEYS
+    labels, stay = q.best.labels, plain_edit(0, np.arange(q.k))
+    most, slack = PAIRS, max(SLACK, SLACK_A_ROW * q.seen)
+    if q.widened:
+        most, slack = WIDE, 0.0
+    failed = q.failed.tolist()
+    proposals, gains = relabel_scores(at, screen.pairs)
+    for (i, j, s, t), gain in zip(proposals.tolist(), gains.tolist(), strict=True):
+        if gain < -slack or len(found) == most:
+            break
+        key = [int(labels[i]), int(labels[j]), s, t]
+        if key in failed:
+            continue
+        edit = replace(stay, pair=np.array([i, j]), patterns=np.array([s, t]))
+        found.append(_proposed(relabelled(at, screen.pairs, i, j, (s, t)), labels, edit))
+        keys.append(key)
+    return tuple(found), np.array(keys, np.int64).reshape(-1, 4)
+
+
+def births(
+    q: SearchGlobal, at: HeldOmega, screen: ScreenStats, fit: PolyaGammaIBP
+) -> tuple[tuple[Candidate, ...], IntArray]:
+    """Propose features of the pool that are not there yet; with the keys of refusals."""
+    variance = _usual_variance(at, fit)
+    failed, found = q.failed.tolist(), []
+    for start, sums in enumerate(screen.pool):
+        if len(sums.on):
+            gains = birth_scores(at, sums, variance)
+            known = np.abs(correlations(at, screen.square, sums)).max(axis=1, initial=0.0)
+            found += [
+                (float(gains[c]), start, c)
+                for c in range(len(gains))
+                if known[c] < SAME and [-1, start, c, 0] not in failed
+            ]
+    found.sort(key=lambda one: -one[0])
+    if q.widened:
+        found = [one for one in found[:WIDE] if one[0] > 0.0]
+    found = found[:BIRTHS]
+    keys = [[-1, start, c, 0] for _, start, c in found]
+    proposals = tuple(_born(q, at, screen.pool[s], s, c, variance) for _, s, c in found)
+    return proposals, np.array(keys, np.int64).reshape(-1, 4)
+
+
+def rare_births(
+    q: SearchGlobal, at: HeldOmega, sums: PoolStats, fit: PolyaGammaIBP
+) -> tuple[Candidate, ...]:
+    """Propose the rows far along the directions of residuals as one more feature's, in turn."""
+    variance, ways = _usual_variance(at, fit), heavier_sides(sums.on, at.n_rows)
+    return tuple(_born(q, at, sums, q.n_pool, c, variance) for c in ways)
+
+
+def _born(
+    q: SearchGlobal, at: HeldOmega, sums: PoolStats, start: int, c: int, variance: float
+) -> Candidate:
+    """Return the best fit with one more feature."""
+    edit = replace(plain_edit(0, np.arange(q.k)), born=np.array([start, c]))
+    return _proposed(with_born(at, sums, c, variance), with_labels(q.best), edit)
+
+
+def _usual_variance(at: HeldOmega, fit: PolyaGammaIBP) -> float:
+    """Return the prior variance that a new feature's weights begin with."""
+    return float(np.exp(np.log(at.prior[1:]).mean())) if len(at.on) else fit.weight_variance
+
+
+def with_labels(fit: Candidate, more: int = 1) -> IntArray:
+    """Return the labels with some more that are free."""
+    every = np.arange(len(fit.labels) + more)
+    return np.append(fit.labels, every[~np.isin(every, fit.labels)][:more])
+
+
+def matches_of(at: HeldOmega, screen: ScreenStats) -> IntArray:
+    """Return how many starts of the pool have each feature: the best matching, |corr| over .8."""
+    found = np.zeros(len(at.on), np.int64)
+    for sums in screen.pool:
+        known = np.abs(correlations(at, screen.square, sums))
+        waits, own = linear_sum_assignment(-known)
+        found[own] += known[waits, own] > SAME
     return found

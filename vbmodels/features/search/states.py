@@ -1,4 +1,4 @@
-"""States of the search: chains, fits side by side, what partitions are asked, what they answer."""
+"""States of the search: fits side by side, what partitions are sent, what they answer."""
 
 from __future__ import annotations
 
@@ -9,19 +9,36 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.ibp.chain import Chain, ChainStats
-from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats, PolyaGammaIBP
 from vbmodels.features.table import FeatureBatch
 
-CHAINS, START, TIDY, DELETE, REDRAW, REFIT, SCREEN, RELABEL, BIRTH, SWAP = (
-    "chains", "start", "tidy", "delete", "redraw", "refit", "screen", "relabel", "birth", "swap",
-)  # fmt: skip
-WIDEN, RESIDUE, RARE, SETTLE = "widen", "residue", "rare", "settle"
-"""Stages of a search, in the order of a round; `WIDEN` goes from a sample to all rows, and after
-the rounds `RESIDUE` and `RARE` look for features in what long tables leave unexplained."""
-TRIALS = (DELETE, REFIT, RELABEL, BIRTH, SWAP, RARE)
-"""Stages in which proposals are tried."""
-IDLE, HELD, NEWEST, ALL = range(4)
-"""What moves in the rows: nothing and no sums; nothing; the last feature; every feature."""
+IDLE, HELD, NEWEST, ALL = -1, 0, 1, 1_000_000
+"""How many features move in a fit's rows, from the last one on; an idle fit is not summed."""
+NO_KEYS = np.zeros((0, 4), np.int64)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How features are searched for.
+
+    Parameters
+    ----------
+    fit
+        The variational form that is fitted; its ``n_features`` are the slots
+        of the chains. Where all of them are in use after the first deletes, they double.
+    starts
+        Chains.
+    draws
+        Monte-Carlo draws of the yardstick.
+    rows
+        Rows that are searched, about, in a table of more than twice as many. What they show is
+        then fitted to all rows, where a last round of moves is tried. None for all rows.
+    """
+
+    fit: PolyaGammaIBP
+    starts: int = 2
+    draws: int = 32
+    rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +70,27 @@ class Edit(State, kind="features/search.Edit"):
 
 
 @dataclass(frozen=True)
-class Lane(State, kind="features/search.Lane"):
+class Drawn(State, kind="features/search.Drawn"):
+    """A fit's first nu: means over draws of the rows at a chain's weights.
+
+    Parameters
+    ----------
+    weights, log_odds
+        [J, K + 1] and [K] of the chain.
+    columns
+        Which of its features the fit has.
+    chain
+        Its place among the chains.
+    """
+
+    weights: FloatArray
+    log_odds: FloatArray
+    columns: IntArray
+    chain: int
+
+
+@dataclass(frozen=True)
+class Candidate(State, kind="features/search.Candidate"):
     """One fit by variational inference among those side by side.
 
     Parameters
@@ -61,32 +98,22 @@ class Lane(State, kind="features/search.Lane"):
     q
         Its global parameters.
     labels
-        [K] names of its features: what they draw in the yardstick hangs on them.
+        [K] names of its features, by which the yardstick draws them.
+    source
+        How its nu is made at the next sweep; None where it is there.
     bound, calm
         Its bound at the last sweep, -inf before the first, and whether that hardly rose.
     value, error
-        Its yardstick and Monte-Carlo error; -inf and 0 until it is judged, and once it moves.
-    edit
-        How its nu is made at the next sweep; None where it is there.
+        Its yardstick and Monte-Carlo error; -inf and 0 until it is measured, and once it moves.
     """
 
     q: FeatureGlobal
     labels: IntArray
-    bound: float
-    calm: bool
-    value: float
-    error: float
-    edit: Edit | None
-
-
-@dataclass(frozen=True)
-class ChainAt(State, kind="features/search.ChainAt"):
-    """A chain, the mean of its last weights [J, K + 1] and log-odds [K], and features' rows [K]."""
-
-    chain: Chain
-    weights: FloatArray
-    log_odds: FloatArray
-    on: FloatArray
+    source: Edit | Drawn | None
+    bound: float = -np.inf
+    calm: bool = False
+    value: float = -np.inf
+    error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -102,7 +129,7 @@ class History(State, kind="features/search.History"):
     gains
         [M] rise of the yardstick, in nats.
     tried
-        Proposals that were judged.
+        Proposals that were measured.
     """
 
     stages: NDArray[np.str_]
@@ -111,117 +138,149 @@ class History(State, kind="features/search.History"):
     tried: int
 
 
+NO_MOVES = History(np.zeros(0, "<U8"), np.zeros((0, 2), np.int64), np.zeros(0), 0)
+
+
 @dataclass(frozen=True)
 class SearchGlobal(State, kind="features/search.SearchGlobal"):
-    """Where a search is.
+    """What a search knows between its sweeps, and what it leaves.
 
     Parameters
     ----------
-    stage, step
-        The stage, and sweeps done in it.
     seed, attempt, slots
-        Seed of all draws, how often the search began anew, features of its chains.
+        Seed of all draws, how often chains began, features of the first chains.
     margin
-        [J] answers that stop and go on, [2, J].
+        [2, J] answers that stop and go on.
     n_rows
         N.
-    chains
-        The chains, while they run and at the handover.
-    lanes
-        The fits side by side; the first is the best so far and all others are proposals, but in
-        the stage `START`.
-    modes
-        [L] what moves in each fit's rows at this sweep.
-    judged
-        [L] whether this sweep measures the fit's likelihood.
-    fresh
-        [L] chain that gives the fit its first nu at this sweep; -1 for none.
-    kept
-        Columns of every chain that its fit has.
-    pooled
-        Places of the fits that join the pool at this sweep.
-    drop
-        Whether partitions forget the pool.
+    share, seen
+        Share of the rows that is looked at, and how many these are; 0 before the first sweep of a
+        sample.
+    fit, place
+        The best fit, None before there is one, and its place among those of the newest sweep.
+    phase
+        What the newest sweep was for, for those who look on.
+    sweep
+        Sweeps so far.
     starts
         [S] bounds of the starts when the best was chosen.
-    waiting, waiting_keys
-        Births that are tried when no new bits are accepted, and their keys.
-    n_pool
-        Starts in the pool.
+    pooled, n_pool
+        Places of the fits that join the pool at the next sweep, and starts in the pool with them.
+    aside
+        Parameters of the starts in the pool while a sample is looked at: all rows get theirs.
     matches
         [K] starts in the pool that have each feature of the best fit, as of the last screen.
-    keys, failed
-        [P, 4] proposals that are tried, and [F, 4] those that this fit has refused: new bits as
-        (first label, second label, patterns of the first, of the second), births as
-        (-1, start, feature, 0).
+    failed
+        [F, 4] proposals that this fit has refused: new bits as (first label, second label, patterns
+        of the first, of the second), births as (-1, start, feature, 0).
     round, changed
-        Rounds begun, and whether this one changed anything.
+        Rounds begun, and whether the last one changed anything.
     flipped
         Labels that were turned into complements; each is once.
     reached
         [0 or 1] yardstick of the fit when it was last given new bits.
     history
         Accepted moves.
-    sweep
-        Global steps so far.
-    share
-        Share of the rows that are looked at.
-    seen
-        How many these are; 0 before the first sweep of a sample.
-    aside
-        Parameters of the starts in the pool while a sample is looked at: all rows get theirs.
     widened
         Whether all rows are looked at after a sample of them.
     probes
         How often residuals were looked at.
-    directions
-        [C, J] ways along which rows are tried as a feature's at this sweep.
     redrawn
         Whether a chain from the best fit was refused, or brought little, since that was last given
         new bits or births.
-    extra
-        Free features of the chain from the best fit.
     wider
         Chains with free features that were refused since the last that was not.
     """
 
-    stage: str
-    step: int
     seed: int
-    attempt: int
     slots: int
     margin: FloatArray
     n_rows: float
-    chains: tuple[ChainAt, ...]
-    lanes: tuple[Lane, ...]
-    modes: IntArray
-    judged: BoolArray
-    fresh: IntArray
-    kept: tuple[IntArray, ...]
-    pooled: IntArray
-    drop: bool
-    starts: FloatArray
-    waiting: tuple[Lane, ...]
-    waiting_keys: IntArray
-    n_pool: int
-    matches: IntArray
-    keys: IntArray
-    failed: IntArray
-    round: int
-    changed: bool
-    flipped: IntArray
-    reached: FloatArray
-    history: History
-    sweep: int
-    share: float = 1.0
-    seen: float = 0.0
+    share: float
+    seen: float
+    attempt: int = 0
+    fit: Candidate | None = None
+    place: int = 0
+    phase: str = ""
+    sweep: int = 0
+    starts: FloatArray = field(default_factory=lambda: np.zeros(0))
+    pooled: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_pool: int = 0
     aside: tuple[FeatureGlobal, ...] = ()
+    matches: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    failed: IntArray = field(default_factory=lambda: NO_KEYS)
+    round: int = 0
+    changed: bool = False
+    flipped: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    reached: FloatArray = field(default_factory=lambda: np.zeros(0))
+    history: History = field(default_factory=lambda: NO_MOVES)
     widened: bool = False
     probes: int = 0
-    directions: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     redrawn: bool = False
-    extra: int = 0
     wider: int = 0
+
+    @property
+    def best(self) -> Candidate:
+        """The best fit, where there is one."""
+        if self.fit is None:
+            raise LookupError("the search has no fit yet: its chains are drawing")
+        return self.fit
+
+    @property
+    def k(self) -> int:
+        """Features of the best fit."""
+        return len(self.best.labels)
+
+
+@dataclass(frozen=True)
+class SearchRequest(State, kind="features/search.SearchRequest"):
+    """What one sweep computes on every partition.
+
+    Parameters
+    ----------
+    seed, attempt, share
+        As in `SearchGlobal`.
+    fits
+        The fits side by side.
+    moves
+        [L] how many features move in each fit's rows, from the last one on; see `IDLE`.
+    measured
+        [L] whether this sweep measures the fit's likelihood.
+    chains, iteration
+        The chains that draw, and iterations before.
+    from_fit
+        Whether their rows start at the features of the first fit.
+    pooled
+        Places of the fits of the sweep before that join the pool.
+    drop
+        Whether partitions forget the pool.
+    everywhere, aside
+        Whether rows that a sample left out get nu, and the parameters of the pool's fits for them.
+    screen, moments
+        Whether sums for a screen of pairs and of the pool, and moments of residuals, are wanted.
+    directions
+        [C, J] ways along which rows are screened as a feature's.
+    residue
+        Whether starts along such ways are kept.
+    """
+
+    seed: int
+    attempt: int
+    share: float
+    fits: tuple[Candidate, ...]
+    moves: IntArray
+    measured: BoolArray
+    chains: tuple[Chain, ...] = ()
+    iteration: int = 0
+    from_fit: bool = False
+    pooled: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    drop: bool = False
+    everywhere: bool = False
+    aside: tuple[FeatureGlobal, ...] = ()
+    screen: bool = False
+    moments: bool = False
+    directions: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    residue: bool = False
 
 
 @dataclass(frozen=True)
@@ -232,7 +291,7 @@ class SearchLocal(State, kind="features/search.SearchLocal"):
     ----------
     chains
         z [N, K] of every chain.
-    lanes
+    fits
         nu [U, K] of every fit.
     pool
         nu of the starts that were not chosen.
@@ -243,15 +302,15 @@ class SearchLocal(State, kind="features/search.SearchLocal"):
     """
 
     chains: tuple[NDArray[np.int8], ...]
-    lanes: tuple[FloatArray, ...]
+    fits: tuple[FloatArray, ...]
     pool: tuple[FloatArray, ...]
     sample: FeatureBatch | None = None
     residue: FloatArray | None = None
 
 
 @dataclass(frozen=True)
-class LaneStats(Stats, kind="features/search.LaneStats"):
-    """Sums of one fit, its features' entropies [K], and its likelihood [S] where it is judged."""
+class CandidateStats(Stats, kind="features/search.CandidateStats"):
+    """Sums of one fit, its features' entropies [K], and its likelihood [S] where measured."""
 
     fit: FeatureStats
     entropy: FloatArray
@@ -315,10 +374,10 @@ class ScreenStats(Stats, kind="features/search.ScreenStats"):
 class SearchStats(Stats, kind="features/search.SearchStats"):
     """Sums of a sweep; None for fits that were idle.
 
-    ``residue`` [J (J + 1) / 2] are the packed second moments of residuals where asked for.
+    ``residue`` [J (J + 1) / 2] are the packed second moments of residuals where wanted.
     """
 
     chains: tuple[ChainStats, ...]
-    lanes: tuple[LaneStats | None, ...]
+    fits: tuple[CandidateStats | None, ...]
     screen: ScreenStats | None
     residue: FloatArray | None = None

@@ -16,10 +16,9 @@ from vbmodels.core.state import same_bits
 from vbmodels.features.forms import apply, completion, make
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.ibp.predict import missing_cells
-from vbmodels.features.imputation.hidden_cells import learning
-from vbmodels.features.imputation.members import Members
-from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.imputation.model import CompletedIBP, Members
 from vbmodels.features.imputation.predict import filled
+from vbmodels.features.imputation.states import learning
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.table import feature_batch, split_rows

@@ -12,18 +12,18 @@ from scipy.special import digamma, expit, log_expit, softmax
 
 from vbmodels.core.stacking import CONCENTRATION
 from vbmodels.features.draw_kernels import row_keys
-from vbmodels.features.imputation.classes import (
+from vbmodels.features.imputation.latent import (
     EDGES,
     FEW,
     LANES,
     SMOOTH,
     class_counts,
+    draw_rows,
     moved_classes,
     no_classes,
 )
-from vbmodels.features.imputation.members import _told, _weighed
+from vbmodels.features.imputation.model import _told, _weighed
 from vbmodels.features.imputation.states import Completion
-from vbmodels.features.imputation.traits import draw_rows
 
 LEVELS = np.array([2, 3, 4])
 

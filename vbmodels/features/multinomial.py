@@ -42,8 +42,8 @@ from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
 from vbmodels.core.cavi import draw, evaluate
 from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
-from vbmodels.features.ibp.held_weights import HeldGlobal
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.ibp.predict import HeldGlobal
 from vbmodels.features.ibp.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
 from vbmodels.features.table import FeatureBatch, bearable
 

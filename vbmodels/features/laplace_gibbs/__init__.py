@@ -1,1 +1,0 @@
-"""The latent feature model by collapsed Gibbs sampling with Laplace's weights."""

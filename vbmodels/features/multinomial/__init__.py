@@ -1,1 +1,0 @@
-"""The latent feature model with multinomial-logit observations, variational."""

@@ -1,0 +1,268 @@
+"""Proposals swept side by side, of which the best takes the fit's place; single sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vbmodels.core.algorithm import Algorithm, Request, Save, Show, Sweep
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, aligned
+from vbmodels.features.ibp.monte_carlo_bound import measured as yardstick
+from vbmodels.features.search.proposals import HeldOmega, deletes, held_of, plain_edit
+from vbmodels.features.search.states import (
+    ALL,
+    HELD,
+    IDLE,
+    NEWEST,
+    NO_KEYS,
+    Candidate,
+    CandidateStats,
+    SearchGlobal,
+    SearchOptions,
+    SearchRequest,
+    SearchStats,
+)
+
+CALM = 0.05
+"""Nats: a fit whose bound rises by less waits while proposals are tried."""
+NO_FLOATS = np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How fits of one kind are swept, and what a proposal must bring.
+
+    Attributes
+    ----------
+    name
+        Of the kind.
+    held, newest, free
+        Sweeps with nu held, with its last feature alone, and with every feature.
+    slack
+        A proposal whose bound fell by more nats is not measured.
+    gain
+        Nats of the yardstick that it must bring.
+    redraws
+        Whether rows are drawn again once one is accepted.
+    residue
+        Whether proposals start along directions of residuals.
+    """
+
+    name: str
+    held: int = 0
+    newest: int = 0
+    free: int = 0
+    slack: float = 100.0
+    gain: float = 0.0
+    redraws: bool = True
+    residue: bool = False
+
+    @property
+    def sweeps(self) -> int:
+        """All of them."""
+        return self.held + self.newest + self.free
+
+    def moves(self, step: int) -> int:
+        """Return what moves at a sweep."""
+        if step < self.held:
+            return HELD
+        return NEWEST if step < self.held + self.newest else ALL
+
+
+@dataclass(frozen=True)
+class Tried(State, kind="features/search.Tried"):
+    """What became of proposals.
+
+    Attributes
+    ----------
+    at
+        The search, with the fit that goes on.
+    accepted
+        Whether that is the best proposal.
+    best, place, sums
+        The best proposal, its place, and its sums at the last sweep; None if it was not measured.
+    before
+        [1] yardstick of the fit before; -inf where no proposal was worth measuring.
+    """
+
+    at: SearchGlobal
+    accepted: bool
+    best: Candidate
+    place: int
+    sums: CandidateStats | None
+    before: FloatArray
+
+    def deletes(self, model: SearchOptions, kept: int | None = None) -> tuple[Candidate, ...]:
+        """Propose deletes from the best proposal."""
+        if self.sums is None:
+            return ()
+        return deletes(self.best, held_of(self.best, self.sums, model.fit), self.place, kept)
+
+
+Between = Callable[[tuple[Candidate, ...], SearchStats, int], tuple[tuple[Candidate, ...], int]]
+"""From the fits after a sweep, its sums, and the next step to the fits and the step that follow."""
+
+
+def trial(
+    model: SearchOptions,
+    at: SearchGlobal,
+    plan: Plan,
+    proposals: tuple[Candidate, ...],
+    keys: IntArray = NO_KEYS,
+    unpaid: FloatArray = NO_FLOATS,
+    between: Between | None = None,
+) -> Algorithm:
+    """Sweep proposals side by side; the best takes the fit's place if its yardstick is higher.
+
+    Parameters
+    ----------
+    model, at
+        The model, and the search.
+    plan
+        How they are swept.
+    proposals
+        Fits.
+    keys
+        By which they are known once refused.
+    unpaid
+        [0 or 1] yardstick that the fit itself must exceed by as much.
+    between
+        What else changes between sweeps.
+
+    Returns
+    -------
+    tried
+        `Tried`.
+    """
+    fits, step, last = (at.best, *proposals), 0, plan.sweeps - 1
+    while True:
+        at, fits, step = yield Save((at, fits, step))
+        measured = np.zeros(len(fits), bool)
+        moves = np.full(len(fits), plan.moves(step))
+        unknown = step == last and not np.isfinite(fits[0].value)
+        if fits[0].calm or (step == last and not unknown):
+            moves[0] = HELD if unknown else IDLE
+        else:
+            moves[0] = ALL
+        if step == last:
+            least = fits[0].bound - plan.slack
+            measured[1:] = [one.bound >= least for one in fits[1:]]
+            measured[0] = moves[0] != IDLE and bool(measured.any())
+            moves[1:][~measured[1:]] = IDLE
+        every = between is not None or step >= last - 1
+        at, fits, sums, bounds = yield from sweep(
+            model, at, fits, moves, plan.name, measured=measured, every=every, residue=plan.residue
+        )
+        fits = tuple(
+            moved(model, *one) for one in zip(fits, sums.fits, bounds, measured, strict=True)
+        )
+        if step == last:
+            break
+        step += 1
+        if between is not None:
+            fits, step = between(fits, sums, step)
+    best = 1 + int(np.argmax([one.value for one in fits[1:]]))
+    fit, winner = fits[0], fits[best]
+    history = replace(at.history, tried=at.history.tried + int(measured[1:].sum()))
+    waits = bool(np.any(fit.value <= unpaid + plan.gain))
+    if waits or not winner.value > fit.value + plan.gain:
+        at = replace(at, fit=fit, history=history, failed=np.concatenate([at.failed, keys]))
+        return Tried(at, False, winner, best, sums.fits[best], np.array([fit.value]))
+    history = replace(
+        history,
+        stages=np.append(history.stages, plan.name).astype("<U8"),
+        sizes=np.concatenate([history.sizes, [[len(fit.labels), len(winner.labels)]]]),
+        gains=np.append(history.gains, winner.value - fit.value),
+    )
+    taken = replace(winner, source=plain_edit(best, np.arange(len(winner.labels))))
+    redrawn = at.redrawn and not plan.redraws
+    at = replace(at, fit=taken, history=history, failed=NO_KEYS, changed=True, redrawn=redrawn)
+    return Tried(at, True, winner, best, sums.fits[best], np.array([fit.value]))
+
+
+def moved(
+    model: SearchOptions, one: Candidate, sums: CandidateStats | None, bound: float, measured: bool
+) -> Candidate:
+    """Return a fit after a sweep: its parameters move unless it was idle or measured."""
+    if sums is None:
+        return replace(one, source=None)
+    calm = bool(np.isfinite(one.bound) and bound - one.bound < CALM)
+    q, value, error = one.q, -np.inf, 0.0
+    if not measured:
+        q = model.fit.global_step(one.q, sums.fit)
+    elif sums.likelihood is not None:
+        value, error = yardstick(q, sums.fit.on, sums.likelihood, model.fit.bias_variance)
+    return Candidate(q, one.labels, None, bound, calm, value, error)
+
+
+def still(
+    model: SearchOptions, at: SearchGlobal, phase: str, **options: Any
+) -> Generator[Request, Any, tuple[SearchGlobal, SearchStats]]:
+    """Sum over the rows of the best fit, which does not move."""
+    moves = np.array([HELD])
+    at, fits, sums, bounds = yield from sweep(model, at, (at.best,), moves, phase, **options)
+    return replace(at, fit=replace(fits[0], bound=bounds[0], source=None)), sums
+
+
+def held_omega_of(model: SearchOptions, at: SearchGlobal, sums: SearchStats) -> HeldOmega:
+    """Return the sums of the best fit with omega held."""
+    assert sums.fits[0] is not None
+    return held_of(at.best, sums.fits[0], model.fit)
+
+
+def sweep(
+    model: SearchOptions,
+    at: SearchGlobal,
+    fits: tuple[Candidate, ...],
+    moves: IntArray,
+    phase: str,
+    *,
+    measured: BoolArray | None = None,
+    every: bool = False,
+    best: bool = False,
+    by_trace: bool = False,
+    **options: Any,
+) -> Generator[
+    Request, Any, tuple[SearchGlobal, tuple[Candidate, ...], SearchStats, tuple[float, ...]]
+]:
+    """Sweep fits side by side; return the search, the fits, the sums and the bounds.
+
+    Parameters
+    ----------
+    model, at, fits, moves, measured
+        The model, the search, and what `SearchRequest` has.
+    phase
+        What the sweep is for.
+    every
+        Whether the bounds of proposals are wanted; else they are -inf.
+    best
+        Whether the best of the fits is shown; else the first.
+    by_trace
+        Whether the trace of bounds may end the fit here.
+    **options
+        Other fields of the request.
+    """
+    measured = np.zeros(len(fits), bool) if measured is None else measured
+    request = aligned(
+        SearchRequest(
+            at.seed, at.attempt, at.share, fits, moves, measured, pooled=at.pooled, **options
+        )
+    )
+    sums, fits = (yield Sweep(request)), request.fits
+    bounds = tuple(
+        one.bound if own is None
+        else model.fit.elbo(one.q, own.fit) if not i or every or best
+        else -np.inf
+        for i, (one, own) in enumerate(zip(fits, sums.fits, strict=True))
+    )  # fmt: skip
+    at = replace(at, pooled=np.zeros(0, np.int64), phase=phase, sweep=at.sweep + 1)
+    if not fits:
+        elbo = float(np.mean([own.log_likelihood for own in sums.chains]))
+        yield Show(at, elbo, by_trace=False)
+        return at, fits, sums, bounds
+    place = int(np.argmax(bounds)) if best else 0
+    yield Show(replace(at, fit=fits[place], place=place), bounds[place], by_trace)
+    return at, fits, sums, bounds
