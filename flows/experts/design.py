@@ -14,13 +14,13 @@ from flows.data import storage
 from flows.data.levels import bounded, merge_levels
 from flows.data.mixed import CATEGORY
 from flows.data.names import digests_of, listed
+from flows.data.row_weights import WEIGHT
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
 from flows.experts.encoding import Encoding, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import Labels, signs
-from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, nearest, shown
 from vbmodels.core.columns import Rule

@@ -38,7 +38,10 @@ TABLE = [
     ("tables/sentinel.csv", "experts", "", READ, ["-999 (314 cells in bmi)"]),
     ("tables/sentinel.csv", "experts", "--set missing=-999", READ, ["missing: '-999", " 314 "]),
     ("tables/weights.csv", "features", "", READ, ["weight looks like survey weights", "psu looks"]),
-    ("tables/weights.csv", "features", "--column weight=weight", REFUSED, ["does not weigh rows"]),
+    (
+        "tables/weights.csv", "features", "--column weight=weight --exclude psu,age", READ,
+        ["weighted by weight", "effective sample size"],
+    ),
     ("tables/weights.csv", "features", "--exclude weight,psu,age", READ, ["Q8", "no errors"]),
     ("tables/icd_blank.csv", "features", "", READ, ["yes/no (only yes or blank: 47", "patient id"]),
     ("tables/likert_text.csv", "features", "", READ, ["respondent id", "all 300 cells differ"]),
@@ -355,26 +358,64 @@ def test_new_data_with_a_name_in_other_letters_says_which_is_meant(tmp_path, cap
     assert "did you mean --column bmi=BMI?" in " ".join(err.split())
 
 
-def test_rows_are_weighted_and_the_effective_size_is_said(tmp_path, capsys):
+def weighted_rows(n=300):
+    """Return rows of x, z, q1 to q4, a weight of 1, 2 or 3, and a label that goes with x."""
     rng = random.Random(0)
-    rows = [[rng.gauss(0, 1), rng.gauss(0, 1), rng.choice([1, 2, 3])] for _ in range(300)]
-    rows = [[*r, "yn"[rng.random() < 1.0 / (1.0 + 2.718 ** (2.0 * r[0]))]] for r in rows]
-    names = ("x", "z", "w", "label")
-    written(tmp_path / "t.csv", rows, names)
-    code, out, err = run(
-        capsys, "experts", tmp_path / "t.csv", tmp_path / "out", "--column", "weight=w", "--json"
-    )
+    rows = []
+    for _ in range(n):
+        x, one = rng.gauss(0, 1), rng.random() < 0.4
+        items = ["ab"[one ^ (rng.random() < 0.05)] for _ in range(4)]
+        yes = rng.random() < 1.0 / (1.0 + 2.718 ** (2.0 * x))
+        rows.append([x, rng.gauss(0, 1), *items, 3 if one else rng.choice([1, 2]), "yn"[yes]])
+    return rows
+
+
+@pytest.mark.parametrize("pipeline", ["experts", "features"])
+def test_rows_are_weighted_and_the_effective_size_is_said(pipeline, tmp_path, capsys):
+    rows = weighted_rows()
+    path = written(tmp_path / "t.csv", rows, ("x", "z", "q1", "q2", "q3", "q4", "w", "label"))
+    out = tmp_path / "out"
+    code, said, err = run(capsys, pipeline, path, out, "--column", "weight=w", "--json")
     assert code == 0, err
-    found = json.loads(out)
-    weights = [r[2] for r in rows]
+    found = json.loads(said)
+    weights = [r[6] for r in rows]
     effective = sum(weights) ** 2 / sum(w * w for w in weights)
     assert any(f"effective sample size of {effective:,.0f}" in w for w in found["warnings"])
+    assert f"; effective sample size {effective:,.0f}" in found["lines"][0]
     assert [c["used"] for c in found["columns"] if c["name"] == "w"] == ["weight of the row"]
-    code, out, _ = run(
-        capsys, "experts", tmp_path / "t.csv", tmp_path / "plain", "--exclude", "w", "--json"
-    )
+    code, said, _ = run(capsys, pipeline, path, tmp_path / "plain", "--exclude", "w", "--json")
     assert code == 0
-    assert json.loads(out)["elbo"] != found["elbo"]
+    assert json.loads(said)["elbo"] != found["elbo"]
+    new = written(tmp_path / "new.csv", [[*r[:6], r[7]] for r in rows],
+                  ("x", "z", "q1", "q2", "q3", "q4", "label"))  # fmt: skip
+    code, _, err = run(capsys, "score", out, new, tmp_path / "new")
+    assert code == 0, err
+
+
+def test_shares_of_features_are_of_the_population_where_rows_are_weighted(tmp_path, capsys):
+    """Every row with the feature weighs 3, others 1 or 2; the same weight for all says nothing."""
+    rows = [[*r, 7.0] for r in weighted_rows()]
+    names = ("x", "z", "q1", "q2", "q3", "q4", "w", "label", "one")
+    path = written(tmp_path / "t.csv", rows, names)
+    found = {}
+    for name in ("w", "one"):
+        rest = ",".join({"x", "z", "label", "w", "one"} - {name})
+        code, said, err = run(
+            capsys, "features", path, tmp_path / name, "--column", f"weight={name}",
+            "--exclude", rest, "--json",
+        )  # fmt: skip
+        assert code == 0, err
+        found[name] = json.loads(said)
+    code, said, err = run(
+        capsys, "features", path, tmp_path / "plain", "--exclude", "x,z,label,w,one", "--json"
+    )
+    assert code == 0, err
+    plain = json.loads(said)
+    assert found["one"]["elbo"] == pytest.approx(plain["elbo"], rel=1e-12)
+    heavy = sum(r[6] for r in rows if r[2:6].count("b") > 2) / sum(r[6] for r in rows)
+    share = found["w"]["results"]["prevalence"][0]
+    assert min(abs(share - heavy), abs(share - 1.0 + heavy)) < 0.02
+    assert abs(heavy - sum(r[2:6].count("b") > 2 for r in rows) / len(rows)) > 0.1
 
 
 FORMS = {

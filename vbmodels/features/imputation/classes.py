@@ -68,9 +68,12 @@ def one_hot(codes: NDArray[np.int16], levels: IntArray) -> FloatArray:
 
 
 def class_counts(
-    at: Classes, codes: NDArray[np.int16], levels: IntArray, keys: Keys
+    at: Classes, codes: NDArray[np.int16], count: FloatArray, levels: IntArray, keys: Keys
 ) -> ClassCounts:
-    """Sum what the classes' step needs; ``keys`` [N] are streams of the first responsibilities."""
+    """Sum what the classes' step needs over rows that each count for ``count`` [N].
+
+    ``keys`` [N] are streams of the first responsibilities.
+    """
     total = int(EDGES[-1])
     rows, cells = np.zeros(total), np.zeros((total, int(levels.sum())))
     terms = _log_terms(at, levels) if len(at.rows) else None
@@ -81,6 +84,7 @@ def class_counts(
             r = _normalised(SHARP * np.log(-np.log(draw_uniform(keys[part], total))))
         else:
             r = _normalised(terms[0] + x @ terms[1].T)
+        r *= count[part, None]
         rows += r.sum(0)
         cells += r.T @ x
     return ClassCounts(rows, cells)

@@ -30,6 +30,8 @@ class Learning:
         [N, J] answers.
     row_id
         [N] numbers of the rows in the whole table.
+    count
+        [N] rows that each row counts for.
     rows, columns, truth
         [H] places of the hidden cells among these rows, and their categories.
     """
@@ -37,6 +39,7 @@ class Learning:
     codes: NDArray[np.int16]
     sign: NDArray[np.int8]
     row_id: IntArray
+    count: FloatArray
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
     truth: NDArray[np.int16]
@@ -67,4 +70,4 @@ def learning(batch: FeatureBatch, share: float, seed: int, hide: bool) -> Learni
     truth = codes[rows, columns]
     codes = np.where(hidden, np.int16(MISSING), codes)
     sign = signs_of(codes, batch.levels)
-    return Learning(codes, sign, row_id, rows, columns, truth)
+    return Learning(codes, sign, row_id, batch.row_count[taken], rows, columns, truth)

@@ -113,6 +113,8 @@ class CompletionLocal(State, kind="features/imputation.CompletionLocal"):
         [N, K] binary features and [N, Q] traits.
     density
         [H, M] probability that each member gave each hidden cell; [0, M] before they are judged.
+    count
+        [H] rows that the row of each hidden cell counts for.
     sums
         The sums of this sweep, which the draws of the same rows make.
     """
@@ -120,4 +122,5 @@ class CompletionLocal(State, kind="features/imputation.CompletionLocal"):
     z: NDArray[np.int8]
     u: FloatArray
     density: FloatArray
+    count: FloatArray
     sums: CompletionStats

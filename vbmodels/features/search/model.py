@@ -90,7 +90,7 @@ def sample_of(batch: FeatureBatch, share: float, seed: int) -> FeatureBatch:
         batch,
         codes=batch.codes[distinct],
         sign=batch.sign[distinct],
-        count=np.bincount(back, minlength=len(distinct)).astype(np.float64),
+        count=np.bincount(back, batch.row_count[taken], len(distinct)).astype(np.float64),
         row_of=back.reshape(-1).astype(np.int64),
         row_id=batch.row_id[taken],
     )
@@ -253,9 +253,9 @@ class SearchIBP:
     def suff_stats(self, q: SearchGlobal, batch: FeatureBatch, local: SearchLocal) -> SearchStats:
         """Sum what the chains, the fits that are not idle, and a screen need."""
         batch = batch if local.sample is None else local.sample
-        sign = batch.sign[batch.row_of]
+        sign, count = batch.sign[batch.row_of], batch.row_count
         chains = tuple(
-            _chain_stats(at.chain.weights, sign, z)
+            _chain_stats(at.chain.weights, sign, z, count)
             for at, z in zip(q.chains, local.chains, strict=False)
         )
         lanes = tuple(
@@ -435,8 +435,10 @@ def best_lane(q: SearchGlobal) -> int:
     return int(np.argmax([lane.bound for lane in q.lanes]))
 
 
-def _chain_stats(weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8]) -> ChainStats:
+def _chain_stats(
+    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], count: FloatArray
+) -> ChainStats:
     def omega(psi: FloatArray, rows: slice) -> FloatArray:
         return mean_omega(psi, sign[rows].astype(np.float64))
 
-    return chain_sums(weights, sign, z, omega)
+    return chain_sums(weights, sign, z, count, omega)
