@@ -144,6 +144,11 @@ COLUMNS = {
                                ["x date (day/month/year)"]),
     "German yes and no": (lambda i, r: ("ja", "Nein", " nein", "JA")[i % 4], "", ["x yes/no"]),
     "yes or blank": (lambda i, r: "Yes" if i % 3 else "", "", ["only yes or blank: 40"]),
+    "x or blank": (lambda i, r: "Xx"[i % 2] if i % 3 else "", "",
+                   ["x yes/no (only 'x' or blank: 40 blank cells are no)", "yes 80, no 40"]),
+    "an answer to tick": (lambda i, r: "Facebook" if i % 3 else "", "",
+                          ["x yes/no (only 'Facebook' or blank: 40"]),
+    "an answer or n/a": (lambda i, r: "Facebook" if i % 3 else "n/a", "", ["1 level: Facebook 80"]),
     "a dash is missing": (lambda i, r: "-" if i % 3 == 0 else i, "", ["missing: '-' 40"]),
     "plus and minus": (lambda i, r: "+-"[i % 2], "", ["x category", "- 60"]),
     "n/a": (lambda i, r: "n/a" if i % 3 == 0 else f"{i}.5", "", ["missing: 'n/a' 40"]),
@@ -225,6 +230,10 @@ FILES = {
         (("Zürich", "Genève", "città"), "cp1252"),
         (("naïve", "café", "€ 5"), "cp1252"),
         (("příliš", "žluťoučký", "kůň"), "cp1250"),
+        (("Kraków", "Gdańsk", "Poznań"), "cp1250"),
+        (("Győr", "Szűcs"), "cp1250"),
+        (("Çankırı", "Beyoğlu"), "cp1254"),
+        (("niño", "España"), "cp1252"),
         (("Москва", "Казань"), "cp1251"),
     ],
 )
@@ -252,8 +261,8 @@ def test_a_file_of_another_form_is_read(name, tmp_path, capsys):
     assert ("x number" in text) == (not name.startswith("cp12")), text
 
 
-def workbook(path, **sheets):
-    """Write a workbook by hand: numbers, and text within its cells."""
+def workbook(path, merged=(), hidden=(), **sheets):
+    """Write a workbook by hand: numbers, and text within its cells; merged ones in all sheets."""
     space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     packages = "http://schemas.openxmlformats.org/package/2006"
@@ -275,7 +284,11 @@ def workbook(path, **sheets):
             f'<Relationships xmlns="{packages}/relationships"><Relationship Id="r" '
             f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
         )
-        listed = "".join(f'<sheet name="{n}" sheetId="{i}" r:id="r{i}"/>' for i, n in names)
+        listed = "".join(
+            f'<sheet name="{n}" sheetId="{i}" r:id="r{i}"{one}/>'
+            for i, n in names
+            for one in [' state="hidden"' if n in hidden else ""]
+        )
         book.writestr(
             "xl/workbook.xml",
             f'<workbook xmlns="{space}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
@@ -288,6 +301,8 @@ def workbook(path, **sheets):
             "xl/_rels/workbook.xml.rels",
             f'<Relationships xmlns="{packages}/relationships">{links}</Relationships>',
         )
+        ranges = "".join(f'<mergeCell ref="{one}"/>' for one in merged)
+        ranges = f"<mergeCells>{ranges}</mergeCells>" if merged else ""
         for i, name in names:
             rows = []
             for r, row in enumerate(sheets[name], 1):
@@ -300,7 +315,8 @@ def workbook(path, **sheets):
                 rows.append(f'<row r="{r}">{"".join(cells)}</row>')
             book.writestr(
                 f"xl/worksheets/sheet{i}.xml",
-                f'<worksheet xmlns="{space}"><sheetData>{"".join(rows)}</sheetData></worksheet>',
+                f'<worksheet xmlns="{space}"><sheetData>{"".join(rows)}</sheetData>{ranges}'
+                "</worksheet>",
             )
     return path
 
@@ -322,6 +338,42 @@ def test_a_workbook_with_a_title_and_two_sheets_is_read(tmp_path, capsys):
     code, _, err = run(capsys, "check", "experts", path, "--set", "sheet=Kodes")
     assert code == REFUSED
     assert "its sheets are Data, Codes" in " ".join(err.split())
+
+
+def test_merged_cells_have_their_value_and_a_hidden_sheet_is_not_read_first(tmp_path, capsys):
+    pytest.importorskip("python_calamine")
+    rows = [
+        [("north" if i < 60 else "south") if i in (0, 60) else "", float(z), label]
+        for i, (_, z, label) in enumerate(rows_of(plain))
+    ]
+    path = workbook(
+        tmp_path / "t.xlsx", ["A2:A61", "A62:A121"], ["Lists"],
+        Lists=[["code", "meaning"], [1, "one"], [2, "two"]], Data=[NAMES, *rows],
+    )  # fmt: skip
+    code, out, err = run(capsys, "check", "experts", path)
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    assert "its sheet Data is read, not Lists (hidden)" in text
+    assert "118 cells that are merged with the one above have its value" in text
+    assert "x category 0 2 levels: north 60, south 60" in text
+
+
+def test_what_is_said_of_how_files_are_read_and_has_no_meaning_is_said(tmp_path, capsys):
+    rows = [dict(zip(NAMES, row, strict=True)) for row in rows_of(plain)]
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    of = ("--set", "skip_rows=2", "--set", "sheet=Data", "--encoding", "cp1250")
+    code, out, err = run(capsys, "check", "experts", path, *of)
+    text = " ".join((out + err).split())
+    assert code == READ
+    for unused in ("skip_rows=2 is not used", "sheet=Data is not", "encoding=cp1250 is not"):
+        assert unused in text, text
+    code, out, err = run(
+        capsys, "check", "experts", written(tmp_path / "t.csv", rows_of(plain)), *of
+    )
+    text = " ".join((out + err).split())
+    assert "118 rows" in text
+    assert ("skip_rows=2 is not used" in text, "sheet=Data is not used" in text) == (False, True)
 
 
 def test_missing_values_of_spss_are_missing_cells(tmp_path, capsys):

@@ -75,13 +75,26 @@ def file_notes(url: str) -> list[str]:
     small = small_text(url)
     if small is None:
         path = as_parquet(url)
-        if path == url:
-            return []
-        schema = pq.read_schema(path)
+        schema = None if path == url else pq.read_schema(path)
     else:
         schema = pq.read_schema(pa.BufferReader(small))
-    found = (schema.metadata or {}).get(_NOTES)
-    return [] if found is None else [str(note) for note in json.loads(found)]
+    found = ((schema and schema.metadata) or {}).get(_NOTES, b"[]")
+    return [*(str(note) for note in json.loads(found)), *_unused_options(format_of(url)[0])]
+
+
+def _unused_options(end: str) -> list[str]:
+    """Say which settings of how files are read have no meaning for a format."""
+    options, text = file_options(), end == ".csv"
+    sheets, statistics = end in workbooks.SHEETS, end in workbooks.STATISTICS
+    unused = []
+    if options.sheet is not None and not sheets:
+        unused.append(f"sheet={options.sheet} is not used, as it is no workbook")
+    if options.skip_rows and not (text or sheets or statistics):
+        unused.append(f"skip_rows={options.skip_rows} is not used, as it has no lines of a header")
+    document = end in _DOCUMENTS
+    if options.encoding is not None and not (text or (statistics and end != ".xpt") or document):
+        unused.append(f"encoding={options.encoding} is not used, as its format says it")
+    return unused
 
 
 SMALL = 2**18  # bytes of a local file of text that is converted in memory

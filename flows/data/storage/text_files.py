@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from flows.data.storage.encodings import encoding_of, guess, is_known
+from flows.data.storage.encodings import encoding_of, guess, is_known, words_of
 from flows.data.storage.errors import StorageError
 from flows.data.storage.file_options import file_options
 
@@ -100,8 +100,11 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
         if options.encoding is not None or not _is_encoding(error):
             raise
     with opened() as stream:
-        encoding = guess(stream.read(16 * HEADER))
-    note = f"it is not UTF-8 and is read as {encoding}; for another encoding pass --encoding NAME"
+        some = stream.read(16 * HEADER)
+    encoding = guess(some)
+    words = ", ".join(words_of(some, encoding))
+    such = f", such as {words}" if words else ""
+    note = f"it is not UTF-8 and is read as {encoding}{such}; for another pass --encoding NAME"
     write(_read(url, opened, data, encoding, (note,)))
 
 
