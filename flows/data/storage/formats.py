@@ -13,6 +13,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -72,14 +73,15 @@ _MAGIC = {
 
 def file_notes(url: str) -> list[str]:
     """Return what was found out of a file's form and is not plain, as ends of sentences."""
-    small = small_text(url)
+    small = _small_of(url)
     if small is None:
         path = as_parquet(url)
         schema = None if path == url else pq.read_schema(path)
+        found = ((schema and schema.metadata) or {}).get(_NOTES, b"[]")
+        notes = [str(note) for note in json.loads(found)]
     else:
-        schema = pq.read_schema(pa.BufferReader(small))
-    found = ((schema and schema.metadata) or {}).get(_NOTES, b"[]")
-    return [*(str(note) for note in json.loads(found)), *_unused_options(format_of(url)[0])]
+        notes = small.notes
+    return [*notes, *_unused_options(format_of(url)[0])]
 
 
 def _unused_options(end: str) -> list[str]:
@@ -99,8 +101,40 @@ def _unused_options(end: str) -> list[str]:
 
 SMALL = 2**18  # bytes of a local file of text that is converted in memory
 _MOST_SMALL = 64 * 2**20  # bytes of such conversions that are kept
-_small: OrderedDict[tuple[object, ...], pa.Buffer] = OrderedDict()
-_small_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class _Small:
+    """The Parquet file that a small file of text was converted to, and notes on that."""
+
+    data: pa.Buffer
+    notes: list[str]
+
+
+class _Kept:
+    """The conversions of this process, of which the last ones stay."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: OrderedDict[tuple[object, ...], _Small] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: tuple[object, ...]) -> _Small | None:
+        with self._lock:
+            if key in self._made:
+                self._made.move_to_end(key)
+            return self._made.get(key)
+
+    def put(self, key: tuple[object, ...], made: _Small) -> None:
+        with self._lock:
+            before = self._made.pop(key, None)
+            self._size += made.data.size - (before.data.size if before else 0)
+            self._made[key] = made
+            while len(self._made) > 1 and self._size > _MOST_SMALL:
+                self._size -= self._made.popitem(last=False)[1].data.size
+
+
+_kept = _Kept()
 
 
 def small_text(url: str) -> pa.Buffer | None:
@@ -108,6 +142,11 @@ def small_text(url: str) -> pa.Buffer | None:
 
     It is made in memory: a folder of thousands of them is then read at the cost of its bytes.
     """
+    small = _small_of(url)
+    return None if small is None else small.data
+
+
+def _small_of(url: str) -> _Small | None:
     if not is_local(url) or format_of(url) != (".csv", None):
         return None
     with storage_errors("read", url):
@@ -115,17 +154,15 @@ def small_text(url: str) -> pa.Buffer | None:
         if found.st_size > SMALL:
             return None
         key = (url, found.st_size, found.st_mtime_ns, file_options())
-        with _small_lock:
-            if key in _small:
-                _small.move_to_end(key)
-                return _small[key]
+        if kept := _kept.get(key):
+            return kept
         with open(url, "rb") as file:
             data = file.read()
-    sink = pa.BufferOutputStream()
+    sink, notes = pa.BufferOutputStream(), list[str]()
 
     def write(table: text_files.TextTable) -> None:
-        nonlocal sink
-        sink = pa.BufferOutputStream()
+        nonlocal sink, notes
+        sink, notes = pa.BufferOutputStream(), table.notes
         rows = pa.Table.from_batches(table.batches, table.schema)
         pq.write_table(rows.replace_schema_metadata(_said_of(table)), sink, compression="none")
 
@@ -133,11 +170,8 @@ def small_text(url: str) -> pa.Buffer | None:
         text_files.convert(url, lambda: pa.BufferReader(data), write)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise _not(url, "CSV", error) from error
-    made = sink.getvalue()
-    with _small_lock:
-        _small[key] = made
-        while len(_small) > 1 and sum(one.size for one in _small.values()) > _MOST_SMALL:
-            _small.popitem(last=False)
+    made = _Small(sink.getvalue(), notes)
+    _kept.put(key, made)
     return made
 
 

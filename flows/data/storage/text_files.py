@@ -141,7 +141,9 @@ def _closing(stream: Any, reader: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _reader(stream: Any, layout: Layout, names: list[str], kept: list[str]) -> Any:
+    held = isinstance(stream, pa.BufferReader)  # threads would cost more than they save
     read = pcsv.ReadOptions(
+        use_threads=not held,
         block_size=BLOCK,
         encoding="utf-8" if layout.encoding == "utf-8" else layout.encoding,
         column_names=names,
@@ -160,6 +162,8 @@ def _reader(stream: Any, layout: Layout, names: list[str], kept: list[str]) -> A
         column_types=dict.fromkeys(names, pa.string()),
         include_columns=kept,
     )
+    if held:
+        return pcsv.read_csv(stream, read, lines, convert).to_reader()
     return pcsv.open_csv(stream, read, lines, convert)
 
 
