@@ -177,7 +177,9 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     if len(rows) == 2 and all(rows):
         return []
     if not any(rows):
-        return [_fault(where, "a label in some of the rows", "none", _NAME)]
+        others = listed(list(checked[0].seen), 8)
+        found = f"none; the other columns are {others}" if others else "none"
+        return [_fault(where, "a label in some of the rows", found, _NAME)]
     if len(rows) <= 2:
         only = next(i for i, n in enumerate(rows) if n)
         found = f"{rows[only]} with {labels.names[only]} alone"

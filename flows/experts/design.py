@@ -255,7 +255,8 @@ def build(
     design, encoding = read_design(paths, work=True), working_encoding(paths)
     table = storage.read_table(work_url(paths, "rows", index))
     kinds = encoding.kinds
-    missing = [n for n in kinds if f"c.{n}" not in table.column_names]
+    there = set(table.column_names)
+    missing = [n for n in kinds if f"c.{n}" not in there]
     if missing:
         raise InputError.of(
             file="the new data",

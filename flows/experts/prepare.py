@@ -35,7 +35,7 @@ from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Rule, names_rows
+from vbmodels.core.columns import Rule, Seen, names_rows
 from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import MOST_COLUMNS
@@ -138,6 +138,7 @@ def _choose_columns(
     used = [one.name for one in encoding.columns]
     said += [*label_warnings(labels), *unlabelled_warning(about.labels)]
     said += suggestions(seen, summed.levels, used, weighs=True)
+    said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
     return ChosenColumns(encoding, design, basis, copies, (*said, *more), table)

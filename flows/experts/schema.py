@@ -27,7 +27,7 @@ ROWS_IN = Table(
         "a number, category or date that predicts; null is missing",
         nullable=True,
         expected="numbers, text, dates, or true and false",
-        remedy="write each cell as one of these, or leave the column out",
+        remedy="write each cell as one of these, or leave the column out (--exclude)",
     ),
 )
 

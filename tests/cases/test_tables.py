@@ -7,6 +7,7 @@ repository; the others are siblings of theirs, written here.
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 import random
 import zipfile
@@ -529,3 +530,64 @@ def test_a_column_of_decimal_commas_alone_is_read(tmp_path, capsys):
     code, out, _ = run(capsys, "check", "features", path, "--set", "bins=3")
     assert "60 rows in 1 file" in out, out
     assert code == READ
+
+
+def answers(*above, rows=60):
+    """Return a CSV of an age and a label, with lines between the header and these."""
+    lines = [f"{20 + i % 50},{'yes' if i % 3 else 'no'}" for i in range(rows)]
+    return "\n".join(["age,label", *above, *lines, ""])
+
+
+ODD_FILES = {
+    # the file's name and bytes, the exit code, what is said
+    "a JSON array": ("t.json", b'[{"age": 3, "label": "yes"}]', REFUSED, ["an object on a line"]),
+    "an archive": ("t.zip", b"PK\x03\x04 is cut", REFUSED, ["it is an archive; unpack it"]),
+    "gzip without its ending": ("t.csv", gzip.compress(answers().encode()), REFUSED,
+                                ["it is compressed by gzip", "name it .csv.gz"]),
+    "UTF-32": ("t.csv", answers().encode("utf-32"), READ, ["60 rows in 1 file, no errors"]),
+    "notes below the table": ("t.csv", (answers() + "Source: Ministry\n").encode(), REFUSED,
+                              ["line 62 has 1 cell and the first line 2: Source: Ministry"]),
+    "a header of Qualtrics": (
+        "t.csv", answers("Age?,Well?", '"{""ImportId"":""a""}","{""ImportId"":""b""}"').encode(),
+        REFUSED, ["a survey's questions in 2 rows", "--set skip_rows=2"],
+    ),
+    "a header of SurveyMonkey": ("t.csv", answers("Open-Ended Response,Response").encode(),
+                                 REFUSED, ["questions in 1 row", "--set skip_rows=1"]),
+    "a separator that is none": ("t.csv", answers().replace(",", "^").encode(), REFUSED,
+                                 ["found none; the other columns are age^label"]),
+    "two encodings": (
+        "t.csv", answers().replace("yes", "ja").encode() + "30,Köln\n".encode() * 9
+        + "31,Zürich\n".encode("cp1252") * 9, READ,
+        ["9 of its 18 lines with letters beyond a to z are UTF-8 and the others are not"],
+    ),
+    "labels that may be missing": ("t.csv", answers().encode() + b"30,Refused\n" * 9, READ,
+                                   ["Refused (9 cells in label)"]),
+    "yes or n/a": (
+        "t.csv", b"a,age,label\n" + b"".join(
+            b"%s,%d,%s\n" % (b"N/A" if i % 3 else b"Yes", 20 + i, b"no" if i % 4 else b"yes")
+            for i in range(90)), READ,
+        ["a yes/no (missing: 'N/A' 60) 60 yes 30, no 0"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_an_odd_file_is_read_or_refused_in_a_sentence(name, tmp_path, capsys):
+    file, content, wanted, said = ODD_FILES[name]
+    (tmp_path / file).write_bytes(content)
+    code, out, err = run(capsys, "check", "experts", tmp_path / file)
+    text = " ".join((out + err).split())
+    assert code == wanted, text
+    for part in said:
+        assert part in text, (part, text)
+
+
+def test_a_folder_takes_endings_in_capitals_and_says_what_it_leaves(tmp_path, capsys, caplog):
+    for name in ("a.csv", "B.CSV", "notes.txt", "README.md"):
+        (tmp_path / name).write_text(answers())
+    (tmp_path / "~$a.xlsx").write_bytes(b"lock")
+    code, out, err = run(capsys, "check", "experts", tmp_path)
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    assert "120 rows in 2 files" in text
+    assert "notes.txt in the folder" in caplog.text

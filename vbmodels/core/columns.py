@@ -411,14 +411,14 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
     for unit in units:
         some = "" if seen.units[unit] == seen.cells else f" from {seen.units[unit]:,} cells"
         remarks.append(f"{unit} removed{some}")
-    only_ones = seen.ones == seen.cells and seen.missing > 0 and not seen.units
+    only_ones = seen.ones == seen.cells and seen.missing > 0 and not (seen.units or seen.words)
     if only_ones:
         return _as_flag(seen)
     return Rule("number", decimal=decimal, remark=", ".join(remarks))
 
 
 def _as_flag(seen: Seen) -> Rule:
-    blank = seen.ones == seen.cells and seen.missing > 0
+    blank = seen.ones == seen.cells and seen.missing > 0 and not seen.words
     remark = f"only yes or blank: {seen.missing:,} blank cells are no" if blank else ""
     return Rule("yes or no", blank_is_no=blank, remark=remark)
 

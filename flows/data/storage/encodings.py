@@ -7,6 +7,8 @@ import re
 from itertools import islice
 
 _MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16's, which it begins with
+    codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
@@ -119,6 +121,24 @@ def _other_language(data: bytes) -> str | None:
 def _letters(data: bytes, encoding: str) -> set[str]:
     text = data.decode(encoding, errors="replace")
     return {one.lower()[0] for one in text if ord(one) > 127 and one not in _SIGNS}
+
+
+def lines_in_utf8(data: bytes) -> tuple[int, int]:
+    """Return how many lines with bytes above 127 are UTF-8, and how many there are.
+
+    >>> lines_in_utf8("é".encode() + b"\\n\\xe9\\na")
+    (1, 2)
+    """
+    lines = [line for line in data.splitlines() if not line.isascii()]
+    return sum(_is_utf8(line) for line in lines), len(lines)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def words_of(data: bytes, encoding: str) -> list[str]:

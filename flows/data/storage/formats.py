@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -224,6 +225,13 @@ def _by_bytes(url: str) -> str:
             return bytes(stream.read(4096))
 
     data = persistent("read", url, look)
+    if url.lower().endswith(".json") or data.lstrip().startswith((b"[{", b"[\n")):
+        raise StorageError(
+            f"cannot read {url}: expected JSON lines; write each row as an object on a line of its "
+            "own, and name the file .jsonl"
+        )
+    if url.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar")):
+        raise StorageError(f"cannot read {url}: it is an archive; unpack it")
     for magic, end in _MAGIC.items():
         if data.startswith(magic):
             return end
@@ -367,7 +375,19 @@ def _not(url: str, what: str, error: Exception) -> StorageError:
             f"cannot read {url}: its text is not {encoding}; pass its encoding, such as "
             "--encoding cp1252"
         )
+    ragged = _RAGGED.search(str(error))
+    if ragged is not None:
+        row, wanted, found, cells = ragged.groups()
+        line = f"line {row}" if row else "a line"
+        many = "1 cell" if found == "1" else f"{found} cells"
+        return StorageError(
+            f"cannot read {url} as {what}: {line} has {many} and the first line {wanted}: "
+            f"{cells[:200]}; correct the line, or remove it"
+        )
     return StorageError(f"cannot read {url} as {what}: {error}")
+
+
+_RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
 _CONVERSIONS: dict[str, Callable[[str, str | None, str], None]] = {
