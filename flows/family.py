@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from flows.data import storage
 from flows.data.names import from_text
 from flows.data.partition import Part
+from flows.data.row_weights import WEIGHT
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile, Sources
@@ -104,6 +105,22 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     columns: tuple[ColumnRead, ...] = ()
+
+
+def with_effective_size(
+    found: Findings, ingested: Sequence[Ingested], settings: RunSettings
+) -> Findings:
+    """Say in a headline how many rows of one weight would say as much; where rows are weighted."""
+    if WEIGHT not in settings.columns:
+        return found
+    total, squares = (
+        sum(one.notes[name] for one in ingested) for name in ("weight", "squared_weight")
+    )
+    size = total**2 / squares if squares else 0.0
+    headline = f"{found.headline}; effective sample size {size:,.0f}"
+    return replace(
+        found, headline=headline, results=found.results | {"effective_sample_size": size}
+    )
 
 
 def reading_of(family: Family, settings: RunSettings) -> AbstractContextManager[None]:

@@ -25,6 +25,7 @@ def suggestions(
     levels: Mapping[str, Levels],
     used: Sequence[str],
     numbers: Sequence[str] = (),
+    *,
     weighs: bool = False,
 ) -> list[str]:
     """Say what of a table's columns looks as if the user should say more about it.

@@ -313,7 +313,10 @@ def _read(text: pa.Array, rule: Rule) -> FloatArray:
         return values
     if rule.kind == FLAG:
         words = pc.utf8_lower(text)
-        yes, no = (pc.is_in(words, value_set=pa.array(some)).to_numpy(False) for some in (YES, NO))
+        yes, no = (
+            pc.is_in(words, value_set=pa.array(some)).to_numpy(False)
+            for some in ((rule.yes,) if rule.yes else YES, NO)
+        )
         return np.where(yes, 1.0, np.where(no, 0.0, np.nan))
     return _days(text, rule.order)
 

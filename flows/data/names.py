@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from vbmodels.core.state import IntArray
 
@@ -53,9 +54,13 @@ def seen_before(names: Sequence[Sequence[Hashable] | IntArray]) -> dict[int, int
 
 
 def row_names(rows: int, url: str, start: int) -> pa.Array:
-    """Name rows without an id by their file and number."""
-    name = file_name(url)
-    return pa.array([f"{name}:{start + i + 1}" for i in range(rows)], pa.string())
+    """Name rows without an id by their file and number.
+
+    >>> row_names(2, "folder/a.csv", 9).to_pylist()
+    ['a.csv:10', 'a.csv:11']
+    """
+    numbers = pa.array(np.arange(start + 1, start + rows + 1)).cast(pa.string())
+    return pc.binary_join_element_wise(pa.scalar(file_name(url)), numbers, ":")
 
 
 def file_name(url: str) -> str:

@@ -161,9 +161,10 @@ def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]
     if (rows.schema.metadata or {}).get(CELLS) != b"text":
         return rows, {}
     wrong = {}
+    declared, times = table.declared(rows.column_names), Counter(rows.column_names)
     for place, name in enumerate(rows.column_names):
-        column = table.declared([name]).get(name)
-        if column is None or as_it_comes(column) or rows.column_names.count(name) > 1:
+        column = declared.get(name)
+        if column is None or as_it_comes(column) or times[name] > 1:
             continue
         if not is_text(rows[name].type) or column.arrow == pa.string():
             continue
@@ -191,11 +192,11 @@ def read(table: Table, rows: pa.Table) -> pa.Table:
 
 def filled(table: Table, rows: pa.Table) -> pa.Table:
     """Return columns in the types that are declared, in that order, with null absent ones."""
-    names = rows.column_names
-    own = {c.name: c for c in table.columns} | table.declared(names)
+    there = set(rows.column_names)
+    own = {c.name: c for c in table.columns} | table.declared(rows.column_names)
     return pa.table(
         {
-            name: rows[name] if name in names else pa.nulls(len(rows), c.arrow)
+            name: rows[name] if name in there else pa.nulls(len(rows), c.arrow)
             for name, c in own.items()
         }
     )
@@ -205,7 +206,7 @@ def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
     """List what keeps a file with this schema from being read as this table."""
     names = found.names
     listed = ", ".join(names) or "none"
-    own = table.declared(names)
+    own, times = table.declared(names), Counter(names)
     wrong = [
         Fault("settings", f"columns out of {', '.join(c.name for c in table.columns)}", name,
               "columns", remedy=_ours(name, table))
@@ -229,7 +230,7 @@ def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
                     remedy="name it, or leave it out",
                 )
             )
-        elif names.count(name) > 1:
+        elif times[name] > 1:
             wrong.append(Fault(file, "a name used once", "it twice", name, remedy="rename one"))
         elif not can_read(column, kind := found.field(name).type):
             expected = column.expected or f"type {column.arrow}"

@@ -15,11 +15,12 @@ from flows.data.levels import bounded, merge_levels
 from flows.data.mixed import NUMBER
 from flows.data.names import as_text, listed
 from flows.data.partition import slabs
+from flows.data.row_weights import with_weights
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
 from flows.experts.ingest import LABEL, AboutCells, Taken, added, columns_of, merged, taken
 from flows.experts.labels import MOST_CLASSES
-from flows.experts.schema import WEIGHT, rows_in
+from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, shown
@@ -61,7 +62,7 @@ def rows_of(checked: Checked) -> CheckedRows:
 
 def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """Read a file once, piece by piece; list its faults and count what it holds."""
-    checker = Checker(rows_in(settings), file.url)
+    checker = Checker(with_weights(ROWS_IN, settings), file.url)
     odd: dict[str, tuple[tuple[int, str], ...]] = {}
     about = AboutCells(seen={}, labels=Levels({}, 0))
     for rows in checker.slabs(slabs(file.url)):
@@ -84,13 +85,12 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
 
 def take(rows: pa.Table, checker: Checker, settings: ExpertSettings) -> tuple[Taken, AboutCells]:
     """Return rows that a checker has read as they are kept, and what they hold."""
-    weighted = WEIGHT in settings.columns and WEIGHT in rows.column_names
-    return taken(rows, settings, weighted, checker.separator == ";")
+    return taken(rows, settings, checker.separator == ";")
 
 
 def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """List the faults of a file's columns."""
-    checker, _ = partition.look(file.url, rows_in(settings))
+    checker, _ = partition.look(file.url, with_weights(ROWS_IN, settings))
     keys = (file.url,) if checker.named else ()
     seen = dict.fromkeys(columns_of(checker.columns, settings), Seen())
     return CheckedRows(checker.rows, tuple(checker.found.faults()), keys, seen, settings=settings)
@@ -177,7 +177,9 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     if len(rows) == 2 and all(rows):
         return []
     if not any(rows):
-        return [_fault(where, "a label in some of the rows", "none", _NAME)]
+        others = listed(list(checked[0].seen), 8)
+        found = f"none; the other columns are {others}" if others else "none"
+        return [_fault(where, "a label in some of the rows", found, _NAME)]
     if len(rows) <= 2:
         only = next(i for i, n in enumerate(rows) if n)
         found = f"{rows[only]} with {labels.names[only]} alone"

@@ -14,13 +14,13 @@ from flows.data import storage
 from flows.data.levels import bounded, merge_levels
 from flows.data.mixed import CATEGORY
 from flows.data.names import digests_of, listed
+from flows.data.row_weights import WEIGHT
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
 from flows.experts.encoding import Encoding, strange
 from flows.experts.encoding import read as read_encoding
 from flows.experts.labels import Labels, signs
-from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, nearest, shown
 from vbmodels.core.columns import Rule
@@ -255,7 +255,8 @@ def build(
     design, encoding = read_design(paths, work=True), working_encoding(paths)
     table = storage.read_table(work_url(paths, "rows", index))
     kinds = encoding.kinds
-    missing = [n for n in kinds if f"c.{n}" not in table.column_names]
+    there = set(table.column_names)
+    missing = [n for n in kinds if f"c.{n}" not in there]
     if missing:
         raise InputError.of(
             file="the new data",

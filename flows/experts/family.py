@@ -11,6 +11,7 @@ import pyarrow as pa
 from flows.data import json_files, partition, storage
 from flows.data.checks import other_columns, shared_names
 from flows.data.partition import Part
+from flows.data.row_weights import with_weights
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile
@@ -28,7 +29,7 @@ from flows.experts.design import (
 from flows.experts.encoding import write as write_encoding
 from flows.experts.prepare import prepared
 from flows.experts.report import report
-from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows, rows_in
+from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
@@ -38,7 +39,15 @@ from flows.experts.weights import (
     parameters_of,
     table_of,
 )
-from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
+from flows.family import (
+    Checked,
+    CheckedPiece,
+    Each,
+    Findings,
+    Ingested,
+    Prepared,
+    with_effective_size,
+)
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive.model import AdditiveExperts
@@ -89,7 +98,7 @@ class Experts:
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
         pieces, abouts, checked = [], [], []
-        for checkers, rows in partition.checked_together(part, rows_in(settings)):
+        for checkers, rows in partition.checked_together(part, with_weights(ROWS_IN, settings)):
             found, about = check.take(rows, checkers[0], settings)
             check.check_finite(checkers[0], found)
             checkers[0].refuse()
@@ -112,7 +121,7 @@ class Experts:
                     examples=unlabelled.slice(0, 100).to_pylist(),
                 ),
             ),
-            notes={"columns": float(len(about.seen))},
+            notes={"columns": float(len(about.seen)), **about.weights.notes},
             checked=tuple(checked),
         )
 
@@ -204,12 +213,13 @@ class Experts:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         if isinstance(model, OneVersusRest):
-            return class_report(summaries)
+            return with_effective_size(class_report(summaries), ingested, settings)
         chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
         chosen = additive = None
         if isinstance(model, AdditiveExperts):
             chosen, additive = q.chosen, q.additive
-        return report(model.posterior(q), chosen, summaries, settings, chains, additive)
+        found = report(model.posterior(q), chosen, summaries, settings, chains, additive)
+        return with_effective_size(found, ingested, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw rows with known experts."""

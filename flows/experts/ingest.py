@@ -11,7 +11,8 @@ import pyarrow as pa
 from flows.data import json_files, mixed
 from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.mixed import CATEGORY
-from flows.experts.schema import ROWS_IN, WEIGHT
+from flows.data.row_weights import WEIGHT, WeightSums, others_in, weights_in
+from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.levels import Levels
@@ -22,20 +23,16 @@ ID, LABEL = "id", "label"
 
 
 class AboutCells(json_files.Form):
-    """What ingest says of a partition: what every column was seen to hold, and the labels.
-
-    ``weights`` are the number of rows with a weight, their sum and that of their squares.
-    """
+    """What ingest says of a partition: what its columns hold, the labels, and the weights."""
 
     seen: dict[str, Seen]
     labels: Levels
-    weights: tuple[int, float, float] = (0, 0.0, 0.0)
+    weights: WeightSums = WeightSums()
 
 
 def columns_of(names: Sequence[str], settings: ExpertSettings) -> list[str]:
     """Return the names of the columns that predict."""
-    weighted = WEIGHT in settings.columns
-    return [n for n in ROWS_IN.others_in(list(names)) if not (weighted and n == WEIGHT)]
+    return others_in(ROWS_IN, names, settings)
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Taken:
 
 
 def taken(
-    rows: pa.Table, settings: ExpertSettings, weighted: bool = False, semicolons: bool = False
+    rows: pa.Table, settings: ExpertSettings, semicolons: bool = False
 ) -> tuple[Taken, AboutCells]:
     """Return rows of a file as they are kept, and what they hold.
 
@@ -59,8 +56,6 @@ def taken(
         Columns as the checker gives them.
     settings
         The settings.
-    weighted
-        Whether there is a column of weights among them.
     semicolons
         Whether the file sets its columns apart by semicolons.
     """
@@ -68,13 +63,12 @@ def taken(
     names = columns_of(rows.column_names, settings)
     found = {name: mixed.taken(rows[name], missing, semicolons) for name in names}
     labels = labels_in(rows, missing)
-    weights = _whole(rows[WEIGHT]) if weighted else pa.array(np.ones(len(rows)))
-    given = weights.drop_null().to_numpy()
+    weights = weights_in(rows, settings)
     ids = _whole(rows[ID]) if ID in rows.column_names else pa.nulls(len(rows), pa.string())
     about = AboutCells(
         seen={name: seen for name, (_, seen) in found.items()},
         labels=bounded({LABEL: count_levels(labels)})[LABEL],
-        weights=(int((given > 0.0).sum()), float(given.sum()), float((given**2).sum())),
+        weights=WeightSums.of(weights),
     )
     return Taken(ids, labels, weights, {name: cells for name, (cells, _) in found.items()}), about
 
@@ -112,8 +106,8 @@ def merged(parts: Sequence[AboutCells]) -> AboutCells:
     labels = bounded(merge_levels([{LABEL: one.labels} for one in parts]))[LABEL]
     names = dict.fromkeys(name for one in parts for name in one.seen)
     seen = {n: added(one.seen[n] for one in parts if n in one.seen) for n in names}
-    sums = [sum(one) for one in zip(*(part.weights for part in parts), strict=True)]
-    return AboutCells(seen=seen, labels=labels, weights=(int(sums[0]), sums[1], sums[2]))
+    weights = sum((part.weights for part in parts), WeightSums())
+    return AboutCells(seen=seen, labels=labels, weights=weights)
 
 
 def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict[str, BoolArray]]:

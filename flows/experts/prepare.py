@@ -31,12 +31,11 @@ from flows.experts.design import (
 from flows.experts.encoding import Encoding
 from flows.experts.ingest import LABEL, AboutCells
 from flows.experts.labels import Labels, label_read, label_warnings, unlabelled_warning
-from flows.experts.schema import WEIGHT
 from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Rule, names_rows
+from vbmodels.core.columns import Rule, Seen, names_rows
 from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import MOST_COLUMNS
@@ -127,7 +126,7 @@ def _choose_columns(
     sums = encoded_sums(summed.columns, encoding.columns)
     reasons |= dict.fromkeys(constant_columns(encoding.columns, sums.constant), ONE_VALUE)
     _refuse_classes(labels.names, summed.classes.tolist())
-    weight = _mean_weight(about, settings)
+    weight = about.weights.mean(settings)
     design, more = choose_scale(columns, sums, summed.classes, settings, weight)
     basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design)
     if copies > 1.0:
@@ -139,8 +138,8 @@ def _choose_columns(
     used = [one.name for one in encoding.columns]
     said += [*label_warnings(labels), *unlabelled_warning(about.labels)]
     said += suggestions(seen, summed.levels, used, weighs=True)
-    if WEIGHT in settings.columns:
-        said.append(_on_weights(about, settings))
+    said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
+    said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
     return ChosenColumns(encoding, design, basis, copies, (*said, *more), table)
 
@@ -152,32 +151,11 @@ def _columns(
     """Return the table of columns: those that predict, the label, and the weight."""
     theirs = settings.columns
     found = [label_read(about.labels, labels, theirs.get(LABEL, LABEL))]
-    if WEIGHT in theirs:
-        given = f"{about.weights[0]:,} rows above 0"
-        found.append(ColumnRead(theirs[WEIGHT], "number", 0, given, "weight of the row"))
+    found += about.weights.columns(settings)
     for name, rule in every.items():
         used = f"left out: {reasons[name]}" if name in reasons else USED
         found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), used))
     return tuple(found)
-
-
-def _mean_weight(about: AboutCells, settings: ExpertSettings) -> float:
-    count, total, _ = about.weights
-    if WEIGHT in settings.columns and not total > 0.0:
-        raise InputError.of(
-            file="the data", column=settings.columns[WEIGHT], expected="a weight above 0",
-            found="none", remedy="name another column: --column weight=YOURS",
-        )  # fmt: skip
-    return total / count if count else 1.0
-
-
-def _on_weights(about: AboutCells, settings: ExpertSettings) -> str:
-    count, total, squares = about.weights
-    effective = total**2 / squares if squares else 0.0
-    return (
-        f"Rows are weighted by {settings.columns[WEIGHT]}: {count:,} rows with a weight above 0, "
-        f"an effective sample size of {effective:,.0f}. Intervals take weights for counts of rows."
-    )
 
 
 def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:

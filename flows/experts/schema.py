@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from flows.data.table import ANY, INT32, INT64, NUMBER, ROW_ID, TEXT, Bound, Column, Table
-
-if TYPE_CHECKING:
-    from flows.experts.settings import ExpertSettings
+from flows.data.table import ANY, INT32, NUMBER, ROW_ID, TEXT, Column, Table
 
 ROWS_IN = Table(
     "table",
@@ -32,28 +27,9 @@ ROWS_IN = Table(
         "a number, category or date that predicts; null is missing",
         nullable=True,
         expected="numbers, text, dates, or true and false",
-        remedy="write each cell as one of these, or leave the column out",
+        remedy="write each cell as one of these, or leave the column out (--exclude)",
     ),
 )
-
-
-WEIGHT = "weight"
-
-
-def rows_in(settings: ExpertSettings) -> Table:
-    """Return the table of rows as some files have it, with weights where settings name them."""
-    table = ROWS_IN.of(settings)
-    if WEIGHT not in settings.columns:
-        return table
-    weight = Column(
-        WEIGHT,
-        NUMBER,
-        "how much the row counts in the fit",
-        nullable=True,
-        accepts=(INT64,),
-        bounds=(Bound("a weight of at least 0", least=0, remedy="correct it, or leave it empty"),),
-    )
-    return replace(table, columns=(*table.columns, weight))
 
 
 def expert_rows(n_experts: int) -> Table:

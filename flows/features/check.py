@@ -19,6 +19,7 @@ from flows.data.column_rules import column_rules, unclear_faults
 from flows.data.levels import count_levels
 from flows.data.names import as_text
 from flows.data.partition import slabs
+from flows.data.row_weights import others_in, with_weights
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, InputError, did_you_mean
@@ -45,7 +46,7 @@ class CheckedTable(Checked):
 
 def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """Read a file piece by piece; list its faults and count what its columns hold."""
-    checker = Checker(CATEGORIES_IN.of(settings), file.url)
+    checker = Checker(with_weights(CATEGORIES_IN, settings), file.url)
     seen: dict[str, Seen] = {}
     try:
         for table in checker.slabs(slabs(file.url)):
@@ -62,19 +63,18 @@ def take(
 ) -> tuple[pa.Array, dict[str, tuple[pa.Array, Seen]]]:
     """Return the names of rows that a checker has read, and each column with what it holds."""
     ids = rows[ID].combine_chunks() if ID in rows.column_names else pa.nulls(len(rows), pa.string())
-    names = CATEGORIES_IN.others_in(rows.column_names)
+    names = others_in(CATEGORIES_IN, rows.column_names, settings)
     semicolons = checker.separator == ";"
     return ids, {name: mixed.taken(rows[name], settings.missing, semicolons) for name in names}
 
 
 def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """List the faults of a file's columns."""
-    table = CATEGORIES_IN.of(settings)
     try:
-        checker, _ = partition.look(file.url, table)
+        checker, _ = partition.look(file.url, with_weights(CATEGORIES_IN, settings))
     except InputError as error:
         return CheckedTable(0, error.faults)
-    columns = {name: Seen() for name in table.others_in(list(checker.columns))}
+    columns = {name: Seen() for name in others_in(CATEGORIES_IN, checker.columns, settings)}
     keys = (file.url,) if checker.named else ()
     return CheckedTable(checker.rows, tuple(checker.found.faults()), keys, columns, settings)
 
@@ -130,6 +130,8 @@ class Column:
     ----------
     joined
         Rare categories that are one here, called `RARE`.
+    weights
+        Sums of the weights of the rows with each category.
     rule
         How its cells are read.
     cuts
@@ -143,6 +145,7 @@ class Column:
     counts: tuple[int, ...]
     missing: int
     joined: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
     rule: Rule = field(default_factory=Rule)
     cuts: tuple[float, ...] = ()
     structural: tuple[str, str] | None = None

@@ -14,6 +14,7 @@ from flows.data import json_files, mixed, partition, storage
 from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.names import digests_of
 from flows.data.partition import Part
+from flows.data.row_weights import WEIGHT, WeightSums, weights_in, with_weights
 from flows.data.runs import Dropped, RunPaths
 from flows.family import Each, Ingested, Prepared
 from flows.faults import Fault, InputError, nearest
@@ -32,11 +33,12 @@ from vbmodels.features.table import FeatureBatch, bearable, feature_batch
 
 
 class AboutCells(json_files.Form):
-    """What ingest says of a partition: its rows, what every column holds, and its categories."""
+    """What ingest says of a partition: rows, what columns hold, categories, and weights."""
 
     rows: int
     seen: dict[str, Seen]
     levels: dict[str, Levels]
+    weights: WeightSums
 
 
 class Dictionary(json_files.Form):
@@ -47,23 +49,30 @@ class Dictionary(json_files.Form):
 
 def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
     """Store a partition's cells, count what its columns hold and its categories."""
-    ids, pieces, cells = [], [], []
+    ids, pieces, cells, weights = [], [], [], []
     seen: list[dict[str, Seen]] = []
-    for checkers, rows in partition.checked_together(part, CATEGORIES_IN.of(settings)):
+    for checkers, rows in partition.checked_together(part, with_weights(CATEGORIES_IN, settings)):
         names, found = take(rows, checkers[0], settings)
         ids.append(names)
+        weights.append(weights_in(rows, settings))
         cells.append({name: one for name, (one, _) in found.items()})
         seen.append({name: one for name, (_, one) in found.items()})
         # What rows of several files hold is said once: it is added up over files.
         none = dict.fromkeys(found, Seen())
         pieces += [piece(c, none if i else seen[-1]) for i, c in enumerate(checkers)]
     columns = {name: mixed.joined([one[name] for one in cells if name in one]) for name in cells[0]}
-    table = pa.table({ID: pa.concat_arrays(ids), **{f"c.{n}": c for n, c in columns.items()}})
+    weight = pa.concat_arrays(weights)
+    table = pa.table(
+        {ID: pa.concat_arrays(ids), WEIGHT: weight, **{f"c.{n}": c for n, c in columns.items()}}
+    )
     storage.write_table(work_url(paths, "cells", part.index), table)
     levels = bounded({n: count_levels(mixed.texts(c)) for n, c in columns.items()})
-    about = AboutCells(rows=table.num_rows, seen=merge_seen(seen), levels=levels)
+    sums = WeightSums.of(weight)
+    about = AboutCells(rows=table.num_rows, seen=merge_seen(seen), levels=levels, weights=sums)
     json_files.write(work_url(paths, "about", part.index, "json"), about)
-    return Ingested(rows_read=part.rows, rows_kept=table.num_rows, checked=tuple(pieces))
+    return Ingested(
+        rows_read=part.rows, rows_kept=table.num_rows, notes=sums.notes, checked=tuple(pieces)
+    )
 
 
 def code_parts(
@@ -79,16 +88,18 @@ def code_parts(
     firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
     numbered = list(zip(indices, firsts[:-1], strict=True))
     table: tuple[ColumnRead, ...] = ()
+    weights = sum((one.weights for one in about), WeightSums())
+    mean_weight = weights.mean(settings)
     if fitted is None:
         _refuse_few_sweeps(settings)
         found = columns_of(seen, levels, settings, partial(_numbers_of, indices, paths, each))
         kept, found = compare_columns(found, each(_survey, numbered, found.kept, settings, paths))
-        warnings = [*found.warnings, *_lowered(sum(one.rows for one in about), settings)]
-        table = found.table
+        warnings = [*found.warnings, *_lowered(weights.rows, settings), *weights.said(settings)]
+        table = (*weights.columns(settings), *found.table)
     else:
         kept, warnings = _known(fitted, levels), []
     json_files.write(dictionary_url(paths), Dictionary(columns=kept))
-    built = each(_build, numbered, settings, paths)
+    built = each(_build, numbered, settings, paths, mean_weight)
     warnings += _unseen([strange for _, strange, _ in built])
     empty = [name for _, _, names in built for name in names]
     if fitted is None and len(empty) == firsts[-1]:
@@ -133,7 +144,7 @@ def _survey(
     index, first = numbered
     table = storage.read_table(work_url(paths, "cells", index))
     codes, _ = encode({c.name: _cells(table, c.name) for c in columns}, columns)
-    return survey_codes(codes, [len(c.levels) for c in columns], first)
+    return survey_codes(codes, [len(c.levels) for c in columns], first, _weights(table))
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
@@ -154,6 +165,11 @@ def kept_url(paths: RunPaths) -> str:
 def read_dictionary(paths: RunPaths) -> list[Column]:
     """Return the columns as they are modelled."""
     return json_files.read(dictionary_url(paths), Dictionary).columns
+
+
+def _weights(table: pa.Table) -> FloatArray:
+    found: FloatArray = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+    return found
 
 
 def _cells(table: pa.Table, name: str) -> pa.Array:
@@ -227,7 +243,7 @@ def _unseen(strange: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
 
 
 def _build(
-    numbered: tuple[int, int], settings: FeatureSettings, paths: RunPaths
+    numbered: tuple[int, int], settings: FeatureSettings, paths: RunPaths, mean_weight: float
 ) -> tuple[str, dict[str, dict[str, int]], list[str]]:
     """Make a partition's arrays of its rows with a cell.
 
@@ -250,6 +266,7 @@ def _build(
         levels,
         np.arange(first, first + len(codes))[given],
         grouped=settings.group and settings.inference != "laplace",
+        weight=_weights(table)[given] / mean_weight,
     )
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))

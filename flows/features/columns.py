@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def columns_of(
     used = [column.name for column in kept]
     warnings = [*_on_measured(reasons), *_on_rare(kept, settings)]
     numbers = [name for name in reasons if rules[name].kind == NUMBER]
-    warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers)
+    warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
     return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
 
 
@@ -191,6 +192,8 @@ class Survey:
         Of each column, a digest of all of its cells; [D].
     cells
         Rows with each category of all columns; [L].
+    weights
+        The sum of their weights; [L].
     gaps
         Of the rows with each category, how many miss each column; [L, D].
     missing
@@ -202,6 +205,7 @@ class Survey:
     rows: int
     prints: IntArray
     cells: IntArray
+    weights: FloatArray
     gaps: IntArray
     missing: IntArray
     pairs: IntArray
@@ -213,7 +217,7 @@ class Survey:
             return Survey(*(a + b for a, b in pairs))
 
 
-def survey_codes(codes: IntArray, levels: Sequence[int], first: int) -> Survey:
+def survey_codes(codes: IntArray, levels: Sequence[int], first: int, weight: FloatArray) -> Survey:
     """Compare the columns of some rows.
 
     Parameters
@@ -224,20 +228,26 @@ def survey_codes(codes: IntArray, levels: Sequence[int], first: int) -> Survey:
         Categories of each column.
     first
         Number of the first row in the whole table.
+    weight
+        [N] weights of the rows.
     """
     with np.errstate(over="ignore"):
-        place = _mixed(np.arange(first, first + len(codes), dtype=np.uint64))
-        prints = (_mixed(codes.astype(np.uint64) + np.uint64(7)) * place[:, None]).sum(axis=0)
+        row = _mixed(np.arange(first, first + len(codes), dtype=np.uint64))
+        prints = (_mixed(codes.astype(np.uint64) + np.uint64(7)) * row[:, None]).sum(axis=0)
     bounds = np.concatenate([[0], np.cumsum(levels)])
+    rows, columns = np.nonzero(codes >= 0)
+    place = bounds[columns] + codes[rows, columns]
+    weights = np.bincount(place, weight[rows], minlength=bounds[-1]).astype(np.float64)
     if len(levels) > MOST_COMPARED:
         none = np.zeros((0, 0), np.int64)
-        return Survey(len(codes), prints.astype(np.int64), none[0:0, 0], none, none[0:0, 0], none)
+        return Survey(
+            len(codes), prints.astype(np.int64), none[0:0, 0], weights, none, none[0:0, 0], none
+        )
     hot = np.zeros((len(codes), bounds[-1]), np.float32)
-    rows, columns = np.nonzero(codes >= 0)
-    hot[rows, bounds[columns] + codes[rows, columns]] = 1.0
+    hot[rows, place] = 1.0
     gone = (codes < 0).astype(np.float32)
     return Survey(
-        len(codes), prints.astype(np.int64), hot.sum(axis=0).astype(np.int64),
+        len(codes), prints.astype(np.int64), hot.sum(axis=0).astype(np.int64), weights,
         (hot.T @ gone).astype(np.int64), gone.sum(axis=0).astype(np.int64),
         (hot.T @ hot).astype(np.int64),
     )  # fmt: skip
@@ -264,11 +274,14 @@ def compare_columns(
             reasons[column.name] = f"the same cells as {before}"
     warnings = list(found.warnings)
     bounds = np.concatenate([[0], np.cumsum([len(c.levels) for c in found.kept])])
-    kept = list(found.kept)
+    kept = [
+        replace(column, weights=tuple(total.weights[i:j].tolist()))
+        for column, (i, j) in zip(found.kept, pairwise(bounds), strict=True)
+    ]
     if total.cells.size:
         kept = [
             replace(column, structural=_reason_of_gaps(d, found.kept, bounds, total))
-            for d, column in enumerate(found.kept)
+            for d, column in enumerate(kept)
         ]
         warnings += _on_structural(kept, total)
         warnings += _on_exclusive(found.kept, bounds, total, reasons)

@@ -15,7 +15,15 @@ from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, Prepared
+from flows.family import (
+    Checked,
+    CheckedPiece,
+    Each,
+    Findings,
+    Ingested,
+    Prepared,
+    with_effective_size,
+)
 from flows.faults import Fault, InputError, RunError
 from flows.features import check
 from flows.features import coding as feature_coding
@@ -116,10 +124,11 @@ class FeaturesFamily:
             storage.write_table(
                 paths.table("weights", 0), pa.table(weights, schema=FEATURE_WEIGHTS.arrow)
             )
+        count = batch.row_count
         return FeatureSummary(
             rows=batch.n_rows,
             distinct=len(batch.count),
-            patterns=count_patterns(found.features > 0.5),
+            patterns=count_patterns(found.features > 0.5, count),
             imputed=len(found.rows),
             meaning=meaning_sums(
                 found.features,
@@ -128,6 +137,7 @@ class FeaturesFamily:
                 batch.codes[batch.row_of],
                 batch.levels,
                 batch.row_id,
+                count,
                 fit.n_rows,
             ),
             judged=forms.judged_cells(model, q, batch, local),
@@ -152,7 +162,8 @@ class FeaturesFamily:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         fit = _finished(forms.read, model, q, settings)
-        return report(model, q, fit, summaries, settings)
+        found = report(model, q, fit, summaries, settings)
+        return with_effective_size(found, ingested, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw a table with known features."""

@@ -44,7 +44,7 @@ class MeaningSums(Stats):
     Parameters
     ----------
     rows, compared
-        All rows, and those that the contrasts are means over.
+        All rows, and those that the contrasts are means over, as often as each counts.
     with_it, without_it
         [S, F, C] sums of p1 and p0 over the rows that are compared.
     on, doubt, sure
@@ -131,6 +131,7 @@ def meaning_sums(
     codes: NDArray[np.integer],
     levels: IntArray,
     row_id: IntArray,
+    count: FloatArray,
     n_rows: float,
 ) -> MeaningSums:
     """Sum what `meanings` needs over the rows of a partition.
@@ -145,26 +146,31 @@ def meaning_sums(
         [N, D] categories, -1 where missing, and [D] how many each column has.
     row_id
         [N] numbers of the rows: which are compared, and what they draw, hang on these.
+    count
+        [N] rows that each row counts for.
     n_rows
         Rows of all partitions.
     """
     keys = row_keys(row_id, _STREAM)
     rows = np.flatnonzero(draw_uniform(keys, 1)[:, 0] * n_rows < ROWS)
-    with_it, without_it = _contrast_sums(nu[rows], mean, covariance, levels, row_id[rows])
+    with_it, without_it = _contrast_sums(
+        nu[rows], mean, covariance, levels, row_id[rows], count[rows]
+    )
     together = shown = pairs = None
     if int(np.sum(levels)) <= MOST_CATEGORIES:
         there = (codes >= 0).astype(np.float64)
         column, category = _places(levels)
         cells = (codes[:, column] == category).astype(np.float64)
-        together, shown, pairs = cells.T @ cells, cells.T @ there, there.T @ there
+        own = there * count[:, None]
+        together, shown, pairs = cells.T @ (cells * count[:, None]), cells.T @ own, there.T @ own
     return MeaningSums(
-        rows=float(len(nu)),
-        compared=float(len(rows)),
+        rows=float(count.sum()),
+        compared=float(count[rows].sum()),
         with_it=with_it,
         without_it=without_it,
-        on=nu.sum(0),
-        doubt=(nu * (1.0 - nu)).sum(0),
-        sure=((nu < SURE) | (nu > 1.0 - SURE)).sum(0).astype(np.float64),
+        on=(nu * count[:, None]).sum(0),
+        doubt=(nu * (1.0 - nu) * count[:, None] ** 2).sum(0),
+        sure=(((nu < SURE) | (nu > 1.0 - SURE)) * count[:, None]).sum(0),
         together=together,
         shown=shown,
         pairs=pairs,
@@ -179,7 +185,12 @@ def _places(levels: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _contrast_sums(
-    nu: FloatArray, mean: FloatArray, covariance: FloatArray, levels: IntArray, row_id: IntArray
+    nu: FloatArray,
+    mean: FloatArray,
+    covariance: FloatArray,
+    levels: IntArray,
+    row_id: IntArray,
+    count: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     features = nu.shape[1]
     values, vectors = np.linalg.eigh(covariance)
@@ -192,12 +203,12 @@ def _contrast_sums(
         psi = weights[:, 0] + z @ weights[:, 1:].T
         for k in range(features):
             without = psi - np.outer(z[:, k], weights[:, k + 1])
-            found[1, s, k] = _category_sums(without, levels)
-            found[0, s, k] = _category_sums(without + weights[:, k + 1], levels)
+            found[1, s, k] = _category_sums(without, count, levels)
+            found[0, s, k] = _category_sums(without + weights[:, k + 1], count, levels)
     return found[0], found[1]
 
 
-def _category_sums(psi: FloatArray, levels: IntArray) -> FloatArray:
+def _category_sums(psi: FloatArray, count: FloatArray, levels: IntArray) -> FloatArray:
     """Return the sum over rows of every category's probability; psi is [B, J], the sum [C]."""
     column, category = _places(levels)
     first = unit_offsets(levels)
@@ -206,7 +217,8 @@ def _category_sums(psi: FloatArray, levels: IntArray) -> FloatArray:
     go_on = np.concatenate([np.zeros((len(psi), 1)), np.cumsum(log_expit(psi), axis=1)], axis=1)
     stop = np.concatenate([log_expit(-psi), np.zeros((len(psi), 1))], axis=1)
     reach = go_on[:, unit] - go_on[:, first[column]]
-    total: FloatArray = np.exp(reach + stop[:, np.where(last, psi.shape[1], unit)]).sum(0)
+    chance = np.exp(reach + stop[:, np.where(last, psi.shape[1], unit)])
+    total: FloatArray = (chance * count[:, None]).sum(0)
     return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -220,7 +221,7 @@ def weight_table(fit: Reported, columns: Sequence[Column]) -> dict[str, list[Any
         profiles = profile(fit.mean, fit.covariance, levels, [k - 1] if k else [])
         unit = 0
         for column, p in zip(columns, profiles, strict=True):
-            shares = np.array(column.counts) / sum(column.counts)
+            shares = np.array(column.weights) / max(sum(column.weights), 1e-300)
             for r, category in enumerate(column.levels):
                 known = None if r == 0 else unit + r - 1
                 row = (
@@ -230,7 +231,7 @@ def weight_table(fit: Reported, columns: Sequence[Column]) -> dict[str, list[Any
                     None if known is None else float(fit.mean[known, k]),
                     None if known is None else float(sd[known, k]),
                     float(p[r]),
-                    float(p[r] / shares[r]),
+                    float(p[r] / shares[r]) if shares[r] > 0.0 else math.nan,
                 )
                 for values, value in zip(table.values(), row, strict=True):
                     values.append(value)

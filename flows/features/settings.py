@@ -52,11 +52,10 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
 
     @model_validator(mode="after")
     def _without_weights(self) -> FeatureSettings:
-        if "weight" in self.columns:
-            theirs = self.columns["weight"]
+        if "weight" in self.columns and self.inference == "laplace":
             raise ValueError(
-                f"features does not weigh rows; leave the weights out (--exclude {theirs}): shares "
-                "are then of the rows, not of the population"
+                "weights of rows are for inference variational or multinomial, not laplace; leave "
+                f"them out (--exclude {self.columns['weight']}) or take another inference"
             )
         return self
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from flows.catalogue import pipeline_named
 from flows.data import storage
+from flows.data.row_weights import WEIGHT
 from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.storage import StorageError
 from flows.events import Events, Failed, Requested, installed
@@ -169,8 +170,10 @@ def _is_published(run: Run) -> bool:
 
 
 def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSettings:
+    """Return the settings of a fit for new rows, which are scored alike whatever they weigh."""
+    columns = {own: name for own, name in record.settings["columns"].items() if own != WEIGHT}
     try:
-        return family.settings(**record.settings)
+        return family.settings(**record.settings | {"columns": columns})
     except ValidationError as error:
         names = sorted({".".join(str(part) for part in e["loc"]) for e in error.errors()})
         raise PublishError(

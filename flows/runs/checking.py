@@ -9,6 +9,7 @@ that the same sentences come in the same order wherever the first fault was met.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -266,4 +267,28 @@ def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fau
     faults = faults or run.family.check_together(run.files, checked)
     if run.fitted is None and rows and isinstance(run.family, ChecksToFit):
         faults = faults or run.family.check_to_fit(run.files, checked)
-    return faults
+    return [*_on_questions(run), *faults] if faults and rows else faults
+
+
+def _on_questions(run: Run) -> list[Fault]:
+    """Say which rows below the header are a survey's questions: faults of cells come from them."""
+    found = []
+    with reading_of(run.family, run.settings):
+        for file in run.files[:_LOOKED]:
+            with suppress(StorageError):
+                notes = storage.file_notes(file.url)
+                hints = (_QUESTIONS.search(note) for note in notes)
+                found += [
+                    Fault(
+                        file.url,
+                        "answers below the names of the columns",
+                        f"a survey's questions in {hint[1]} row{'' if hint[1] == '1' else 's'}",
+                        remedy=f"leave them out by --set skip_rows={hint[1]}",
+                    )
+                    for hint in hints
+                    if hint
+                ]
+    return found
+
+
+_QUESTIONS = re.compile(r"survey's questions; .*skip_rows=(\d+)$")

@@ -7,6 +7,7 @@ repository; the others are siblings of theirs, written here.
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 import random
 import zipfile
@@ -38,7 +39,10 @@ TABLE = [
     ("tables/sentinel.csv", "experts", "", READ, ["-999 (314 cells in bmi)"]),
     ("tables/sentinel.csv", "experts", "--set missing=-999", READ, ["missing: '-999", " 314 "]),
     ("tables/weights.csv", "features", "", READ, ["weight looks like survey weights", "psu looks"]),
-    ("tables/weights.csv", "features", "--column weight=weight", REFUSED, ["does not weigh rows"]),
+    (
+        "tables/weights.csv", "features", "--column weight=weight --exclude psu,age", READ,
+        ["weighted by weight", "effective sample size"],
+    ),
     ("tables/weights.csv", "features", "--exclude weight,psu,age", READ, ["Q8", "no errors"]),
     ("tables/icd_blank.csv", "features", "", READ, ["yes/no (only yes or blank: 47", "patient id"]),
     ("tables/likert_text.csv", "features", "", READ, ["respondent id", "all 300 cells differ"]),
@@ -141,6 +145,11 @@ COLUMNS = {
                                ["x date (day/month/year)"]),
     "German yes and no": (lambda i, r: ("ja", "Nein", " nein", "JA")[i % 4], "", ["x yes/no"]),
     "yes or blank": (lambda i, r: "Yes" if i % 3 else "", "", ["only yes or blank: 40"]),
+    "x or blank": (lambda i, r: "Xx"[i % 2] if i % 3 else "", "",
+                   ["x yes/no (only 'x' or blank: 40 blank cells are no)", "yes 80, no 40"]),
+    "an answer to tick": (lambda i, r: "Facebook" if i % 3 else "", "",
+                          ["x yes/no (only 'Facebook' or blank: 40"]),
+    "an answer or n/a": (lambda i, r: "Facebook" if i % 3 else "n/a", "", ["1 level: Facebook 80"]),
     "a dash is missing": (lambda i, r: "-" if i % 3 == 0 else i, "", ["missing: '-' 40"]),
     "plus and minus": (lambda i, r: "+-"[i % 2], "", ["x category", "- 60"]),
     "n/a": (lambda i, r: "n/a" if i % 3 == 0 else f"{i}.5", "", ["missing: 'n/a' 40"]),
@@ -222,6 +231,10 @@ FILES = {
         (("Zürich", "Genève", "città"), "cp1252"),
         (("naïve", "café", "€ 5"), "cp1252"),
         (("příliš", "žluťoučký", "kůň"), "cp1250"),
+        (("Kraków", "Gdańsk", "Poznań"), "cp1250"),
+        (("Győr", "Szűcs"), "cp1250"),
+        (("Çankırı", "Beyoğlu"), "cp1254"),
+        (("niño", "España"), "cp1252"),
         (("Москва", "Казань"), "cp1251"),
     ],
 )
@@ -249,8 +262,8 @@ def test_a_file_of_another_form_is_read(name, tmp_path, capsys):
     assert ("x number" in text) == (not name.startswith("cp12")), text
 
 
-def workbook(path, **sheets):
-    """Write a workbook by hand: numbers, and text within its cells."""
+def workbook(path, merged=(), hidden=(), **sheets):
+    """Write a workbook by hand: numbers, and text within its cells; merged ones in all sheets."""
     space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     packages = "http://schemas.openxmlformats.org/package/2006"
@@ -272,7 +285,11 @@ def workbook(path, **sheets):
             f'<Relationships xmlns="{packages}/relationships"><Relationship Id="r" '
             f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
         )
-        listed = "".join(f'<sheet name="{n}" sheetId="{i}" r:id="r{i}"/>' for i, n in names)
+        listed = "".join(
+            f'<sheet name="{n}" sheetId="{i}" r:id="r{i}"{one}/>'
+            for i, n in names
+            for one in [' state="hidden"' if n in hidden else ""]
+        )
         book.writestr(
             "xl/workbook.xml",
             f'<workbook xmlns="{space}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
@@ -285,6 +302,8 @@ def workbook(path, **sheets):
             "xl/_rels/workbook.xml.rels",
             f'<Relationships xmlns="{packages}/relationships">{links}</Relationships>',
         )
+        ranges = "".join(f'<mergeCell ref="{one}"/>' for one in merged)
+        ranges = f"<mergeCells>{ranges}</mergeCells>" if merged else ""
         for i, name in names:
             rows = []
             for r, row in enumerate(sheets[name], 1):
@@ -297,7 +316,8 @@ def workbook(path, **sheets):
                 rows.append(f'<row r="{r}">{"".join(cells)}</row>')
             book.writestr(
                 f"xl/worksheets/sheet{i}.xml",
-                f'<worksheet xmlns="{space}"><sheetData>{"".join(rows)}</sheetData></worksheet>',
+                f'<worksheet xmlns="{space}"><sheetData>{"".join(rows)}</sheetData>{ranges}'
+                "</worksheet>",
             )
     return path
 
@@ -319,6 +339,42 @@ def test_a_workbook_with_a_title_and_two_sheets_is_read(tmp_path, capsys):
     code, _, err = run(capsys, "check", "experts", path, "--set", "sheet=Kodes")
     assert code == REFUSED
     assert "its sheets are Data, Codes" in " ".join(err.split())
+
+
+def test_merged_cells_have_their_value_and_a_hidden_sheet_is_not_read_first(tmp_path, capsys):
+    pytest.importorskip("python_calamine")
+    rows = [
+        [("north" if i < 60 else "south") if i in (0, 60) else "", float(z), label]
+        for i, (_, z, label) in enumerate(rows_of(plain))
+    ]
+    path = workbook(
+        tmp_path / "t.xlsx", ["A2:A61", "A62:A121"], ["Lists"],
+        Lists=[["code", "meaning"], [1, "one"], [2, "two"]], Data=[NAMES, *rows],
+    )  # fmt: skip
+    code, out, err = run(capsys, "check", "experts", path)
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    assert "its sheet Data is read, not Lists (hidden)" in text
+    assert "118 cells that are merged with the one above have its value" in text
+    assert "x category 0 2 levels: north 60, south 60" in text
+
+
+def test_what_is_said_of_how_files_are_read_and_has_no_meaning_is_said(tmp_path, capsys):
+    rows = [dict(zip(NAMES, row, strict=True)) for row in rows_of(plain)]
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    of = ("--set", "skip_rows=2", "--set", "sheet=Data", "--encoding", "cp1250")
+    code, out, err = run(capsys, "check", "experts", path, *of)
+    text = " ".join((out + err).split())
+    assert code == READ
+    for unused in ("skip_rows=2 is not used", "sheet=Data is not", "encoding=cp1250 is not"):
+        assert unused in text, text
+    code, out, err = run(
+        capsys, "check", "experts", written(tmp_path / "t.csv", rows_of(plain)), *of
+    )
+    text = " ".join((out + err).split())
+    assert "118 rows" in text
+    assert ("skip_rows=2 is not used" in text, "sheet=Data is not used" in text) == (False, True)
 
 
 def test_missing_values_of_spss_are_missing_cells(tmp_path, capsys):
@@ -355,26 +411,64 @@ def test_new_data_with_a_name_in_other_letters_says_which_is_meant(tmp_path, cap
     assert "did you mean --column bmi=BMI?" in " ".join(err.split())
 
 
-def test_rows_are_weighted_and_the_effective_size_is_said(tmp_path, capsys):
+def weighted_rows(n=300):
+    """Return rows of x, z, q1 to q4, a weight of 1, 2 or 3, and a label that goes with x."""
     rng = random.Random(0)
-    rows = [[rng.gauss(0, 1), rng.gauss(0, 1), rng.choice([1, 2, 3])] for _ in range(300)]
-    rows = [[*r, "yn"[rng.random() < 1.0 / (1.0 + 2.718 ** (2.0 * r[0]))]] for r in rows]
-    names = ("x", "z", "w", "label")
-    written(tmp_path / "t.csv", rows, names)
-    code, out, err = run(
-        capsys, "experts", tmp_path / "t.csv", tmp_path / "out", "--column", "weight=w", "--json"
-    )
+    rows = []
+    for _ in range(n):
+        x, one = rng.gauss(0, 1), rng.random() < 0.4
+        items = ["ab"[one ^ (rng.random() < 0.05)] for _ in range(4)]
+        yes = rng.random() < 1.0 / (1.0 + 2.718 ** (2.0 * x))
+        rows.append([x, rng.gauss(0, 1), *items, 3 if one else rng.choice([1, 2]), "yn"[yes]])
+    return rows
+
+
+@pytest.mark.parametrize("pipeline", ["experts", "features"])
+def test_rows_are_weighted_and_the_effective_size_is_said(pipeline, tmp_path, capsys):
+    rows = weighted_rows()
+    path = written(tmp_path / "t.csv", rows, ("x", "z", "q1", "q2", "q3", "q4", "w", "label"))
+    out = tmp_path / "out"
+    code, said, err = run(capsys, pipeline, path, out, "--column", "weight=w", "--json")
     assert code == 0, err
-    found = json.loads(out)
-    weights = [r[2] for r in rows]
+    found = json.loads(said)
+    weights = [r[6] for r in rows]
     effective = sum(weights) ** 2 / sum(w * w for w in weights)
     assert any(f"effective sample size of {effective:,.0f}" in w for w in found["warnings"])
+    assert f"; effective sample size {effective:,.0f}" in found["lines"][0]
     assert [c["used"] for c in found["columns"] if c["name"] == "w"] == ["weight of the row"]
-    code, out, _ = run(
-        capsys, "experts", tmp_path / "t.csv", tmp_path / "plain", "--exclude", "w", "--json"
-    )
+    code, said, _ = run(capsys, pipeline, path, tmp_path / "plain", "--exclude", "w", "--json")
     assert code == 0
-    assert json.loads(out)["elbo"] != found["elbo"]
+    assert json.loads(said)["elbo"] != found["elbo"]
+    new = written(tmp_path / "new.csv", [[*r[:6], r[7]] for r in rows],
+                  ("x", "z", "q1", "q2", "q3", "q4", "label"))  # fmt: skip
+    code, _, err = run(capsys, "score", out, new, tmp_path / "new")
+    assert code == 0, err
+
+
+def test_shares_of_features_are_of_the_population_where_rows_are_weighted(tmp_path, capsys):
+    """Every row with the feature weighs 3, others 1 or 2; the same weight for all says nothing."""
+    rows = [[*r, 7.0] for r in weighted_rows()]
+    names = ("x", "z", "q1", "q2", "q3", "q4", "w", "label", "one")
+    path = written(tmp_path / "t.csv", rows, names)
+    found = {}
+    for name in ("w", "one"):
+        rest = ",".join({"x", "z", "label", "w", "one"} - {name})
+        code, said, err = run(
+            capsys, "features", path, tmp_path / name, "--column", f"weight={name}",
+            "--exclude", rest, "--json",
+        )  # fmt: skip
+        assert code == 0, err
+        found[name] = json.loads(said)
+    code, said, err = run(
+        capsys, "features", path, tmp_path / "plain", "--exclude", "x,z,label,w,one", "--json"
+    )
+    assert code == 0, err
+    plain = json.loads(said)
+    assert found["one"]["elbo"] == pytest.approx(plain["elbo"], rel=1e-12)
+    heavy = sum(r[6] for r in rows if r[2:6].count("b") > 2) / sum(r[6] for r in rows)
+    share = found["w"]["results"]["prevalence"][0]
+    assert min(abs(share - heavy), abs(share - 1.0 + heavy)) < 0.02
+    assert abs(heavy - sum(r[2:6].count("b") > 2 for r in rows) / len(rows)) > 0.1
 
 
 FORMS = {
@@ -436,3 +530,64 @@ def test_a_column_of_decimal_commas_alone_is_read(tmp_path, capsys):
     code, out, _ = run(capsys, "check", "features", path, "--set", "bins=3")
     assert "60 rows in 1 file" in out, out
     assert code == READ
+
+
+def answers(*above, rows=60):
+    """Return a CSV of an age and a label, with lines between the header and these."""
+    lines = [f"{20 + i % 50},{'yes' if i % 3 else 'no'}" for i in range(rows)]
+    return "\n".join(["age,label", *above, *lines, ""])
+
+
+ODD_FILES = {
+    # the file's name and bytes, the exit code, what is said
+    "a JSON array": ("t.json", b'[{"age": 3, "label": "yes"}]', REFUSED, ["an object on a line"]),
+    "an archive": ("t.zip", b"PK\x03\x04 is cut", REFUSED, ["it is an archive; unpack it"]),
+    "gzip without its ending": ("t.csv", gzip.compress(answers().encode()), REFUSED,
+                                ["it is compressed by gzip", "name it .csv.gz"]),
+    "UTF-32": ("t.csv", answers().encode("utf-32"), READ, ["60 rows in 1 file, no errors"]),
+    "notes below the table": ("t.csv", (answers() + "Source: Ministry\n").encode(), REFUSED,
+                              ["line 62 has 1 cell and the first line 2: Source: Ministry"]),
+    "a header of Qualtrics": (
+        "t.csv", answers("Age?,Well?", '"{""ImportId"":""a""}","{""ImportId"":""b""}"').encode(),
+        REFUSED, ["a survey's questions in 2 rows", "--set skip_rows=2"],
+    ),
+    "a header of SurveyMonkey": ("t.csv", answers("Open-Ended Response,Response").encode(),
+                                 REFUSED, ["questions in 1 row", "--set skip_rows=1"]),
+    "a separator that is none": ("t.csv", answers().replace(",", "^").encode(), REFUSED,
+                                 ["found none; the other columns are age^label"]),
+    "two encodings": (
+        "t.csv", answers().replace("yes", "ja").encode() + "30,Köln\n".encode() * 9
+        + "31,Zürich\n".encode("cp1252") * 9, READ,
+        ["9 of its 18 lines with letters beyond a to z are UTF-8 and the others are not"],
+    ),
+    "labels that may be missing": ("t.csv", answers().encode() + b"30,Refused\n" * 9, READ,
+                                   ["Refused (9 cells in label)"]),
+    "yes or n/a": (
+        "t.csv", b"a,age,label\n" + b"".join(
+            b"%s,%d,%s\n" % (b"N/A" if i % 3 else b"Yes", 20 + i, b"no" if i % 4 else b"yes")
+            for i in range(90)), READ,
+        ["a yes/no (missing: 'N/A' 60) 60 yes 30, no 0"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_an_odd_file_is_read_or_refused_in_a_sentence(name, tmp_path, capsys):
+    file, content, wanted, said = ODD_FILES[name]
+    (tmp_path / file).write_bytes(content)
+    code, out, err = run(capsys, "check", "experts", tmp_path / file)
+    text = " ".join((out + err).split())
+    assert code == wanted, text
+    for part in said:
+        assert part in text, (part, text)
+
+
+def test_a_folder_takes_endings_in_capitals_and_says_what_it_leaves(tmp_path, capsys, caplog):
+    for name in ("a.csv", "B.CSV", "notes.txt", "README.md"):
+        (tmp_path / name).write_text(answers())
+    (tmp_path / "~$a.xlsx").write_bytes(b"lock")
+    code, out, err = run(capsys, "check", "experts", tmp_path)
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    assert "120 rows in 2 files" in text
+    assert "notes.txt in the folder" in caplog.text

@@ -102,8 +102,9 @@ def holds_of(rule: Rule, seen: Seen, levels: Levels | None) -> str:
     if not seen.cells:
         return ""
     if rule.kind == "yes or no" or (rule.kind == "number" and seen.flags == seen.cells):
-        no = seen.cells - seen.ones + (seen.missing if rule.blank_is_no else 0)
-        return f"yes {seen.ones:,}, no {no:,}"
+        yes = seen.cells if rule.yes else seen.ones
+        no = seen.cells - yes + (seen.missing if rule.blank_is_no else 0)
+        return f"yes {yes:,}, no {no:,}"
     if rule.kind == "number":
         low, high = rules.ends_of(seen)
         if rule.decimal == "," and seen.dot_groups:  # counted as numbers with three decimals

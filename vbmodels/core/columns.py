@@ -223,6 +223,8 @@ class Rule:
         Of day, month and year.
     blank_is_no
         Whether a missing cell is a no: the column has yes or nothing.
+    yes
+        The word that is a yes in such a column, where it is none of `YES`; in small letters.
     dash_is_missing
         Whether - is a missing cell.
     remark
@@ -233,6 +235,7 @@ class Rule:
     decimal: str = "."
     order: Order = "ymd"
     blank_is_no: bool = False
+    yes: str = ""
     dash_is_missing: bool = True
     remark: str = ""
 
@@ -322,6 +325,9 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
         return _as_flag(seen)
     if date := _as_date(seen, wishes):
         return date
+    if mark := _mark_of(seen):
+        remark = f"only {seen.odd[0]!r} or blank: {seen.missing:,} blank cells are no"
+        return Rule("yes or no", blank_is_no=True, yes=mark, remark=remark)
     if NEARLY * cells <= max(seen.dates.values(), default=0):
         raise _unclear(seen, "a date", max(seen.dates.values()))
     partly = 2 * seen.numbers >= cells and seen.measured
@@ -405,16 +411,24 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
     for unit in units:
         some = "" if seen.units[unit] == seen.cells else f" from {seen.units[unit]:,} cells"
         remarks.append(f"{unit} removed{some}")
-    only_ones = seen.ones == seen.cells and seen.missing > 0 and not seen.units
+    only_ones = seen.ones == seen.cells and seen.missing > 0 and not (seen.units or seen.words)
     if only_ones:
         return _as_flag(seen)
     return Rule("number", decimal=decimal, remark=", ".join(remarks))
 
 
 def _as_flag(seen: Seen) -> Rule:
-    blank = seen.ones == seen.cells and seen.missing > 0
+    blank = seen.ones == seen.cells and seen.missing > 0 and not seen.words
     remark = f"only yes or blank: {seen.missing:,} blank cells are no" if blank else ""
     return Rule("yes or no", blank_is_no=blank, remark=remark)
+
+
+def _mark_of(seen: Seen) -> str:
+    """Return the one word of a column that has it or is blank, as boxes to tick; else nothing."""
+    words = {cell.strip().lower() for cell in seen.odd}
+    blank = seen.missing > 0 and not seen.words
+    all_seen = len(seen.odd) < _MOST_EXAMPLES and not (seen.numbers or seen.flags)
+    return words.pop() if blank and all_seen and len(words) == 1 and seen.cells > 1 else ""
 
 
 def _as_date(seen: Seen, wishes: Wishes) -> Rule | None:

@@ -219,7 +219,7 @@ class CellReader:
         if self.gone(cell):
             return "no" if self.rule.blank_is_no else None
         if self.rule.kind == "yes or no":
-            flag = _flag(cell)
+            flag = _flag(cell, self.rule)
             return level_text(_text(cell)) if flag is None else "yes" if flag else "no"
         if self.rule.kind == "number" and isinstance(cell, str):
             value = number_of(cell.strip(), self.rule.decimal)
@@ -321,7 +321,8 @@ def _number(cell: Any, rule: Rule) -> float | None:
 def _flag(cell: Any, rule: Rule | None = None) -> float | None:
     if isinstance(cell, str):
         word = cell.strip().lower()
-        return 1.0 if word in YES else 0.0 if word in NO else None
+        yes = word == rule.yes if rule is not None and rule.yes else word in YES
+        return 1.0 if yes else 0.0 if word in NO else None
     return float(cell) if isinstance(cell, _NUMBERS) and cell in (0, 1) else None
 
 

@@ -95,25 +95,24 @@ def selected_weights(
 
 @dataclass(frozen=True)
 class Patterns(State, kind="features.Patterns"):
-    """Distinct patterns of features [P, F] and how many rows have each [P]."""
+    """Distinct patterns of features [P, F] and how many rows, or what weight, has each [P]."""
 
     patterns: BoolArray
-    counts: IntArray
+    counts: FloatArray
 
 
-def count_patterns(z: BoolArray) -> Patterns:
-    """Count the patterns of rows [N, F]."""
-    found, counts = np.unique(z, axis=0, return_counts=True)
-    return Patterns(found, counts.astype(np.int64))
+def count_patterns(z: BoolArray, count: FloatArray) -> Patterns:
+    """Count the patterns of rows [N, F], each as often as it counts [N]."""
+    return merge_patterns([Patterns(z, count)])
 
 
 def merge_patterns(parts: Sequence[Patterns]) -> Patterns:
     """Add the counts of partitions."""
     stacked = np.concatenate([p.patterns for p in parts])
     found, back = np.unique(stacked, axis=0, return_inverse=True)
-    counts = np.zeros(len(found), dtype=np.int64)
-    np.add.at(counts, back.reshape(-1), np.concatenate([p.counts for p in parts]))
-    return Patterns(found, counts)
+    counts = np.concatenate([p.counts for p in parts])
+    total = np.bincount(back.reshape(-1), counts, minlength=len(found))
+    return Patterns(found, total.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ class Occurrence:
 
 def occurrence(found: Patterns, most: int = 20) -> Occurrence:
     """Tabulate how often features occur alone and together."""
-    z, counts = found.patterns.astype(np.float64), found.counts.astype(np.float64)
+    z, counts = found.patterns.astype(np.float64), found.counts
     n = counts.sum()
     size = z.sum(1)
     joint = (z * counts[:, None]).T @ z / n
@@ -165,7 +164,8 @@ def occurrence(found: Patterns, most: int = 20) -> Occurrence:
         product=np.outer(total, total),
         conditional=conditional,
         frequent=[
-            (tuple(np.flatnonzero(found.patterns[i]).tolist()), int(found.counts[i])) for i in order
+            (tuple(np.flatnonzero(found.patterns[i]).tolist()), round(float(counts[i])))
+            for i in order
         ],
     )
 

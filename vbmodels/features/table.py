@@ -39,7 +39,7 @@ class FeatureBatch(State, kind="features.FeatureBatch"):
     sign
         [U, J] answer to each unit: +1 goes on, -1 stops here, 0 is not asked.
     count
-        [U] occurrences of each distinct row.
+        [U] occurrences of each distinct row, or the sum of their weights.
     row_of
         [N] distinct row of each row of the table.
     row_id
@@ -57,6 +57,13 @@ class FeatureBatch(State, kind="features.FeatureBatch"):
     def n_rows(self) -> int:
         """N, rows of the table."""
         return len(self.row_of)
+
+    @property
+    def row_count(self) -> FloatArray:
+        """[N] rows that each row counts for: its weight, and the mean one of equal rows."""
+        equal = np.bincount(self.row_of, minlength=len(self.count))
+        result: FloatArray = (self.count / np.maximum(equal, 1))[self.row_of]
+        return result
 
     @property
     def n_units(self) -> int:
@@ -108,7 +115,12 @@ def signs_of(codes: ArrayLike, levels: IntArray) -> NDArray[np.int8]:
 
 
 def feature_batch(
-    codes: ArrayLike, levels: ArrayLike, row_id: ArrayLike | None = None, *, grouped: bool = True
+    codes: ArrayLike,
+    levels: ArrayLike,
+    row_id: ArrayLike | None = None,
+    *,
+    grouped: bool = True,
+    weight: ArrayLike | None = None,
 ) -> FeatureBatch:
     """Build one partition from codes [N, D].
 
@@ -122,6 +134,8 @@ def feature_batch(
         [N] number of each row in the whole table; by default 0 to N - 1.
     grouped
         Whether equal rows share one local step (the text's grouping).
+    weight
+        [N] how many rows each row counts for; by default 1.
 
     Raises
     ------
@@ -156,7 +170,7 @@ def feature_batch(
         codes=distinct,
         levels=r,
         sign=signs_of(distinct, r),
-        count=np.bincount(row_of, minlength=len(distinct)).astype(np.float64),
+        count=np.bincount(row_of, weight, minlength=len(distinct)).astype(np.float64),
         row_of=row_of,
         row_id=ids.astype(np.int64),
     )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import re
+from itertools import islice
 
 _MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16's, which it begins with
+    codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
@@ -14,6 +18,16 @@ _LIKELY = [
     "big5", "cp949",
 ]  # fmt: skip
 _SIGNS = "€°±µ«»–—‘’“”„…"
+_WESTERN = (
+    "äöüß", "àâæçèéêëîïôœùûüÿ", "áçéíñóúü", "áàâãçéêíóôõúü", "àèéìíîòóùú", "åäæéöøü",
+    "áðéíóúýþæö", "äéèëêïóöü",
+)  # fmt: skip
+_OTHER = {
+    "cp1250": ("ąćęłńóśźż", "áäčďéěíĺľňóôŕřšťúůýž", "áéíóöőúüű", "ćčđšž", "ăâîşţ"),
+    "cp1254": ("âçğıîiöşüû",),
+    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž"),
+}
+"""Letters beyond a to z of languages, by the encoding of Windows that they are written in."""
 FALLBACK = "cp1252"  # of most tables from Windows that are not UTF-8
 
 
@@ -44,6 +58,8 @@ def guess(data: bytes) -> str:
     lines = [line for line in data.splitlines() if any(byte > 127 for byte in line)]
     some = b"\n".join(lines[:2000])
     western = _is_western(some)
+    if western and (other := _other_language(some)):
+        return other
     likely = [name for name in _LIKELY if western or name not in ("cp1252", "cp1254")]
     found = from_bytes(some, cp_isolation=likely)
     best = found.best()
@@ -81,6 +97,58 @@ def _is_western(data: bytes) -> bool:
     """Say whether all bytes above 127 are letters or signs of text in western Windows."""
     text = data.decode(FALLBACK, errors="replace")
     return all(one.isalpha() or one in _SIGNS for one in text if ord(one) > 127)
+
+
+def _other_language(data: bytes) -> str | None:
+    """Return the encoding in which all letters are of one language, where no western one has them.
+
+    >>> _other_language("Gdańsk, Łódź".encode("cp1250")), _other_language("Málaga".encode("cp1252"))
+    ('cp1250', None)
+    """
+    read = _letters(data, FALLBACK)
+    spanish = not re.search("ñ(?![aeiouáéíóúü])", data.decode(FALLBACK, errors="replace").lower())
+    if any(read <= set(letters) and ("ñ" not in read or spanish) for letters in _WESTERN):
+        return None
+    fits = (
+        name
+        for name, languages in _OTHER.items()
+        for letters in languages
+        if _letters(data, name) <= set(letters)
+    )
+    return next(fits, None)
+
+
+def _letters(data: bytes, encoding: str) -> set[str]:
+    text = data.decode(encoding, errors="replace")
+    return {one.lower()[0] for one in text if ord(one) > 127 and one not in _SIGNS}
+
+
+def lines_in_utf8(data: bytes) -> tuple[int, int]:
+    """Return how many lines with bytes above 127 are UTF-8, and how many there are.
+
+    >>> lines_in_utf8("é".encode() + b"\\n\\xe9\\na")
+    (1, 2)
+    """
+    lines = [line for line in data.splitlines() if not line.isascii()]
+    return sum(_is_utf8(line) for line in lines), len(lines)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def words_of(data: bytes, encoding: str) -> list[str]:
+    """Return some words with letters that tell encodings apart.
+
+    >>> words_of("id,Köln,Zürich".encode("cp1252"), "cp1252")
+    ['Köln', 'Zürich']
+    """
+    found = re.finditer(r"\w*[^\W\x00-\x7f]\w*", data.decode(encoding, errors="replace"))
+    return list(dict.fromkeys(word[0] for word in islice(found, 20)))[:3]
 
 
 def is_known(name: str) -> bool:

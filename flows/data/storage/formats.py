@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -72,22 +74,68 @@ _MAGIC = {
 
 def file_notes(url: str) -> list[str]:
     """Return what was found out of a file's form and is not plain, as ends of sentences."""
-    small = small_text(url)
+    small = _small_of(url)
     if small is None:
         path = as_parquet(url)
-        if path == url:
-            return []
-        schema = pq.read_schema(path)
+        schema = None if path == url else pq.read_schema(path)
+        found = ((schema and schema.metadata) or {}).get(_NOTES, b"[]")
+        notes = [str(note) for note in json.loads(found)]
     else:
-        schema = pq.read_schema(pa.BufferReader(small))
-    found = (schema.metadata or {}).get(_NOTES)
-    return [] if found is None else [str(note) for note in json.loads(found)]
+        notes = small.notes
+    return [*notes, *_unused_options(format_of(url)[0])]
+
+
+def _unused_options(end: str) -> list[str]:
+    """Say which settings of how files are read have no meaning for a format."""
+    options, text = file_options(), end == ".csv"
+    sheets, statistics = end in workbooks.SHEETS, end in workbooks.STATISTICS
+    unused = []
+    if options.sheet is not None and not sheets:
+        unused.append(f"sheet={options.sheet} is not used, as it is no workbook")
+    if options.skip_rows and not (text or sheets or statistics):
+        unused.append(f"skip_rows={options.skip_rows} is not used, as it has no lines of a header")
+    document = end in _DOCUMENTS
+    if options.encoding is not None and not (text or (statistics and end != ".xpt") or document):
+        unused.append(f"encoding={options.encoding} is not used, as its format says it")
+    return unused
 
 
 SMALL = 2**18  # bytes of a local file of text that is converted in memory
 _MOST_SMALL = 64 * 2**20  # bytes of such conversions that are kept
-_small: OrderedDict[tuple[object, ...], pa.Buffer] = OrderedDict()
-_small_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class _Small:
+    """The Parquet file that a small file of text was converted to, and notes on that."""
+
+    data: pa.Buffer
+    notes: list[str]
+
+
+class _Kept:
+    """The conversions of this process, of which the last ones stay."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: OrderedDict[tuple[object, ...], _Small] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: tuple[object, ...]) -> _Small | None:
+        with self._lock:
+            if key in self._made:
+                self._made.move_to_end(key)
+            return self._made.get(key)
+
+    def put(self, key: tuple[object, ...], made: _Small) -> None:
+        with self._lock:
+            before = self._made.pop(key, None)
+            self._size += made.data.size - (before.data.size if before else 0)
+            self._made[key] = made
+            while len(self._made) > 1 and self._size > _MOST_SMALL:
+                self._size -= self._made.popitem(last=False)[1].data.size
+
+
+_kept = _Kept()
 
 
 def small_text(url: str) -> pa.Buffer | None:
@@ -95,6 +143,11 @@ def small_text(url: str) -> pa.Buffer | None:
 
     It is made in memory: a folder of thousands of them is then read at the cost of its bytes.
     """
+    small = _small_of(url)
+    return None if small is None else small.data
+
+
+def _small_of(url: str) -> _Small | None:
     if not is_local(url) or format_of(url) != (".csv", None):
         return None
     with storage_errors("read", url):
@@ -102,17 +155,15 @@ def small_text(url: str) -> pa.Buffer | None:
         if found.st_size > SMALL:
             return None
         key = (url, found.st_size, found.st_mtime_ns, file_options())
-        with _small_lock:
-            if key in _small:
-                _small.move_to_end(key)
-                return _small[key]
+        if kept := _kept.get(key):
+            return kept
         with open(url, "rb") as file:
             data = file.read()
-    sink = pa.BufferOutputStream()
+    sink, notes = pa.BufferOutputStream(), list[str]()
 
     def write(table: text_files.TextTable) -> None:
-        nonlocal sink
-        sink = pa.BufferOutputStream()
+        nonlocal sink, notes
+        sink, notes = pa.BufferOutputStream(), table.notes
         rows = pa.Table.from_batches(table.batches, table.schema)
         pq.write_table(rows.replace_schema_metadata(_said_of(table)), sink, compression="none")
 
@@ -120,11 +171,8 @@ def small_text(url: str) -> pa.Buffer | None:
         text_files.convert(url, lambda: pa.BufferReader(data), write)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise _not(url, "CSV", error) from error
-    made = sink.getvalue()
-    with _small_lock:
-        _small[key] = made
-        while len(_small) > 1 and sum(one.size for one in _small.values()) > _MOST_SMALL:
-            _small.popitem(last=False)
+    made = _Small(sink.getvalue(), notes)
+    _kept.put(key, made)
     return made
 
 
@@ -177,6 +225,13 @@ def _by_bytes(url: str) -> str:
             return bytes(stream.read(4096))
 
     data = persistent("read", url, look)
+    if url.lower().endswith(".json") or data.lstrip().startswith((b"[{", b"[\n")):
+        raise StorageError(
+            f"cannot read {url}: expected JSON lines; write each row as an object on a line of its "
+            "own, and name the file .jsonl"
+        )
+    if url.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar")):
+        raise StorageError(f"cannot read {url}: it is an archive; unpack it")
     for magic, end in _MAGIC.items():
         if data.startswith(magic):
             return end
@@ -320,7 +375,19 @@ def _not(url: str, what: str, error: Exception) -> StorageError:
             f"cannot read {url}: its text is not {encoding}; pass its encoding, such as "
             "--encoding cp1252"
         )
+    ragged = _RAGGED.search(str(error))
+    if ragged is not None:
+        row, wanted, found, cells = ragged.groups()
+        line = f"line {row}" if row else "a line"
+        many = "1 cell" if found == "1" else f"{found} cells"
+        return StorageError(
+            f"cannot read {url} as {what}: {line} has {many} and the first line {wanted}: "
+            f"{cells[:200]}; correct the line, or remove it"
+        )
     return StorageError(f"cannot read {url} as {what}: {error}")
+
+
+_RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
 _CONVERSIONS: dict[str, Callable[[str, str | None, str], None]] = {

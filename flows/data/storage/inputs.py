@@ -186,12 +186,12 @@ def _taken(
     if is_local(url):
         return _new({name: fs.info(name) for name in inside(path, suffixes)}, path)
     below = fs.find(path, detail=True).items()
-    kept = {n: i for n, i in below if n.endswith(tuple(suffixes)) and not _hidden(n, path)}
+    kept = {n: i for n, i in below if n.lower().endswith(tuple(suffixes)) and not _hidden(n, path)}
     return _new(kept, path)
 
 
 def _hidden(name: str, folder: str) -> bool:
-    return any(part.startswith((".", "_")) for part in name.removeprefix(folder).split("/"))
+    return any(part.startswith(_HIDDEN) for part in name.removeprefix(folder).split("/"))
 
 
 def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -222,7 +222,8 @@ def _url_of(like: str, name: str) -> str:
     return name if "://" in name else f"{scheme}://{name}"
 
 
-_HIDDEN = (".", "_")
+_HIDDEN = (".", "_", "~$")  # the last of Office's lock files
+_LIKE_TABLES = (".txt", ".dat", ".tab", ".asc", ".data", ".json", ".zip", ".xml", ".html", ".rds")
 
 
 def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
@@ -233,11 +234,11 @@ def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
     StorageError
         If a folder cannot be read, or a link leads nowhere.
     """
-    found = []
+    found, others = [], []
     for place, _, files in _walk(folder, hidden=False):
         for file in files:
             name = os.path.join(place, file)
-            wanted = file.endswith(tuple(suffixes))
+            wanted = file.lower().endswith(tuple(suffixes))
             if file.startswith(_HIDDEN):
                 continue
             # What a link without an ending led to may have been a folder of input.
@@ -247,6 +248,16 @@ def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
                 )
             if wanted:
                 found.append(name)
+            elif file.lower().endswith(_LIKE_TABLES):
+                others.append(name)
+    if found and others:
+        log.warning(
+            "%s%s in the folder %s is not read; name it, or give a glob such as '%s/*'",
+            min(others).removeprefix(folder).lstrip("/"),
+            f" (and {len(others) - 1} more such files)" if len(others) > 1 else "",
+            folder,
+            folder,
+        )
     return found
 
 

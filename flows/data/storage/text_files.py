@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from flows.data.storage.encodings import encoding_of, guess, is_known
+from flows.data.storage.encodings import encoding_of, guess, is_known, lines_in_utf8, words_of
 from flows.data.storage.errors import StorageError
 from flows.data.storage.file_options import file_options
 
@@ -31,6 +31,9 @@ SEPARATORS = (",", "\t", ";", "|")
 _LINES = 50  # that are looked at to find out what sets columns apart
 _MOST_TITLE = 20  # lines above the header
 _SHOWN = 5  # names in a note
+_PACKERS = {
+    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "Zstandard", b"PK\x03\x04": "ZIP",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,12 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
         data = stream.read(HEADER)
     if not data.strip():
         raise StorageError(f"cannot read {url} as CSV: it is empty")
+    for mark, packer in _PACKERS.items():
+        if data.startswith(mark):
+            raise StorageError(
+                f"cannot read {url} as CSV: it is compressed by {packer}; unpack it, or name it "
+                ".csv.gz, .csv.bz2 or .csv.zst"
+            )
     encoding = codecs.lookup(options.encoding).name if options.encoding else encoding_of(data)
     try:
         if encoding == "utf-8":  # Arrow does not check the header
@@ -100,9 +109,18 @@ def convert(url: str, opened: Opener, write: Callable[[TextTable], None]) -> Non
         if options.encoding is not None or not _is_encoding(error):
             raise
     with opened() as stream:
-        encoding = guess(stream.read(16 * HEADER))
-    note = f"it is not UTF-8 and is read as {encoding}; for another encoding pass --encoding NAME"
-    write(_read(url, opened, data, encoding, (note,)))
+        some = stream.read(16 * HEADER)
+    encoding = guess(some)
+    mixed, letters = lines_in_utf8(some)
+    words = ", ".join(words_of(some, encoding))
+    such = f", such as {words}" if words else ""
+    notes = [f"it is not UTF-8 and is read as {encoding}{such}; for another pass --encoding NAME"]
+    if mixed:
+        notes.append(
+            f"{mixed:,} of its {letters:,} lines with letters beyond a to z are UTF-8 and the "
+            "others are not: write it again in one encoding"
+        )
+    write(_read(url, opened, data, encoding, tuple(notes)))
 
 
 def _is_encoding(error: Exception) -> bool:
@@ -138,7 +156,9 @@ def _closing(stream: Any, reader: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _reader(stream: Any, layout: Layout, names: list[str], kept: list[str]) -> Any:
+    held = isinstance(stream, pa.BufferReader)  # threads would cost more than they save
     read = pcsv.ReadOptions(
+        use_threads=not held,
         block_size=BLOCK,
         encoding="utf-8" if layout.encoding == "utf-8" else layout.encoding,
         column_names=names,
@@ -157,6 +177,8 @@ def _reader(stream: Any, layout: Layout, names: list[str], kept: list[str]) -> A
         column_types=dict.fromkeys(names, pa.string()),
         include_columns=kept,
     )
+    if held:
+        return pcsv.read_csv(stream, read, lines, convert).to_reader()
     return pcsv.open_csv(stream, read, lines, convert)
 
 
@@ -290,9 +312,12 @@ def _rows(text: str, separator: str) -> list[list[str]]:
 def _survey_rows(rows: Sequence[Sequence[str]]) -> int:
     """Return how many rows below the header are a survey's questions and codes of import."""
     codes = [i for i, row in enumerate(rows[:3]) if sum("ImportId" in cell for cell in row) > 1]
-    return codes[0] + 1 if codes else 0
+    if codes:
+        return codes[0] + 1
+    return int(any(cell.strip() in _RESPONSES for cell in rows[0])) if rows else 0
 
 
+_RESPONSES = ("Response", "Open-Ended Response")  # what SurveyMonkey writes below a question
 _COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 
 

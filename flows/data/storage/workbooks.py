@@ -69,43 +69,75 @@ def _package(url: str, name: str, what: str) -> ModuleType:
 def _sheet(url: str, path: str) -> CellTable:
     calamine = _package(url, "python_calamine", "Excel and OpenDocument")
     try:
-        book = calamine.CalamineWorkbook.from_path(path)
-        names = list(book.sheet_names)
-        sheets = {name: book.get_sheet_by_name(name).to_python() for name in names}
+        with calamine.CalamineWorkbook.from_path(path) as book:
+            sheet, notes = _chosen(url, book)
+            rows, merged = sheet.to_python(skip_empty_area=False), sheet.merged_cell_ranges or []
     except calamine.CalamineError as error:
         raise StorageError(f"cannot read {url} as a workbook: {error}") from error
-    wanted = file_options().sheet
-    if wanted is not None and wanted not in sheets:
-        raise StorageError(
-            f"cannot read {url}: it has no sheet {wanted!r}; its sheets are {', '.join(names)}"
-        )
-    tables = [name for name in names if sum(any(c != "" for c in row) for row in sheets[name]) > 1]
+    if not any(cell != "" for row in rows for cell in row):
+        raise StorageError(f"cannot read {url}: its sheet {sheet.name!r} is empty; name another")
+    _fill_merged(rows, merged, notes)
+    return _with_header(rows, notes)
+
+
+def _chosen(url: str, book: Any) -> tuple[Any, list[str]]:
+    """Return the sheet that is named, or the first one with a table that people see; and notes."""
+    names, wanted = list(book.sheet_names), file_options().sheet
+    if wanted is not None:
+        if wanted not in names:
+            raise StorageError(
+                f"cannot read {url}: it has no sheet {wanted!r}; its sheets are {', '.join(names)}"
+            )
+        return book.get_sheet_by_name(wanted), []
+    shown = {one.name for one in book.sheets_metadata if "Hidden" not in str(one.visible)}
+    tables = [one for one in map(book.get_sheet_by_name, names) if one.height > 1]
+    tables.sort(key=lambda one: (one.name not in shown, one.width < 2))
     if not tables:
         raise StorageError(
             f"cannot read {url}: none of its sheets has a table ({', '.join(names)})"
         )
-    chosen = wanted or tables[0]
-    if not any(cell != "" for row in sheets[chosen] for cell in row):
-        raise StorageError(f"cannot read {url}: its sheet {chosen!r} is empty; name another")
-    notes = []
-    others = [name for name in tables if name != chosen]
-    if wanted is None and others:
-        more = ", ".join(others[:_SHOWN])
-        notes.append(f"its sheet {chosen} is read, not {more}; --set sheet=NAME reads another")
-    return _with_header(sheets[chosen], notes)
+    first, *others = tables
+    if not others:
+        return first, []
+    more = ", ".join(
+        one.name + ("" if one.name in shown else " (hidden)") for one in others[:_SHOWN]
+    )
+    return first, [f"its sheet {first.name} is read, not {more}; --set sheet=NAME reads another"]
+
+
+def _fill_merged(rows: list[list[Any]], merged: Sequence[Any], notes: list[str]) -> None:
+    """Give every cell of a merged one its value, where it reaches over several rows."""
+    first = _header(rows)
+    filled = 0
+    for (top, left), (bottom, right) in merged:
+        if top <= first or bottom >= len(rows) or top == bottom:
+            continue
+        for row in range(top, bottom + 1):
+            for column in range(left, right + 1):
+                filled += rows[row][column] == "" != rows[top][left]
+                rows[row][column] = rows[top][left]
+    if filled:
+        notes.append(f"{filled:,} cells that are merged with the one above have its value")
+
+
+def _header(rows: Sequence[Sequence[Any]]) -> int:
+    """Return the number of the first row that is about as full as others."""
+    filled = [sum(cell != "" for cell in row) for row in rows]
+    width = max(filled[: _MOST_TITLE + 50])
+    return next(i for i, n in enumerate(filled) if n >= max(1, 0.6 * width))
 
 
 def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
     """Make a table of a sheet's cells, with the names in its first full row."""
-    filled = [sum(cell != "" for cell in row) for row in rows]
-    width = max(filled[: _MOST_TITLE + 50])
-    first = next(i for i, n in enumerate(filled) if n >= max(1, 0.6 * width))
-    if any(filled[:first]):
-        what = "1 row" if first == 1 else f"{first} rows"
+    first = _header(rows)
+    if above := sum(any(cell != "" for cell in row) for row in rows[:first]):
+        what = "1 row" if above == 1 else f"{above} rows"
         notes.append(
-            f"{what} above the names of the columns {'is' if first == 1 else 'are'} not read"
+            f"{what} above the names of the columns {'is' if above == 1 else 'are'} not read"
         )
     skip = file_options().skip_rows
+    if skip:
+        notes.append(f"{skip} rows below the header are not read")
     body = [row for row in rows[first + 1 + skip :] if any(cell != "" for cell in row)]
     names: list[str] = []
     cells: list[list[Any]] = []

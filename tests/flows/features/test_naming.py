@@ -31,7 +31,9 @@ def known(rows=900, seed=0):
 
 def test_a_feature_is_told_by_the_columns_that_it_changes():
     nu, mean, covariance, codes = known()
-    sums = meaning_sums(nu, mean, covariance, codes, LEVELS, np.arange(len(nu)), len(nu))
+    sums = meaning_sums(
+        nu, mean, covariance, codes, LEVELS, np.arange(len(nu)), np.ones(len(nu)), len(nu)
+    )
     first, second = meanings(sums, LEVELS)
     assert [c.column for c in first.contrasts] == [0, 2, 1]
     assert second.contrasts[0].column == 1
@@ -50,7 +52,9 @@ def test_a_feature_is_told_by_the_columns_that_it_changes():
 
 def test_what_is_explained_is_the_covariance_of_the_columns_that_a_feature_ties():
     nu, mean, covariance, codes = known(rows=6000)
-    sums = meaning_sums(nu, mean, covariance, codes, LEVELS, np.arange(len(nu)), len(nu))
+    sums = meaning_sums(
+        nu, mean, covariance, codes, LEVELS, np.arange(len(nu)), np.ones(len(nu)), len(nu)
+    )
     first, _ = meanings(sums, LEVELS)
     observed = _covariance(sums, LEVELS)
     plain = np.cov((codes[:, 0] == 1).astype(float), codes[:, 2] == 0, ddof=0)[0, 1]
@@ -63,9 +67,20 @@ def test_what_is_explained_is_the_covariance_of_the_columns_that_a_feature_ties(
 def test_no_cut_of_the_rows_changes_what_a_feature_is():
     nu, mean, covariance, codes = known(rows=2500)
     ids, parts = np.arange(2500), []
-    whole = meaning_sums(nu, mean, covariance, codes, LEVELS, ids, 2500)
+    whole = meaning_sums(nu, mean, covariance, codes, LEVELS, ids, np.ones(2500), 2500)
     for part in (slice(0, 800), slice(800, 2500)):
-        parts.append(meaning_sums(nu[part], mean, covariance, codes[part], LEVELS, ids[part], 2500))
+        parts.append(
+            meaning_sums(
+                nu[part],
+                mean,
+                covariance,
+                codes[part],
+                LEVELS,
+                ids[part],
+                np.ones(len(ids[part])),
+                2500,
+            )
+        )
     assert 800 < whole.compared < 1200
     together = tree_sum(parts)
     assert together.compared == whole.compared

@@ -152,7 +152,7 @@ class GibbsIBP:
             def omega(psi: FloatArray, rows: slice, keys: Any = keys) -> FloatArray:
                 return draw_omega(psi, sign[rows], keys[rows])
 
-            found.append(chain_sums(chain.weights, sign, at.z, omega))
+            found.append(chain_sums(chain.weights, sign, at.z, batch.row_count, omega))
         return GibbsStats(tuple(found))
 
     def global_step(self, q: GibbsGlobal, stats: GibbsStats) -> GibbsGlobal:

@@ -22,7 +22,11 @@ Omega = Callable[[FloatArray, slice], FloatArray]
 
 
 def chain_sums(
-    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], omega_of: Omega
+    weights: FloatArray,
+    sign: NDArray[np.int8],
+    z: NDArray[np.int8],
+    count: FloatArray,
+    omega_of: Omega,
 ) -> ChainStats:
     """Sum what a chain's global draw needs.
 
@@ -32,6 +36,8 @@ def chain_sums(
         [J, K + 1] biases and weights.
     sign, z
         [N, J] answers and [N, K] features of the rows.
+    count
+        [N] rows that each row counts for.
     omega_of
         omega of a block of rows.
     """
@@ -42,15 +48,15 @@ def chain_sums(
         rows = slice(i, i + BLOCK)
         full = np.concatenate([np.ones((len(z[rows]), 1)), z[rows]], axis=1)
         psi = full @ weights.T
-        omega = omega_of(psi, rows)
+        own = count[rows, None]
+        omega = omega_of(psi, rows) * own
         s = sign[rows].astype(np.float64)
-        linear += 0.5 * s.T @ full
+        linear += 0.5 * (s * own).T @ full
         moments = (full[:, :, None] * full[:, None, :]).reshape(len(full), -1)
         quadratic += omega.T @ moments
-        log_likelihood += float((log_expit(s * psi) * np.abs(s)).sum())
+        log_likelihood += float((log_expit(s * psi) * np.abs(s) * own).sum())
     packed = linalg.pack(quadratic.reshape(units, size, size))
-    on = z.sum(0, dtype=np.float64)
-    return ChainStats(float(len(z)), on, linear, packed, log_likelihood)
+    return ChainStats(float(count.sum()), count @ z, linear, packed, log_likelihood)
 
 
 def draw_chain(

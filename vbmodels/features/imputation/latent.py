@@ -84,9 +84,12 @@ def one_hot(codes: NDArray[np.int16], levels: IntArray) -> FloatArray:
 
 
 def class_counts(
-    at: Classes, codes: NDArray[np.int16], levels: IntArray, keys: Keys
+    at: Classes, codes: NDArray[np.int16], count: FloatArray, levels: IntArray, keys: Keys
 ) -> ClassCounts:
-    """Sum what the classes' step needs; ``keys`` [N] are streams of the first responsibilities."""
+    """Sum what the classes' step needs over rows that each count for ``count`` [N].
+
+    ``keys`` [N] are streams of the first responsibilities.
+    """
     total = int(EDGES[-1])
     rows, cells = np.zeros(total), np.zeros((total, int(levels.sum())))
     terms = _log_terms(at, levels) if len(at.rows) else None
@@ -97,6 +100,7 @@ def class_counts(
             r = _normalised(SHARP * np.log(-np.log(draw_uniform(keys[part], total))))
         else:
             r = _normalised(terms[0] + x @ terms[1].T)
+        r *= count[part, None]
         rows += r.sum(0)
         cells += r.T @ x
     return ClassCounts(rows, cells)
@@ -199,7 +203,7 @@ def draw_rows(
     u: FloatArray,
     omega_keys: Keys,
     keys: Keys,
-    summed: bool = False,
+    count: FloatArray | None = None,
 ) -> tuple[FloatArray, TraitStats | None]:
     """Draw omega and then u of every row; return u, and the sums at both if they are asked for.
 
@@ -213,8 +217,8 @@ def draw_rows(
         [N, Q] traits before.
     omega_keys, keys
         [N] streams of omega and of u.
-    summed
-        Whether the sums are wanted.
+    count
+        [N] rows that each row counts for in the sums; None where no sums are wanted.
     """
     units, size = loadings.shape[0], loadings.shape[1] - 1
     bias, own = loadings[:, 0], loadings[:, 1:]
@@ -231,11 +235,12 @@ def draw_rows(
         right = linalg.solve_lower(factor, ((half - omega * bias) @ own)[..., None])[..., 0]
         drawn = linalg.solve_lower(factor, (right + noise)[..., None], transposed=True)[..., 0]
         moved[rows] = drawn
-        if summed:
+        if count is not None:
+            weight = count[rows, None]
             x = np.concatenate([np.ones((len(drawn), 1)), drawn], axis=1)
-            linear += half.T @ x
-            quadratic += omega.T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
-    if not summed:
+            linear += (half * weight).T @ x
+            quadratic += (omega * weight).T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+    if count is None:
         return moved, None
     packed = linalg.pack(quadratic.reshape(units, size + 1, size + 1))
     return moved, TraitStats(linear, packed)

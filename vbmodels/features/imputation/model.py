@@ -108,12 +108,13 @@ class Members:
         judging = q.step == self.judged.sweeps
         rows = learning(batch, q.share, q.seed, hide=q.step <= self.judged.sweeps)
         before = _no_rows(q, len(rows.codes)) if local is None else local
-        z, u, density = before.z.copy(), before.u, before.density
+        z, u, density, count = before.z.copy(), before.u, before.density, before.count
         if judging:
             density = self._density(q, rows)
-        told = _told(q.weights, density) if q.step >= self.judged.sweeps else None
+            count = rows.count[rows.rows]
+        told = _told(q.weights, density, count) if q.step >= self.judged.sweeps else None
         if judging:
-            return CompletionLocal(z, u, density, replace(none, told=told))
+            return CompletionLocal(z, u, density, count, replace(none, told=told))
         at = q.chain
         draw_features(rows.sign, at.weights, at.log_odds, z, self._keys(q, rows, _Z))
         keys = self._keys(q, rows, _CHAIN_OMEGA)
@@ -121,13 +122,14 @@ class Members:
         def omega(psi: FloatArray, part: slice) -> FloatArray:
             return draw_omega(psi, rows.sign[part], keys[part])
 
-        chain = chain_sums(at.weights, rows.sign, z, omega)
+        chain = chain_sums(at.weights, rows.sign, z, rows.count, omega)
         u, traits = draw_rows(
             q.traits.loadings, rows.sign, u, self._keys(q, rows, _TRAIT_OMEGA),
-            self._keys(q, rows, _U), summed=True,
+            self._keys(q, rows, _U), rows.count,
         )  # fmt: skip
-        classes = class_counts(q.classes, rows.codes, q.levels, self._keys(q, rows, _CLASSES))
-        return CompletionLocal(z, u, density, CompletionStats(chain, traits, classes, told))
+        keys = self._keys(q, rows, _CLASSES)
+        classes = class_counts(q.classes, rows.codes, rows.count, q.levels, keys)
+        return CompletionLocal(z, u, density, count, CompletionStats(chain, traits, classes, told))
 
     def global_step(self, q: Completion, stats: CompletionStats) -> Completion:
         """Move the members, keep what is drawn, and weigh."""
@@ -189,7 +191,7 @@ def _no_rows(q: Completion, rows: int = 0) -> CompletionLocal:
     z = np.zeros((rows, q.chain.weights.shape[1] - 1), np.int8)
     u = np.zeros((rows, q.traits.loadings.shape[1] - 1))
     none = CompletionStats(None, None, None, None)
-    return CompletionLocal(z, u, np.zeros((0, len(MEMBERS))), none)
+    return CompletionLocal(z, u, np.zeros((0, len(MEMBERS))), np.zeros(0), none)
 
 
 def _no_draws(draws: int, units: int, k: int, size: int) -> KeptDraws:
@@ -198,12 +200,13 @@ def _no_draws(draws: int, units: int, k: int, size: int) -> KeptDraws:
     )
 
 
-def _told(weights: FloatArray, density: FloatArray) -> ToldStats:
-    """Sum what the members said, at the weights as they are."""
+def _told(weights: FloatArray, density: FloatArray, count: FloatArray) -> ToldStats:
+    """Sum what the members said of cells in rows that count so much, at the weights as they are."""
     joint = density * weights
-    mixed = joint.sum(1)
-    taken = (joint / mixed[:, None]).sum(0) if len(mixed) else np.zeros(len(weights))
-    return ToldStats(float(len(density)), np.log(density).sum(0), taken, float(np.log(mixed).sum()))
+    mixed, own = joint.sum(1), count[:, None]
+    taken = (joint / mixed[:, None] * own).sum(0) if len(mixed) else np.zeros(len(weights))
+    log_p = (np.log(density) * own).sum(0)
+    return ToldStats(float(count.sum()), log_p, taken, float((np.log(mixed) * count).sum()))
 
 
 def _weighed(q: Completion, told: ToldStats) -> Completion:

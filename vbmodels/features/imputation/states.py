@@ -35,6 +35,8 @@ class Learning:
         [N, J] answers.
     row_id
         [N] numbers of the rows in the whole table.
+    count
+        [N] rows that each row counts for.
     rows, columns, truth
         [H] places of the hidden cells among these rows, and their categories.
     """
@@ -42,6 +44,7 @@ class Learning:
     codes: NDArray[np.int16]
     sign: NDArray[np.int8]
     row_id: IntArray
+    count: FloatArray
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
     truth: NDArray[np.int16]
@@ -72,7 +75,7 @@ def learning(batch: FeatureBatch, share: float, seed: int, hide: bool) -> Learni
     truth = codes[rows, columns]
     codes = np.where(hidden, np.int16(MISSING), codes)
     sign = signs_of(codes, batch.levels)
-    return Learning(codes, sign, row_id, rows, columns, truth)
+    return Learning(codes, sign, row_id, batch.row_count[taken], rows, columns, truth)
 
 
 MEMBERS = ("binary features", "continuous traits", "few classes", "many classes", "shares")
@@ -176,6 +179,8 @@ class CompletionLocal(State, kind="features/imputation.CompletionLocal"):
         [N, K] binary features and [N, Q] traits.
     density
         [H, M] probability that each member gave each hidden cell; [0, M] before they are judged.
+    count
+        [H] rows that the row of each hidden cell counts for.
     sums
         The sums of this sweep, which the draws of the same rows make.
     """
@@ -183,4 +188,5 @@ class CompletionLocal(State, kind="features/imputation.CompletionLocal"):
     z: NDArray[np.int8]
     u: FloatArray
     density: FloatArray
+    count: FloatArray
     sums: CompletionStats

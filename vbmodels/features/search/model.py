@@ -63,7 +63,7 @@ def sample_of(batch: FeatureBatch, share: float, seed: int) -> FeatureBatch:
         batch,
         codes=batch.codes[distinct],
         sign=batch.sign[distinct],
-        count=np.bincount(back, minlength=len(distinct)).astype(np.float64),
+        count=np.bincount(back, batch.row_count[taken], len(distinct)).astype(np.float64),
         row_of=back.reshape(-1).astype(np.int64),
         row_id=batch.row_id[taken],
     )
@@ -145,9 +145,9 @@ class SearchIBP(SearchOptions):
     def suff_stats(self, q: SearchRequest, batch: FeatureBatch, local: SearchLocal) -> SearchStats:
         """Sum what the chains, the fits that are not idle, and a screen need."""
         batch = batch if local.sample is None else local.sample
-        sign = batch.sign[batch.row_of]
+        sign, count = batch.sign[batch.row_of], batch.row_count
         chains = tuple(
-            _chain_stats(chain.weights, sign, z)
+            _chain_stats(chain.weights, sign, z, count)
             for chain, z in zip(q.chains, local.chains, strict=True)
         )
         fits = tuple(
@@ -208,8 +208,10 @@ def _drawn_nu(q: SearchRequest, of: Drawn, batch: FeatureBatch) -> FloatArray:
     return np.clip(total[:, of.columns], SURE_START, 1.0 - SURE_START)
 
 
-def _chain_stats(weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8]) -> ChainStats:
+def _chain_stats(
+    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], count: FloatArray
+) -> ChainStats:
     def omega(psi: FloatArray, rows: slice) -> FloatArray:
         return mean_omega(psi, sign[rows].astype(np.float64))
 
-    return chain_sums(weights, sign, z, omega)
+    return chain_sums(weights, sign, z, count, omega)

@@ -57,8 +57,10 @@ def test_a_trait_has_the_posterior_that_its_row_says():
 def test_a_lane_moves_as_its_equations_say(lane):
     codes = table()
     keys = row_keys(np.arange(len(codes)), 1)
-    first = moved_classes(class_counts(no_classes(), codes, LEVELS, keys), LEVELS)
-    found = class_counts(first, codes, LEVELS, keys)
+    first = moved_classes(
+        class_counts(no_classes(), codes, np.ones(len(codes)), LEVELS, keys), LEVELS
+    )
+    found = class_counts(first, codes, np.ones(len(codes)), LEVELS, keys)
     i, j = EDGES[lane], EDGES[lane + 1]
     edges, k = np.concatenate([[0], np.cumsum(LEVELS)]), LANES[lane]
     rows, cells = np.zeros(k), np.zeros((k, LEVELS.sum()))
@@ -101,7 +103,7 @@ def test_the_weights_climb_to_their_optimum():
     )
     values = []
     for _ in range(2000):
-        told = _told(q.weights, density)
+        told = _told(q.weights, density, np.ones(len(density)))
         values.append(-loss(np.log(q.weights)))
         q = _weighed(q, told)
     assert_allclose(q.weights, best, atol=1e-4)
