@@ -156,3 +156,13 @@ def test_the_index_of_a_cram_has_lines_of_six_numbers(reads, tmp_path, line, fou
     index = tmp_path / "a.cram.crai"
     index.write_bytes(gzip.compress(line + b"\n"))
     assert damage_of(str(index), str(tmp_path / "data" / "a.bam")) == found
+
+
+def test_a_count_takes_the_only_fasta_of_the_sheets_folder(capsys, reads, tmp_path):
+    code, out, err = run(capsys, "count", reads, tmp_path / "counts")
+    assert code == 0, err
+    assert "The reference is ref.fa, the only FASTA in the sheet's folder" in out
+    write_fasta(tmp_path / "data" / "other.fa")
+    code, _, err = run(capsys, "count", reads, tmp_path / "others")
+    assert code == 2
+    assert "expected the reference FASTA" in err
