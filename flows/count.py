@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from flows.variants.family import Variants
 from flows.variants.locations import write_part_counts
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.settings import VariantSettings
+from flows.variants.sheet_roles import inferred, only_fasta
 
 USUAL = 6  # replicates of a case and a control, for which the size of a partition is meant
 
@@ -30,6 +32,21 @@ class Counted(Variants):
     suffixes: tuple[str, ...] = (".csv",)
     compares = False
 
+    def settings_from_input(
+        self, source: storage.Sources, settings: VariantSettings
+    ) -> VariantSettings:
+        """Return the settings with the only FASTA in the sheet's folder, where they name none."""
+        if settings.fasta is not None:
+            return settings
+        try:
+            urls = [file.url for file in storage.expand(source, self.suffixes)]
+            fasta = only_fasta(os.path.dirname(urls[0])) if len(urls) == 1 else None
+        except storage.TransientStorageError:
+            raise
+        except storage.StorageError:
+            return settings  # the check says what is wrong
+        return settings.model_copy(update={"fasta": fasta})
+
 
 def count(
     source: str,
@@ -39,6 +56,8 @@ def count(
 ) -> dict[str, Any]:
     """Write base counts of all samples of a sample sheet as Parquet; return what was written.
 
+    Where the settings name no FASTA, the only one in the sheet's folder is the reference.
+
     A count that fails leaves no file behind.
 
     Raises
@@ -47,7 +66,9 @@ def count(
         If the sheet or what it names is wrong, or the target has counts: every fault.
     """
     target = storage.absolute(target)
-    run = Run(Counted(), source, RunPaths(target, new_run_id()), settings, Events())
+    family = Counted()
+    settings = family.settings_from_input(source, settings)
+    run = Run(family, source, RunPaths(target, new_run_id()), settings, Events())
     run.events.emit(Stage("check"))
     look_at_files(run, whole=True)
     storage.check_writable(target)
@@ -67,7 +88,8 @@ def count(
             storage.delete(storage.join(target, name))
         raise
     line = f"{sum(written):,} rows of counts in {len(written)} files below {target}"
-    return {"target": target, "files": len(written), "rows": sum(written), "lines": [line]}
+    lines = [*inferred(os.path.dirname(run.files[0].url), (), settings), line]
+    return {"target": target, "files": len(written), "rows": sum(written), "lines": lines}
 
 
 def _mark(parts: Sequence[Part], settings: VariantSettings) -> str:

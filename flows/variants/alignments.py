@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import pysam
 
 from flows.data import storage
+from flows.variants.index_damage import refuse_damaged
 from flows.variants.settings import VariantSettings
 
 _one_at_a_time = threading.Lock()
@@ -47,8 +48,11 @@ def open_alignment(
 def _opened(path: str, reference: str | None) -> pysam.AlignmentFile:
     """Open a file; of one that is damaged pysam's half-made object goes without a word.
 
-    It complains on the terminal when it is collected, so that is done here.
+    It complains on the terminal when it is collected, so that is done here. htslib loads an index
+    with the file, so that is looked at before.
     """
+    if (index := own_index(path)) is not None:
+        refuse_damaged(index, path)
     with _one_at_a_time:
         before = sys.excepthook, sys.unraisablehook
         sys.excepthook = sys.unraisablehook = _say_nothing

@@ -30,7 +30,7 @@ def first_place(index: str, contig: int, start: int, stop: int) -> int | None:
     Parameters
     ----------
     index
-        The local ``.bai``; `sample_sheet.damage_of` has found it whole.
+        The local ``.bai``; `index_damage.damage_of` has found it whole.
     contig
         Number of the contig in the header.
     start, stop

@@ -195,7 +195,10 @@ class _Walk:
                 self.account,
             )  # fmt: skip
             if state == 3:
-                raise OSError("a read is damaged: its parts do not fit its length")
+                raise OSError(
+                    "a read is damaged, or its index is of another file: its parts do not fit its "
+                    "length; samtools index makes the index again"
+                )
             if state != 2:
                 return at, n, state == 1
             more = np.empty((2 * len(self._reads), kernels.COLUMNS), np.int64)

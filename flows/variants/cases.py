@@ -44,7 +44,7 @@ from flows.variants.locations import (
     write_locations,
 )
 from flows.variants.read_account import FIELDS, dropped, reads_of
-from flows.variants.reads import count_region, reference
+from flows.variants.reads import ReadCounter, reference
 from flows.variants.regions import Marks, Region, marks_of, regions_of, windows_of
 from flows.variants.sample_sheet import Alignment
 from flows.variants.settings import VariantSettings
@@ -309,10 +309,11 @@ def count_reads(part: Part, settings: VariantSettings, paths: RunPaths) -> Inges
     files, marks = of_reads(part), marks_in(part, settings)
     try:
         pieces, accounts = [], []
-        for i, (one, met) in enumerate(_windows(files, marks, settings)):
-            piece, account = _piece(files, one, i, settings, met)
-            pieces.append(piece)
-            accounts.append(account)
+        with ReadCounter(settings) as reads:
+            for i, (one, met) in enumerate(_windows(files, marks, settings)):
+                piece, account = _piece(files, one, i, reads, met)
+                pieces.append(piece)
+                accounts.append(account)
     except (OSError, ValueError) as error:
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
@@ -362,9 +363,10 @@ def _windows(
 
 
 def _piece(
-    files: Sequence[Reads], piece: Region, window: int, settings: VariantSettings, met: int
+    files: Sequence[Reads], piece: Region, window: int, reads: ReadCounter, met: int
 ) -> tuple[Counted, IntArray]:
-    found = [count_region(file.url, piece, settings, met) for file in files]
+    settings = reads.settings
+    found = [reads.count(file.url, piece, met) for file in files]
     account = np.stack([one.account for one in found])
     counts = np.stack([one.counts for one in found], axis=1)
     ref = reference(str(settings.fasta), piece)

@@ -22,7 +22,7 @@ from flows.variants.count_checks import Rules
 from flows.variants.counts import Column, Key, Loci
 from flows.variants.indel_counts import AHEAD, at_locations, of_case, of_positions
 from flows.variants.indel_counts import joined as joined_indels
-from flows.variants.reads import count_region, reference
+from flows.variants.reads import ReadCounter, reference
 from flows.variants.regions import (
     Marks,
     Region,
@@ -194,22 +194,23 @@ def count_positions(
     columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
     try:
         sheet = part.slices[0]
-        for piece, met in windows_of(regions_of(settings, marks), sheet.start, sheet.stop):
-            found = [count_region(lines[c].path, piece, settings, met) for c in columns]
-            by_strand = np.stack([one.counts for one in found], axis=1)
-            ref = reference(str(settings.fasta), piece, AHEAD)
-            yield Piece(
-                piece,
-                by_strand.sum(axis=2, dtype=np.int32),
-                by_strand[:, :, 0],
-                np.stack([one.sums for one in found], axis=1),
-                ref[: piece.length],
-                columns,
-                np.stack([one.account for one in found]),
-                of_positions(piece.start, [one.indels for one in found], ref, piece.length)
-                if settings.indels
-                else None,
-            )
+        with ReadCounter(settings) as reads:
+            for piece, met in windows_of(regions_of(settings, marks), sheet.start, sheet.stop):
+                found = [reads.count(lines[c].path, piece, met) for c in columns]
+                by_strand = np.stack([one.counts for one in found], axis=1)
+                ref = reference(str(settings.fasta), piece, AHEAD)
+                yield Piece(
+                    piece,
+                    by_strand.sum(axis=2, dtype=np.int32),
+                    by_strand[:, :, 0],
+                    np.stack([one.sums for one in found], axis=1),
+                    ref[: piece.length],
+                    columns,
+                    np.stack([one.account for one in found]),
+                    of_positions(piece.start, [one.indels for one in found], ref, piece.length)
+                    if settings.indels
+                    else None,
+                )
     except (OSError, ValueError) as error:
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any, Self
+
 import numpy as np
 import pysam
 from numpy.typing import NDArray
@@ -26,29 +30,54 @@ def reference(path: str, region: Region, ahead: int = 0) -> NDArray[np.int8]:
         return base_codes(fasta.fetch(region.contig, region.start, region.stop + ahead))
 
 
-def count_region(path: str, region: Region, settings: VariantSettings, floor: int = 0) -> Tally:
-    """Count the bases of one file's reads over a region, by strand, and sum what is known of them.
+class ReadCounter:
+    """Counts of regions from files that are opened once, and closed together."""
 
-    Reads that are unmapped, secondary, duplicates or failed quality control are left out, as
-    `samtools mpileup` does; where mates overlap, one base counts. What is counted at a position
-    does not depend on where the region starts. Reads that begin before ``floor`` are in the
-    account of another region.
-    """
-    reading = Reading(
-        least_quality(settings), settings.min_mapping_quality, settings.orphans,
-        settings.duplicates == "keep",
-    )  # fmt: skip
-    with quiet(), open_alignment(path, settings) as file, _fasta(settings) as fasta:
-        name = in_file(region.contig, file.references)
+    def __init__(self, settings: VariantSettings) -> None:
+        self.settings = settings
+        self._files: dict[str, tuple[pysam.AlignmentFile, Sequence[str]]] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        fasta = local_fasta(str(self.settings.fasta))
+        with quiet():
+            self._fasta = self._open.enter_context(pysam.FastaFile(fasta))
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        with quiet():
+            self._open.__exit__(*raised)
+
+    def count(self, path: str, region: Region, floor: int = 0) -> Tally:
+        """Count the bases of one file's reads over a region, by strand, and sum what is known.
+
+        Reads that are unmapped, secondary, duplicates or failed quality control are left out, as
+        `samtools mpileup` does; where mates overlap, one base counts. What is counted at a position
+        does not depend on where the region starts. Reads that begin before ``floor`` are in the
+        account of another region.
+        """
+        settings = self.settings
+        reading = Reading(
+            least_quality(settings), settings.min_mapping_quality, settings.orphans,
+            settings.duplicates == "keep",
+        )  # fmt: skip
 
         def bases(start: int, stop: int) -> NDArray[np.int8]:
-            return base_codes(fasta.fetch(region.contig, start, stop))
+            return base_codes(self._fasta.fetch(region.contig, start, stop))
 
-        return tally(file, str(name), region.start, region.stop, reading, bases, floor)
+        with quiet():
+            if path not in self._files:
+                file = self._open.enter_context(open_alignment(path, settings))
+                self._files[path] = file, file.references
+            file, names = self._files[path]
+            name = in_file(region.contig, names)
+            return tally(file, str(name), region.start, region.stop, reading, bases, floor)
 
 
-def _fasta(settings: VariantSettings) -> pysam.FastaFile:
-    return pysam.FastaFile(local_fasta(str(settings.fasta)))
+def count_region(path: str, region: Region, settings: VariantSettings, floor: int = 0) -> Tally:
+    """Count one region of one file, as `ReadCounter.count` does."""
+    with ReadCounter(settings) as reads:
+        return reads.count(path, region, floor)
 
 
 def least_quality(settings: VariantSettings) -> int:

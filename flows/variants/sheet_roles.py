@@ -28,7 +28,7 @@ def settings_of_sheet(
         If several samples are cases, and a setting names another one.
     """
     said = {}
-    if settings.fasta is None and (fasta := _only_fasta(os.path.dirname(sheet))):
+    if settings.fasta is None and (fasta := only_fasta(os.path.dirname(sheet))):
         said["fasta"] = fasta
     samples = {line.sample: line.role for line in lines}
     if any(samples.values()):
@@ -86,7 +86,8 @@ def roles_by_name(samples: Sequence[str]) -> dict[str, str]:
     return roles if list(roles.values()).count("control") == 1 < len(roles) else {}
 
 
-def _only_fasta(folder: str) -> str | None:
+def only_fasta(folder: str) -> str | None:
+    """Return the FASTA of a folder; None where there is none, or more than one."""
     found = fasta_files(folder)
     return found[0] if len(found) == 1 else None
 
@@ -94,7 +95,7 @@ def _only_fasta(folder: str) -> str | None:
 def inferred(folder: str, lines: Sequence[Alignment], settings: VariantSettings) -> list[str]:
     """Say which of the settings were taken from the sheet's folder and its samples' names."""
     said = []
-    if settings.fasta is not None and settings.fasta == _only_fasta(folder):
+    if settings.fasta is not None and settings.fasta == only_fasta(folder):
         name = storage.shown(settings.fasta).rpartition("/")[2]
         said.append(
             f"The reference is {name}, the only FASTA in the sheet's folder; --set fasta= names "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import struct
 
 import numpy as np
 import pysam
@@ -11,7 +12,9 @@ import pytest
 
 from flows.data.runs import open_run
 from flows.variants import mismatches
-from flows.variants.sample_sheet import damage_of
+from flows.variants.alignments import open_alignment
+from flows.variants.index_damage import DamagedIndex, damage_of
+from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
 from tests.flows.variants.variant_files import (
     CONTIGS,
@@ -110,7 +113,7 @@ def test_a_damaged_index_is_told_before_htslib_reads_it(capsys, reads, tmp_path,
         (folder / "a.bam.bai").unlink()
         pysam.index("-c", str(bam))
     whole = index.read_bytes()
-    assert damage_of(str(index), str(bam), len(CONTIGS)) is None
+    assert damage_of(str(index), str(bam)) is None
     assert check(capsys, reads, fasta=folder / "ref.fa")[0] == 0
     plain = whole if kind == ".bai" else gzip.decompress(whole)
     rng = np.random.default_rng(0)
@@ -120,10 +123,46 @@ def test_a_damaged_index_is_told_before_htslib_reads_it(capsys, reads, tmp_path,
     found = []
     for content in damaged:
         index.write_bytes(content if kind == ".bai" else gzip.compress(content))
-        found.append(damage_of(str(index), str(bam), len(CONTIGS)))
+        found.append(damage_of(str(index), str(bam)))
     assert all(found[:5])
     assert sum(f is not None for f in found) > 35
     index.write_bytes(b"BAI\x01\xff\xff\xff\x7f")
     err = check_refused(capsys, reads, fasta=folder / "ref.fa")
     assert f"a.bam{kind}: expected a whole index of" in err
     assert "samtools index" in err
+
+
+def test_an_index_is_looked_at_wherever_a_file_is_opened(reads, tmp_path):
+    """htslib loads it with the file: a bin without its numbers of reads ends the process."""
+    bam = tmp_path / "data" / "a.bam"
+    whole = (tmp_path / "data" / "a.bam.bai").read_bytes()
+    at = whole.index(struct.pack("<Ii", 37_450, 2))
+    cut = whole[: at + 4] + struct.pack("<i", 0) + whole[at + 40 :]
+    (tmp_path / "data" / "a.bam.bai").write_bytes(cut)
+    with pytest.raises(DamagedIndex, match=r"a\.bam\.bai is damaged: an odd bin \(37450, 0 chunks"):
+        open_alignment(str(bam), VariantSettings(), indexed=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b"0\t1\t90\t26\t0\t40", None),
+        (b"0\t1\t90\t26\t0", "line 1, which is not six numbers"),
+        (b"2147483647\t1\t90\t26\t0\t40", "line 1, of positions that no contig has"),
+        (b"0\t1\t90\t26\t0\t999999", "places that the file does not have"),
+    ],
+)
+def test_the_index_of_a_cram_has_lines_of_six_numbers(reads, tmp_path, line, found):
+    index = tmp_path / "a.cram.crai"
+    index.write_bytes(gzip.compress(line + b"\n"))
+    assert damage_of(str(index), str(tmp_path / "data" / "a.bam")) == found
+
+
+def test_a_count_takes_the_only_fasta_of_the_sheets_folder(capsys, reads, tmp_path):
+    code, out, err = run(capsys, "count", reads, tmp_path / "counts")
+    assert code == 0, err
+    assert "The reference is ref.fa, the only FASTA in the sheet's folder" in out
+    write_fasta(tmp_path / "data" / "other.fa")
+    code, _, err = run(capsys, "count", reads, tmp_path / "others")
+    assert code == 2
+    assert "expected the reference FASTA" in err

@@ -10,7 +10,8 @@ import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.variants import bam_kernels
+from flows.variants import bam_kernels, reads
+from flows.variants.alignments import open_alignment
 from flows.variants.read_account import kept_bases, kept_reads, reads_of
 from flows.variants.reads import count_region
 from flows.variants.regions import Region, windows_of
@@ -121,3 +122,23 @@ def test_every_read_is_in_one_account(tmp_path, cut):
     )
     assert kept_bases(of_all) == counts
     assert reads_of(str(bam), settings) == total
+
+
+def test_a_file_is_opened_once_for_all_of_its_regions(tmp_path, monkeypatch):
+    """With thousands of contigs the header and the index took most of the time."""
+    fasta = hostile_bam.write_fasta(tmp_path / "ref.fa")
+    bam = hostile_bam.write(tmp_path / "odd.bam", 0, kind="odd")
+    regions = [Region("amp", 20, 420), Region("amp", 450, 950), Region("last", 50, 150)]
+    settings = VariantSettings(fasta=str(fasta))
+    alone = [count_region(str(bam), region, settings) for region in regions]
+    opened = []
+
+    def open_and_note(path, settings):
+        opened.append(path)
+        return open_alignment(path, settings)
+
+    monkeypatch.setattr(reads, "open_alignment", open_and_note)
+    with reads.ReadCounter(settings) as counter:
+        for region, expected in zip(regions, alone, strict=True):
+            np.testing.assert_array_equal(counter.count(str(bam), region).counts, expected.counts)
+    assert opened == [str(bam)]

@@ -81,6 +81,9 @@ NULLS = {
     "null_caseerr2": Scenario("all errors of the case twice", errors=2.0),
     "null_hot3%x5": Scenario("3 % of alleles five times in both samples", hot=0.03),
     "null_cvcase1.2": Scenario("noisier replicates of the case", case_noise=1.2),
+    "null_oxo8_N1": Scenario(
+        "oxidation eight times, one replicate each", replicates=1, oxidation=8.0
+    ),
     "null_jackpot2%": Scenario("PCR jackpots in one library of the case", jackpot=0.02),
 }
 FINDS = {
@@ -91,6 +94,9 @@ FINDS = {
     "af.01_4000": Scenario("12 variants of 1 %", 0.01, 12),
     "af.01_oxo5": Scenario("the same with oxidation in the case", 0.01, 12, oxidation=5.0),
     "af.003_oxo5": Scenario(".3 % with oxidation in the case", 0.003, 24, oxidation=5.0),
+    "af.01_oxo8_N1": Scenario(
+        "1 % with oxidation eight times, one replicate each", 0.01, 12, 4000, 1, oxidation=8.0
+    ),
     "af.01_cpg8": Scenario("1 % with deamination in the case", 0.01, 12, deamination=8.0),
     "af.01_caseerr2": Scenario("1 %, all errors of the case twice", 0.01, 12, errors=2.0),
     "af.003_4000_N1": Scenario(".3 %, one replicate each", 0.003, 24, replicates=1),

@@ -1,0 +1,194 @@
+"""Whether the index of a BAM or CRAM is whole, before htslib loads it.
+
+A damaged one can end the process, or lose reads: htslib opens the index with the file, and takes
+its numbers as they are. The layout of BAI is that of section 5.2 of the SAM specification, of CSI
+and CRAI that of their own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+import zlib
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import pysam
+
+_BAM, _BAI, _CSI = b"BAM\x01", b"BAI\x01", b"CSI\x01"
+MOST_INDEX = 2**30  # bytes
+_MOST_INTERVALS = 2**17
+_MOST_BAI_BIN = 37_450  # the last one holds counts, not places
+_MOST_CONTIGS = 2**24  # of a CRAM, whose header is not read here
+_MOST_READS = 64  # in a byte of a file: more than its packing can hold
+_ELSEWHERE = "places that the file does not have"
+
+
+class DamagedIndex(OSError):
+    """An index that cannot be loaded.
+
+    Attributes
+    ----------
+    index
+        Its path.
+    damage
+        What is wrong with it.
+    """
+
+    def __init__(self, index: str, damage: str) -> None:
+        super().__init__(f"its index {os.path.basename(index)} is damaged: {damage}")
+        self.index, self.damage = index, damage
+
+
+def refuse_damaged(index: str, file: str) -> None:
+    """Look at an index, once for each version of it.
+
+    Raises
+    ------
+    DamagedIndex
+        If anything is wrong with it.
+    """
+    about = os.stat(index)
+    damage = _damage(index, file, about.st_mtime_ns, about.st_size, os.path.getsize(file))
+    if damage is not None:
+        raise DamagedIndex(index, damage)
+
+
+@lru_cache(maxsize=4096)
+def _damage(index: str, file: str, changed: int, size: int, size_of_file: int) -> str | None:
+    return damage_of(index, file)
+
+
+def damage_of(index: str, file: str) -> str | None:
+    """Say what is wrong with an index; None if nothing is.
+
+    Parameters
+    ----------
+    index
+        A local ``.bai``, ``.csi`` or ``.crai``.
+    file
+        The local BAM or CRAM that it is of.
+    """
+    size = os.path.getsize(file)
+    try:
+        if index.endswith(".crai"):
+            return _crai(index, size)
+        data = _content(index)
+        if data[:4] == _BAI:
+            return _walk(data, 4, size, _references(file), _MOST_BAI_BIN, linear=True)
+        if data[:4] == _CSI:
+            return _csi(data, size, _references(file))
+    except (struct.error, OSError, ValueError, EOFError, zlib.error):
+        return "an index that ends too early"
+    return "what is no index of a BAM"
+
+
+def _content(index: str) -> bytes:
+    if os.path.getsize(index) > MOST_INDEX:
+        raise ValueError
+    with open(index, "rb") as raw:
+        if raw.read(4) == _BAI:
+            return _BAI + raw.read()
+    opened: Any = pysam.BGZFile  # its stub asks for an index
+    with opened(index, "rb") as packed:
+        content: bytes = packed.read(MOST_INDEX)
+    return content
+
+
+def _references(file: str) -> int | None:
+    """Return how many reference sequences the header of a BAM has; None where it has no header."""
+    opened: Any = pysam.BGZFile
+    try:
+        with opened(file, "rb") as packed:
+            magic, length = struct.unpack("<4si", packed.read(8))
+            if magic != _BAM or not 0 <= length <= MOST_INDEX:
+                return None
+            if len(packed.read(length)) < length:
+                return None
+            (count,) = struct.unpack("<i", packed.read(4))
+    except (OSError, struct.error):
+        return None  # htslib says what is wrong with the file
+    return int(count)
+
+
+def _crai(index: str, size: int) -> str | None:
+    """Look at lines of contig, start, span, a container's place, a slice's place in it and size."""
+    with open(index, "rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    opened: Any = gzip.open if packed else open
+    with opened(index, "rb") as file:
+        content: bytes = file.read(MOST_INDEX)
+    for number, line in enumerate(content.splitlines(), 1):
+        fields = line.split(b"\t")
+        if len(fields) != 6 or not all(field.lstrip(b"-").isdigit() for field in fields):
+            return f"line {number}, which is not six numbers"
+        contig, start, span, container, place, length = map(int, fields)
+        if not -2 <= contig < _MOST_CONTIGS or not (0 <= start < 2**40 and 0 <= span < 2**40):
+            return f"line {number}, of positions that no contig has"
+        if min(container, place, length) < 0 or container + place + length > size:
+            return _ELSEWHERE
+    return None
+
+
+def _csi(data: bytes, size: int, references: int | None) -> str | None:
+    shift, depth, aux = struct.unpack_from("<3i", data, 4)
+    if not (1 <= shift <= 31 and 0 <= depth <= 10 and aux >= 0):
+        return f"levels that no index has ({shift}, {depth})"
+    most = ((1 << 3 * (depth + 1)) - 1) // 7 + 1
+    return _walk(data, 16 + aux, size, references, most, linear=False)
+
+
+def _walk(
+    data: bytes, at: int, size: int, references: int | None, most_bin: int, *, linear: bool
+) -> str | None:
+    (count,) = struct.unpack_from("<i", data, at)
+    if count < 0 or (references is not None and count != references):
+        header = "" if references is None else f" where the header has {references:,}"
+        return f"an index of {count:,} reference sequences{header}"
+    at += 4
+    head = struct.Struct("<Ii" if linear else "<IQi")
+    for _ in range(count):
+        (bins,) = struct.unpack_from("<i", data, at)
+        at += 4
+        if not 0 <= bins <= most_bin + 1:
+            return f"a reference sequence of {bins:,} bins"
+        seen = set()
+        mapped = 0
+        for _ in range(bins):
+            number, *before, chunks = head.unpack_from(data, at)
+            at += head.size
+            if any(offset >> 16 > size for offset in before):
+                return _ELSEWHERE
+            summary = number == most_bin  # places once, then numbers of reads
+            unknown = number > most_bin or number == most_bin - 1 or number in seen
+            if unknown or chunks < 0 or (summary and chunks != 2):
+                return f"an odd bin ({number}, {chunks:,} chunks)"
+            seen.add(number)
+            places = struct.unpack_from(f"<{2 * chunks}Q", data, at)
+            at += 16 * chunks
+            if summary:
+                if max(places[2:]) > _MOST_READS * size:
+                    return "more reads than the file can hold"
+                mapped, places = places[2], places[:2]
+            if any(b > e or e >> 16 > size for b, e in zip(places[::2], places[1::2], strict=True)):
+                return _ELSEWHERE
+        if linear:
+            (intervals,) = struct.unpack_from("<i", data, at)
+            at += 4
+            if not 0 <= intervals <= _MOST_INTERVALS:
+                return f"{intervals:,} intervals of a reference sequence"
+            offsets = struct.unpack_from(f"<{intervals}Q", data, at)
+            at += 8 * intervals
+            if any(offset >> 16 > size for offset in offsets):
+                return _ELSEWHERE
+            known = [offset for offset in offsets if offset]
+            if any(a > b for a, b in pairwise(known)):
+                return "places of windows that do not rise"
+            if (mapped and not known) or (known and not seen - {most_bin}):
+                return "reads of a reference sequence without their places"
+    rest = len(data) - at
+    if rest == 8 and struct.unpack_from("<Q", data, at)[0] > _MOST_READS * size:
+        return "more reads than the file can hold"
+    return None if rest in (0, 8) else "more or less than its parts say"
