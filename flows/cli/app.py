@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -171,25 +173,18 @@ def _one_or_all(source: list[str]) -> str | list[str]:
     return source[0] if len(source) == 1 else source
 
 
-def _run_flow(name: str, record: bool, json_output: bool, *request: Any) -> None:
-    """Run a pipeline or ``score``; record it with a configured Prefect server or on request."""
+def _runner(name: str, record: bool) -> Callable[..., dict[str, Any]]:
+    """Return what runs a pipeline or ``score``: recorded with a server, or on request."""
     from flows.prefect import names_server
 
-    with followed(json_output):
-        if record or names_server():
-            from flows.pipelines import flow_named
-            from flows.prefect.flow import recorded
+    if record or names_server():
+        from flows.pipelines import flow_named
+        from flows.prefect.flow import recorded
 
-            outcome = recorded(flow_named(name), *request)
-        elif name == "score":
-            from flows.run import score
+        return partial(recorded, flow_named(name))
+    from flows.run import run, score
 
-            outcome = score(*request)
-        else:
-            from flows.run import run
-
-            outcome = run(name, *request)
-    print_outcome(outcome, json_output)
+    return score if name == "score" else partial(run, name)
 
 
 def _add_pipeline(name: str) -> None:
@@ -228,7 +223,9 @@ def _add_pipeline(name: str) -> None:
         )
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
         request = (_one_or_all(source), target, chosen, compute, since, resume)
-        _run_flow(name, record, json_output, *request)
+        with followed(json_output):
+            outcome = _runner(name, record)(*request)
+        print_outcome(outcome, json_output)
 
 
 @app.command()
@@ -244,7 +241,9 @@ def score(
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
-    _run_flow("score", record, json_output, run, _one_or_all(source), target, compute)
+    with followed(json_output):
+        outcome = _runner("score", record)(run, _one_or_all(source), target, compute)
+    print_outcome(outcome, json_output)
 
 
 @app.command()
