@@ -26,13 +26,6 @@ app = typer.Typer(
 )
 
 
-def _settings(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the name of a setting of the pipeline that the command is about."""
-    kind = PIPELINES.get(str(context.params.get("pipeline") or context.info_name))
-    known = kind.model_fields if kind else ()
-    return [f"{setting}=" for setting in known if setting.startswith(incomplete)]
-
-
 def _argument(name: str, help: str) -> Any:
     return typer.Argument(metavar=name, help=help)
 
@@ -52,12 +45,7 @@ Config = Annotated[
 ]
 Assign = Annotated[
     list[str] | None,
-    _option(
-        "--set",
-        "NAME=VALUE",
-        "One setting; may be repeated, and wins over the file.",
-        autocompletion=_settings,
-    ),
+    _option("--set", "NAME=VALUE", "One setting; may be repeated, and wins over the file."),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -289,9 +277,6 @@ def show(
             "Rows with the largest of a column first; with - before it the smallest.",
         ),
     ] = "",
-    open_report: Annotated[
-        bool, _option("--open", None, "Open the HTML report in a browser.")
-    ] = False,
     json_output: Json = False,
 ) -> None:
     """Say what was fitted, or print rows of a table."""
@@ -310,21 +295,11 @@ def show(
         print_json(record.model_dump(mode="json"))
     else:
         show_run(out(), place, record)
-    if open_report:
-        typer.launch(place.file("report.html"))
 
 
 @app.command()
 def runs(
     target: Annotated[str, _argument("TARGET", "Folder or URL that runs are published to.")],
-    sort: Annotated[
-        str,
-        _option(
-            "--sort",
-            "NAME",
-            "started, pipeline, seconds, rows, sweeps, bound, warnings, or a result.",
-        ),
-    ] = "started",
     prune: Annotated[
         str,
         _option(
@@ -349,7 +324,7 @@ def runs(
             line(f"removed {run_id}")
         line(f"{len(gone)} runs removed" if len(gone) != 1 else "1 run removed")
         return
-    found = listing.runs_of(target, sort)
+    found = listing.runs_of(target)
     if json_output:
         print_json(listing.as_json(target, found))
     else:
@@ -372,7 +347,7 @@ def compare(first: Run, second: Run, json_output: Json = False) -> None:
 
     found = compared(first, second)
     if json_output:
-        print_json(found.as_json())
+        print_json(found)
     else:
         show_comparison(out(), found)
 

@@ -30,7 +30,7 @@ from prefect.utilities.callables import get_call_parameters
 from flows.data import storage
 from flows.escape import escaped
 from flows.events import Events
-from flows.faults import InputError, Interrupted, RunError
+from flows.faults import InputError, Interrupted, RunError, first_line
 from flows.fit.job import ClusterLost
 from flows.prefect import in_flow_run, server
 from flows.prefect.recorder import CancelledOnPage
@@ -172,11 +172,11 @@ def recorded(pipeline: PipelineFlow, *args: Any) -> Any:
                     pipeline(*args)
             except (Exception, KeyboardInterrupt) as error:
                 if body.finished:
-                    say(f"The end of this run is not recorded: {_line(error)}")
+                    say(f"The end of this run is not recorded: {first_line(error)}")
                 elif body.begun or isinstance(error, KeyboardInterrupt):
                     raise (body.error or error) from None
                 else:
-                    say(f"This run is not recorded: {_line(error)}")
+                    say(f"This run is not recorded: {first_line(error)}")
             if body.error is not None:
                 raise body.error  # a flow that was cancelled ends without one
             return body.result if body.begun else pipeline.plainly(*args)
@@ -244,10 +244,6 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 OPTIONS: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [10.0, 60.0]}
