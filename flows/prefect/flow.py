@@ -24,7 +24,7 @@ from prefect.settings import (
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
-from prefect.states import Cancelled, Completed, State
+from prefect.states import Cancelled, Completed
 from prefect.utilities.callables import get_call_parameters
 
 from flows.data import storage
@@ -258,15 +258,11 @@ def task_of(function: Callable[..., Any], name: str, options: dict[str, Any]) ->
     """Return a function as a task of that name."""
     made: Any = task
     fixed = {"task_run_name": name, "persist_result": False, "cache_policy": NO_CACHE}
-    given = {"name": name, "retry_condition_fn": _transient, **fixed, **OPTIONS, **options}
-    return made(function, **given)
+    fixed["retry_condition_fn"] = lambda task, task_run, state: is_transient(state.data)
+    return made(function, **{"name": name, **fixed, **OPTIONS, **options})
 
 
 def is_transient(error: object) -> bool:
     """Whether the same stage may succeed a little later."""
     kinds = storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
     return isinstance(error, kinds)
-
-
-def _transient(task: Any, task_run: Any, state: State[Any]) -> bool:
-    return is_transient(state.data)

@@ -172,9 +172,5 @@ def _server(port: int, wait: float, say: Callable[[str], None]) -> Iterator[None
 def _fault_of(path: str, problem: Any) -> Fault:
     """Turn what pydantic says into a fault; our own messages end with what was found."""
     message, _, found = problem["msg"].removeprefix("Value error, ").partition("; found ")
-    return Fault(
-        file=path,
-        column=".".join(map(str, problem["loc"])),
-        expected=message[:1].lower() + message[1:],
-        found=found or shown(problem["input"]),
-    )
+    expected, column = message[:1].lower() + message[1:], ".".join(map(str, problem["loc"]))
+    return Fault(path, expected, found or shown(problem["input"]), column)

@@ -45,30 +45,14 @@ class Manifest(json_files.Form):
 
 @dataclass
 class Since:
-    """The earlier run, and what this run keeps.
+    """The earlier run, and what this run keeps."""
 
-    Attributes
-    ----------
-    earlier
-        Its record; None where there is none yet.
-    start
-        URL of its global parameters; None where this run starts from the beginning.
-    known
-        Partitions that it kept, by the fingerprint of their rows.
-    notes
-        What the user should know.
-    kept
-        The partitions of this run, as far as it has come.
-    reused
-        How many of them were reused.
-    """
-
-    earlier: RunRecord | None = None
-    start: str | None = None
-    known: dict[str, KeptPart] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    kept: list[KeptPart] = field(default_factory=list)
-    reused: int = 0
+    earlier: RunRecord | None = None  # its record; None where there is none yet
+    start: str | None = None  # URL of its posterior; None where this run starts from the beginning
+    known: dict[str, KeptPart] = field(default_factory=dict)  # what it kept, by rows' fingerprint
+    notes: list[str] = field(default_factory=list)  # what the user should know
+    kept: list[KeptPart] = field(default_factory=list)  # partitions of this run so far
+    reused: int = 0  # how many of them were reused
 
     @property
     def run_id(self) -> str:
@@ -76,75 +60,48 @@ class Since:
         return "" if self.earlier is None else self.earlier.run_id
 
 
+@dataclass(eq=False, repr=False)
 class Run:
-    """A run as it goes. Every stage reads what those before it have left here.
+    """A run as it goes. Every stage reads what those before it have left here."""
 
-    Attributes
-    ----------
-    family, source, target, settings, options
-        What was requested; ``options`` say where to compute.
-    since, resume
-        The runs that it goes on from, as requested; see `flows.run.run`.
-    fitted
-        The finished run that is applied to new data; None for a fit.
-    paths
-        Where the run keeps what it leaves; ``check`` may choose an unfinished run's.
-    files, checked, earlier, parts
-        By ``check``: the input, what is known of it, the earlier run, the partitions.
-    ingested
-        By ``ingest``: what became of the rows of each partition.
-    prepared, model
-        By ``prepare``: partitions as arrays, and the model for them (None: nothing to fit).
-    q, fit
-        By ``fit``: the global parameters, and how the fit ended (None where none was made).
-    summaries
-        By ``score``: what each partition says of its results.
-    is_resume
-        Whether it continues an earlier attempt.
-    complete
-        Whether an attempt had all but its publication: the stages have nothing to do.
-    """
+    family: Family
+    source: storage.Sources
+    paths: RunPaths  # where it keeps what it leaves; `check` may choose an unfinished run's
+    settings: RunSettings
+    events: Events
+    options: ComputeSettings = field(default_factory=lambda: ComputeSettings.model_validate({}))
+    since: str | None = None  # the runs that it goes on from, as requested: see `flows.run.run`
+    resume: str | None = None
+    fitted: RunPaths | None = None  # the finished run that is applied to new data; None for a fit
 
-    def __init__(
-        self,
-        family: Family,
-        source: storage.Sources,
-        paths: RunPaths,
-        settings: RunSettings,
-        events: Events,
-        options: ComputeSettings | None = None,
-        since: str | None = None,
-        resume: str | None = None,
-        fitted: RunPaths | None = None,
-    ) -> None:
-        self.family, self.source, self.paths, self.settings = family, source, paths, settings
-        self.events, self.fitted, self.since, self.resume = events, fitted, since, resume
-        self.options = options or ComputeSettings.model_validate({})
-        self.started, self.clock = datetime.now(UTC), time.perf_counter()
-        self.is_resume = self.complete = False
-        self.begun = False  # whether it has a folder
-        self.can_resume = False  # whether another attempt can continue it
-        self.is_refused = False  # whether its input was found to be wrong, so that none can
-        self.lock: Claim | None = None
-        self.compute: Compute = Here()
-        self.threads = 1  # of this process, where it computes
-        self.tried = False  # whether its fit has begun
-        self.executor: Executor
-        self.open = ExitStack()  # the cluster, the lock
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+    is_resume: bool = False  # whether it continues an earlier attempt
+    complete: bool = False  # whether an attempt had all but its publication: stages do nothing
+    begun: bool = False  # whether it has a folder
+    can_resume: bool = False  # whether another attempt can continue it
+    is_refused: bool = False  # whether its input was found to be wrong, so that none can
+    tried: bool = False  # whether its fit has begun
+
+    lock: Claim | None = None
+    compute: Compute = field(default_factory=Here)
+    threads: int = 1  # of this process, where it computes
+    open: ExitStack = field(default_factory=ExitStack)  # the cluster, the lock, the executor
+
+    files: list[InputFile] = field(default_factory=list)  # by `check`: the input,
+    checked: list[Checked] = field(default_factory=list)  # what is known of it,
+    earlier: Since | None = None  # the earlier run,
+    parts: list[Part] = field(default_factory=list)  # the partitions
+    ingested: list[Ingested] = field(default_factory=list)  # what became of each one's rows
+    prepared: Prepared = field(init=False)  # partitions as arrays
+    model: Any = None  # for them; None where there is nothing to fit
+    executor: Executor = field(init=False)
+    q: State = field(init=False)  # the global parameters
+    fit: FitResult | None = None  # how the fit ended; None where none was made
+    summaries: Sequence[Any] = ()  # what each partition says of its results
+
+    def __post_init__(self) -> None:
         self._executor = self.open.enter_context(ExitStack())
-        self.files: list[InputFile] = []
-        self.checked: list[Checked] = []
-        self.earlier: Since | None = None
-        self.parts: list[Part] = []
-        self.ingested: list[Ingested] = []
-        self.prepared: Prepared
-        self.model: Any = None
-        self.q: State
-        self.fit: FitResult | None = None
-        self.summaries: Sequence[Any] = ()
-
-    def __repr__(self) -> str:
-        return f"Run({self.family.name}, {self.paths.root})"
 
     @property
     def inputs(self) -> list[InputRecord]:

@@ -22,19 +22,10 @@ LATEST, FINISHED, UNFINISHED, REMAINS = "latest", "finished", "unfinished", "rem
 
 @dataclass(frozen=True)
 class Listed:
-    """A run below a target.
-
-    Attributes
-    ----------
-    state
-        latest, finished, unfinished (it goes on, or can be resumed), or remains of one that was
-        removed.
-    changed
-        Settings that differ from their defaults.
-    """
+    """A run below a target."""
 
     run_id: str
-    state: str
+    state: str  # latest, finished, unfinished (it goes on, or can be resumed), remains of one
     pipeline: str = ""
     started: str = ""
     seconds: float | None = None
@@ -44,7 +35,7 @@ class Listed:
     elbo: float | None = None
     warnings: int = 0
     since: str | None = None
-    changed: dict[str, Any] = field(default_factory=dict)
+    changed: dict[str, Any] = field(default_factory=dict)  # settings besides the defaults
     results: dict[str, Any] = field(default_factory=dict)
 
 
