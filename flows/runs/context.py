@@ -60,48 +60,45 @@ class Since:
         return "" if self.earlier is None else self.earlier.run_id
 
 
-@dataclass(eq=False, repr=False)
 class Run:
-    """A run as it goes. Every stage reads what those before it have left here."""
+    """A run as it goes. Every stage reads what those before it have left here.
 
-    family: Family
-    source: storage.Sources
-    paths: RunPaths  # where it keeps what it leaves; `check` may choose an unfinished run's
-    settings: RunSettings
-    events: Events
-    options: ComputeSettings = field(default_factory=lambda: ComputeSettings.model_validate({}))
-    since: str | None = None  # the runs that it goes on from, as requested: see `flows.run.run`
-    resume: str | None = None
-    fitted: RunPaths | None = None  # the finished run that is applied to new data; None for a fit
+    It is no dataclass: Prefect looks into every field of one that a task is given.
+    """
 
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
-    clock: float = field(default_factory=time.perf_counter)
-    is_resume: bool = False  # whether it continues an earlier attempt
-    complete: bool = False  # whether an attempt had all but its publication: stages do nothing
-    begun: bool = False  # whether it has a folder
-    can_resume: bool = False  # whether another attempt can continue it
-    is_refused: bool = False  # whether its input was found to be wrong, so that none can
-    tried: bool = False  # whether its fit has begun
-
-    lock: Claim | None = None
-    compute: Compute = field(default_factory=Here)
-    threads: int = 1  # of this process, where it computes
-    open: ExitStack = field(default_factory=ExitStack)  # the cluster, the lock, the executor
-
-    files: list[InputFile] = field(default_factory=list)  # by `check`: the input,
-    checked: list[Checked] = field(default_factory=list)  # what is known of it,
-    earlier: Since | None = None  # the earlier run,
-    parts: list[Part] = field(default_factory=list)  # the partitions
-    ingested: list[Ingested] = field(default_factory=list)  # what became of each one's rows
-    prepared: Prepared = field(init=False)  # partitions as arrays
-    model: Any = None  # for them; None where there is nothing to fit
-    executor: Executor = field(init=False)
-    q: State = field(init=False)  # the global parameters
-    fit: FitResult | None = None  # how the fit ended; None where none was made
-    summaries: Sequence[Any] = ()  # what each partition says of its results
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, family: Family, source: storage.Sources, paths: RunPaths, settings: RunSettings,
+        events: Events, options: ComputeSettings | None = None, since: str | None = None,
+        resume: str | None = None, fitted: RunPaths | None = None,
+    ) -> None:  # fmt: skip
+        self.family, self.source, self.settings, self.events = family, source, settings, events
+        self.paths = paths  # where it keeps what it leaves; `check` may choose an unfinished run's
+        self.options = options or ComputeSettings.model_validate({})  # where to compute
+        self.since, self.resume = since, resume  # as requested; see `flows.run.run`
+        self.fitted = fitted  # the finished run that is applied to new data; None for a fit
+        self.started, self.clock = datetime.now(UTC), time.perf_counter()
+        self.is_resume = False  # whether it continues an earlier attempt
+        self.complete = False  # whether an attempt had all but its publication: nothing is left
+        self.begun = False  # whether it has a folder
+        self.can_resume = False  # whether another attempt can continue it
+        self.is_refused = False  # whether its input was found to be wrong, so that none can
+        self.tried = False  # whether its fit has begun
+        self.lock: Claim | None = None
+        self.compute: Compute = Here()
+        self.threads = 1  # of this process, where it computes
+        self.open = ExitStack()  # the cluster, the lock, the executor
         self._executor = self.open.enter_context(ExitStack())
+        self.files: list[InputFile] = []  # by `check`: the input,
+        self.checked: list[Checked] = []  # what is known of it,
+        self.earlier: Since | None = None  # the earlier run,
+        self.parts: list[Part] = []  # the partitions
+        self.ingested: list[Ingested] = []  # what became of each one's rows
+        self.prepared: Prepared  # partitions as arrays
+        self.model: Any = None  # for them; None where there is nothing to fit
+        self.executor: Executor
+        self.q: State  # the global parameters
+        self.fit: FitResult | None = None  # how the fit ended; None where none was made
+        self.summaries: Sequence[Any] = ()  # what each partition says of its results
 
     @property
     def inputs(self) -> list[InputRecord]:
