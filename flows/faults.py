@@ -49,6 +49,11 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold())) or name
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error, or its name."""
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """Return the question that is the remedy of a typo; None where nothing is spelt like it."""
     near = nearest(name, known)

@@ -290,8 +290,7 @@ class BagsFamily:
 
     def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
-        form = storage.read_bytes(form_url(paths))
-        storage.write_bytes(kept_url(paths), form)
+        json_files.write(kept_url(paths), json_files.read(form_url(paths), BagForm))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the coefficients; an index is modality.feature, by name or counted from 1."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -24,13 +26,6 @@ app = typer.Typer(
 )
 
 
-def _settings(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the name of a setting of the pipeline that the command is about."""
-    kind = PIPELINES.get(str(context.params.get("pipeline") or context.info_name))
-    known = kind.model_fields if kind else ()
-    return [f"{setting}=" for setting in known if setting.startswith(incomplete)]
-
-
 def _argument(name: str, help: str) -> Any:
     return typer.Argument(metavar=name, help=help)
 
@@ -50,12 +45,7 @@ Config = Annotated[
 ]
 Assign = Annotated[
     list[str] | None,
-    _option(
-        "--set",
-        "NAME=VALUE",
-        "One setting; may be repeated, and wins over the file.",
-        autocompletion=_settings,
-    ),
+    _option("--set", "NAME=VALUE", "One setting; may be repeated, and wins over the file."),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -171,25 +161,18 @@ def _one_or_all(source: list[str]) -> str | list[str]:
     return source[0] if len(source) == 1 else source
 
 
-def _run_flow(name: str, record: bool, json_output: bool, *request: Any) -> None:
-    """Run a pipeline or ``score``; record it with a configured Prefect server or on request."""
+def _runner(name: str, record: bool) -> Callable[..., dict[str, Any]]:
+    """Return what runs a pipeline or ``score``: recorded with a server, or on request."""
     from flows.prefect import names_server
 
-    with followed(json_output):
-        if record or names_server():
-            from flows.pipelines import flow_named
-            from flows.prefect.flow import recorded
+    if record or names_server():
+        from flows.pipelines import flow_named
+        from flows.prefect.flow import recorded
 
-            outcome = recorded(flow_named(name), *request)
-        elif name == "score":
-            from flows.run import score
+        return partial(recorded, flow_named(name))
+    from flows.run import run, score
 
-            outcome = score(*request)
-        else:
-            from flows.run import run
-
-            outcome = run(name, *request)
-    print_outcome(outcome, json_output)
+    return score if name == "score" else partial(run, name)
 
 
 def _add_pipeline(name: str) -> None:
@@ -228,7 +211,9 @@ def _add_pipeline(name: str) -> None:
         )
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
         request = (_one_or_all(source), target, chosen, compute, since, resume)
-        _run_flow(name, record, json_output, *request)
+        with followed(json_output):
+            outcome = _runner(name, record)(*request)
+        print_outcome(outcome, json_output)
 
 
 @app.command()
@@ -244,7 +229,9 @@ def score(
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
-    _run_flow("score", record, json_output, run, _one_or_all(source), target, compute)
+    with followed(json_output):
+        outcome = _runner("score", record)(run, _one_or_all(source), target, compute)
+    print_outcome(outcome, json_output)
 
 
 @app.command()
@@ -290,9 +277,6 @@ def show(
             "Rows with the largest of a column first; with - before it the smallest.",
         ),
     ] = "",
-    open_report: Annotated[
-        bool, _option("--open", None, "Open the HTML report in a browser.")
-    ] = False,
     json_output: Json = False,
 ) -> None:
     """Say what was fitted, or print rows of a table."""
@@ -311,21 +295,11 @@ def show(
         print_json(record.model_dump(mode="json"))
     else:
         show_run(out(), place, record)
-    if open_report:
-        typer.launch(place.file("report.html"))
 
 
 @app.command()
 def runs(
     target: Annotated[str, _argument("TARGET", "Folder or URL that runs are published to.")],
-    sort: Annotated[
-        str,
-        _option(
-            "--sort",
-            "NAME",
-            "started, pipeline, seconds, rows, sweeps, bound, warnings, or a result.",
-        ),
-    ] = "started",
     prune: Annotated[
         str,
         _option(
@@ -350,7 +324,7 @@ def runs(
             line(f"removed {run_id}")
         line(f"{len(gone)} runs removed" if len(gone) != 1 else "1 run removed")
         return
-    found = listing.runs_of(target, sort)
+    found = listing.runs_of(target)
     if json_output:
         print_json(listing.as_json(target, found))
     else:
@@ -373,7 +347,7 @@ def compare(first: Run, second: Run, json_output: Json = False) -> None:
 
     found = compared(first, second)
     if json_output:
-        print_json(found.as_json())
+        print_json(found)
     else:
         show_comparison(out(), found)
 

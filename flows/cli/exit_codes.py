@@ -50,10 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _explain(error: BaseException, as_json: bool) -> int:
     """Print what is wrong on stderr, and as one JSON object on stdout on request; return the code.
 
-    Raises
-    ------
-    BaseException
-        The error itself, where it only ends the process.
+    What only ends the process is raised again.
     """
     if isinstance(error, SystemExit | GeneratorExit):
         raise error

@@ -14,7 +14,7 @@ from flows.data.run_tables import POSTERIOR
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.faults import InputError
-from flows.runs.compare import Comparison, shown
+from flows.runs.compare import differs, shown
 from flows.runs.listing import Listed, cell, tables_of
 
 _ROWS = 30
@@ -108,16 +108,18 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
         console.print("! had not converged")
 
 
-def show_comparison(console: Console, found: Comparison) -> None:
+def show_comparison(console: Console, found: Mapping[str, Any]) -> None:
     """Print two runs side by side; what differs is bold."""
-    table = _table("", found.first, found.second, "change", numbers=["change"], fixed=["change"])
-    for part, lines in found.parts.items():
-        table.add_row(Text(_HEADINGS[part], style="bold"))
-        for line in lines:
-            style = "bold" if line.differs else ""
-            values = (_text(shown(value), style) for value in (line.first, line.second))
-            change = f"{line.change:+.3g}" if line.change else ""
-            table.add_row(_text(f"  {line.name}"), *values, change)
-        if not lines:
+    table = _table(
+        "", found["first"], found["second"], "change", numbers=["change"], fixed=["change"]
+    )
+    for part, heading in _HEADINGS.items():
+        table.add_row(Text(heading, style="bold"))
+        for name, values in found[part].items():
+            style = "bold" if differs(values) else ""
+            change = f"{values['change']:+.3g}" if values["change"] else ""
+            both = (_text(shown(values[run]), style) for run in ("first", "second"))
+            table.add_row(_text(f"  {name}"), *both, change)
+        if not found[part]:
             table.add_row("  none")
     console.print(table)

@@ -21,10 +21,10 @@ from distributed import Client, LocalCluster, Status
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
+from flows.faults import first_line
 from flows.fit.cluster import AWAY, Cluster
 from flows.fit.job import ClusterError, ClusterLost
 from flows.fit.rolling import NO_WORKERS, POLL
-from flows.fit.versions import first_line
 
 CONNECT = AWAY  # seconds until an address counts as wrong
 START = 60.0  # seconds until a local worker that does not come up is ended, and another started

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.data.lock import Claim, claim
+from flows.data.lock import claim
 from flows.data.states import read_state
 from flows.data.storage import StorageError
 from flows.faults import RunError
@@ -20,7 +20,7 @@ from flows.fit.checkpoint import KEPT, Trace
 from flows.fit.executor import Executor
 from flows.fit.holder import DamagedCheckpoint
 from flows.fit.job import Job
-from vbmodels.core.driver import Driver, Log
+from vbmodels.core.driver import Driver, Log, Step
 from vbmodels.core.fit import loop_of
 from vbmodels.core.protocol import Continuable
 from vbmodels.core.state import State
@@ -77,50 +77,58 @@ def run_fit(
     if executor.job is not job:
         raise ValueError("the executor was made for another job than the one to fit")
     with claim(job.store, job.run_id) as held:
-        for _ in range(KEPT):
+        for attempts_left in reversed(range(KEPT + 1)):
             try:
-                return _Fit(job, executor).run(resume, held, on_step)
+                fit = _Fit(job, executor, resume)
+                for step in fit.driver:
+                    held.check()
+                    progress = fit.record(step)
+                    if on_step is not None:
+                        on_step(progress)
+                    fit.save_if_due(step.iteration)
+                return fit.result()
             except DamagedCheckpoint as error:  # met by a roll back
+                if not attempts_left:
+                    raise
                 log.warning(f"{error}; going on from the checkpoint before")
-                resume = True
-        return _Fit(job, executor).run(False, held, on_step)
+                resume = attempts_left > 1
+    raise AssertionError
 
 
 class _Fit:
-    """One attempt of a fit, and what accumulates."""
+    """One attempt of a fit, begun or resumed, and what accumulates."""
 
-    def __init__(self, job: Job, executor: Executor) -> None:
+    def __init__(self, job: Job, executor: Executor, resume: bool) -> None:
         self.job, self.executor = job, executor
         self.trace: list[tuple[int, float, float]] = []  # iteration, bound, seconds
         self.data: list[str] = []  # digests
         self.started = time.perf_counter()
-
-    def run(self, resume: bool, held: Claim, on_step: OnStep | None) -> FitResult:
-        """Begin or go on, and take steps until the bound has converged."""
-        job, executor = self.job, self.executor
         log = self._resumed() if resume else None
         if log is None:
             checkpoint.discard(job)
             executor.restore(None, ())
             q = self._start(executor.observe())
             self.data = executor.digests()
-        fit = Driver(
+        self.driver = Driver(
             loop_of(job.model), job.model, q if log is None else log.start, executor, tol=job.tol,
             max_iter=job.max_iter, log=log, trace=[elbo for _, elbo, _ in self.trace],
         )  # fmt: skip
-        saved = max(fit.number, 0)
-        for step in fit:
-            seconds = time.perf_counter() - self.started
-            rise = step.elbo - self.trace[-1][1] if self.trace else None
-            self.trace.append((step.iteration, step.elbo, seconds))
-            held.check()
-            if on_step is not None:
-                on_step(Progress(step.iteration, job.max_iter, step.elbo, rise, seconds))
-            due = step.iteration - saved >= job.checkpoint_every or executor.heavy
-            if due and not fit.converged:
-                saved = step.iteration
-                checkpoint.save(job, fit.log(), self._trace(), self.data, executor.keep(saved))
-        return self._result(fit)
+        self.saved = max(self.driver.number, 0)
+
+    def record(self, step: Step) -> Progress:
+        """Add a step to the trace; return where the fit is."""
+        seconds = time.perf_counter() - self.started
+        rise = step.elbo - self.trace[-1][1] if self.trace else None
+        self.trace.append((step.iteration, step.elbo, seconds))
+        return Progress(step.iteration, self.job.max_iter, step.elbo, rise, seconds)
+
+    def save_if_due(self, number: int) -> None:
+        """Make a checkpoint after a sweep where one is due and the fit goes on."""
+        due = number - self.saved >= self.job.checkpoint_every or self.executor.heavy
+        if due and not self.driver.converged:
+            self.saved = number
+            kept = self.executor.keep(number)
+            checkpoint.save(self.job, self.driver.log(), self._trace(), self.data, kept)
 
     def _start(self, observed: Any) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""
@@ -166,8 +174,9 @@ class _Fit:
         iteration, elbo, seconds = zip(*self.trace, strict=True)
         return Trace(np.array(iteration, np.int64), np.array(elbo), np.array(seconds))
 
-    def _result(self, fit: Driver) -> FitResult:
+    def result(self) -> FitResult:
         """Return the outcome, with a warning if the bound had not converged."""
+        fit = self.driver
         if fit.doing and not fit.converged:
             raise FitError(
                 f"the fit stopped after {fit.number + 1} sweeps while {fit.doing}, so "

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import vbmodels
+from flows.faults import first_line
 from flows.fit.job import ClusterError
 
 log = logging.getLogger(__name__)
@@ -63,8 +64,3 @@ def refuse_other(cluster: str, place: str, theirs: Any) -> None:
             f"{place} has another type of processor than this process: the last bits of a result "
             "may depend on which worker made it"
         )
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error, or its name."""
-    return (str(error) or type(error).__name__).splitlines()[0]

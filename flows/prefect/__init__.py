@@ -26,12 +26,9 @@ def in_flow_run() -> bool:
 
 
 def page(reports: str | None) -> list[Any]:
-    """Return what shows a run on the page of this flow run; empty outside of one.
+    """Return what shows a run on the page of this flow run, and nothing outside of one.
 
-    Parameters
-    ----------
-    reports
-        The address under which a browser finds the target.
+    ``reports`` is the address under which a browser finds the target.
     """
     if not in_flow_run():
         return []
@@ -67,12 +64,8 @@ def reached(access: S3Access) -> Iterator[None]:
     """Reach object stores so for the duration of a block.
 
     Worker processes started meanwhile do as well; those of a running cluster have an
-    environment of their own, and no credentials are sent to them.
-
-    Raises
-    ------
-    RunError
-        If the block cannot be read or holds something else.
+    environment of their own, and no credentials are sent to them. Raises `RunError` where the
+    block cannot be read or holds something else.
     """
     credentials = {} if access.block is None else _credentials(access.block)
     with storage.using({**access.environment(), **credentials}):

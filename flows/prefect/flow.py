@@ -24,13 +24,13 @@ from prefect.settings import (
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
-from prefect.states import Cancelled, Completed, State
+from prefect.states import Cancelled, Completed
 from prefect.utilities.callables import get_call_parameters
 
 from flows.data import storage
 from flows.escape import escaped
 from flows.events import Events
-from flows.faults import InputError, Interrupted, RunError
+from flows.faults import InputError, Interrupted, RunError, first_line
 from flows.fit.job import ClusterLost
 from flows.prefect import in_flow_run, server
 from flows.prefect.recorder import CancelledOnPage
@@ -172,11 +172,11 @@ def recorded(pipeline: PipelineFlow, *args: Any) -> Any:
                     pipeline(*args)
             except (Exception, KeyboardInterrupt) as error:
                 if body.finished:
-                    say(f"The end of this run is not recorded: {_line(error)}")
+                    say(f"The end of this run is not recorded: {first_line(error)}")
                 elif body.begun or isinstance(error, KeyboardInterrupt):
                     raise (body.error or error) from None
                 else:
-                    say(f"This run is not recorded: {_line(error)}")
+                    say(f"This run is not recorded: {first_line(error)}")
             if body.error is not None:
                 raise body.error  # a flow that was cancelled ends without one
             return body.result if body.begun else pipeline.plainly(*args)
@@ -246,10 +246,6 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
-
-
 OPTIONS: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [10.0, 60.0]}
 """What a stage's task has, unless `flows.stages.Stage.with_options` says otherwise.
 
@@ -262,15 +258,11 @@ def task_of(function: Callable[..., Any], name: str, options: dict[str, Any]) ->
     """Return a function as a task of that name."""
     made: Any = task
     fixed = {"task_run_name": name, "persist_result": False, "cache_policy": NO_CACHE}
-    given = {"name": name, "retry_condition_fn": _transient, **fixed, **OPTIONS, **options}
-    return made(function, **given)
+    fixed["retry_condition_fn"] = lambda task, task_run, state: is_transient(state.data)
+    return made(function, **{"name": name, **fixed, **OPTIONS, **options})
 
 
 def is_transient(error: object) -> bool:
     """Whether the same stage may succeed a little later."""
     kinds = storage.TransientStorageError | ConnectionError | TimeoutError | ClusterLost
     return isinstance(error, kinds)
-
-
-def _transient(task: Any, task_run: Any, state: State[Any]) -> bool:
-    return is_transient(state.data)

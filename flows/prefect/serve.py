@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from flows.catalogue import PIPELINES, pipeline_named
 from flows.data import storage
-from flows.faults import Fault, InputError, RunError, nearest, shown
+from flows.faults import Fault, InputError, RunError, first_line, nearest, shown
 from flows.prefect import names_server, server
 from flows.settings import ComputeSettings
 from flows.settings.load import MOST_CHARACTERS, plain_values
@@ -91,18 +91,12 @@ class Plan(BaseModel):
 
 
 def read_plan(path: str) -> Plan:
-    """Read and check a plan.
-
-    Raises
-    ------
-    InputError
-        With every fault in it.
-    """
+    """Read a plan; raise `InputError` with every fault in it."""
     try:
         with open(path, encoding="utf-8") as file:
             content = plain_values(file.read(MOST_CHARACTERS + 1))
     except (OSError, ValueError) as error:
-        raise InputError([_fault(path, "a YAML file of deployments", _line(error))]) from error
+        raise InputError.of(path, "a YAML file of deployments", first_line(error)) from error
     try:
         return Plan.model_validate(content)
     except ValidationError as error:
@@ -113,16 +107,8 @@ def serve(plan: Plan, port: int, wait: float, say: Callable[[str], None]) -> Non
     """Run the deployments on their schedules until interrupted.
 
     The server is the configured one, else one that is started here, needs the password of
-    `server.password_path`, and ends with this.
-
-    Parameters
-    ----------
-    plan
-        The deployments.
-    port, wait
-        Port of the page, and seconds until it must answer, where a server is started here.
-    say
-        Shows a line: what is served, and where, once the server answers.
+    `server.password_path`, and ends with this: ``port`` is its page's, and it must answer within
+    ``wait`` seconds. ``say`` shows a line: what is served, and where, once the server answers.
     """
     import prefect
     from prefect.deployments.runner import RunnerDeployment
@@ -186,17 +172,5 @@ def _server(port: int, wait: float, say: Callable[[str], None]) -> Iterator[None
 def _fault_of(path: str, problem: Any) -> Fault:
     """Turn what pydantic says into a fault; our own messages end with what was found."""
     message, _, found = problem["msg"].removeprefix("Value error, ").partition("; found ")
-    return Fault(
-        file=path,
-        column=".".join(map(str, problem["loc"])),
-        expected=message[:1].lower() + message[1:],
-        found=found or shown(problem["input"]),
-    )
-
-
-def _fault(path: str, expected: str, found: str) -> Fault:
-    return Fault(file=path, expected=expected, found=found)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+    expected, column = message[:1].lower() + message[1:], ".".join(map(str, problem["loc"]))
+    return Fault(path, expected, found or shown(problem["input"]), column)

@@ -37,13 +37,7 @@ class NoServer(Exception):
 
 @contextmanager
 def running() -> Iterator[str]:
-    """Yield the address of a Prefect server that answers.
-
-    Raises
-    ------
-    NoServer
-        If the one that is configured does not answer, or none can be started here.
-    """
+    """Yield the address of a Prefect server that answers: the configured one, else one of ours."""
     from prefect.settings import PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
@@ -64,11 +58,6 @@ def started(
     It is bound to the loopback address and answers only those who know `auth`, which it and we
     have in memory and environment alone. The socket is ours from before its start until after
     its end: nobody else can serve at this address meanwhile, and get what is meant for it.
-
-    Raises
-    ------
-    NoServer
-        If the port is in use, or the server does not come up.
     """
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
@@ -136,13 +125,7 @@ def _spawn(
 
 
 def _await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes], wait: float) -> None:
-    """Wait until a server that was started answers.
-
-    Raises
-    ------
-    NoServer
-        If it ends, or does not answer in time.
-    """
+    """Wait until a server that was started answers; raise `NoServer` if it ends or is too late."""
     import httpx
 
     deadline = time.monotonic() + wait
@@ -216,10 +199,7 @@ def new_password() -> str:
 def kept_password() -> str:
     """Return the line of the file, which the first call makes: mode 0600 in a folder of 0700.
 
-    Raises
-    ------
-    RunError
-        If it cannot be made or read, or is not this user's alone.
+    Raises `RunError` if it cannot be made or read, or is not this user's alone.
     """
     file = password_path()
     try:

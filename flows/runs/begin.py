@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import re
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import psutil
@@ -22,7 +22,14 @@ from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_ru
 from flows.data.storage import StorageError
 from flows.events import Events, Failed, Requested, installed
 from flows.family import Family
-from flows.faults import MEMORY_ADVICE, ComputeError, Fault, InputError, Interrupted, RunError
+from flows.faults import (
+    MEMORY_ADVICE,
+    ComputeError,
+    InputError,
+    Interrupted,
+    RunError,
+    first_line,
+)
 from flows.fit.job import one_thread
 from flows.prefect import page, reached
 from flows.runs import checking
@@ -145,8 +152,7 @@ def _refuse_damaged(run: Run, error: Exception) -> None:
     if run.fitted is not None and error.url.startswith(run.fitted.root):
         expected = "a finished run as it was published"
         remedy = "restore it from a copy, or fit again"
-        fault = Fault(run.fitted.root, expected, str(error), remedy=remedy)
-        raise InputError([fault]) from error
+        raise InputError.of(run.fitted.root, expected, str(error), remedy=remedy) from error
     if run.can_resume and error.url.startswith(run.paths.work):
         try:
             storage.delete(storage.join(run.paths.work, "kept"))
@@ -185,32 +191,23 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
 
 
 def refuse_secrets(*given: str | BaseModel) -> None:
-    """Refuse URLs with secrets before Prefect and run.json record them, in settings too.
-
-    Raises
-    ------
-    InputError
-        If there is one.
-    """
+    """Refuse URLs with secrets before Prefect and run.json record them, in settings too."""
     try:
         for one in given:
             for text in _texts(one.model_dump() if isinstance(one, BaseModel) else one):
                 storage.refuse_secrets(text)
     except StorageError as error:
-        fault = Fault(file="command line", expected="a URL without secrets", found=str(error))
-        raise InputError([fault]) from error
+        raise InputError.of("command line", "a URL without secrets", str(error)) from error
 
 
 def _texts(value: object) -> Iterator[str]:
     """Yield the texts in a setting's plain value."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for own in value.values():
-            yield from _texts(own)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for own in value:
-            yield from _texts(own)
+    own = value.values() if isinstance(value, Mapping) else value
+    if isinstance(own, Collection) and not isinstance(own, str | bytes):
+        for one in own:
+            yield from _texts(one)
 
 
 HEADROOM = 512 * 2**20  # bytes of address space that the libraries of a run take, and some data
@@ -222,30 +219,21 @@ _TEXT = re.compile(
 
 def lacks_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out; threads and libraries need some, too."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
-    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-        return True
-    return isinstance(error, RuntimeError | ImportError | OSError) and bool(
-        _TEXT.search(str(error))
-    )
+    may_say_so = isinstance(error, RuntimeError | ImportError | OSError)
+    return may_say_so and _TEXT.search(str(error)) is not None
 
 
 @contextmanager
 def memory_errors(run: Run) -> Iterator[None]:
-    """Turn a lack of memory into one sentence that names the stage.
-
-    Raises
-    ------
-    ComputeError
-        If memory ran out.
-    """
+    """Turn a lack of memory into a `ComputeError` that names the stage."""
     try:
         yield
     except Exception as error:
         if isinstance(error, ComputeError) or not lacks_memory(error):
             raise
-        what = (str(error) or "no more could be allocated").splitlines()[0]
+        what = first_line(error) if str(error) else "no more could be allocated"
         raise ComputeError(
             f"memory ran out in the stage {run.events.stage} ({what}{_limit_text()}); "
             f"{MEMORY_ADVICE}"
@@ -257,11 +245,6 @@ def require_memory() -> None:
 
     The linear algebra, the compiler and the allocator abort the process where they get no memory,
     without a word that could be caught.
-
-    Raises
-    ------
-    ComputeError
-        If less than `HEADROOM` is left.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:

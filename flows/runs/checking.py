@@ -119,11 +119,6 @@ def accept(run: Run) -> None:
     """Put together what ingest found in the rows of each file; refuse what is wrong between them.
 
     What was only looked at in `Run.checked` is then checked.
-
-    Raises
-    ------
-    InputError
-        With every fault of all files.
     """
     if not isinstance(run.family, ChecksAsItReads):
         return
@@ -139,36 +134,24 @@ def accept(run: Run) -> None:
 
 
 def refuse_unused(run: Run) -> None:
-    """Where settings are strict, refuse an input of which something would not be used.
-
-    Raises
-    ------
-    InputError
-        With a fault for each reason.
-    """
+    """Where settings are strict, refuse an input of which something would not be used."""
     if not run.settings.strict:
         return
-    where = storage.source_in_words(run.source)
-    faults = [
-        Fault(
-            where,
+    where, faults = storage.source_in_words(run.source), []
+    for lost in all_dropped(run):
+        expected, found = (
             "every row and value to be used (strict)",
-            f"{one.reason}: {one.count:,}",
-            remedy="correct the input, or leave --strict out",
+            f"{lost.reason}: {lost.count:,}",
         )
-        for one in all_dropped(run)
-    ]
-    faults += [
-        Fault(
-            where,
-            "every column to be used (strict)",
-            one.used,
-            one.name,
-            remedy=f"exclude it (--exclude {one.name})",
-        )
-        for one in run.prepared.columns
-        if one.left_out
-    ]
+        remedy = "correct the input, or leave --strict out"
+        faults.append(Fault(where, expected, found, remedy=remedy))
+    for one in run.prepared.columns:
+        if one.left_out:
+            expected, remedy = (
+                "every column to be used (strict)",
+                f"exclude it (--exclude {one.name})",
+            )
+            faults.append(Fault(where, expected, one.used, one.name, remedy=remedy))
     _raise(faults)
 
 
@@ -188,17 +171,9 @@ def all_dropped(run: Run) -> list[Dropped]:
 
 
 def _check_again(run: Run) -> None:
-    """Read every file whole; where that finds faults, nothing can go on with a run of it.
-
-    Raises
-    ------
-    InputError
-        With every fault of all files.
-    StorageError
-        If a file is no longer what ingest read: what is found in it says nothing of the run.
-    """
+    """Read every file whole; where that finds faults, nothing can go on with a run of it."""
     checked = _each(run, run.family.check)
-    for file in run.files:
+    for file in run.files:  # what is found in another version of a file says nothing of the run
         storage.refuse_changed(file.url, file.fingerprint)
     faults = _faults(run, checked)
     # A resumed run is held once its input is known to be what it began with.
@@ -224,15 +199,8 @@ def _expand(source: Sources, suffixes: Sequence[str] = ()) -> list[InputFile]:
     except storage.TransientStorageError:
         raise
     except StorageError as error:
-        raise InputError(
-            [
-                Fault(
-                    file=storage.source_in_words(source),
-                    expected="input that can be read",
-                    found=str(error),
-                )
-            ]
-        ) from error
+        where = storage.source_in_words(source)
+        raise InputError.of(where, "input that can be read", str(error)) from error
 
 
 def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
@@ -255,13 +223,7 @@ def _carefully(
 
 
 def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fault]:
-    """List the faults of files, or else those between them, or else what a fit lacks.
-
-    Parameters
-    ----------
-    rows
-        Whether their rows were looked at.
-    """
+    """List the faults of files, else those between them, else (of ``rows``) what a fit lacks."""
     # Once each: what the settings name is looked at with every file.
     faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
     faults = faults or run.family.check_together(run.files, checked)

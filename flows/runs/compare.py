@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from flows.data import storage
@@ -13,64 +12,36 @@ from flows.runs.listing import plain
 _MOST = 200  # characters of a value that are shown
 
 
-@dataclass(frozen=True)
-class Line:
-    """A thing that two runs have, and its two values."""
-
-    name: str
-    first: Any
-    second: Any
-
-    @property
-    def differs(self) -> bool:
-        """Whether the values are not the same."""
-        return bool(plain(self.first) != plain(self.second))
-
-    @property
-    def change(self) -> float | None:
-        """The difference of two numbers; truth values are none."""
-        both = (self.first, self.second)
-        if any(isinstance(value, bool) or not isinstance(value, int | float) for value in both):
-            return None
-        return float(self.second - self.first)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs, and all that is compared of them, by part."""
-
-    first: str
-    second: str
-    parts: Mapping[str, list[Line]]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        parts = {
-            part: {
-                x.name: {"first": x.first, "second": x.second, "change": x.change} for x in lines
-            }
-            for part, lines in self.parts.items()
-        }
-        return {"first": self.first, "second": self.second, **parts}
-
-
-def compare(first: str, second: str) -> Comparison:
-    """Put two runs side by side.
-
-    Raises
-    ------
-    InputError
-        If one of them is no finished run.
-    """
+def compare(first: str, second: str) -> dict[str, Any]:
+    """Put two finished runs side by side: their ids, and by part what both have under a name."""
     (here, one), (there, two) = open_run(first), open_run(second)
     parts = {
-        "settings": [line for line in _both(one.settings, two.settings) if line.differs],
-        "data": list(_both(_data(one, two), _data(two, one))),
-        "results": list(_both(_flat(one.results), _flat(two.results))),
-        "fit": list(_both(_fit(one), _fit(two))),
-        "versions": [line for line in _both(one.versions, two.versions) if line.differs],
+        "settings": _differing(one.settings, two.settings),
+        "data": _both(_data(one, two), _data(two, one)),
+        "results": _both(_flat(one.results), _flat(two.results)),
+        "fit": _both(_fit(one), _fit(two)),
+        "versions": _differing(one.versions, two.versions),
     }
-    return Comparison(here.run_id, there.run_id, parts)
+    return {"first": here.run_id, "second": there.run_id, **parts}
+
+
+def _both(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for name in dict.fromkeys((*one, *two)):
+        first, second = one.get(name), two.get(name)
+        numbers = all(type(value) in (int, float) for value in (first, second))
+        change = float(second - first) if numbers else None  # type: ignore[operator]
+        found[name] = {"first": first, "second": second, "change": change}
+    return found
+
+
+def _differing(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: values for name, values in _both(one, two).items() if differs(values)}
+
+
+def differs(values: Mapping[str, Any]) -> bool:
+    """Whether two runs do not have the same under a name."""
+    return bool(plain(values["first"]) != plain(values["second"]))
 
 
 def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,11 +53,6 @@ def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[name] = value
     return found
-
-
-def _both(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[Line]:
-    for name in dict.fromkeys((*one, *two)):
-        yield Line(name, one.get(name), two.get(name))
 
 
 def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:

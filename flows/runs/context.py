@@ -45,30 +45,14 @@ class Manifest(json_files.Form):
 
 @dataclass
 class Since:
-    """The earlier run, and what this run keeps.
+    """The earlier run, and what this run keeps."""
 
-    Attributes
-    ----------
-    earlier
-        Its record; None where there is none yet.
-    start
-        URL of its global parameters; None where this run starts from the beginning.
-    known
-        Partitions that it kept, by the fingerprint of their rows.
-    notes
-        What the user should know.
-    kept
-        The partitions of this run, as far as it has come.
-    reused
-        How many of them were reused.
-    """
-
-    earlier: RunRecord | None = None
-    start: str | None = None
-    known: dict[str, KeptPart] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    kept: list[KeptPart] = field(default_factory=list)
-    reused: int = 0
+    earlier: RunRecord | None = None  # its record; None where there is none yet
+    start: str | None = None  # URL of its posterior; None where this run starts from the beginning
+    known: dict[str, KeptPart] = field(default_factory=dict)  # what it kept, by rows' fingerprint
+    notes: list[str] = field(default_factory=list)  # what the user should know
+    kept: list[KeptPart] = field(default_factory=list)  # partitions of this run so far
+    reused: int = 0  # how many of them were reused
 
     @property
     def run_id(self) -> str:
@@ -79,72 +63,42 @@ class Since:
 class Run:
     """A run as it goes. Every stage reads what those before it have left here.
 
-    Attributes
-    ----------
-    family, source, target, settings, options
-        What was requested; ``options`` say where to compute.
-    since, resume
-        The runs that it goes on from, as requested; see `flows.run.run`.
-    fitted
-        The finished run that is applied to new data; None for a fit.
-    paths
-        Where the run keeps what it leaves; ``check`` may choose an unfinished run's.
-    files, checked, earlier, parts
-        By ``check``: the input, what is known of it, the earlier run, the partitions.
-    ingested
-        By ``ingest``: what became of the rows of each partition.
-    prepared, model
-        By ``prepare``: partitions as arrays, and the model for them (None: nothing to fit).
-    q, fit
-        By ``fit``: the global parameters, and how the fit ended (None where none was made).
-    summaries
-        By ``score``: what each partition says of its results.
-    is_resume
-        Whether it continues an earlier attempt.
-    complete
-        Whether an attempt had all but its publication: the stages have nothing to do.
+    It is no dataclass: Prefect looks into every field of one that a task is given.
     """
 
     def __init__(
-        self,
-        family: Family,
-        source: storage.Sources,
-        paths: RunPaths,
-        settings: RunSettings,
-        events: Events,
-        options: ComputeSettings | None = None,
-        since: str | None = None,
-        resume: str | None = None,
-        fitted: RunPaths | None = None,
-    ) -> None:
-        self.family, self.source, self.paths, self.settings = family, source, paths, settings
-        self.events, self.fitted, self.since, self.resume = events, fitted, since, resume
-        self.options = options or ComputeSettings.model_validate({})
+        self, family: Family, source: storage.Sources, paths: RunPaths, settings: RunSettings,
+        events: Events, options: ComputeSettings | None = None, since: str | None = None,
+        resume: str | None = None, fitted: RunPaths | None = None,
+    ) -> None:  # fmt: skip
+        self.family, self.source, self.settings, self.events = family, source, settings, events
+        self.paths = paths  # where it keeps what it leaves; `check` may choose an unfinished run's
+        self.options = options or ComputeSettings.model_validate({})  # where to compute
+        self.since, self.resume = since, resume  # as requested; see `flows.run.run`
+        self.fitted = fitted  # the finished run that is applied to new data; None for a fit
         self.started, self.clock = datetime.now(UTC), time.perf_counter()
-        self.is_resume = self.complete = False
+        self.is_resume = False  # whether it continues an earlier attempt
+        self.complete = False  # whether an attempt had all but its publication: nothing is left
         self.begun = False  # whether it has a folder
         self.can_resume = False  # whether another attempt can continue it
         self.is_refused = False  # whether its input was found to be wrong, so that none can
+        self.tried = False  # whether its fit has begun
         self.lock: Claim | None = None
         self.compute: Compute = Here()
         self.threads = 1  # of this process, where it computes
-        self.tried = False  # whether its fit has begun
-        self.executor: Executor
-        self.open = ExitStack()  # the cluster, the lock
+        self.open = ExitStack()  # the cluster, the lock, the executor
         self._executor = self.open.enter_context(ExitStack())
-        self.files: list[InputFile] = []
-        self.checked: list[Checked] = []
-        self.earlier: Since | None = None
-        self.parts: list[Part] = []
-        self.ingested: list[Ingested] = []
-        self.prepared: Prepared
-        self.model: Any = None
-        self.q: State
-        self.fit: FitResult | None = None
-        self.summaries: Sequence[Any] = ()
-
-    def __repr__(self) -> str:
-        return f"Run({self.family.name}, {self.paths.root})"
+        self.files: list[InputFile] = []  # by `check`: the input,
+        self.checked: list[Checked] = []  # what is known of it,
+        self.earlier: Since | None = None  # the earlier run,
+        self.parts: list[Part] = []  # the partitions
+        self.ingested: list[Ingested] = []  # what became of each one's rows
+        self.prepared: Prepared  # partitions as arrays
+        self.model: Any = None  # for them; None where there is nothing to fit
+        self.executor: Executor
+        self.q: State  # the global parameters
+        self.fit: FitResult | None = None  # how the fit ended; None where none was made
+        self.summaries: Sequence[Any] = ()  # what each partition says of its results
 
     @property
     def inputs(self) -> list[InputRecord]:

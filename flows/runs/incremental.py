@@ -16,7 +16,6 @@ import json
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,7 +26,7 @@ from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.storage import DamagedError, StorageError
 from flows.family import CutsTogether, Family, Ingested, reading_of
-from flows.faults import Fault, InputError, shown
+from flows.faults import InputError, shown
 from flows.fit.job import digest_of
 from flows.report.page import Section
 from flows.runs.context import KeptPart, Manifest, Run, Since
@@ -57,7 +56,7 @@ def find(run: Run) -> Since | None:
     if run.since is None:
         return None
     if not run.since:  # a shell variable that is not set, say
-        raise InputError([Fault("since", "latest, or the id of a run that finished", "nothing")])
+        raise InputError.of("since", "latest, or the id of a run that finished", "nothing")
     if run.family.model(run.settings) is None:
         run.events.say("since has no effect: these settings fit no model, all is read")
         return None
@@ -70,33 +69,22 @@ def find(run: Run) -> Since | None:
 
 
 def look_up(family: Family, target: str, since: str, settings: RunSettings) -> Since:
-    """Find the earlier run.
-
-    Raises
-    ------
-    InputError
-        If a run is named that does not exist, or is of another pipeline.
-    """
+    """Find the earlier run; refuse one that does not exist, or is of another pipeline."""
     if since == LATEST and not storage.exists(storage.join(target, "latest.json")):
         return Since()
     try:
         where = target if since == LATEST else RunPaths(target, since).root
     except PublishError as error:
-        raise InputError([_fault("latest or the id of a run", shown(since))]) from error
+        raise _refused("latest or the id of a run", shown(since)) from error
     try:
         paths, record = open_run(where)
     except PublishError as error:
-        raise InputError([_fault("an earlier run that finished", str(error))]) from error
+        raise _refused("an earlier run that finished", str(error)) from error
     if record.pipeline != family.name:
-        raise InputError(
-            [_fault(f"an earlier run of {family.name}", f"{paths.run_id}, of {record.pipeline}")]
-        )
-    different = _differences(family, record, settings)
-    if different:
-        return Since(
-            record,
-            notes=[f"Nothing of run {paths.run_id} could be used: it had {different}."],
-        )
+        raise _refused(f"an earlier run of {family.name}", f"{paths.run_id}, of {record.pipeline}")
+    if different := _differences(family, record, settings):
+        note = f"Nothing of run {paths.run_id} could be used: it had {different}."
+        return Since(record, notes=[note])
     found = Since(record, storage.join(paths.root, "posterior", "q.npz"))
     try:
         manifest = json_files.read(_manifest(paths), Manifest)
@@ -140,40 +128,28 @@ def new_parts(run: Run) -> list[Part]:
 
 def ingest(run: Run) -> list[Ingested]:
     """Ingest the partitions; with since, reuse those that are known and keep all for the next."""
-    if run.earlier is None:
-        return ingest_parts(run, run.parts)
-    return _reuse_and_ingest(run, run.earlier, run.parts)
-
-
-def _reuse_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[Ingested]:
-    """Reuse what is known, ingest the rest, and keep it for the next run."""
+    since, parts = run.earlier, run.parts
+    if since is None:
+        return ingest_parts(run, parts)
     items = [(since.known[p.fingerprint], p.index) for p in parts if p.fingerprint in since.known]
     copied = run.each("ingest", _reuse, items, run.paths.work)
     taken = {index: kept for (kept, index), whole in zip(items, copied, strict=True) if whole}
     rest = [part for part in parts if part.index not in taken]
     made = ingest_parts(run, rest) if rest else []
     fresh = dict(zip((part.index for part in rest), made, strict=True))
+    since.reused = len(taken)
     outputs = _outputs(run.paths.work)
-    folder = _folder(run.paths)
-    new = [
-        KeptPart(
+    folders = {p.index: storage.join(_folder(run.paths), f"part-{p.index:05d}") for p in rest}
+    to_keep = [(folders[p.index], p.index, outputs.get(p.index, [])) for p in rest]
+    digests = run.each("ingest", _keep, to_keep, run.paths.work)
+    for part, files in zip(rest, digests, strict=True):
+        taken[part.index] = KeptPart(
             fingerprint=part.fingerprint,
-            folder=storage.join(folder, f"part-{part.index:05d}"),
-            files={},
+            folder=folders[part.index],
+            files=files,
             ingested=_INGESTED.dump_python(fresh[part.index], mode="json"),
         )
-        for part in rest
-    ]
-    to_keep = [
-        (kept, part.index, outputs.get(part.index, []))
-        for kept, part in zip(new, rest, strict=True)
-    ]
-    digests = run.each("ingest", _keep, to_keep, run.paths.work)
-    for kept, files in zip(new, digests, strict=True):
-        kept.files = files
-    by_index = {**taken, **{part.index: kept for part, kept in zip(rest, new, strict=True)}}
-    since.kept = [by_index[part.index] for part in parts]
-    since.reused = len(taken)
+    since.kept = [taken[part.index] for part in parts]
     return [_INGESTED.validate_python(kept.ingested) for kept in since.kept]
 
 
@@ -210,12 +186,11 @@ def section(run: Run) -> Section | None:
         "changed": [url for url in now if before.get(url, now[url]) != now[url]],
         "gone": [url for url in before if url not in now],
     }
-    lines = [
-        f"{len(urls)} {'file is' if len(urls) == 1 else 'files are'} {how}"
-        + (f" ({', '.join(url.rsplit('/', 1)[-1] for url in sorted(urls)[:5])}"
-           f"{', ...' if len(urls) > 5 else ''})" if urls else "")
-        for how, urls in files.items()
-    ]  # fmt: skip
+    lines = []
+    for how, urls in files.items():
+        names = [url.rsplit("/", 1)[-1] for url in sorted(urls)[:5]] + ["..."] * (len(urls) > 5)
+        examples = f" ({', '.join(names)})" if names else ""
+        lines.append(f"{len(urls)} {'file is' if len(urls) == 1 else 'files are'} {how}{examples}")
     start = "started from its posterior" if since.start else "started from the beginning"
     text = (
         f"Since run {since.earlier.run_id}: {'; '.join(lines)}. Of {len(since.kept)} partitions "
@@ -239,10 +214,8 @@ def _differences(family: Family, record: RunRecord, settings: RunSettings) -> st
     return f"other settings ({', '.join(names)})" if names else ""
 
 
-def _fault(expected: str, found: str) -> Fault:
-    return Fault(
-        file="since", expected=expected, found=found, remedy="write latest, or name another run"
-    )
+def _refused(expected: str, found: str) -> InputError:
+    return InputError.of("since", expected, found, remedy="write latest, or name another run")
 
 
 def _folder(paths: RunPaths) -> str:
@@ -301,13 +274,13 @@ def _reuse(item: tuple[KeptPart, int], work: str) -> bool:
     return True
 
 
-def _keep(item: tuple[KeptPart, int, list[str]], work: str) -> dict[str, str]:
+def _keep(item: tuple[str, int, list[str]], work: str) -> dict[str, str]:
     """Store what ingest made of a partition; return the digest of each file."""
-    kept, index, names = item
+    folder, index, names = item
     digests = {}
     for name in names:
         content = storage.read_bytes(_working(work, name, index))
-        storage.write_bytes(storage.join(kept.folder, name), content)
+        storage.write_bytes(storage.join(folder, name), content)
         digests[name] = digest_of(content)
     return digests
 
@@ -319,26 +292,15 @@ class _Kept(json_files.Form):
     result: Any
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Neighbouring partitions, and where what they become is kept."""
-
-    parts: Sequence[Part]
-    url: str
-    key: str
-
-
 def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
     """Ingest partitions wherever the run computes; return what became of each, in order."""
     settings = json.dumps(cache_relevant(run.settings))
-    folder = storage.join(run.paths.work, "kept")
     groups, count = [], min(_MOST_GROUPS, len(parts))
     for k in range(count):
         own = parts[len(parts) * k // count : len(parts) * (k + 1) // count]
         # With the index: what a part leaves is stored under it.
         of = (f"{part.index}:{part.fingerprint}" for part in own)
-        key = key_of("ingest", run.family.name, settings, *of)
-        groups.append(_Group(own, storage.join(folder, f"{key}.json"), key))
+        groups.append((own, key_of("ingest", run.family.name, settings, *of)))
     try:
         found = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
     finally:
@@ -347,18 +309,20 @@ def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
 
 
 def _ingested(
-    group: _Group, family: Family, settings: RunSettings, paths: RunPaths
+    group: tuple[Sequence[Part], str], family: Family, settings: RunSettings, paths: RunPaths
 ) -> list[Ingested]:
-    """Return what a group has become: as an earlier attempt kept it, else made now and kept."""
-    if storage.exists(group.url):
+    """Return what partitions have become: as an earlier attempt kept it, else made now and kept."""
+    parts, key = group
+    url = storage.join(paths.work, "kept", f"{key}.json")
+    if storage.exists(url):
         try:
-            kept = json_files.read(group.url, _Kept)
-            if kept.key == group.key:
+            kept = json_files.read(url, _Kept)
+            if kept.key == key:
                 return _GROUP.validate_json(to_json(kept.result))
         except (storage.DamagedError, ValueError) as error:
             log.warning("a kept result is damaged and made again: %s", error)
-    text = _GROUP.dump_json(_made(group.parts, family, settings, paths))
-    json_files.write(group.url, _Kept(key=group.key, result=from_json(text)))
+    text = _GROUP.dump_json(_made(parts, family, settings, paths))
+    json_files.write(url, _Kept(key=key, result=from_json(text)))
     return _GROUP.validate_json(text)  # as it will be read again
 
 

@@ -22,19 +22,10 @@ LATEST, FINISHED, UNFINISHED, REMAINS = "latest", "finished", "unfinished", "rem
 
 @dataclass(frozen=True)
 class Listed:
-    """A run below a target.
-
-    Attributes
-    ----------
-    state
-        latest, finished, unfinished (it goes on, or can be resumed), or remains of one that was
-        removed.
-    changed
-        Settings that differ from their defaults.
-    """
+    """A run below a target."""
 
     run_id: str
-    state: str
+    state: str  # latest, finished, unfinished (it goes on, or can be resumed), remains of one
     pipeline: str = ""
     started: str = ""
     seconds: float | None = None
@@ -44,32 +35,12 @@ class Listed:
     elbo: float | None = None
     warnings: int = 0
     since: str | None = None
-    changed: dict[str, Any] = field(default_factory=dict)
+    changed: dict[str, Any] = field(default_factory=dict)  # settings besides the defaults
     results: dict[str, Any] = field(default_factory=dict)
 
 
-ORDERS = {
-    **{name: name for name in ("pipeline", "seconds", "rows", "warnings")},
-    **{"started": "run_id", "sweeps": "iterations", "bound": "elbo"},
-}
-"""What runs can be sorted by besides their results, and what it is called in `Listed`."""
-
-
-def runs_of(target: str, by: str = "started") -> list[Listed]:
-    """List the runs below a target, the newest first, or sorted by a figure, the largest first.
-
-    Parameters
-    ----------
-    target
-        The target.
-    by
-        A name of `ORDERS`, or of a result such as ``precision``; runs without it come last.
-
-    Raises
-    ------
-    InputError
-        If there are no runs, or none has such a figure.
-    """
+def runs_of(target: str) -> list[Listed]:
+    """List the runs below a target, the newest first; raise `InputError` if there are none."""
     url = storage.absolute(target)
     try:
         found = [_listed(RunPaths(url, name)) for name in sorted(names_of_runs(url), reverse=True)]
@@ -80,21 +51,7 @@ def runs_of(target: str, by: str = "started") -> list[Listed]:
         raise InputError.of(storage.shown(target), expected, str(error)) from error
     if not found:
         raise InputError.of(storage.shown(target), "a target with runs", "none below it")
-    places = {run.run_id: _place(run, by) for run in found}
-    with_it = [run for run in found if places[run.run_id] is not None]
-    if not with_it:
-        results = {name for run in found for name in run.results if _place(run, name) is not None}
-        known = {*ORDERS, *results}
-        expected = f"one of {', '.join(sorted(known))}"
-        raise InputError.of("--sort", expected, by, remedy=did_you_mean(by, known))
-    with_it.sort(key=lambda run: places[run.run_id], reverse=by != "pipeline")  # type: ignore[arg-type,return-value]
-    return [*with_it, *(run for run in found if places[run.run_id] is None)]
-
-
-def _place(run: Listed, by: str) -> tuple[bool, Any] | None:
-    """Return what a run is sorted by; pipelines may give a word where others give a number."""
-    value = getattr(run, ORDERS[by]) if by in ORDERS else run.results.get(by)
-    return (isinstance(value, str), value) if isinstance(value, int | float | str) else None
+    return found
 
 
 def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
@@ -112,11 +69,6 @@ def prune(target: str, keep: int) -> list[str]:
 
     What stays, besides the ``keep`` newest: the latest, every run that is not finished, what
     one of these takes from an earlier run by since, and whatever has not the mark of a run.
-
-    Raises
-    ------
-    InputError
-        If there are no runs.
     """
     runs = runs_of(target)
     url = storage.absolute(target)
@@ -209,23 +161,10 @@ def tables_of(paths: RunPaths) -> list[str]:
 
 
 def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
-    """Return rows of a table: the first, or those with the largest (``-``: smallest) of a column.
+    """Return at most so many rows of a table.
 
-    Parameters
-    ----------
-    paths
-        The run.
-    name
-        The table.
-    by
-        A column, with a ``-`` before it for the smallest first; empty for the order of the table.
-    most
-        Most rows.
-
-    Raises
-    ------
-    InputError
-        If there is no such table or column.
+    They are the first, or those with the largest of the column ``by`` (``-by``: the smallest).
+    Raises `InputError` if there is no such table or column.
     """
     known = tables_of(paths)
     if name not in known:

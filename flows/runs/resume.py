@@ -100,13 +100,7 @@ def read_request(paths: RunPaths) -> Request | None:
 
 
 def check_same_request(run: Run) -> None:
-    """Write what a run is requested to do; a resumed one must be requested what it began with.
-
-    Raises
-    ------
-    InputError
-        If it is not: every difference.
-    """
+    """Write what a run is requested to do; refuse to resume one that began with something else."""
     ours = request_of(run)
     theirs = read_request(run.paths) if run.is_resume else None
     if theirs is None:
@@ -118,10 +112,7 @@ def check_same_request(run: Run) -> None:
 def find(run: Run) -> None:
     """Let a run go on with the unfinished one that ``resume`` means.
 
-    Raises
-    ------
-    PublishError
-        If there is none, unless ``resume`` is ``auto``: then the run starts from the beginning.
+    Without one, ``auto`` starts from the beginning; ``latest`` is refused.
     """
     if run.resume is None:
         return
@@ -227,7 +218,7 @@ def publish_complete(run: Run) -> str:
     paths, record = run.paths, read_record(run.paths)
     if record.pipeline != run.family.name:
         expected = f"the pipeline {record.pipeline} that the run began with"
-        raise InputError([Fault(f"resume {paths.run_id}", expected, run.family.name)])
+        raise InputError.of(f"resume {paths.run_id}", expected, run.family.name)
     with claim(paths.work, paths.run_id):
         storage.remove_debris(paths.root, "work")  # where the heartbeat is written
         later = later_than(paths)

@@ -367,7 +367,8 @@ class Driver:
             elif isinstance(self._request, Stop) or self._is_over():
                 return
             else:
-                self._request = self._next(self._computed(self._request))
+                answer = aligned(self._executor_call(self._request)())
+                self._request = self._next(self._frames.note(self._request, answer))
         self.converged = True
 
     def _replay(self) -> None:
@@ -415,11 +416,12 @@ class Driver:
         self.step = Step(self.number, shown.q, shown.elbo, self._frames.stats)
         return self.step
 
-    def _computed(self, request: Request) -> Any:
-        """Return the executor's answer."""
+    def _executor_call(self, request: Request) -> Callable[[], Any]:
+        """Return the call of the executor that answers a request."""
         if isinstance(request, Partitions):
-            return self._frames.note(request, self.reduce.partitions)
+            return lambda: self.reduce.partitions
         last = self.number if self.number >= 0 else None
+        visit: Callable[..., Any] = self.reduce
         if isinstance(request, Visit):
             if request.group == 0:
                 self.number, self._warm = self.number + 1, last
@@ -428,12 +430,10 @@ class Driver:
             if isinstance(request, Evaluate) or not request.again:
                 self._warm = None if isinstance(request, Evaluate) else last
             self.number += 1
-            visit = self.reduce
         else:
             raise TypeError(f"an algorithm yields requests, got {request!r}")
         self._shown = False
-        stats = visit(aligned(request.q), number=self.number, warm=self._warm)
-        return self._frames.note(request, aligned(stats))
+        return partial(visit, aligned(request.q), number=self.number, warm=self._warm)
 
 
 def checksum(request: Request) -> int:

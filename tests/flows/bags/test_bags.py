@@ -1,14 +1,19 @@
 """The bags pipeline as a user has it: tables, forms of inference, new data, bad input."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flows.data import storage
-from flows.data.runs import open_run
+from flows.bags.form import BagForm, form_url, kept_url
+from flows.bags.settings import BagSettings
+from flows.catalogue import pipeline_named
+from flows.data import json_files, storage
+from flows.data.runs import RunPaths, new_run_id, open_run
+from flows.data.storage import DamagedError
 from tests.flows.bags.bag_files import PLAIN, instances, table_of, written
 from tests.flows.bags.bag_files import fitted as fitted_by
 from tests.flows.commands import refused, run, succeed
@@ -194,3 +199,16 @@ def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys, model, 
     found = table_of(tmp_path / "t", "instances")
     ids = found.filter(pc.equal(found["bag_id"], "large"))["instance_id"]
     assert ids.cast(pa.int64()).to_numpy().tolist() == list(range(many))
+
+
+def test_a_form_that_was_read_in_part_is_not_published(tmp_path):
+    paths = RunPaths(str(tmp_path), new_run_id())
+    form = BagForm(modalities=["first"], widths=[3], own=0)
+    json_files.write(form_url(paths), form)
+    file = Path(form_url(paths))
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(DamagedError):
+        pipeline_named("bags").keep(None, BagSettings(), paths, None)
+    json_files.write(form_url(paths), form)
+    pipeline_named("bags").keep(None, BagSettings(), paths, None)
+    assert json_files.read(kept_url(paths), BagForm) == form

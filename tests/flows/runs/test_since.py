@@ -194,7 +194,7 @@ def test_a_damaged_posterior_is_not_started_from(documents, tmp_path, counted, c
     (root / "posterior" / "q.npz").write_bytes(b"damaged")
     again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
     assert again["elbo"] == pytest.approx(first["elbo"], rel=1e-9)
-    assert "the fit starts anew, not from the earlier posterior" in caplog.text
+    assert "the fit does not start at the earlier posterior" in caplog.text
 
 
 def test_bags_in_two_files_are_cut_together():
