@@ -39,7 +39,7 @@ from vbmodels.experts.columns import (
     scaled,
     too_large,
 )
-from vbmodels.experts.encoding import encoded
+from vbmodels.experts.encoding import blocks_of, encoded
 from vbmodels.experts.forms import landmarks_for
 from vbmodels.experts.rows import Rows
 
@@ -168,6 +168,7 @@ def choose_basis(
         landmarks_for(
             settings, sums.positive + sums.negative, len(encoding.columns), sample.repeats
         ),
+        blocks_of(encoding.columns),
     )
 
 

@@ -99,8 +99,8 @@ def report(
 
 _FORMS = {
     "intercept": "No column tells the label: every row gets the share of the label {label}",
-    "lines": "Logistic regression, without experts beside it,",
-    "steps": "An additive model of lines and steps, without experts beside it,",
+    "lines": "Logistic regression",
+    "curves": "An additive model of a curve for each column",
 }
 
 
@@ -207,13 +207,13 @@ def _curves(
         "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
         "intercept_log_loss": -additive.intercept,
     }  # fmt: skip
-    names = ("lines (logistic regression)", "lines and steps")
     rows = [("the intercept alone", "", f"{-additive.intercept:.4f}")]
     rows += [
-        (name, f"{tau:g}", f"{-value:.4f}")
-        for name, taus, left_out in zip(names, additive.taus, additive.left_out, strict=False)
-        for tau, value in zip(taus, left_out, strict=True)
+        ("lines (logistic regression)", f"{tau:g}", f"{-value:.4f}")
+        for tau, value in zip(additive.taus, additive.left_out, strict=True)
     ]
+    if additive.curves is not None:
+        rows.append(("lines and curves", "of each block", f"{-additive.curves:.4f}"))
     pictures = tuple(
         plots.curve(c.at, c.mean, c.sd, c.column, "added log odds", c.column)
         for s in summaries
@@ -223,8 +223,8 @@ def _curves(
     text = (
         f"What each column adds to the log odds of the label {label}, with 95 % bands, from its "
         "middle on (of two values, from the first); those that move most first. "
-        f"Steps gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
-        "rows out; they are taken if that is more than one standard error."
+        f"Curves gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
+        "rows out; they are taken if that is more than nothing."
     )
     return [
         Section(

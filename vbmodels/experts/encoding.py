@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from vbmodels.core.levels import MOST, Levels, rare_levels
-from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.columns import ColumnSums
 
 Kind = Literal["number", "yes or no", "date", "category"]
@@ -222,6 +222,19 @@ def plain(columns: Sequence[Encoded]) -> bool:
 def names_of(columns: Sequence[Encoded]) -> list[str]:
     """Return the names of the model's columns."""
     return [name for one in columns for name in one.names]
+
+
+def blocks_of(columns: Sequence[Encoded]) -> IntArray:
+    """Return a number for each of the model's columns that the levels of a category share; [D'].
+
+    >>> blocks_of([Encoded("age", "number", missing=True), Encoded("by", "category", ("a", "b"))])
+    array([0, 1, 2, 2])
+    """
+    found: list[int] = []
+    for one in columns:
+        first, size = max(found, default=-1) + 1, len(one.names)
+        found += [first] * size if one.kind == "category" else range(first, first + size)
+    return np.array(found, np.int64)
 
 
 def unseen(cells: FloatArray, column: Encoded) -> BoolArray:

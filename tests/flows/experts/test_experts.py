@@ -71,7 +71,7 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     folder, record = latest(out)
     results = record["results"]
     assert record["converged"]
-    assert results["additive"]["form"] == "steps"
+    assert results["additive"]["form"] == "curves"
     assert results["chosen"]["n_experts"] in (2, 3)
     assert results["log_loss"] < results["logistic_log_loss"] - 0.1
     beside = results["baselines"]

@@ -26,8 +26,8 @@ def together_rows(n, seed, d=4):
 
 def climbed(parts, tau):
     observed = sum((Counted.of(b) for b in parts[1:]), Counted.of(parts[0]))
-    lines, _ = observed.sizes
-    climb = Climb.at(False, tau, np.zeros(lines + observed.together.size), 1e-13, True)
+    size = observed.sums.size + observed.together.size
+    climb = Climb.at(tau, np.zeros(size), 1e-13, True)
     while not climb.done:
         told = [answered(climb.ask, b, None)[0] for b in parts]
         climb = climb.take(sum(told[1:], told[0]), observed)
@@ -112,7 +112,7 @@ def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
     climb, observed = climbed([batch], 1.0)
     _, told = answered(climb.left_out(observed), batch, None)
     design = np.column_stack([np.asarray(batch.rows.dense)[:, :-1], batch.together, np.ones(60)])
-    precision = observed.precision(1.0, design.shape[1], True)
+    precision = observed.precision(1.0, True)
     exact = []
     for n in range(60):
         seen, w = np.arange(60) != n, climb.coefficients.copy()

@@ -1,14 +1,15 @@
-"""An additive logistic model of lines and steps, with a mixture of experts beside it.
+"""An additive logistic model of lines and curves, and a mixture of experts that adds to it.
 
 The logit of expert k is f0(x) + beta_k'u and the gates are eta_k'u: f0 is the additive part, u the
 columns' quantiles (of few columns their lines and steps). As tau grows the experts vanish, so the
 additive part is among the mixtures. A partition has no state; what it returns adds up.
 
-1. Path: logistic regression on lines, and on lines and steps, for falling tau. The tau of each is
-   the one whose leave-one-out log-likelihood (`newton`) is best; steps must beat lines by one
-   standard error of the paired difference, and the intercept alone must be beaten.
-2. Folds: that f0 again, to its end, on all rows and without each of two parts of four. Which part a
-   row is in hangs on its cells, so copies of a row are together.
+1. Form: logistic regression on lines for falling tau, of which the one whose leave-one-out
+   log-likelihood (`newton`) is best is taken; lines and curves, every block with a variance of its
+   own (`curves`, `blocks`, `curve_fit`), are f0 where theirs is better. The intercept alone must be
+   beaten.
+2. Folds: that f0 again without each of two parts of four; of curves the whole way, selection
+   included. Which part a row is in depends on its cells alone, so copies of a row are together.
 3. Rungs: mixtures with few and with many experts and several tau, two starts each, are fitted
    beside f0 without a part for a few evaluations; those that predict it best, their starts
    averaged, go on (successive halving; Jamieson and Talwalkar 2016). A mixture must beat f0 by
@@ -30,6 +31,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.experts.additive.blocks import BlockFit
+from vbmodels.experts.additive.curve_fit import fit_curves, part_of
 from vbmodels.experts.additive.newton import (
     PROCESS_TAUS,
     TAUS,
@@ -43,6 +46,7 @@ from vbmodels.experts.additive.newton import (
 )
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
+from vbmodels.experts.additive.screen import Residuals, Screen
 from vbmodels.experts.additive.searches import Climbing, begun, judged, trials
 from vbmodels.experts.additive.stacking import HeldOut, held_out_sums, weighted
 from vbmodels.experts.additive.states import (
@@ -74,7 +78,7 @@ ROUGH, FINE = 1e-6, 1e-10
 
 @dataclass(frozen=True)
 class AdditiveExperts:
-    """Fit an additive logistic model and, where they predict better, experts beside it.
+    """Fit an additive logistic model and, where they predict better, experts that add to it.
 
     Where the rows come with columns of a Gaussian process (`interactions`), that is stacked with
     both with the weight that held-out rows give it; not beside the additive part alone.
@@ -115,7 +119,7 @@ class AdditiveExperts:
     def init(self, observed: Counted, rng: np.random.Generator) -> Progress:
         """Return what is known before the first sweep."""
         Observed(observed.rows, observed.positive, observed.squares).refuse_one_class()
-        lines, _ = observed.sizes
+        lines = observed.sums.size
         if lines > MOST_COLUMNS + 1:
             raise ValueError(
                 f"expected at most {MOST_COLUMNS} columns for inference additive, got {lines - 1}: "
@@ -133,17 +137,23 @@ class AdditiveExperts:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(
-        self, q: Progress | Fits | Mixtures, batch: CodedRows, local: None
-    ) -> FitSums | Sums | HeldOut:
+        self, q: Progress | Fits | Screen | Mixtures, batch: CodedRows, local: None
+    ) -> FitSums | Residuals | Sums | HeldOut:
         """Evaluate fits or mixtures on the partition; of a posterior what its bound is made of."""
         if isinstance(q, Progress):
             q = Mixtures.of(q, q.points) if q.points else _part_alone(q)
         if isinstance(q, Fits):
             return self._answered(q, batch)
+        if isinstance(q, Screen):
+            return Residuals.of(q, batch, batch.rows.fold(FOLDS) if q.fold >= 0 else None)
         if q.processes:
             return HeldOut(held_out_sums(q, batch, batch.rows.fold(FOLDS)))
         parts = {p.candidate.fold for p in q.points}
-        offsets = {p.fold: batch.offset(p.coefficients) for p in q.bases if p.fold in parts}
+        offsets = {
+            part.fold: batch.offset(part.coefficients, part.terms)
+            for part in q.bases
+            if part.fold in parts
+        }
         return Sums.at(q.points, batch.mixing, FOLDS, q.draws, offsets, held=q.held)
 
     def _answered(self, q: Fits, batch: CodedRows) -> FitSums:
@@ -198,8 +208,9 @@ class AdditiveExperts:
     def algorithm(self, q: Progress) -> Algorithm:
         """Choose the additive form and the mixtures, then find these mixtures' modes."""
         doing = "the form was being chosen"
-        additive, climbs = yield Phase(self._choose_form(q), doing)
-        q = yield Phase(self._fit_parts(replace(q, additive=additive), climbs), doing)
+        additive, climbs, curves = yield Phase(self._choose_form(q), doing)
+        q = replace(q, additive=additive)
+        q = yield Phase(self._fit_parts(q, climbs, curves), doing)
         found: tuple[Point, ...] = ()
         choice = None
         candidates = self.candidates()
@@ -222,13 +233,25 @@ class AdditiveExperts:
         return q
 
     def _choose_form(self, q: Progress) -> Algorithm:
-        """Fit along the paths; return the additive form, and its fits to go on with."""
+        """Fit lines along their paths, and curves; return the form, and what to go on with."""
+        paths = yield Phase(self._follow(q))
+        curves: tuple[BlockFit, ...] = ()
+        if q.observed.curves is not None:
+            curves = ((yield Phase(fit_curves(q.observed, -1, FINE * q.observed.rows))),)
+        best = next(path.best for path in paths if not path.climb.joint)
+        asks = (best.left_out(q.observed), *(fit.left_out(q.observed) for fit in curves))
+        sums = yield Evaluate(Fits(asks))
+        found, climbs = self._form(q, paths, sums.left_out)
+        return found, climbs, curves if found.form == "curves" else ()
+
+    def _follow(self, q: Progress) -> Algorithm:
+        """Follow the paths of lines, and of lines and the process, to their ends."""
         paths = self._paths(q.observed)
         while True:
             paths = yield Save(paths)
             going = [path for path in paths if not path.done]
             if not going:
-                break
+                return paths
             sums = yield Evaluate(Fits(tuple(path.ask(q.observed) for path in going)))
             if not self.always:
                 yield Show(q, sums.mean, by_trace=False)
@@ -239,65 +262,84 @@ class AdditiveExperts:
                 )
                 for path in paths
             )  # fmt: skip
-        best = [path.best for path in paths if path.best is not None and not path.climb.joint]
-        sums = yield Evaluate(Fits(tuple(climb.left_out(q.observed) for climb in best)))
-        return self._form(q, paths, sums.left_out)
 
     def _paths(self, observed: Counted) -> tuple[Path, ...]:
         """Return the beginnings of all paths."""
-        lines, steps = observed.sizes
         taus = TAUS if self.tau is None else (self.tau,)
         tolerance = ROUGH * observed.rows
-        sizes = [(False, lines), (True, steps)] if steps > lines else [(False, lines)]
-        paths = [Path.first(stepped, n, taus, observed, tolerance) for stepped, n in sizes]
+        paths = [Path.first(taus, observed, tolerance)]
         if not self.always and self.n_experts > 1 and observed.together.size > 0:
-            size = lines + observed.together.size
-            paths.append(Path.first(False, size, PROCESS_TAUS, observed, tolerance, joint=True))
+            paths.append(Path.first(PROCESS_TAUS, observed, tolerance, joint=True))
         return tuple(paths)
 
     def _form(
         self, q: Progress, paths: Sequence[Path], without: LeftOut
     ) -> tuple[Additive, tuple[Climb, ...]]:
-        """Choose the additive form, and begin its fits on all rows and without each part."""
+        """Choose the additive form, and go on with its fits on all rows and without each part."""
         rows = float(q.observed.weight.sum())
-        plain = [path for path in paths if not path.climb.joint]
+        plain = next(path for path in paths if not path.climb.joint)
         process = next((path for path in paths if path.climb.joint), None)
-        best = [path.best for path in plain if path.best is not None]
         value, products = without.value / rows, without.products / rows
         gain = error = 0.0
-        form, f0 = "lines", best[0]
-        if len(best) > 1:
-            gain = float(value[1] - value[0])
+        curves = None
+        form = "lines"
+        if len(value) > 1:
+            curves = float(value[1])
+            gain = curves - float(value[0])
             square = products[1, 1] - 2.0 * products[0, 1] + products[0, 0]
             error = float(np.sqrt(max(square - gain**2, 0.0) / rows))
-            if gain > error:
-                form, f0 = "steps", best[1]
+            if gain > 0.0:
+                form = "curves"
         alone = q.observed.without_columns / rows
         if self.tau is None and alone >= max(value):
-            form, f0 = "intercept", best[0]
+            form = "intercept"
         found = Additive(
-            tuple(np.array(path.taus[: len(path.left_out)]) for path in plain),
-            tuple(np.array(path.left_out) / rows for path in plain),
-            alone, gain, error, form, () if process is None else process.tried(rows),
+            *plain.tried(rows), alone, curves, gain, error, form,
+            () if process is None else process.tried(rows),
         )  # fmt: skip
         tolerance = FINE * q.observed.rows
-        full = f0.finer(tolerance, q.observed)
-        climbs = [full, best[0].finer(tolerance, q.observed)]
-        if self.n_experts > 1 and not self.always:
-            climbs += [full.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
+        assert plain.best is not None
+        climbs = [plain.best.finer(tolerance, q.observed)]
+        if self._holds_out and form != "curves":
+            plain_fit = climbs[0]
+            climbs += [
+                plain_fit.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)
+            ]
         if process is not None and process.best is not None:
             joint = process.best.finer(tolerance, q.observed)
             climbs.append(joint)
             climbs += [joint.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
         return found, tuple(climbs)
 
-    def _fit_parts(self, q: Progress, climbs: tuple[Climb, ...]) -> Algorithm:
+    @property
+    def _holds_out(self) -> bool:
+        """Whether anything is judged by rows held out of a fit."""
+        return self.n_experts > 1 and not self.always
+
+    def _fit_parts(
+        self, q: Progress, climbs: tuple[Climb, ...], curves: tuple[BlockFit, ...]
+    ) -> Algorithm:
         """Go on with the fits to their ends; return ``q`` with what they found."""
+        climbs = yield Phase(self._finish(q, climbs))
+        plain, *folds = [Part.of(climb, q.observed) for climb in climbs if not climb.joint]
+        processes = tuple(Part.of(climb, q.observed) for climb in climbs if climb.joint)
+        first = plain
+        if curves:
+            first = part_of(curves[0], q.observed)
+            for fold in held_parts(q.observed) if self._holds_out else ():
+                fit = yield Phase(fit_curves(q.observed, fold, ROUGH * q.observed.rows))
+                folds.append(part_of(fit, q.observed))
+        if q.additive is not None and q.additive.form == "intercept":
+            first, *folds = [part.emptied(q.observed.rate) for part in (first, *folds)]
+        return replace(q, parts=(first, plain, *folds), processes=processes)
+
+    def _finish(self, q: Progress, climbs: tuple[Climb, ...]) -> Algorithm:
+        """Go on with fits of lines to their ends."""
         while True:
             climbs = yield Save(climbs)
             going = [climb for climb in climbs if not climb.done]
             if not going:
-                break
+                return climbs
             sums = yield Evaluate(Fits(tuple(climb.ask for climb in going)))
             if not self.always:
                 yield Show(q, sums.mean, by_trace=False)
@@ -305,11 +347,6 @@ class AdditiveExperts:
             climbs = tuple(
                 climb if climb.done else climb.take(next(told), q.observed) for climb in climbs
             )
-        parts = [Part.of(climb, q.observed) for climb in climbs if not climb.joint]
-        processes = tuple(Part.of(climb, q.observed) for climb in climbs if climb.joint)
-        if q.additive is not None and q.additive.form == "intercept":
-            parts = [p if i == 1 else p.emptied(q.observed.rate) for i, p in enumerate(parts)]
-        return replace(q, parts=tuple(parts), processes=processes)
 
     def _choose_mixtures(self, q: Progress) -> Algorithm:
         """Halve the candidates by the rows held out; return the choice, and its points so far."""
@@ -404,4 +441,4 @@ class AdditiveExperts:
 def _part_alone(q: Progress) -> Fits:
     """Return what evaluates the additive part."""
     part = q.parts[0]
-    return Fits((Ask(part.coefficients, part.stepped, -1, False),))
+    return Fits((Ask(part.coefficients, -1, False, terms=part.terms),))

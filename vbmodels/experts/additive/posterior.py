@@ -1,16 +1,17 @@
-"""What an additive fit leaves for prediction: lines and steps, and experts beside them.
+"""What an additive fit leaves for prediction: lines and curves, and experts that add to them.
 
 A Gaussian process of all columns may be stacked with them: P = (1 - w) P_additive + w P_process.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, State
+from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.newton import Climb, Counted
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.posterior import (
@@ -29,40 +30,42 @@ class Part(State, kind="experts/additive.Part"):
     Attributes
     ----------
     coefficients
-        Of lines, or of lines and steps, intercept last; [P + 1].
-    stepped
-        Whether steps are among them.
+        Of lines and what comes with them, intercept last; [P + 1].
     tau
-        Precision of its prior.
+        Precision of its prior; 0 where every block has its own.
     fold
         The part of the rows that was left out; -1 for none.
     covariance
         Of its Gaussian approximation, packed; None where rows were left out.
     joint
-        Whether a Gaussian process stands beside lines, in place of steps.
+        Whether a Gaussian process comes with lines.
+    terms
+        Which curves come with lines; None for none.
     """
 
     coefficients: FloatArray
-    stepped: bool
     tau: float
     fold: int
     covariance: FloatArray | None
     joint: bool = False
+    terms: Terms | None = None
 
     @classmethod
     def of(cls, climb: Climb, observed: Counted) -> Part:
         """Keep what a fit found."""
         covariance = climb.covariance(observed) if climb.fold < 0 else None
-        return cls(
-            climb.coefficients, climb.stepped, climb.tau, climb.fold, covariance, climb.joint
-        )
+        return cls(climb.coefficients, climb.tau, climb.fold, covariance, climb.joint)
 
     def emptied(self, rate: float) -> Part:
         """Return the intercept alone."""
         coefficients = np.zeros_like(self.coefficients)
         coefficients[-1] = np.log(rate / (1.0 - rate))
         nothing = None if self.covariance is None else np.zeros_like(self.covariance)
-        return Part(coefficients, self.stepped, self.tau, self.fold, nothing)
+        return replace(self, coefficients=coefficients, covariance=nothing)
+
+    def project(self, batch: CodedRows) -> FloatArray:
+        """Return the sum of every row; [N]."""
+        return batch.project(self.coefficients, self.joint, self.terms)
 
     @property
     def sd(self) -> FloatArray:
@@ -128,14 +131,14 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
         """Return each expert's sum of shares under draws of the best start; [draws, K]."""
         if not self.mixtures:
             return np.full((draws, 1), float(batch.size))
-        offset = batch.project(self.part.coefficients)
+        offset = self.part.project(batch)
         return drawn_shares(self.mixtures[0], batch.mixing, offset, draws, seed)
 
     def _sums(self, batch: CodedRows) -> list[FloatArray]:
         """Return gate and expert sums of every row for each mixture, [1, 2, K, N]."""
         if not self.mixtures:
             return [_alone(self.part, batch)]
-        base = batch.project(self.part.coefficients, self.part.joint)
+        base = self.part.project(batch)
         result = []
         for component in self.mixtures:
             at = component.linear(batch.mixing)
@@ -147,5 +150,5 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
 def _alone(part: Part, batch: CodedRows) -> FloatArray:
     """Return the sums of every row by one part, as those of one expert; [1, 2, 1, N]."""
     at = np.zeros((1, 2, 1, batch.size))
-    at[0, 1, 0] = batch.project(part.coefficients, part.joint)
+    at[0, 1, 0] = part.project(batch)
     return at

@@ -46,14 +46,14 @@ def held_out_sums(q: Mixtures, batch: CodedRows, fold: IntArray) -> FloatArray:
         if base.fold < 0:
             continue
         held = batch.rows.used * (fold == base.fold)
-        offset = batch.offset(base.coefficients)
+        offset = batch.offset(base.coefficients, base.terms)
         points = [p for p in q.points if p.candidate.fold == base.fold]
         if points:
             found = [p.likelihood(batch.mixing, fold, q.draws, offset)[0] for p in points]
             own = logsumexp(found, axis=0) - np.log(len(found))
         else:
             own = log_expit(batch.t * offset)
-        other = log_expit(batch.t * batch.project(processes[base.fold].coefficients, True))
+        other = log_expit(batch.t * processes[base.fold].project(batch))
         both = np.stack([np.asarray(own), np.asarray(other)])[:, None, :]
         total += np.asarray(logsumexp(log_shares + both, axis=0)) @ held
     return total

@@ -27,25 +27,27 @@ class Additive(State, kind="experts/additive.Additive"):
     Attributes
     ----------
     taus, left_out
-        Of lines, and of lines and steps if there are any: values tried, and the leave-one-out
-        log-likelihood a row; [2][...].
+        Of lines: values tried, and the leave-one-out log-likelihood a row.
     intercept
         That of the intercept alone.
+    curves
+        That of lines and curves; None where no column has a curve.
     gain, error
-        How much better steps were than lines, and the standard error of that; a row.
+        How much better curves were than lines, and the standard error of that; a row.
     form
-        "intercept", "lines" or "steps".
+        "intercept", "lines" or "curves".
     process
-        Of lines beside a Gaussian process: values of tau tried, and the leave-one-out
+        Of lines and a Gaussian process: values of tau tried, and the leave-one-out
         log-likelihood a row; [2][...]; empty where there is none.
     weight, process_gain
         What share of the predictions is the Gaussian process's, and how much better that makes
         them on held-out rows; a row.
     """
 
-    taus: tuple[FloatArray, ...]
-    left_out: tuple[FloatArray, ...]
+    taus: FloatArray
+    left_out: FloatArray
     intercept: float
+    curves: float | None
     gain: float
     error: float
     form: str
@@ -90,7 +92,7 @@ class Progress(State, kind="experts/additive.Progress"):
 
 @dataclass(frozen=True)
 class Fits(State, kind="experts/additive.Fits"):
-    """Fits of lines and steps to evaluate."""
+    """Fits to evaluate."""
 
     asks: tuple[Ask, ...]
 

@@ -1,0 +1,151 @@
+"""Curves and their own variances: functions, the evidence of a screen, and that no cut matters."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+from scipy.stats import multivariate_normal
+
+from tests.vbmodels.experts.coded_rows import cut_coded
+from vbmodels.core.fit import fit
+from vbmodels.core.state import from_bytes, to_bytes
+from vbmodels.experts.additive.blocks import BELIEF, POOL, SMOOTH, USUAL, BlockFit, Layout
+from vbmodels.experts.additive.curve_fit import fit_curves
+from vbmodels.experts.additive.curves import Curves, Terms
+from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.additive.newton import Ask, Counted, answered
+from vbmodels.experts.additive.screen import Residuals, Screen, evidence, refined
+
+
+def spiked(n, seed):
+    """A curve with a narrow band that smooth functions cannot follow, a line, and noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 3))
+    band = 4.0 * ((x[:, 0] > 0.3) & (x[:, 0] < 0.42)) + x[:, 1]
+    return x, np.where(rng.random(n) < expit(band - 0.5), 1.0, -1.0)
+
+
+def ran(algorithm, batches):
+    """Run an algorithm of requests on some partitions; return what it returns."""
+    model, answer = AdditiveExperts(1), None
+    while True:
+        try:
+            request = algorithm.send(answer)
+        except StopIteration as end:
+            return end.value
+        name = type(request).__name__
+        if name == "Save":
+            answer = request.value
+        elif name == "Phase":
+            answer = ran(request.algorithm, batches)
+        else:
+            stats = [model.suff_stats(request.q, batch, None) for batch in batches]
+            answer = sum(stats[1:], stats[0])
+
+
+def test_functions_have_the_covariance_of_the_walk():
+    """Their products are the centred walk's covariance; v is the variance of the curve."""
+    (batch,) = cut_coded(*spiked(900, 0))
+    curves = batch.basis.curves
+    share = curves.share(0)
+    full = np.column_stack([curves.smooth(0), curves.fine(0)])
+    up = 1.0 - np.cumsum(share)[:-1]
+    after = np.tri(65, 64, -1)
+    walk = (after * (up * (1.0 - up)) ** -0.5) @ after.T
+    centre = np.eye(65) - share
+    kernel = centre @ walk @ centre.T
+    kernel /= share @ np.diag(kernel)
+    assert_allclose(full @ full.T, kernel, atol=1e-8)
+    assert_allclose(share @ full, 0.0, atol=1e-9)
+    assert_allclose(share @ (full**2).sum(1), 1.0)
+    again = from_bytes(to_bytes(curves), Curves)
+    assert_array_equal(again.smooth(0), curves.smooth(0))
+
+
+def test_a_category_is_one_block_whose_variance_is_that_of_its_levels():
+    rng = np.random.default_rng(3)
+    level = rng.integers(0, 4, 500)
+    x = np.column_stack([rng.standard_normal(500), *(level == k for k in range(3))]).astype(float)
+    t = np.where(rng.random(500) < 0.5, 1.0, -1.0)
+    (batch,) = cut_coded(x, t)
+    curves = Curves.of(
+        batch.rows.lines(slice(None)), np.ones_like(x, bool), np.ones(500),
+        np.array([False, True, True, True]), np.array([0, 1, 1, 1]),
+    )  # fmt: skip
+    assert_array_equal(curves.levels_of(batch.rows.lines(slice(None)))[:, 1], level)
+    object.__setattr__(batch.basis, "curves", curves)
+    observed = Counted.of(batch)
+    layout = Layout.of(observed, Terms.none())
+    drawn = rng.standard_normal((4000, 3)) * np.sqrt(0.7 / layout.scale[1:4])
+    assert_allclose(np.var(drawn @ x[:, 1:].T, axis=1).mean(), 0.7, rtol=0.1)
+
+
+def test_variances_end_where_the_evidence_has_its_fixed_point():
+    x, t = spiked(2000, 1)
+    (batch,) = cut_coded(x, t)
+    observed = Counted.of(batch)
+    found = BlockFit.first(observed, -1)
+    while not found.done:
+        told, _ = answered(Ask(found.trial, -1, True, terms=found.terms), batch, None)
+        found = found.take(told, observed, 1e-9)
+    layout = Layout.of(observed, found.terms)
+    precision = layout.precision(found.variances)
+    assert_allclose(found.told.slope, precision * found.coefficients, atol=2e-3)
+    covariance = np.linalg.inv(found.hessian(observed))
+    square, gamma = np.zeros((2, layout.kind.size))
+    for g in range(layout.kind.size):
+        own = layout.block == g
+        square[g] = (layout.scale * found.coefficients**2)[own].sum()
+        spread = (layout.scale * np.diag(covariance))[own].sum()
+        gamma[g] = own.sum() - spread / found.variances[g]
+    of = layout.kind == SMOOTH
+    usual = (square[of].sum() + BELIEF * USUAL[SMOOTH]) / (gamma[of].sum() + BELIEF)
+    fixed = (square[of] + POOL * usual) / (gamma[of] + POOL)
+    assert np.abs(np.log(found.variances[of] / fixed)).max() < 0.5
+    assert found.variances[of].argmax() == 0
+
+
+def test_evidence_is_the_gain_over_no_block():
+    """log N(h; 0, A + v A^2) - log N(h; 0, A), the score of a block being N(0, A) without one."""
+    rng = np.random.default_rng(5)
+    functions = rng.standard_normal((9, 3))
+    first, second = rng.standard_normal(9), rng.random(9) + 0.5
+    a = functions.T @ (functions * second[:, None])
+    h = functions.T @ first
+    for v in (0.01, 0.3, 4.0):
+        wide = multivariate_normal(np.zeros(3), a + v * a @ a).logpdf(h)
+        exact = wide - multivariate_normal(np.zeros(3), a).logpdf(h)
+        own = np.zeros((9, 1))  # nothing to free it of
+        assert_allclose(evidence(functions, own, first, second, np.array([v]))[0], exact)
+
+
+def test_a_band_is_refined_and_noise_is_not():
+    batches = cut_coded(*spiked(4000, 2), 3)
+    counted = [Counted.of(b) for b in batches]
+    observed = counted[0] + counted[1] + counted[2]
+    assert_allclose(observed.rows, 4000)
+    found = ran(fit_curves(observed, -1, 1e-6 * 4000), batches)
+    assert_array_equal(found.terms.refined, [0])
+    start = BlockFit.first(observed, -1)
+    screen = Screen(start.coefficients, start.terms, -1)
+    whole = [Residuals.of(screen, b, None) for b in cut_coded(*spiked(4000, 2))][0]
+    parts = [Residuals.of(screen, b, None) for b in batches]
+    assert_allclose((parts[0] + parts[1] + parts[2]).second, whole.second, rtol=1e-12)
+    rng = np.random.default_rng(0)
+    noise = Residuals(rng.standard_normal(195), np.ones(195))
+    columns, _ = refined(observed.curves, noise)
+    assert columns.size == 0
+
+
+def test_one_partition_and_four_give_the_same():
+    x, t = spiked(2000, 4)
+    model, found = AdditiveExperts(1), []
+    for parts in (1, 4):
+        done = fit(model, cut_coded(x, t, parts))
+        (rows,) = cut_coded(x, t, new=x)
+        found.append((done.q.parts[0], model.posterior(done.q).predict(rows).probability))
+    (one, p), (four, other) = found
+    assert_array_equal(one.terms.refined, four.terms.refined)
+    assert_allclose(four.coefficients, one.coefficients, atol=1e-8)
+    assert_allclose(other, p, atol=1e-9)
