@@ -24,8 +24,8 @@ class ExpertOptions:
     )
     inference: Literal["additive", "cavi", "mh"] = option(
         "additive",
-        "additive: a line and a curve for each column, plus experts where they predict held-out rows "
-        "better; cavi: coordinate ascent on bounds of sigmoid and softmax; mh: "
+        "additive: a line and a curve for each column, and experts where they predict held-out "
+        "rows better; cavi: coordinate ascent on bounds of sigmoid and softmax; mh: "
         "Metropolis-Hastings, for few columns, with diagnostics.",
     )
     prior: Literal["gaussian", "mabn1", "mabn2"] = option(

@@ -40,8 +40,7 @@ def expanded(batch, terms=TERMS):
     curves, lines = batch.basis.curves, batch.rows.lines(slice(None))
     found = [lines]
     for s, table in curves.tables(terms):
-        knots = curves.knots[s][~np.isnan(curves.knots[s])]
-        above = (lines[:, curves.lines[s], None] > knots).sum(-1)
+        above = (lines[:, curves.lines[s], None] > curves.knots_of(s)).sum(-1)
         found.append(table[above[:, 0]])
     return np.column_stack([*found, np.ones(batch.size)])
 

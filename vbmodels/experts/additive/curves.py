@@ -14,7 +14,7 @@ says averages out over either column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -62,16 +62,18 @@ class Curves(Stats, kind="experts/additive.Curves"):
     ----------
     blocks
         Column of the table, from 0, that each line is of: those of a category share one; [D].
+    counts
+        Number of knots of every column of the table; [S].
     knots
-        Of every column of the table, on the scale of the fit, NaN where there are fewer;
-        [S, KNOTS].
+        Of one column after another, on the scale of the fit; [K].
     shares
-        Of the rows of a sample, for every level of a column, NaN where there are fewer; [S, L].
+        Of the rows of a sample, for every level of one column after another; [L].
     low, high
         Ends of the sample's cells on the scale of the fit; [D].
     """
 
     blocks: IntArray
+    counts: IntArray
     knots: FloatArray
     shares: FloatArray
     low: FloatArray
@@ -112,39 +114,38 @@ class Curves(Stats, kind="experts/additive.Curves"):
         free = np.flatnonzero(~fixed)
         if not free.size or not len(lines) or _smooth_count(free.size, len(blocks)) < 1:
             return None
-        knots = np.full((int(blocks.max()) + 1, KNOTS), np.nan)
+        knots = [np.zeros(0)] * (int(blocks.max()) + 1)
         for j in free:
             here = given[:, j]
             values, index = np.unique(lines[here, j], return_inverse=True)
-            if values.size > 2:
-                at = quantile_knots(values, np.bincount(index, copies[here]).astype(np.float64), KNOTS)
-                knots[blocks[j], : at.size] = at
-        if np.isnan(knots).all():
+            counts = np.bincount(index, copies[here], len(values))
+            knots[blocks[j]] = quantile_knots(values, np.asarray(counts, float), KNOTS)
+        counts = np.array([at.size for at in knots])
+        if not counts.any():
             return None
-        bare = cls(blocks, knots, np.zeros((len(knots), 0)), lines.min(0), lines.max(0))
-        levels = bare.levels_of(lines)
-        shares = np.full((len(knots), int(bare.sizes.max())), np.nan)
-        for s, (at, size) in enumerate(zip(levels.T, bare.sizes, strict=True)):
+        ends = lines.min(0), lines.max(0)
+        bare = cls(blocks, counts, np.concatenate(knots), np.zeros(0), *ends)
+        shares = []
+        for at, size in zip(bare.levels_of(lines).T, bare.sizes, strict=True):
             found = np.bincount(at, copies, size) + _SMALLEST
-            shares[s, :size] = found / found.sum()
-        return cls(blocks, knots, shares, bare.low, bare.high)
+            shares.append(found / found.sum())
+        return replace(bare, shares=np.concatenate(shares))
 
     @cached_property
     def lines(self) -> tuple[IntArray, ...]:
         """The lines of every column of the table."""
-        return tuple(np.flatnonzero(self.blocks == s) for s in range(len(self.knots)))
+        return tuple(np.flatnonzero(self.blocks == s) for s in range(len(self.counts)))
 
     @cached_property
     def curved(self) -> IntArray:
         """Columns of the table with a curve; [C]."""
-        return np.flatnonzero(~np.isnan(self.knots[:, 0]))
+        return np.flatnonzero(self.counts)
 
     @cached_property
     def sizes(self) -> IntArray:
         """Number of levels of every column of the table; [S]."""
-        counts = np.sum(~np.isnan(self.knots), axis=1)
         lines = np.array([own.size for own in self.lines])
-        return np.asarray(np.where(counts > 0, counts, lines) + 1, np.int64)
+        return np.asarray(np.where(self.counts > 0, self.counts, lines) + 1, np.int64)
 
     @property
     def count(self) -> int:
@@ -153,7 +154,13 @@ class Curves(Stats, kind="experts/additive.Curves"):
 
     def share(self, s: int) -> FloatArray:
         """Return the shares of a column's levels; [L]."""
-        return self.shares[s, : self.sizes[s]]
+        end = int(self.sizes[: s + 1].sum())
+        return self.shares[end - int(self.sizes[s]) : end]
+
+    def knots_of(self, s: int) -> FloatArray:
+        """Return the knots of a column of the table."""
+        end = int(self.counts[: s + 1].sum())
+        return self.knots[end - int(self.counts[s]) : end]
 
     def smooth(self, s: int) -> FloatArray:
         """Return the smooth functions of a column of the table at its levels; [L, q]."""
@@ -165,9 +172,9 @@ class Curves(Stats, kind="experts/additive.Curves"):
 
     def levels_of(self, lines: FloatArray) -> np.ndarray:
         """Return the level of every row in every column of the table; [N, S]."""
-        found = np.zeros((len(lines), len(self.knots)), np.uint16)
+        found = np.zeros((len(lines), len(self.counts)), np.uint16)
         for s, own in enumerate(self.lines):
-            at = self.knots[s][~np.isnan(self.knots[s])]
+            at = self.knots_of(s)
             if at.size:
                 found[:, s] = np.searchsorted(at, lines[:, own[0]], "left")
             else:
@@ -201,8 +208,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
             In the order of coefficients between lines and intercept; [n, F].
         """
         own = self.blocks[column]
-        knots = self.knots[own][~np.isnan(self.knots[own])]
-        level = np.searchsorted(knots, x, "left")
+        level = np.searchsorted(self.knots_of(int(own)), x, "left")
         parts = [
             table[level] if s == own else np.zeros((len(x), table.shape[1]))
             for s, table in self.tables(terms)
@@ -215,8 +221,8 @@ class Curves(Stats, kind="experts/additive.Curves"):
         From the lowest to the highest cell; a column without knots has those two alone.
         """
         low, high = self.low[column], self.high[column]
-        knots = self.knots[self.blocks[column]]
-        edges = np.concatenate([[low], np.clip(knots[~np.isnan(knots)], low, high), [high]])
+        knots = self.knots_of(int(self.blocks[column]))
+        edges = np.concatenate([[low], np.clip(knots, low, high), [high]])
         # A little inside each level, so that rounding to the column's own unit changes none.
         inside = 1e-6 * np.diff(edges)
         at = np.column_stack([edges[:-1] + inside, edges[1:] - inside]).ravel()

@@ -241,9 +241,7 @@ class Climb(State, kind="experts/additive.Climb"):
     joint: bool = False
 
     @classmethod
-    def at(
-        cls, tau: float, start: FloatArray, tolerance: float, joint: bool = False
-    ) -> Climb:
+    def at(cls, tau: float, start: FloatArray, tolerance: float, joint: bool = False) -> Climb:
         """Begin at coefficients."""
         nothing = np.zeros_like(start)
         return cls(
