@@ -8,14 +8,19 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal
 
 from tests.vbmodels.experts.coded_rows import cut_coded
-from vbmodels.core.fit import fit
-from vbmodels.core.state import from_bytes, to_bytes
+from vbmodels.core.driver import Driver, Log
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.linalg import unpack
+from vbmodels.core.state import from_bytes, same_bits, to_bytes
 from vbmodels.experts.additive.blocks import BELIEF, POOL, SMOOTH, USUAL, BlockFit, Layout
 from vbmodels.experts.additive.curve_fit import fit_curves
 from vbmodels.experts.additive.curves import Curves, Terms
+from vbmodels.experts.additive.evidence import evidence, freed
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.newton import Ask, Counted, answered
-from vbmodels.experts.additive.screen import Residuals, Screen, evidence, refined
+from vbmodels.experts.additive.pairs import VARIANCES, log_odds, pair_tables
+from vbmodels.experts.additive.screen import Residuals, Screen, refined
 
 
 def spiked(n, seed):
@@ -117,7 +122,7 @@ def test_evidence_is_the_gain_over_no_block():
         wide = multivariate_normal(np.zeros(3), a + v * a @ a).logpdf(h)
         exact = wide - multivariate_normal(np.zeros(3), a).logpdf(h)
         own = np.zeros((9, 1))  # nothing to free it of
-        assert_allclose(evidence(functions, own, first, second, np.array([v]))[0], exact)
+        assert_allclose(evidence(*freed(functions, own, first, second), np.array([v]))[0], exact)
 
 
 def test_a_band_is_refined_and_noise_is_not():
@@ -149,3 +154,84 @@ def test_one_partition_and_four_give_the_same():
     assert_array_equal(one.terms.refined, four.terms.refined)
     assert_allclose(four.coefficients, one.coefficients, atol=1e-8)
     assert_allclose(other, p, atol=1e-9)
+
+
+def crossed(n, seed, d=4):
+    """The sign of a product, which no sum of curves follows, a line, and noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d))
+    p = expit(3.0 * np.sign(x[:, 0] * x[:, 1]) + x[:, 2])
+    return x, np.where(rng.random(n) < p, 1.0, -1.0)
+
+
+def test_a_pair_says_nothing_of_either_column_and_its_products_are_right():
+    x, t = spiked(400, 6)
+    (batch,) = cut_coded(x, t)
+    curves = batch.basis.curves
+    terms = Terms(np.array([0]), np.array([[0, 2], [1, 2]]))
+    ((_, a, b), other) = pair_tables(curves, terms)
+    assert_allclose(curves.share(0) @ a, 0.0, atol=1e-9)
+    assert_allclose(curves.share(2) @ b, 0.0, atol=1e-9)
+    more = [a[batch.levels[:, 0]] * b[batch.levels[:, 2]]]
+    more.append(other[1][batch.levels[:, 1]] * other[2][batch.levels[:, 2]])
+    curved = [table[batch.levels[:, s]] for s, table in curves.tables(terms)]
+    full = np.column_stack([batch.rows.lines(slice(None)), *curved, *more, np.ones(400)])
+    w = np.random.default_rng(0).standard_normal(full.shape[1])
+    assert_allclose(batch.project(w, terms=terms), full @ w, atol=1e-10)
+    assert_allclose(batch.collect(t, terms=terms), t @ full, atol=1e-9)
+    assert_allclose(unpack(batch.gram(t**2, terms=terms)), full.T @ full, atol=1e-8)
+
+
+def test_looking_at_many_pairs_takes_none_of_noise_and_the_one_that_is_there():
+    rng = np.random.default_rng(1)
+    noise = 0.3 * rng.standard_normal((45, VARIANCES.size)).cumsum(1) - 1.0
+    assert (log_odds(noise) < 0.0).all()
+    noise[7] += 12.0
+    assert_array_equal(np.flatnonzero(log_odds(noise) > 0.0), [7])
+    # Many that are a little better than chance are there together.
+    assert (log_odds(np.full((45, VARIANCES.size), 2.0)) > 0.0).all()
+
+
+def test_pairs_that_are_there_are_found_by_any_cut_and_predict():
+    x, t = crossed(900, 0)
+    model, found = AdditiveExperts(2, taus=(10.0,), n_restarts=1, evaluations=10), []
+    new, truth = crossed(3000, 1)
+    for parts in (1, 4):
+        done = fit(model, cut_coded(x, t, parts), max_iter=5000)
+        (rows,) = cut_coded(x, t, new=new)
+        posterior = model.posterior(done.q)
+        found.append((done.q, posterior, posterior.predict(rows).probability))
+    (one, posterior, p), (four, _, other) = found
+    assert_array_equal(one.paired[0].terms.pairs, [[0, 1]])
+    for a, b in zip(one.paired, four.paired, strict=True):
+        assert_array_equal(a.terms.pairs, b.terms.pairs)
+        assert_allclose(b.coefficients, a.coefficients, atol=1e-8)
+    assert_allclose(other, p, atol=1e-8)
+    assert posterior.pairs_weight > 0.5
+    assert_allclose(posterior.log_odds(rows), np.log(p / (1.0 - p)), rtol=1e-8, atol=1e-8)
+    alone = model.additive_part(one).predict(rows).probability
+    loss = [-np.mean(np.log(np.where(truth > 0, q, 1.0 - q))) for q in (p, alone)]
+    assert loss[0] < loss[1] - 0.1
+    again = from_bytes(to_bytes(posterior), type(posterior))
+    assert_array_equal(again.predict(rows).probability, p)
+
+
+def test_resume_from_any_of_the_steps_ends_with_the_same_bits():
+    """Of curves, of pairs and of the mixture; the log is what is written in between."""
+    model = AdditiveExperts(2, taus=(10.0,), n_restarts=1, evaluations=5, width_evaluations=3)
+    batches = cut_coded(*crossed(500, 2), 2)
+    whole, logs = fit(model, batches, max_iter=5000), []
+    q = model.init(InProcess(model, batches).observe(), np.random.default_rng(0))
+    run = Driver(loop_of(model), model, q, InProcess(model, batches))
+    for step in run:
+        logs.append((to_bytes(run.log()), step.elbo))
+    assert whole.q.paired
+    assert same_bits(run.step.q, whole.q)
+    for log_bytes, elbo in logs[::9]:
+        log = from_bytes(log_bytes, Log)
+        again = Driver(
+            loop_of(model), model, log.start, InProcess(model, batches), log=log, trace=[elbo]
+        )
+        for _ in again:
+            pass
+        assert same_bits(again.step.q, whole.q)

@@ -23,15 +23,16 @@ from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.newton import Ask, Counted, Told
+from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.additive.states import Fits
 from vbmodels.experts.candidate import INTERCEPT_PRECISION
 
-LINES, LEVELS, SMOOTH, FINE = range(4)
-"""Kinds of block: a line, a category's levels, a curve, and what refines one."""
-USUAL = np.array([0.2, 0.2, 0.2, 0.2])
+LINES, LEVELS, SMOOTH, FINE, PAIR = range(5)
+"""Kinds of block: a line, a category's levels, a curve, what refines one, and a pair."""
+USUAL = np.array([0.2, 0.2, 0.2, 0.2, 0.1])
 """Variance that a block of each kind is believed to have, with the weight of `BELIEF` degrees of
 freedom."""
-FIRST = np.array([0.1, 0.1, 0.1, 0.1])
+FIRST = np.array([0.1, 0.1, 0.1, 0.1, 0.05])
 """Variance of each kind that a fit begins with."""
 BELIEF, POOL = 3.0, 2.0
 POWER, SHORTEST, LONGEST = 1.4, 0.2, 4.0
@@ -67,16 +68,19 @@ class Layout:
 
     @classmethod
     def of(cls, observed: Counted, terms: Terms) -> Layout:
-        """Lay out lines, the curves of ``terms``, and the intercept."""
+        """Lay out lines, the curves and pairs of ``terms``, and the intercept."""
         curves = observed.curves
         assert curves is not None
         variance = np.bincount(curves.blocks, observed.variance)
         kinds = [LINES if own.size == 1 else LEVELS for own in curves.lines]
         block, scale = [curves.blocks], [np.asarray(variance[curves.blocks], float)]
         kinds += [SMOOTH] * curves.curved.size + [FINE] * terms.refined.size
-        for number, (_, table) in enumerate(curves.tables(terms), len(curves.lines)):
-            block.append(np.full(table.shape[1], number))
-            scale.append(np.ones(table.shape[1]))
+        kinds += [PAIR] * len(terms.pairs)
+        sizes = [table.shape[1] for _, table in curves.tables(terms)]
+        sizes += [table.shape[1] for _, table, _ in pair_tables(curves, terms)]
+        for number, size in enumerate(sizes, len(curves.lines)):
+            block.append(np.full(size, number))
+            scale.append(np.ones(size))
         full = np.concatenate([*block, [-1]]).astype(np.int64)
         return cls(full, np.concatenate([*scale, [1.0]]), np.array(kinds))
 

@@ -6,15 +6,11 @@ root of its eigenvalue, of a random walk whose steps have the variance (u (1 - u
 of rows above: rows at the ends are few, and what they say is not held to their neighbours'. It is
 centred and scaled on the rows' shares, so that v is the variance that the curve gives. The first
 functions are smooth (`Curves.count`); the others refine them, and are a block of their own.
-
-A pair of columns has products of both columns' functions of a walk with equal steps (of a category,
-of the identity), those with the largest products of eigenvalues. As both are centred, what a pair
-says averages out over either column.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -27,10 +23,6 @@ SMOOTH, FEWEST, BUDGET = 16, 5, 400
 """Most and fewest smooth functions of a curve, and how many all curves share."""
 MOST = 800
 """Lines and smooth functions of all columns beyond which there are no curves."""
-COARSE, COARSE_LEVELS = 7, 10
-"""Knots of a number, and levels of a category beside those of the rest, in a screen of pairs."""
-PAIR_FUNCTIONS, PAIR_HELD = 10, 0.97
-"""Functions of a column in a pair, and the share of a walk's variance that they hold."""
 COMMON = 0.5
 """A value that a larger share of the rows has is a knot; the others part the rest."""
 _SMALLEST = 1e-9
@@ -44,9 +36,12 @@ class Terms(State, kind="experts/additive.Terms"):
     ----------
     refined
         Columns of the table (`Curves.blocks`) whose curves are refined; [R].
+    pairs
+        Pairs of these with a surface (`pairs`); [Q, 2].
     """
 
     refined: IntArray
+    pairs: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     @classmethod
     def none(cls) -> Terms:
@@ -183,9 +178,9 @@ class Curves(Stats, kind="experts/additive.Curves"):
         return found
 
     def tables(self, terms: Terms) -> list[tuple[int, FloatArray]]:
-        """Return column and functions at its levels [L, q] of every block beside lines, in order.
+        """Return column and functions at its levels [L, q] of every curve, in order.
 
-        The coefficients of a fit stand in this order, after the lines' and before the intercept.
+        The coefficients of a fit stand in this order, after the lines' and before the pairs'.
         """
         found = [(int(s), self.smooth(s)) for s in self.curved]
         return found + [(int(s), self.fine(s)) for s in terms.refined]
@@ -205,7 +200,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
         Returns
         -------
         functions
-            In the order of coefficients between lines and intercept; [n, F].
+            In the order of the coefficients of `tables`; [n, F].
         """
         own = self.blocks[column]
         level = np.searchsorted(self.knots_of(int(own)), x, "left")
@@ -213,7 +208,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
             table[level] if s == own else np.zeros((len(x), table.shape[1]))
             for s, table in self.tables(terms)
         ]
-        return np.hstack(parts)
+        return np.hstack([np.zeros((len(x), 0)), *parts])
 
     def places(self, column: int) -> FloatArray:
         """Return where a curve is drawn, on the scale of the fit: both ends of every level.
@@ -252,24 +247,25 @@ def _curve(shares: bytes) -> FloatArray:
     """Return the functions of a curve over levels with these shares; [L, L - 1]."""
     share = np.frombuffer(shares)
     up = 1.0 - np.cumsum(share)[:-1]
-    kernel = _centred(_walk(np.maximum(up * (1.0 - up), 1e-3) ** -0.5), share)
-    found, _ = _eigenfunctions(kernel, np.full(share.size, 1.0 / share.size))
+    kernel = centred(walk(np.maximum(up * (1.0 - up), 1e-3) ** -0.5), share)
+    found, _ = eigenfunctions(kernel, np.full(share.size, 1.0 / share.size))
     # Levels weigh alike in what is smooth, and by their rows in how much it moves.
     return np.asarray(found / np.sqrt(share @ np.diag(kernel)))
 
 
-def _walk(variance: FloatArray) -> FloatArray:
+def walk(variance: FloatArray) -> FloatArray:
     """Return the covariance of a random walk with steps of these variances; [L, L]."""
     after = np.tri(variance.size + 1, variance.size, -1)
     return np.asarray((after * variance) @ after.T)
 
 
-def _centred(kernel: FloatArray, share: FloatArray) -> FloatArray:
+def centred(kernel: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the covariance of the same less its mean over levels with these shares; [L, L]."""
     centre = np.eye(share.size) - share
     return np.asarray(centre @ kernel @ centre.T)
 
 
-def _eigenfunctions(kernel: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+def eigenfunctions(kernel: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return functions [L, q], times the roots of their eigenvalues, and these, largest first."""
     root = np.sqrt(weight)
     size, axes = np.linalg.eigh(root[:, None] * kernel * root)

@@ -10,6 +10,7 @@ additive part is among the mixtures. A partition has no state; what it returns a
    beaten.
 2. Folds: that f0 again without each of two parts of four; of curves the whole way, selection
    included. Which part a row is in depends on its cells alone, so copies of a row are together.
+   The same of curves and the pairs that their residuals ask for, if there are any.
 3. Rungs: mixtures with few and with many experts and several tau, two starts each, are fitted
    beside f0 without a part for a few evaluations; those that predict it best, their starts
    averaged, go on (successive halving; Jamieson and Talwalkar 2016). A mixture must beat f0 by
@@ -32,7 +33,7 @@ import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
 from vbmodels.experts.additive.blocks import BlockFit
-from vbmodels.experts.additive.curve_fit import fit_curves, part_of
+from vbmodels.experts.additive.curve_fit import fit_curves, fit_pairs, part_of, shown
 from vbmodels.experts.additive.newton import (
     PROCESS_TAUS,
     TAUS,
@@ -44,6 +45,7 @@ from vbmodels.experts.additive.newton import (
     answered,
     left_out,
 )
+from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
 from vbmodels.experts.additive.screen import Residuals, Screen
@@ -60,6 +62,7 @@ from vbmodels.experts.additive.states import (
     held_parts,
     objectives,
     of_mixture,
+    stacked_parts,
     whole,
 )
 from vbmodels.experts.additive.step_rows import CodedRows
@@ -80,8 +83,9 @@ ROUGH, FINE = 1e-6, 1e-10
 class AdditiveExperts:
     """Fit an additive logistic model and, where they predict better, experts that add to it.
 
-    Where the rows come with columns of a Gaussian process (`interactions`), that is stacked with
-    both with the weight that held-out rows give it; not beside the additive part alone.
+    Curves with pairs of columns (`pairs`), and a Gaussian process where the rows come with columns
+    of one (`interactions`), are stacked with both, with the weights that held-out rows give them
+    (`stacking`); not with the additive part alone.
 
     Parameters
     ----------
@@ -146,7 +150,7 @@ class AdditiveExperts:
             return self._answered(q, batch)
         if isinstance(q, Screen):
             return Residuals.of(q, batch, batch.rows.fold(FOLDS) if q.fold >= 0 else None)
-        if q.processes:
+        if q.processes or q.paired:
             return HeldOut(held_out_sums(q, batch, batch.rows.fold(FOLDS)))
         parts = {p.candidate.fold for p in q.points}
         offsets = {
@@ -189,13 +193,18 @@ class AdditiveExperts:
             Component(p.mean, np.zeros_like(p.mean) if p.log_sd is None else np.exp(p.log_sd))
             for p in q.points
         )
-        weight = 0.0 if q.additive is None else q.additive.weight
-        process = q.processes[0] if weight > 0.0 else None
-        return AdditivePosterior(q.parts[0], parts, process, weight)
+        found = AdditivePosterior(q.parts[0], parts)
+        if q.additive is not None and q.additive.weight > 0.0:
+            found = replace(found, process=q.processes[0], weight=q.additive.weight)
+        if q.additive is not None and q.additive.pairs_weight > 0.0:
+            found = replace(found, pairs=q.paired[0], pairs_weight=q.additive.pairs_weight)
+        return found
 
     def without_process(self, q: Progress) -> AdditivePosterior:
-        """Return the posterior without the Gaussian process."""
-        return replace(self.posterior(q), process=None, weight=0.0)
+        """Return the posterior without the Gaussian process, whose share the others have."""
+        found = self.posterior(q)
+        left = 1.0 - found.weight
+        return replace(found, process=None, weight=0.0, pairs_weight=found.pairs_weight / left)
 
     def additive_part(self, q: Progress) -> AdditivePosterior:
         """Return the additive part alone."""
@@ -219,8 +228,8 @@ class AdditiveExperts:
         elif candidates:
             choice, found = yield Phase(self._choose_mixtures(q), doing)
             q = replace(q, chosen=choice)
-            if q.processes:
-                q = yield Phase(self._weigh_process(q, found), doing)
+            if q.processes or q.paired:
+                q = yield Phase(self._weigh_members(q, found), doing)
         if choice is None or choice.candidates[choice.best].n_experts == 1:
             return (yield Phase(self._evaluate_part(q)))
         starts = self._starts(q, choice, found)
@@ -237,12 +246,12 @@ class AdditiveExperts:
         paths = yield Phase(self._follow(q))
         curves: tuple[BlockFit, ...] = ()
         if q.observed.curves is not None:
-            curves = ((yield Phase(fit_curves(q.observed, -1, FINE * q.observed.rows))),)
+            curves = ((yield self._phase(q, fit_curves(q.observed, -1, FINE * q.observed.rows))),)
         best = next(path.best for path in paths if not path.climb.joint)
         asks = (best.left_out(q.observed), *(fit.left_out(q.observed) for fit in curves))
         sums = yield Evaluate(Fits(asks))
         found, climbs = self._form(q, paths, sums.left_out)
-        return found, climbs, curves if found.form == "curves" else ()
+        return found, climbs, curves
 
     def _follow(self, q: Progress) -> Algorithm:
         """Follow the paths of lines, and of lines and the process, to their ends."""
@@ -323,15 +332,34 @@ class AdditiveExperts:
         climbs = yield Phase(self._finish(q, climbs))
         plain, *folds = [Part.of(climb, q.observed) for climb in climbs if not climb.joint]
         processes = tuple(Part.of(climb, q.observed) for climb in climbs if climb.joint)
-        first = plain
-        if curves:
+        first, own = plain, q.form == "curves"
+        paired: list[Part] = []
+        if own:
             first = part_of(curves[0], q.observed)
-            for fold in held_parts(q.observed) if self._holds_out else ():
-                fit = yield Phase(fit_curves(q.observed, fold, ROUGH * q.observed.rows))
-                folds.append(part_of(fit, q.observed))
-        if q.additive is not None and q.additive.form == "intercept":
+        if curves and self._holds_out:
+            pairs = yield Phase(self._fit_pairs(q, curves[0]))
+            for fold in held_parts(q.observed) if own or pairs else ():
+                curved = fit_curves(q.observed, fold, ROUGH * q.observed.rows)
+                fit = yield self._phase(q, curved)
+                folds += [part_of(fit, q.observed)] if own else []
+                if pairs and fold in stacked_parts(q.observed):
+                    (fit,) = yield Phase(self._fit_pairs(q, fit))
+                    paired.append(part_of(fit, q.observed))
+            paired = [*(part_of(fit, q.observed) for fit in pairs), *paired]
+        if q.form == "intercept":
             first, *folds = [part.emptied(q.observed.rate) for part in (first, *folds)]
-        return replace(q, parts=(first, plain, *folds), processes=processes)
+        return replace(q, parts=(first, plain, *folds), processes=processes, paired=tuple(paired))
+
+    def _phase(self, q: Progress, algorithm: Algorithm) -> Phase:
+        """Return a phase that shows its fits, where any are shown."""
+        return Phase(algorithm if self.always else shown(algorithm, q))
+
+    def _fit_pairs(self, q: Progress, fit: BlockFit) -> Algorithm:
+        """Return the fit with pairs in a tuple; of all rows an empty one, where there are none."""
+        if not looked_for(q.observed.curves):
+            return ()
+        found = yield self._phase(q, fit_pairs(q.observed, fit, ROUGH * q.observed.rows))
+        return (found,) if fit.fold >= 0 or len(found.terms.pairs) else ()
 
     def _finish(self, q: Progress, climbs: tuple[Climb, ...]) -> Algorithm:
         """Go on with fits of lines to their ends."""
@@ -379,9 +407,9 @@ class AdditiveExperts:
         count = max(1, (len(self.candidates()) * eighths + 7) // 8)
         return sorted(held, key=lambda c: -held[c])[:count]
 
-    def _weigh_process(self, q: Progress, points: tuple[Point, ...]) -> Algorithm:
-        """Weigh the Gaussian process by the rows held out."""
-        sums = yield Evaluate(Mixtures.of(q, points, processes=q.processes))
+    def _weigh_members(self, q: Progress, points: tuple[Point, ...]) -> Algorithm:
+        """Weigh pairs and the Gaussian process by the rows held out."""
+        sums = yield Evaluate(Mixtures.of(q, points, members=True))
         return weighted(q, sums.log_p)
 
     def _evaluate_part(self, q: Progress) -> Algorithm:

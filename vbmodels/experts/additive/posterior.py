@@ -1,6 +1,7 @@
 """What an additive fit leaves for prediction: lines and curves, and experts that add to them.
 
-A Gaussian process of all columns may be stacked with them: P = (1 - w) P_additive + w P_process.
+The additive part with pairs of columns, and a Gaussian process of all columns, may be stacked with
+them: P = w_0 P_own + w_1 P_pairs + w_2 P_process.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.additive.curves import Terms
@@ -90,13 +91,24 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
     process
         Lines and the Gaussian process; None where it has no weight.
     weight
-        w, its share of every probability.
+        w_2, its share of every probability.
+    pairs
+        Lines, curves and pairs; None where they have no weight.
+    pairs_weight
+        w_1.
     """
 
     part: Part
     mixtures: tuple[Component, ...]
     process: Part | None = None
     weight: float = 0.0
+    pairs: Part | None = None
+    pairs_weight: float = 0.0
+
+    @property
+    def own_weight(self) -> float:
+        """The share of the first member, w_0."""
+        return 1.0 - self.pairs_weight - self.weight
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -111,21 +123,27 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
         """Predict every row; see `vbmodels.experts.posterior.Posterior.predict`."""
         found = [mixed(at, batch.t) for at in self._sums(batch)]
         probability = np.mean([p for p, _ in found], axis=0)
-        if self.process is not None:
-            other, _ = mixed(_alone(self.process, batch), batch.t)
-            probability = (1.0 - self.weight) * probability + self.weight * other
+        if others := self._others():
+            shares = np.array([self.own_weight, *(weight for weight, _ in others)])
+            more = [expit(part.project(batch)) for _, part in others]
+            probability = np.minimum(shares @ np.stack([probability, *more]), 1.0)
         return Predicted(probability, found[0][1])
 
     def log_odds(self, batch: CodedRows) -> FloatArray:
         """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
         odds = log_odds_of(self._sums(batch))
-        if self.process is None:
+        if not (others := self._others()):
             return odds
-        other = log_odds_of([_alone(self.process, batch)])
-        shares = np.log([1.0 - self.weight, self.weight])[:, None]
-        both = np.stack([odds, other])
-        one, rest = (logsumexp(shares + log_expit(sign * both), axis=0) for sign in (1.0, -1.0))
+        every = np.stack([odds, *(part.project(batch) for _, part in others)])
+        with np.errstate(divide="ignore"):
+            shares = np.log(np.array([self.own_weight, *(weight for weight, _ in others)]))[:, None]
+        one, rest = (logsumexp(shares + log_expit(sign * every), axis=0) for sign in (1.0, -1.0))
         return np.asarray(one - rest)
+
+    def _others(self) -> list[tuple[float, Part]]:
+        """Return the members beyond the first, with their weights."""
+        both = ((self.pairs_weight, self.pairs), (self.weight, self.process))
+        return [(weight, part) for weight, part in both if part is not None]
 
     def drawn_shares(self, batch: CodedRows, draws: int, seed: int) -> FloatArray:
         """Return each expert's sum of shares under draws of the best start; [draws, K]."""

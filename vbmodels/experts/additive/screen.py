@@ -1,15 +1,4 @@
-"""Which blocks a fit lacks, by sums of its residuals over levels: one pass for all of them.
-
-With r_n = t_n sigma(-t_n f_n) the slope of a row, Phi the functions of a block and M those that the
-fit has of the same column, its score is Phi'r and, as rows vary, its variance Phi' diag(r^2) Phi,
-both freed of M (Schur complement). A block's coefficients N(0, v I) then have the log evidence
-
-    L(v) = h'(A + I/v)^-1 h / 2 - log |I + v A| / 2,
-
-A and h its variance and score. r^2 in place of p (1 - p): a row of tiny p that is wrong would
-else make tens of nats by itself. Both are sums over rows, and of levels alone: sum r and sum r^2
-for every level say all.
-"""
+"""Sums of a fit's residuals over levels, in one pass, and which curves they say to refine."""
 
 from __future__ import annotations
 
@@ -21,6 +10,8 @@ from scipy.special import expit, logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.curves import Curves, Terms
+from vbmodels.experts.additive.evidence import evidence, freed
+from vbmodels.experts.additive.pairs import coarse_levels
 from vbmodels.experts.additive.step_rows import CodedRows
 
 FINE_VARIANCES = np.geomspace(0.003, 30.0, 12)
@@ -29,7 +20,7 @@ FINE_BUDGET = 300
 """Most functions that refine curves, of all columns."""
 FEWEST = 3
 """Functions from which on they may be worth a block."""
-_RIDGE = 1e-3
+_CHUNK = 2048
 
 
 @dataclass(frozen=True)
@@ -42,16 +33,20 @@ class Screen(State, kind="experts/additive.Screen"):
         Of the fit.
     fold
         The part of the rows that is left out; -1 for none.
+    pairs
+        Whether pairs are looked for, or else what refines curves.
     """
 
     coefficients: FloatArray
     terms: Terms
     fold: int
+    pairs: bool = False
 
 
 @dataclass(frozen=True)
 class Residuals(Stats, kind="experts/additive.Residuals"):
-    """Sums of r and of r^2 for every level of every curve, one curve after another; [L]."""
+    """Sums of r and of r^2: for every level of one curve after another, [L], or of pairs, for
+    every two coarse levels, [B, B]."""
 
     first: FloatArray
     second: FloatArray
@@ -66,13 +61,32 @@ class Residuals(Stats, kind="experts/additive.Residuals"):
             weight = weight * (fold != screen.fold)
         t = batch.t
         slope = t * expit(-t * batch.project(screen.coefficients, terms=screen.terms))
+        weights = weight * slope, weight * slope**2
+        if screen.pairs:
+            return cls(*_crossed(curves, batch.levels, weights))
         sums = [
-            np.bincount(batch.levels[:, s], weight * slope**power, curves.sizes[s])
-            for power in (1, 2)
-            for s in curves.curved
+            np.concatenate(
+                [np.bincount(batch.levels[:, s], w, curves.sizes[s]) for s in curves.curved]
+            ).astype(np.float64)
+            for w in weights
         ]
-        first, second = np.split(np.concatenate(sums).astype(np.float64), 2)
-        return cls(first, second)
+        return cls(*sums)
+
+
+def _crossed(
+    curves: Curves, levels: np.ndarray, weights: tuple[FloatArray, FloatArray]
+) -> list[FloatArray]:
+    """Return the sums of weights for every two coarse levels; [B, B] each."""
+    coarse, starts = coarse_levels(curves)
+    found = [np.zeros((starts[-1], starts[-1])) for _ in weights]
+    for first in range(0, len(levels), _CHUNK):
+        rows = slice(first, first + _CHUNK)
+        z = np.zeros((len(levels[rows]), starts[-1]))
+        for s, own in enumerate(coarse):
+            z[np.arange(len(z)), starts[s] + own[levels[rows, s]]] = 1.0
+        for w, total in zip(weights, found, strict=True):
+            total += z.T @ (z * w[rows, None])
+    return found
 
 
 def refined(curves: Curves, sums: Residuals) -> tuple[IntArray, FloatArray]:
@@ -90,7 +104,7 @@ def refined(curves: Curves, sums: Residuals) -> tuple[IntArray, FloatArray]:
         fine = curves.fine(s)
         if fine.shape[1] >= FEWEST:
             own = np.column_stack([np.ones(len(fine)), curves.smooth(s)])
-            value = evidence(fine, own, first, second, FINE_VARIANCES)
+            value = evidence(*freed(fine, own, first, second), FINE_VARIANCES)
             mean = float(logsumexp(value)) - log(len(value))
             found.append((mean, int(s), float(FINE_VARIANCES[np.argmax(value)])))
     columns, variances, room = [], [], FINE_BUDGET
@@ -101,39 +115,3 @@ def refined(curves: Curves, sums: Residuals) -> tuple[IntArray, FloatArray]:
             columns.append(s)
             variances.append(variance)
     return np.array(columns, np.int64), np.array(variances, np.float64)
-
-
-def evidence(
-    functions: FloatArray, own: FloatArray, first: FloatArray, second: FloatArray,
-    variances: FloatArray,
-) -> FloatArray:  # fmt: skip
-    """Return L at every variance; [V].
-
-    Parameters
-    ----------
-    functions
-        Phi at the levels; [L, q].
-    own
-        M; [L, m].
-    first, second
-        Sums of r and of r^2 of the levels; [L].
-    variances
-        v; [V].
-    """
-    weighted = own * second[:, None]
-    inner = own.T @ weighted
-    inner[np.diag_indices(len(inner))] += _RIDGE * np.trace(inner) / len(inner) + 1e-300
-    cross = weighted.T @ functions
-    solved = np.linalg.solve(inner, np.column_stack([cross, own.T @ first]))
-    a = functions.T @ (functions * second[:, None]) - cross.T @ solved[:, :-1]
-    h = functions.T @ first - cross.T @ solved[:, -1]
-    return of_variances(a, h, variances)
-
-
-def of_variances(a: FloatArray, h: FloatArray, variances: FloatArray) -> FloatArray:
-    """Return h'(A + I/v)^-1 h / 2 - log |I + v A| / 2 at every variance; [V]."""
-    size, axes = np.linalg.eigh(a)
-    v, size = variances[:, None], np.maximum(size, 0.0)
-    square = (axes.T @ h) ** 2
-    gain = v * square / (1.0 + v * size) - np.log1p(v * size)
-    return np.asarray(0.5 * gain.sum(1))

@@ -19,6 +19,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.interactions import Together
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
+from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.columns import scaled
 from vbmodels.experts.rows import Rows, never_held
 
@@ -112,6 +113,12 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         if terms is not None and self.basis.curves is not None:
             for s, heights in self.basis.curves.heights(coefficients, terms).items():
                 total += heights[self.levels[:, s]]
+            tables, at = pair_tables(self.basis.curves, terms), len(coefficients) - 1
+            at -= sum(a.shape[1] for _, a, _ in tables)
+            for (d, e), a, b in tables:
+                surface = (a * coefficients[at : at + a.shape[1]]) @ b.T
+                total += surface[self.levels[:, d], self.levels[:, e]]
+                at += a.shape[1]
         return total
 
     def offset(self, coefficients: FloatArray, terms: Terms | None) -> FloatArray:
@@ -141,6 +148,10 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
                 if s not in held:
                     held[s] = np.asarray(np.bincount(self.levels[:, s], slopes, len(table)), float)
                 more.append(held[s] @ table)
+            for (d, e), a, b in pair_tables(self.basis.curves, terms):
+                cell = self.levels[:, d] * len(b) + self.levels[:, e].astype(np.int64)
+                cells = np.bincount(cell, slopes, len(a) * len(b)).reshape(len(a), len(b))
+                more.append(np.einsum("aq,ab,bq->q", a, cells, b, optimize=True))
         return np.concatenate([linear[:-1], *more, linear[-1:]])
 
     def gram(
@@ -176,7 +187,14 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         assert self.basis.curves is not None
         levels = self.levels[rows]
         tables = self.basis.curves.tables(terms)
-        return np.hstack([np.zeros((len(levels), 0)), *(f[levels[:, s]] for s, f in tables)])
+        pairs = pair_tables(self.basis.curves, terms)
+        return np.hstack(
+            [
+                np.zeros((len(levels), 0)),
+                *(f[levels[:, s]] for s, f in tables),
+                *(a[levels[:, d]] * b[levels[:, e]] for (d, e), a, b in pairs),
+            ]
+        )
 
     def _parts(self, joint: bool, terms: Terms | None) -> Iterator[tuple[slice, Rows]]:
         """Cut the rows with all their columns."""
