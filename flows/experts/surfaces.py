@@ -69,10 +69,9 @@ def _named(s: int, coarse: IntArray, curves: Curves, design: Design) -> tuple[st
     lines = [str(design.columns[j]) for j in own]
     count = int(coarse.max()) + 1
     if curves.counts[s]:
-        ends = np.append(curves.knots_of(s), curves.high[own[0]])
-        last = [np.flatnonzero(coarse == level)[-1] for level in range(count)]
-        tops = design.centre[own[0]] + design.scale[own[0]] * ends[last]
-        return lines[0], tuple(f"up to {top:.4g}" for top in tops)
+        last = [np.flatnonzero(coarse == level)[-1] for level in range(count - 1)]
+        tops = design.centre[own[0]] + design.scale[own[0]] * curves.knots_of(s)[last]
+        return lines[0], (*(f"up to {top:.4g}" for top in tops), f"above {tops[-1]:.4g}")
     if len(own) == 1:
         levels, name = ["1", "0"], lines[0]
     else:
