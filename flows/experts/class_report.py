@@ -104,15 +104,15 @@ def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) 
         for label, (form, experts, tau) in zip(labels, first.forms, strict=True)
     }
     rows = [
-        (label, form, experts, f"{tau:g}")
+        (label, form, experts, f"{tau:g}" if tau else "of each block")
         for label, (form, experts, tau) in zip(labels, first.forms, strict=True)
     ]
     return Section(
         "What each class needed",
-        "Each class has a fit against the rest, with lines, steps or experts as held-out rows "
+        "Each class has a fit against the rest, with lines, curves or experts as held-out rows "
         "ask for; in a row the classes share in proportion to what their fits say.",
         (),
-        (Grid(("label", "form", "experts beside it", "tau"), rows),),
+        (Grid(("label", "form", "experts", "tau"), rows),),
     )
 
 

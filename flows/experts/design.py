@@ -35,6 +35,7 @@ from vbmodels.experts.columns import (
     LARGEST,
     SPARSE,
     ColumnSums,
+    blocks_of,
     cell_keys,
     encoded,
     scaled,
@@ -168,6 +169,7 @@ def choose_basis(
         landmarks_for(
             settings, sums.positive + sums.negative, len(encoding.columns), sample.repeats
         ),
+        blocks_of(encoding.columns),
     )
 
 

@@ -33,6 +33,7 @@ from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
+from flows.experts.surfaces import MOST_SURFACES, surfaces_of
 from flows.experts.weights import (
     MOST_CURVES,
     curves_of,
@@ -167,6 +168,7 @@ class Experts:
         return replace(
             summarise(batch, found, drawn, plain, named.mixture[:-1]),
             curves=curves_of(posterior, design, basis)[:MOST_CURVES],
+            surfaces=surfaces_of(posterior, design, basis)[:MOST_SURFACES],
             encoding=working_encoding(paths),
         )
 

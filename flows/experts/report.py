@@ -57,6 +57,7 @@ def report(
     sections = [*_quality(judged, summaries, results, label), *beside]
     sections += _curves(additive, summaries, results, label)
     sections += _choice(chosen, results)
+    sections += _pairs(additive, summaries, results)
     sections += _together(additive, results)
     share = sum((s.share for s in summaries), np.zeros(k))
     alone = isinstance(posterior, AdditivePosterior) and not posterior.mixtures
@@ -78,8 +79,8 @@ def report(
         for e in (order if not alone else ())
     ]
     headline = f"{results['used_experts']} of {k} experts are responsible for {rows:,} rows"
-    if alone and additive is not None:
-        headline = f"{_FORMS[additive.form].format(label=label)} on {rows:,} rows"
+    if isinstance(posterior, AdditivePosterior) and additive is not None:
+        headline = _members(posterior, additive, label, rows)
     elif k == 1:
         headline = f"Logistic regression on {rows:,} rows"
     elif results["used_experts"] == 1:
@@ -98,10 +99,32 @@ def report(
 
 
 _FORMS = {
-    "intercept": "No column tells the label: every row gets the share of the label {label}",
-    "lines": "Logistic regression, without experts beside it,",
-    "steps": "An additive model of lines and steps, without experts beside it,",
+    "intercept": "the share of the label alone",
+    "lines": "logistic regression",
+    "curves": "an additive model of a curve for each column",
 }
+
+
+def _members(posterior: AdditivePosterior, additive: Additive, label: str, rows: int) -> str:
+    """Name what predicts, the largest share first."""
+    own = _FORMS[additive.form]
+    if posterior.mixtures:
+        own = f"{posterior.components[0].mean.shape[1]} experts added to {own}"
+    members = [(posterior.own_weight, own)]
+    if posterior.pairs is not None and posterior.pairs.terms is not None:
+        count = len(posterior.pairs.terms.pairs)
+        name = f"curves with {count} pair{'s' if count > 1 else ''} of columns"
+        members.append((posterior.pairs_weight, name))
+    if posterior.process is not None:
+        members.append((posterior.weight, "a Gaussian process of all columns"))
+    kept = sorted((m for m in members if m[0] > 1e-9), key=lambda m: -m[0])
+    verb = f"the label {label} on {rows:,} rows"
+    if len(kept) == 1:
+        if additive.form == "intercept" and not posterior.mixtures and kept[0][1] == own:
+            return f"No column predicts {verb}: every row gets its share"
+        return f"{kept[0][1][0].upper()}{kept[0][1][1:]} predicts {verb}"
+    said = listed([f"{name} ({100.0 * weight:.0f} %)" for weight, name in kept])
+    return f"{said[0].upper()}{said[1:]} predict {verb}"
 
 
 def _trees(baselines: Sequence[Baseline]) -> str:
@@ -131,7 +154,7 @@ def _warnings(
     if additive is not None:
         return (
             "On held-out rows no mixture was better than the additive part by more than one "
-            "standard error, so that stands alone (one expert).",
+            "standard error, so there is none.",
         )
     return (
         "On held-out rows no mixture was better than logistic regression by more than one "
@@ -207,13 +230,13 @@ def _curves(
         "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
         "intercept_log_loss": -additive.intercept,
     }  # fmt: skip
-    names = ("lines (logistic regression)", "lines and steps")
     rows = [("the intercept alone", "", f"{-additive.intercept:.4f}")]
     rows += [
-        (name, f"{tau:g}", f"{-value:.4f}")
-        for name, taus, left_out in zip(names, additive.taus, additive.left_out, strict=False)
-        for tau, value in zip(taus, left_out, strict=True)
+        ("lines (logistic regression)", f"{tau:g}", f"{-value:.4f}")
+        for tau, value in zip(additive.taus, additive.left_out, strict=True)
     ]
+    if additive.curves is not None:
+        rows.append(("lines and curves", "of each block", f"{-additive.curves:.4f}"))
     pictures = tuple(
         plots.curve(c.at, c.mean, c.sd, c.column, "added log odds", c.column)
         for s in summaries
@@ -223,8 +246,8 @@ def _curves(
     text = (
         f"What each column adds to the log odds of the label {label}, with 95 % bands, from its "
         "middle on (of two values, from the first); those that move most first. "
-        f"Steps gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
-        "rows out; they are taken if that is more than one standard error."
+        f"Curves gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
+        "rows out; they are taken if that is more than nothing."
     )
     return [
         Section(
@@ -236,6 +259,29 @@ def _curves(
     ]
 
 
+def _pairs(
+    additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any]
+) -> list[Section]:
+    if additive is None or additive.pairs_weight == 0.0:
+        return []
+    weight, gain = additive.pairs_weight, additive.pairs_gain
+    results["pairs"] = {"weight": weight, "gain": gain}
+    return [
+        Section(
+            "What pairs of columns say",
+            f"Curves with pairs of columns have a weight of {weight:.2f} in the probabilities: on "
+            f"held-out rows, which neither chose the pairs nor fitted them, that gained {gain:.4f} "
+            "a row. A cell is what the two columns add to the log odds beyond their curves, blue "
+            "above 0 and orange below; the pairs that move most come first.",
+            tuple(
+                plots.heat_map(one.rows, one.across, one.values, one.name)
+                for s in summaries
+                for one in s.surfaces
+            ),
+        )
+    ]
+
+
 def _together(additive: Additive | None, results: dict[str, Any]) -> list[Section]:
     if additive is None or not additive.process:
         return []
@@ -243,7 +289,7 @@ def _together(additive: Additive | None, results: dict[str, Any]) -> list[Sectio
     results["gaussian_process"] = {"weight": weight, "gain": additive.process_gain}
     said = (
         f"Its probabilities have a weight of {weight:.2f} in those of the table of rows, and the "
-        f"rest, whose curves and experts this report shows, {1.0 - weight:.2f}: on held-out rows "
+        f"rest {1.0 - weight:.2f}: on held-out rows "
         f"that gained {additive.process_gain:.4f} a row. gaussian_process=false goes without."
         if weight
         else "On held-out rows it told nothing beyond the rest, so it has no weight."

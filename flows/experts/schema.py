@@ -76,7 +76,12 @@ EXPERTS = Table(
             "additive: the part that all experts share; expert: what it predicts, or adds to that; "
             "gate: where it is responsible",
         ),
-        Column("column", TEXT, "name of the column, or of a step (column > knot), or intercept"),
+        Column(
+            "column",
+            TEXT,
+            "name of the column, of a function of its curve, of a step (column > knot), or "
+            "intercept",
+        ),
         Column("mean", NUMBER, "posterior mean"),
         Column("sd", NUMBER, "posterior standard deviation"),
     ),

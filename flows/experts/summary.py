@@ -18,6 +18,7 @@ from flows.experts import ingest as tables_of
 from flows.experts.design import read_batch, work_url, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
+from flows.experts.surfaces import Surface
 from flows.experts.weights import Curve
 from flows.family import Each
 from flows.report.baselines import Baseline, compared, multinomial, trees
@@ -54,6 +55,8 @@ class ExpertSummary:
         What simple forms get on these rows; told with the first partition.
     curves
         What the columns add in the additive part; told with the first partition.
+    surfaces
+        What pairs of columns add; with the first partition.
     encoding
         What became of the columns and labels; told with the first partition.
     """
@@ -68,6 +71,7 @@ class ExpertSummary:
     has_baseline: bool
     baselines: tuple[Baseline, ...] = ()
     curves: tuple[Curve, ...] = ()
+    surfaces: tuple[Surface, ...] = ()
     encoding: Encoding | None = None
 
 

@@ -14,7 +14,6 @@ from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.posterior import AdditivePosterior
-from vbmodels.experts.additive.step_rows import steps_of
 from vbmodels.experts.forms import AnyPosterior, Names, weights_of
 
 MOST_CURVES = 12
@@ -50,38 +49,34 @@ def curves_of(posterior: AnyPosterior, design: Design, basis: Basis | None) -> t
         return ()
     part = posterior.part
     covariance = None if part.covariance is None else unpack(part.covariance)
-    column, number = steps_of(basis.steps)
-    lines = len(design.columns)
     found = []
     for j, name in enumerate(design.columns):
         if np.isinf(design.scale[j]):
             continue
-        knots = basis.knots[j, : basis.steps[j]]
-        at = _places(knots, design.centre[j], design.scale[j])
-        x = np.zeros((len(at), part.coefficients.size))
-        x[:, j] = np.clip((at - design.centre[j]) / design.scale[j], -basis.limit, basis.limit)
-        if part.stepped:
-            for place in np.flatnonzero(column == j):
-                x[:, lines + place] = at > knots[number[place]]
+        z = _places(j, design, basis)
+        x = np.zeros((len(z), part.coefficients.size))
+        x[:, j] = z
+        if part.terms is not None and basis.curves is not None:
+            x[:, len(design.columns) : -1] = basis.curves.functions(j, z, part.terms)
         x -= x[len(x) // 2 if len(x) > 2 else 0]
         mean = x @ part.coefficients
-        sd = np.zeros(len(at))
+        sd = np.zeros(len(z))
         if covariance is not None:
             sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
-        spread = float(np.std(mean)) if knots.size else float(abs(mean[-1] - mean[0])) / 2.0
+        spread = float(np.std(mean)) if len(z) > 2 else float(abs(mean[-1] - mean[0])) / 2.0
+        at = design.centre[j] + design.scale[j] * z
         points, means, sds = (tuple(map(float, v)) for v in (at, mean, sd))
         found.append(Curve(str(name), points, means, sds, spread))
     return tuple(sorted(found, key=lambda c: -c.spread))
 
 
-def _places(knots: FloatArray, centre: float, scale: float) -> FloatArray:
-    """Return where a curve is drawn: on both sides of every knot, or at 0 and 1, or 2 sd out."""
-    if not knots.size:
-        as_it_is = scale == 1.0 and centre == 0.0
-        return np.array([0.0, 1.0]) if as_it_is else centre + scale * np.array([-2.0, 2.0])
-    width = (knots[-1] - knots[0]) / max(1, len(knots) - 1) or scale
-    pairs = np.column_stack([knots, np.nextafter(knots, np.inf)])
-    return np.concatenate([[knots[0] - width], pairs.ravel(), [knots[-1] + width]])
+def _places(column: int, design: Design, basis: Basis) -> FloatArray:
+    """Return where a curve is drawn, on the scale of the fit: at 0 and 1, or where cells are."""
+    if design.scale[column] == 1.0 and design.centre[column] == 0.0:
+        return np.array([0.0, 1.0])
+    if basis.curves is None:
+        return np.array([-2.0, 2.0])
+    return basis.curves.places(column)
 
 
 def parameters_of(posterior: AnyPosterior) -> list[Parameter]:

@@ -60,6 +60,7 @@ from vbmodels.experts.columns import (
     SPARSE,
     ColumnSums,
     Encoded,
+    blocks_of,
     cell_keys,
     encoded,
     encoded_sums,
@@ -107,16 +108,16 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         Posterior means and standard deviations of the experts' weights, [n_experts_, columns
         + 1], the intercept last, on the scaled columns; those of the best start. "additive":
         what experts add to the additive part, on the columns' quantiles (of up to 12 columns on
-        their lines and steps); of one expert, the additive part itself, lines first, then steps.
+        their lines and steps); of one expert, the additive part itself, lines first, then curves.
     gate_means_, gate_sds_
         The same of the gates.
     columns_
         Data frame of the table's columns, as ``vbflows check`` prints it: name, what each is read
         as, its missing cells, what it holds, and whether it is used or why not.
     coefficients_
-        Data frame of the additive part ("additive"): column, or step (column > knot), posterior
-        mean and standard deviation of its coefficient, 95 % interval. Of several classes with
-        their ``label``.
+        Data frame of the additive part ("additive"): column, or function of its curve
+        ("age (curve 1)", the smoothest first), posterior mean and standard deviation of its
+        coefficient, 95 % interval. Of several classes with their ``label``.
     experts_
         Data frame of every expert's weights and its gate's, of the best start: expert, role,
         column, mean, sd, low, high.
@@ -207,6 +208,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
                 FURTHEST if self.standardise else np.inf,
                 encoded(np.full((1, raw.shape[1]), np.nan), self._encoded)[0],
                 landmarks_for(self, len(y), X.shape[1], copies),
+                blocks_of(self._encoded),
             )
         weight = share * self._class_weights(y)[code] / copies
         batches: list[Any] = self._partitions(X, t, keys, weight)

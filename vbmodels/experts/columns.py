@@ -393,6 +393,19 @@ def names_of(columns: Sequence[Encoded]) -> list[str]:
     return [name for one in columns for name in one.names]
 
 
+def blocks_of(columns: Sequence[Encoded]) -> IntArray:
+    """Return a number for each of the model's columns that the levels of a category share; [D'].
+
+    >>> blocks_of([Encoded("age", "number", missing=True), Encoded("by", "category", ("a", "b"))])
+    array([0, 1, 2, 2])
+    """
+    found: list[int] = []
+    for one in columns:
+        first, size = max(found, default=-1) + 1, len(one.names)
+        found += [first] * size if one.kind == "category" else range(first, first + size)
+    return np.array(found, np.int64)
+
+
 def unseen(cells: FloatArray, column: Encoded) -> BoolArray:
     """Say which cells [N] of a column hold a level that the fit never saw; [N]."""
     if column.kind != "category":

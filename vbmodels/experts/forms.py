@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
@@ -115,10 +116,22 @@ def names_of(posterior: AnyPosterior, columns: Iterable[str], basis: Basis | Non
         return Names((), (*lines, "intercept"))
     column, number = steps_of(basis.steps)
     steps = [f"{lines[c]} > {basis.knots[c, k]:.6g}" for c, k in zip(column, number, strict=True)]
-    full = (*lines, *steps, "intercept")
-    part = full if posterior.part.stepped else (*lines, "intercept")
-    mixture = full if len(lines) <= FEW_COLUMNS else (*lines, "intercept")
-    return Names(part, mixture)
+    mixture = (*lines, *steps, "intercept")
+    mixture = mixture if len(lines) <= FEW_COLUMNS else (*lines, "intercept")
+    return Names((*lines, *_functions(posterior, lines, basis), "intercept"), mixture)
+
+
+def _functions(posterior: AdditivePosterior, lines: list[str], basis: Basis) -> list[str]:
+    """Name the functions of the curves, the smoothest of a column first."""
+    terms, curves, found = posterior.part.terms, basis.curves, Counter[int]()
+    names: list[str] = []
+    if terms is None or curves is None:
+        return names
+    for s, table in curves.tables(terms):
+        for _ in range(table.shape[1]):
+            found[s] += 1
+            names.append(f"{lines[curves.lines[s][0]]} (curve {found[s]})")
+    return names
 
 
 def weights_of(posterior: AnyPosterior, names: Names) -> list[Weight]:

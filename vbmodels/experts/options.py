@@ -24,8 +24,8 @@ class ExpertOptions:
     )
     inference: Literal["additive", "cavi", "mh"] = option(
         "additive",
-        "additive: a line and steps for each column, plus experts where they predict held-out rows "
-        "better; cavi: coordinate ascent on bounds of sigmoid and softmax; mh: "
+        "additive: a line and a curve for each column, and experts where they predict held-out "
+        "rows better; cavi: coordinate ascent on bounds of sigmoid and softmax; mh: "
         "Metropolis-Hastings, for few columns, with diagnostics.",
     )
     prior: Literal["gaussian", "mabn1", "mabn2"] = option(
@@ -35,7 +35,7 @@ class ExpertOptions:
     )
     gaussian_process: bool = option(
         True,
-        "Whether a Gaussian process of all columns together may be stacked with lines, steps and "
+        "Whether a Gaussian process of all columns together may be stacked with lines, curves and "
         "experts, with the weight that held-out rows give it (additive with more than one expert, "
         "up to 50,000 rows).",
     )

@@ -71,7 +71,7 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     folder, record = latest(out)
     results = record["results"]
     assert record["converged"]
-    assert results["additive"]["form"] == "steps"
+    assert results["additive"]["form"] == "curves"
     assert results["chosen"]["n_experts"] in (2, 3)
     assert results["log_loss"] < results["logistic_log_loss"] - 0.1
     beside = results["baselines"]
@@ -91,7 +91,8 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     experts = rows_of(folder, "experts").to_pylist()
     additive = [row for row in experts if row["role"] == "additive"]
     assert {row["expert"] for row in additive} == {0}
-    assert sum(" > " in row["column"] for row in additive) == 6 * 8
+    assert sum("(curve 1)" in row["column"] for row in additive) == 6
+    assert sum("(curve " in row["column"] for row in additive) >= 6 * 16
     assert "additive" in rows_of(folder, "posterior")["name"].to_pylist()
     source = pq.read_table(simulated / "table.parquet").slice(100, 50).drop_columns("label")
     names = ["id", *reversed(source.column_names[1:])]
@@ -109,7 +110,7 @@ def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path, capsys)
     rng = np.random.default_rng(0)
     path = written(tmp_path, {**plain(n=300), "label": (rng.random(300) < 0.3).astype(int)})
     said = printed(capsys, "experts", path, tmp_path / "out")
-    assert "No column tells the label" in said
+    assert "No column predicts the label 1" in said
     folder, record = latest(tmp_path / "out")
     assert record["results"]["additive"]["form"] == "intercept"
     p = rows_of(folder)["probability"].to_numpy()

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from flows.experts.design import Design
+from flows.experts.surfaces import surfaces_of
 from flows.experts.weights import curves_of
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
@@ -40,3 +41,26 @@ def test_a_curve_is_the_change_of_the_log_odds():
         assert curve.sd[middle] == 0.0
         assert max(curve.sd) > 0.05
     assert curves[0].mean[0] - min(curves[0].mean) > 2.0  # down, then up again
+
+
+def test_a_surface_is_the_mean_of_what_a_pair_adds():
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.exponential(1.0, 900), rng.random(900) < 0.4, rng.random(900)])
+    logit = 3.0 * np.sign((x[:, 0] - 0.7) * (x[:, 1] - 0.5))
+    t = np.where(rng.random(900) < 1.0 / (1.0 + np.exp(-logit)), 1.0, -1.0)
+    design = Design(
+        np.array(["a", "b", "c"]), *ColumnSums.of(x, t).scaling(True), False, np.ones(2), 1.0
+    )
+    (batch,) = cut_coded(x, t)
+    model = AdditiveExperts(2, taus=(10.0,), n_restarts=1, evaluations=5)
+    posterior = model.posterior(fit(model, [batch], max_iter=5000).q)
+    first, *_ = surfaces_of(posterior, design, batch.basis)
+    assert first.name == "a and b"
+    assert first.across == ("0", "1")  # the larger first
+    assert len(first.rows) == 8
+    assert first.rows[-1] == first.rows[-2].replace("up to", "above")
+    assert abs(float(first.rows[3].removeprefix("up to ")) - np.median(x[:, 0])) < 0.05
+    values = np.array(first.values)
+    assert values[0, 1] < -1.0 < 1.0 < values[-1, 1]  # of 1, low cells lower and high ones raise
+    assert values[-1, 0] < -1.0 < 1.0 < values[0, 0]
+    assert first.spread > 1.0

@@ -1,4 +1,4 @@
-"""Where a column's steps stand: quantiles of a sample of rows that hangs on their cells alone.
+"""Where a column's knots are: quantiles of a sample of rows that depends on their cells alone.
 
 The sample holds the rows whose cells have the smallest hashes (bottom-k; Cohen and Kaplan 2007),
 each with the number of its copies. Samples of partitions merge without loss into that of all rows,
@@ -13,6 +13,7 @@ import numpy as np
 
 from vbmodels.core.sampling import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.experts.additive.curves import Curves, quantile_knots
 from vbmodels.experts.additive.interactions import Together
 
 STEPS, MOST_STEPS = 8, 1500
@@ -20,8 +21,6 @@ STEPS, MOST_STEPS = 8, 1500
 LARGEST_SAMPLE, SMALLEST_SAMPLE, MOST_CELLS = 4096, 256, 2_000_000
 FEWEST_REPEATED = 20
 """Different rows from which on a number that divides all their copies is no chance."""
-COMMON = 0.5
-"""A value that a larger share of the rows has is a knot; the others part the rest."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class RowSample:
             given = ~np.isnan(self.x[:, j])
             values, index = np.unique(self.x[given, j], return_inverse=True)
             copies = np.bincount(index, self.copies[given]).astype(np.float64)
-            at = _knots(values, copies, count)
+            at = quantile_knots(values, copies, count)
             found[j, : len(at)] = at
         return found
 
@@ -122,26 +121,6 @@ def _smallest(
     return RowSample(key[kept], group[kept], copies[:most], x[kept], classes[:most])
 
 
-def _knots(values: FloatArray, copies: FloatArray, count: int) -> FloatArray:
-    """Return the knots of one column, of its values in order and how many rows have each."""
-    if len(values) <= 2:
-        return values[:0]
-    if len(values) <= count + 1:
-        return values[:-1]
-    often = int(np.argmax(copies))
-    if copies[often] <= COMMON * copies.sum():
-        return np.unique(_quantiles(values[:-1], copies, count))
-    rest = np.where(np.arange(len(values)) == often, 0.0, copies)
-    found = np.append(_quantiles(values[:-1], rest, count - 1), values[often])
-    return np.unique(found[found < values[-1]])
-
-
-def _quantiles(values: FloatArray, copies: FloatArray, count: int) -> FloatArray:
-    below = np.cumsum(copies) / copies.sum()
-    at = np.searchsorted(below, np.arange(1, count + 1) / (count + 1))
-    return values[np.minimum(at, len(values) - 1)]
-
-
 def coded(x: FloatArray, knots: FloatArray) -> np.ndarray:
     """Return how many of its column's knots every cell of x [N, D] is above; [N, D], 0 to STEPS."""
     result = np.zeros(x.shape, np.uint8)
@@ -154,7 +133,7 @@ def coded(x: FloatArray, knots: FloatArray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Basis(State, kind="experts/additive.Basis"):
-    """How columns become steps, and how the mixture's columns are brought to one scale.
+    """How columns become steps and curves, and how the mixture's columns are brought to one scale.
 
     Attributes
     ----------
@@ -166,6 +145,8 @@ class Basis(State, kind="experts/additive.Basis"):
         Largest size of a column on the scale of the fit; what is beyond is held there.
     together
         What a Gaussian process sees of all columns; None where there is none.
+    curves
+        The levels of the columns' curves; None where no column has one.
     """
 
     knots: FloatArray
@@ -173,6 +154,7 @@ class Basis(State, kind="experts/additive.Basis"):
     scale: FloatArray
     limit: float
     together: Together | None = None
+    curves: Curves | None = None
 
     @property
     def steps(self) -> IntArray:

@@ -1,14 +1,16 @@
-"""An additive logistic model of lines and steps, with a mixture of experts beside it.
+"""An additive logistic model of lines and curves, and a mixture of experts that adds to it.
 
 The logit of expert k is f0(x) + beta_k'u and the gates are eta_k'u: f0 is the additive part, u the
 columns' quantiles (of few columns their lines and steps). As tau grows the experts vanish, so the
 additive part is among the mixtures. A partition has no state; what it returns adds up.
 
-1. Path: logistic regression on lines, and on lines and steps, for falling tau. The tau of each is
-   the one whose leave-one-out log-likelihood (`newton`) is best; steps must beat lines by one
-   standard error of the paired difference, and the intercept alone must be beaten.
-2. Folds: that f0 again, to its end, on all rows and without each of two parts of four. Which part a
-   row is in hangs on its cells, so copies of a row are together.
+1. Form: logistic regression on lines for falling tau, of which the one whose leave-one-out
+   log-likelihood (`newton`) is best is taken; lines and curves, every block with a variance of its
+   own (`curves`, `blocks`, `curve_fit`), are f0 where theirs is better. The intercept alone must be
+   beaten.
+2. Folds: that f0 again without each of two parts of four; of curves the whole way, selection
+   included. Which part a row is in depends on its cells alone, so copies of a row are together.
+   The same of curves and the pairs that their residuals ask for, if there are any.
 3. Rungs: mixtures with few and with many experts and several tau, two starts each, are fitted
    beside f0 without a part for a few evaluations; those that predict it best, their starts
    averaged, go on (successive halving; Jamieson and Talwalkar 2016). A mixture must beat f0 by
@@ -30,6 +32,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.experts.additive.blocks import BlockFit
 from vbmodels.experts.additive.candidate import (
     Candidate,
     Climbing,
@@ -39,6 +42,7 @@ from vbmodels.experts.additive.candidate import (
     judged,
     trials,
 )
+from vbmodels.experts.additive.curve_fit import fit_curves, fit_pairs, part_of, shown
 from vbmodels.experts.additive.newton import (
     PROCESS_TAUS,
     TAUS,
@@ -50,8 +54,10 @@ from vbmodels.experts.additive.newton import (
     answered,
     left_out,
 )
+from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
+from vbmodels.experts.additive.screen import Residuals, Screen
 from vbmodels.experts.additive.stacking import HeldOut, held_out_sums, weighted
 from vbmodels.experts.additive.states import (
     MANY_ROWS,
@@ -64,6 +70,7 @@ from vbmodels.experts.additive.states import (
     held_parts,
     objectives,
     of_mixture,
+    stacked_parts,
     whole,
 )
 from vbmodels.experts.additive.step_rows import CodedRows
@@ -81,10 +88,11 @@ ROUGH, FINE = 1e-6, 1e-10
 
 @dataclass(frozen=True)
 class AdditiveExperts:
-    """Fit an additive logistic model and, where they predict better, experts beside it.
+    """Fit an additive logistic model and, where they predict better, experts that add to it.
 
-    Where the rows come with columns of a Gaussian process (`interactions`), that is stacked with
-    both with the weight that held-out rows give it; not beside the additive part alone.
+    Curves with pairs of columns (`pairs`), and a Gaussian process where the rows come with columns
+    of one (`interactions`), are stacked with both, with the weights that held-out rows give them
+    (`stacking`); not with the additive part alone.
 
     Parameters
     ----------
@@ -122,7 +130,7 @@ class AdditiveExperts:
     def init(self, observed: Counted, rng: np.random.Generator) -> Progress:
         """Return what is known before the first sweep."""
         Observed(observed.rows, observed.positive, observed.squares).refuse_one_class()
-        lines, _ = observed.sizes
+        lines = observed.sums.size
         if lines > MOST_COLUMNS + 1:
             raise ValueError(
                 f"expected at most {MOST_COLUMNS} columns for inference additive, got {lines - 1}: "
@@ -140,17 +148,23 @@ class AdditiveExperts:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(
-        self, q: Progress | Fits | Mixtures, batch: CodedRows, local: None
-    ) -> FitSums | Sums | HeldOut:
+        self, q: Progress | Fits | Screen | Mixtures, batch: CodedRows, local: None
+    ) -> FitSums | Residuals | Sums | HeldOut:
         """Evaluate fits or mixtures on the partition; of a posterior what its bound is made of."""
         if isinstance(q, Progress):
             q = Mixtures.of(q, q.points) if q.points else _part_alone(q)
         if isinstance(q, Fits):
             return self._answered(q, batch)
-        if q.processes:
+        if isinstance(q, Screen):
+            return Residuals.of(q, batch, batch.rows.fold(FOLDS) if q.fold >= 0 else None)
+        if q.processes or q.paired:
             return HeldOut(held_out_sums(q, batch, batch.rows.fold(FOLDS)))
         parts = {p.candidate.fold for p in q.points}
-        offsets = {p.fold: batch.offset(p.coefficients) for p in q.bases if p.fold in parts}
+        offsets = {
+            part.fold: batch.offset(part.coefficients, part.terms)
+            for part in q.bases
+            if part.fold in parts
+        }
         return Sums.at(q.points, batch.mixing, FOLDS, q.draws, offsets, held=q.held)
 
     def _answered(self, q: Fits, batch: CodedRows) -> FitSums:
@@ -186,13 +200,18 @@ class AdditiveExperts:
             Component(p.mean, np.zeros_like(p.mean) if p.log_sd is None else np.exp(p.log_sd))
             for p in q.points
         )
-        weight = 0.0 if q.additive is None else q.additive.weight
-        process = q.processes[0] if weight > 0.0 else None
-        return AdditivePosterior(q.parts[0], parts, process, weight)
+        found = AdditivePosterior(q.parts[0], parts)
+        if q.additive is not None and q.additive.weight > 0.0:
+            found = replace(found, process=q.processes[0], weight=q.additive.weight)
+        if q.additive is not None and q.additive.pairs_weight > 0.0:
+            found = replace(found, pairs=q.paired[0], pairs_weight=q.additive.pairs_weight)
+        return found
 
     def without_process(self, q: Progress) -> AdditivePosterior:
-        """Return the posterior without the Gaussian process."""
-        return replace(self.posterior(q), process=None, weight=0.0)
+        """Return the posterior without the Gaussian process, whose share the others have."""
+        found = self.posterior(q)
+        left = 1.0 - found.weight
+        return replace(found, process=None, weight=0.0, pairs_weight=found.pairs_weight / left)
 
     def additive_part(self, q: Progress) -> AdditivePosterior:
         """Return the additive part alone."""
@@ -205,8 +224,9 @@ class AdditiveExperts:
     def algorithm(self, q: Progress) -> Algorithm:
         """Choose the additive form and the mixtures, then find these mixtures' modes."""
         doing = "the form was being chosen"
-        additive, climbs = yield Phase(self._choose_form(q), doing)
-        q = yield Phase(self._fit_parts(replace(q, additive=additive), climbs), doing)
+        additive, climbs, curves = yield Phase(self._choose_form(q), doing)
+        q = replace(q, additive=additive)
+        q = yield Phase(self._fit_parts(q, climbs, curves), doing)
         found: tuple[Point, ...] = ()
         choice = None
         candidates = self.candidates()
@@ -215,8 +235,8 @@ class AdditiveExperts:
         elif candidates:
             choice, found = yield Phase(self._choose_mixtures(q), doing)
             q = replace(q, chosen=choice)
-            if q.processes:
-                q = yield Phase(self._weigh_process(q, found), doing)
+            if q.processes or q.paired:
+                q = yield Phase(self._weigh_members(q, found), doing)
         if choice is None or choice.candidates[choice.best].n_experts == 1:
             return (yield Phase(self._evaluate_part(q)))
         starts = self._starts(q, choice, found)
@@ -229,13 +249,25 @@ class AdditiveExperts:
         return q
 
     def _choose_form(self, q: Progress) -> Algorithm:
-        """Fit along the paths; return the additive form, and its fits to go on with."""
+        """Fit lines along their paths, and curves; return the form, and what to go on with."""
+        paths = yield Phase(self._follow(q))
+        curves: tuple[BlockFit, ...] = ()
+        if q.observed.curves is not None:
+            curves = ((yield self._phase(q, fit_curves(q.observed, -1, FINE * q.observed.rows))),)
+        best = next(path.best for path in paths if not path.climb.joint)
+        asks = (best.left_out(q.observed), *(fit.left_out(q.observed) for fit in curves))
+        sums = yield Evaluate(Fits(asks))
+        found, climbs = self._form(q, paths, sums.left_out)
+        return found, climbs, curves
+
+    def _follow(self, q: Progress) -> Algorithm:
+        """Follow the paths of lines, and of lines and the process, to their ends."""
         paths = self._paths(q.observed)
         while True:
             paths = yield Save(paths)
             going = [path for path in paths if not path.done]
             if not going:
-                break
+                return paths
             sums = yield Evaluate(Fits(tuple(path.ask(q.observed) for path in going)))
             if not self.always:
                 yield Show(q, sums.mean, by_trace=False)
@@ -246,65 +278,103 @@ class AdditiveExperts:
                 )
                 for path in paths
             )  # fmt: skip
-        best = [path.best for path in paths if path.best is not None and not path.climb.joint]
-        sums = yield Evaluate(Fits(tuple(climb.left_out(q.observed) for climb in best)))
-        return self._form(q, paths, sums.left_out)
 
     def _paths(self, observed: Counted) -> tuple[Path, ...]:
         """Return the beginnings of all paths."""
-        lines, steps = observed.sizes
         taus = TAUS if self.tau is None else (self.tau,)
         tolerance = ROUGH * observed.rows
-        sizes = [(False, lines), (True, steps)] if steps > lines else [(False, lines)]
-        paths = [Path.first(stepped, n, taus, observed, tolerance) for stepped, n in sizes]
+        paths = [Path.first(taus, observed, tolerance)]
         if not self.always and self.n_experts > 1 and observed.together.size > 0:
-            size = lines + observed.together.size
-            paths.append(Path.first(False, size, PROCESS_TAUS, observed, tolerance, joint=True))
+            paths.append(Path.first(PROCESS_TAUS, observed, tolerance, joint=True))
         return tuple(paths)
 
     def _form(
         self, q: Progress, paths: Sequence[Path], without: LeftOut
     ) -> tuple[Additive, tuple[Climb, ...]]:
-        """Choose the additive form, and begin its fits on all rows and without each part."""
+        """Choose the additive form, and go on with its fits on all rows and without each part."""
         rows = float(q.observed.weight.sum())
-        plain = [path for path in paths if not path.climb.joint]
+        plain = next(path for path in paths if not path.climb.joint)
         process = next((path for path in paths if path.climb.joint), None)
-        best = [path.best for path in plain if path.best is not None]
         value, products = without.value / rows, without.products / rows
         gain = error = 0.0
-        form, f0 = "lines", best[0]
-        if len(best) > 1:
-            gain = float(value[1] - value[0])
+        curves = None
+        form = "lines"
+        if len(value) > 1:
+            curves = float(value[1])
+            gain = curves - float(value[0])
             square = products[1, 1] - 2.0 * products[0, 1] + products[0, 0]
             error = float(np.sqrt(max(square - gain**2, 0.0) / rows))
-            if gain > error:
-                form, f0 = "steps", best[1]
+            if gain > 0.0:
+                form = "curves"
         alone = q.observed.without_columns / rows
         if self.tau is None and alone >= max(value):
-            form, f0 = "intercept", best[0]
+            form = "intercept"
         found = Additive(
-            tuple(np.array(path.taus[: len(path.left_out)]) for path in plain),
-            tuple(np.array(path.left_out) / rows for path in plain),
-            alone, gain, error, form, () if process is None else process.tried(rows),
+            *plain.tried(rows), alone, curves, gain, error, form,
+            () if process is None else process.tried(rows),
         )  # fmt: skip
         tolerance = FINE * q.observed.rows
-        full = f0.finer(tolerance, q.observed)
-        climbs = [full, best[0].finer(tolerance, q.observed)]
-        if self.n_experts > 1 and not self.always:
-            climbs += [full.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
+        assert plain.best is not None
+        climbs = [plain.best.finer(tolerance, q.observed)]
+        if self._holds_out and form != "curves":
+            plain_fit = climbs[0]
+            climbs += [
+                plain_fit.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)
+            ]
         if process is not None and process.best is not None:
             joint = process.best.finer(tolerance, q.observed)
             climbs.append(joint)
             climbs += [joint.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
         return found, tuple(climbs)
 
-    def _fit_parts(self, q: Progress, climbs: tuple[Climb, ...]) -> Algorithm:
+    @property
+    def _holds_out(self) -> bool:
+        """Whether anything is judged by rows held out of a fit."""
+        return self.n_experts > 1 and not self.always
+
+    def _fit_parts(
+        self, q: Progress, climbs: tuple[Climb, ...], curves: tuple[BlockFit, ...]
+    ) -> Algorithm:
         """Go on with the fits to their ends; return ``q`` with what they found."""
+        climbs = yield Phase(self._finish(q, climbs))
+        plain, *folds = [Part.of(climb, q.observed) for climb in climbs if not climb.joint]
+        processes = tuple(Part.of(climb, q.observed) for climb in climbs if climb.joint)
+        first, own = plain, q.form == "curves"
+        paired: list[Part] = []
+        if own:
+            first = part_of(curves[0], q.observed)
+        if curves and self._holds_out:
+            pairs = yield Phase(self._fit_pairs(q, curves[0]))
+            for fold in held_parts(q.observed) if own or pairs else ():
+                curved = fit_curves(q.observed, fold, ROUGH * q.observed.rows)
+                fit = yield self._phase(q, curved)
+                folds += [part_of(fit, q.observed)] if own else []
+                if pairs and fold in stacked_parts(q.observed):
+                    (fit,) = yield Phase(self._fit_pairs(q, fit))
+                    paired.append(part_of(fit, q.observed))
+            paired = [*(part_of(fit, q.observed) for fit in pairs), *paired]
+        if q.form == "intercept":
+            first, *folds = [part.emptied(q.observed.rate) for part in (first, *folds)]
+        return replace(q, parts=(first, plain, *folds), processes=processes, paired=tuple(paired))
+
+    def _phase(self, q: Progress, algorithm: Algorithm) -> Phase:
+        """Return a phase that shows its fits, where any are shown."""
+        return Phase(algorithm if self.always else shown(algorithm, q))
+
+    def _fit_pairs(self, q: Progress, fit: BlockFit) -> Algorithm:
+        """Return the fit with pairs in a tuple; of all rows an empty one, where there are none."""
+        if not looked_for(q.observed.curves):
+            return ()
+        found = yield self._phase(q, fit_pairs(q.observed, fit, ROUGH * q.observed.rows))
+        return (found,) if fit.fold >= 0 or len(found.terms.pairs) else ()
+
+    def _finish(self, q: Progress, climbs: tuple[Climb, ...]) -> Algorithm:
+        """Go on with fits of lines to their ends."""
         while True:
             climbs = yield Save(climbs)
             going = [climb for climb in climbs if not climb.done]
             if not going:
-                break
+                return climbs
             sums = yield Evaluate(Fits(tuple(climb.ask for climb in going)))
             if not self.always:
                 yield Show(q, sums.mean, by_trace=False)
@@ -312,11 +382,6 @@ class AdditiveExperts:
             climbs = tuple(
                 climb if climb.done else climb.take(next(told), q.observed) for climb in climbs
             )
-        parts = [Part.of(climb, q.observed) for climb in climbs if not climb.joint]
-        processes = tuple(Part.of(climb, q.observed) for climb in climbs if climb.joint)
-        if q.additive is not None and q.additive.form == "intercept":
-            parts = [p if i == 1 else p.emptied(q.observed.rate) for i, p in enumerate(parts)]
-        return replace(q, parts=tuple(parts), processes=processes)
 
     def _choose_mixtures(self, q: Progress) -> Algorithm:
         """Halve the candidates by the rows held out; return the choice, and its points so far."""
@@ -349,9 +414,9 @@ class AdditiveExperts:
         count = max(1, (len(self.candidates()) * eighths + 7) // 8)
         return sorted(held, key=lambda c: -held[c])[:count]
 
-    def _weigh_process(self, q: Progress, points: tuple[Point, ...]) -> Algorithm:
-        """Weigh the Gaussian process by the rows held out."""
-        sums = yield Evaluate(Mixtures.of(q, points, processes=q.processes))
+    def _weigh_members(self, q: Progress, points: tuple[Point, ...]) -> Algorithm:
+        """Weigh pairs and the Gaussian process by the rows held out."""
+        sums = yield Evaluate(Mixtures.of(q, points, members=True))
         return weighted(q, sums.log_p)
 
     def _evaluate_part(self, q: Progress) -> Algorithm:
@@ -411,4 +476,4 @@ class AdditiveExperts:
 def _part_alone(q: Progress) -> Fits:
     """Return what evaluates the additive part."""
     part = q.parts[0]
-    return Fits((Ask(part.coefficients, part.stepped, -1, False),))
+    return Fits((Ask(part.coefficients, -1, False, terms=part.terms),))

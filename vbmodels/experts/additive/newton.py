@@ -1,4 +1,4 @@
-"""Ridge logistic regression on lines or on lines and steps, and its leave-one-out log-likelihood.
+"""Ridge logistic regression on lines, and its leave-one-out log-likelihood.
 
 With f = X w and t = 2 y - 1 a fit climbs sum_n v_n log sigma(t_n f_n) - tau/2 sum_j s_j^2 w_j^2,
 s_j^2 the variance of column j (so tau is that of columns of unit variance) plus ten rows' worth,
@@ -7,8 +7,8 @@ that are renewed when they no longer lead up (Hessian H = sum v p(1 - p) xx' + d
 
 Leaving row n out moves its sum, to first order in the fit (Pregibon 1981; Rad and Maleki 2020), to
 f_n - v_n (dl/df)_n h_n / (1 - v_n p_n (1 - p_n) h_n), h_n = x_n' H^-1 x_n: a sum over rows.
-The third form is lines and a Gaussian process beside them (`interactions`): its columns have
-precision tau, which is 1 over the variance that it gives f, and lines that of `LINES_TAU`.
+The other form is lines and a Gaussian process (`interactions`): its columns have precision tau,
+which is 1 over the variance that it gives f, and lines that of `LINES_TAU`.
 Where the whole table stands there m times over, rows weigh v_n / m and all m copies of a row are
 left out: v_n stays in this formula, and v_n / m in the sums.
 """
@@ -23,6 +23,7 @@ from scipy.special import expit, log_expit
 
 from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 
@@ -48,12 +49,12 @@ class Counted(Stats, kind="experts/additive.Counted"):
         [2]: of the rows with the label 0, and with 1.
     sums, squares
         Of every line, intercept last; [D + 1].
-    above
-        Weight of the rows above each step; [S].
     mixing
         Sums of squares of the mixture's columns, intercept last; [U + 1].
     together
         Of the columns of the Gaussian process; [P], and empty where there is none.
+    curves
+        The levels of the columns' curves; None where no column has one.
     """
 
     rows: float
@@ -61,48 +62,49 @@ class Counted(Stats, kind="experts/additive.Counted"):
     weight: FloatArray
     sums: FloatArray
     squares: FloatArray
-    above: FloatArray
     mixing: FloatArray
     together: FloatArray = field(default_factory=lambda: np.zeros(0))
+    curves: Curves | None = None
 
     @classmethod
     def of(cls, batch: CodedRows) -> Counted:
         """Count one partition."""
         used = batch.rows.used
-        sums = batch.collect(used, True)
-        lines = batch.rows.n_columns - 1
         return cls(
             float(np.count_nonzero(used)) / batch.copies,
             float(np.count_nonzero(used * (batch.t > 0))) / batch.copies,
             np.array([used @ (batch.t < 0), used @ (batch.t > 0)]),
-            np.append(sums[:lines], sums[-1]),
+            batch.rows.collect(used[None])[0],
             batch.rows.collect_squares(used[None])[0],
-            sums[lines:-1],
             batch.mixing.collect_squares(used[None])[0],
             np.zeros(0) if batch.basis.together is None else used @ batch.together,
+            batch.basis.curves,
         )
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """Number of coefficients of lines, and of lines and steps; intercepts count."""
-        return self.sums.size, self.sums.size + self.above.size
-
-    def precision(self, tau: float, size: int, joint: bool = False) -> FloatArray:
-        """Return the prior precision of ``size`` coefficients, intercept last."""
-        if joint:
-            lines = self.precision(LINES_TAU, self.sums.size)
-            process = np.full(self.together.size, tau)
-            return np.concatenate([lines[:-1], process, lines[-1:]])
+    def variance(self) -> FloatArray:
+        """That of every line, with ten rows' worth; [D]."""
         total = self.sums[-1]
-        mean = np.concatenate([self.sums[:-1], self.above])[: size - 1] / total
-        square = np.concatenate([self.squares[:-1], self.above])[: size - 1] / total
-        variance = np.maximum(square - mean**2, 0.0) + RARE / total
-        return np.append(tau * variance, INTERCEPT_PRECISION)
+        mean, square = self.sums[:-1] / total, self.squares[:-1] / total
+        return np.asarray(np.maximum(square - mean**2, 0.0) + RARE / total)
+
+    def precision(self, tau: float, joint: bool = False) -> FloatArray:
+        """Return the prior precision of all coefficients, intercept last."""
+        if joint:
+            lines, process = LINES_TAU * self.variance, np.full(self.together.size, tau)
+            return np.concatenate([lines, process, [INTERCEPT_PRECISION]])
+        return np.append(tau * self.variance, INTERCEPT_PRECISION)
 
     @property
     def rate(self) -> float:
         """Share of the label 1."""
         return float(self.weight[1] / self.weight.sum())
+
+    def start(self, size: int) -> FloatArray:
+        """Return so many coefficients that give every row the share of the label 1."""
+        found = np.zeros(size)
+        found[-1] = np.log(self.rate / (1.0 - self.rate))
+        return found
 
     @property
     def without_columns(self) -> float:
@@ -123,9 +125,7 @@ class Ask(State, kind="experts/additive.Ask"):
     Attributes
     ----------
     coefficients
-        Of lines, or of lines and steps; [P + 1].
-    stepped
-        Whether steps are among them.
+        Of lines and what comes with them; [P + 1].
     fold
         The part of the rows that is left out; -1 for none.
     second
@@ -133,15 +133,17 @@ class Ask(State, kind="experts/additive.Ask"):
     hessian
         H, packed, where leaving each row out is asked for.
     joint
-        Whether a Gaussian process stands beside lines.
+        Whether a Gaussian process comes with lines.
+    terms
+        Which curves come with lines; None for none.
     """
 
     coefficients: FloatArray
-    stepped: bool
     fold: int
     second: bool
     hessian: FloatArray | None = None
     joint: bool = False
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True)
@@ -166,16 +168,16 @@ def answered(ask: Ask, batch: CodedRows, fold: IntArray | None) -> tuple[Told, F
     weight = batch.rows.used
     if fold is not None and ask.fold >= 0:
         weight = weight * (fold != ask.fold)
-    at = batch.project(ask.coefficients, ask.joint)
+    at = batch.project(ask.coefficients, ask.joint, ask.terms)
     t = batch.t
     miss = expit(-t * at)
-    slope = batch.collect(weight * t * miss, ask.stepped, ask.joint)
+    slope = batch.collect(weight * t * miss, ask.joint, ask.terms)
     curve = weight * miss * (1.0 - miss)
-    second = batch.gram(curve, ask.stepped, ask.joint) if ask.second else np.zeros(0)
+    second = batch.gram(curve, ask.joint, ask.terms) if ask.second else np.zeros(0)
     told = Told(float(weight @ log_expit(t * at)), slope, second)
     if ask.hessian is None:
         return told, None
-    spread = batch.copies * batch.spread(unpack(ask.hessian), ask.stepped, ask.joint)
+    spread = batch.copies * batch.spread(unpack(ask.hessian), ask.joint, ask.terms)
     without = at - weight * t * miss * spread / np.maximum(1.0 - curve * spread, _LEAST)
     return told, np.asarray(log_expit(t * without))
 
@@ -204,7 +206,7 @@ class Climb(State, kind="experts/additive.Climb"):
 
     Attributes
     ----------
-    stepped, tau, fold, joint
+    tau, fold, joint
         What is fitted: see `Ask`.
     coefficients
         The best so far; [P + 1].
@@ -224,7 +226,6 @@ class Climb(State, kind="experts/additive.Climb"):
         Whether it has ended.
     """
 
-    stepped: bool
     tau: float
     fold: int
     coefficients: FloatArray
@@ -240,13 +241,11 @@ class Climb(State, kind="experts/additive.Climb"):
     joint: bool = False
 
     @classmethod
-    def at(
-        cls, stepped: bool, tau: float, start: FloatArray, tolerance: float, joint: bool = False
-    ) -> Climb:
+    def at(cls, tau: float, start: FloatArray, tolerance: float, joint: bool = False) -> Climb:
         """Begin at coefficients."""
         nothing = np.zeros_like(start)
         return cls(
-            stepped, tau, -1, start, -np.inf, nothing, None, False, start, 1.0, 0, tolerance,
+            tau, -1, start, -np.inf, nothing, None, False, start, 1.0, 0, tolerance,
             joint=joint,
         )  # fmt: skip
 
@@ -254,19 +253,19 @@ class Climb(State, kind="experts/additive.Climb"):
     def ask(self) -> Ask:
         """What it asks next."""
         second = self.second is None
-        return Ask(self.trial, self.stepped, self.fold, second, joint=self.joint)
+        return Ask(self.trial, self.fold, second, joint=self.joint)
 
     def left_out(self, observed: Counted) -> Ask:
         """Ask what leaving each row out gives at the fit's end."""
         packed = self._packed(observed)
-        return Ask(self.coefficients, self.stepped, self.fold, False, packed, self.joint)
+        return Ask(self.coefficients, self.fold, False, packed, self.joint)
 
     def _packed(self, observed: Counted) -> FloatArray:
         """Return H, packed, from the second moments at hand."""
         h = np.array(self.second)
         size = self.coefficients.size
         at = np.arange(1, size + 1)
-        h[at * (at + 1) // 2 - 1] += observed.precision(self.tau, size, self.joint)
+        h[at * (at + 1) // 2 - 1] += observed.precision(self.tau, self.joint)
         return h
 
     def factor(self, observed: Counted) -> FloatArray:
@@ -290,7 +289,7 @@ class Climb(State, kind="experts/additive.Climb"):
 
     def take(self, told: Told, observed: Counted) -> Climb:
         """Take the trial, or shorten the step."""
-        precision = observed.precision(self.tau, self.trial.size, self.joint)
+        precision = observed.precision(self.tau, self.joint)
         before = self.value - 0.5 * precision @ self.coefficients**2
         after = told.value - 0.5 * precision @ self.trial**2
         asked = self.second is None
@@ -315,7 +314,7 @@ class Climb(State, kind="experts/additive.Climb"):
 
     def aimed(self, observed: Counted) -> Climb:
         """Return the fit with its next trial, or done."""
-        precision = observed.precision(self.tau, self.coefficients.size, self.joint)
+        precision = observed.precision(self.tau, self.joint)
         uphill = self.slope - precision * self.coefficients
         move = solve(self.factor(observed), uphill)
         if 0.5 * uphill @ move <= self.tolerance:
@@ -341,12 +340,6 @@ class Climb(State, kind="experts/additive.Climb"):
     def finer(self, tolerance: float, observed: Counted) -> Climb:
         """Return the fit with a smaller tolerance."""
         return self._handing(replace(self, tolerance=tolerance, done=False)).aimed(observed)
-
-
-def _start(size: int, observed: Counted) -> FloatArray:
-    start = np.zeros(size)
-    start[-1] = np.log(observed.rate / (1.0 - observed.rate))
-    return start
 
 
 PROCESS_TAUS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.06, 0.03)
@@ -384,12 +377,11 @@ class Path(State, kind="experts/additive.Path"):
 
     @classmethod
     def first(
-        cls, stepped: bool, size: int, taus: tuple[float, ...], observed: Counted,
-        tolerance: float, joint: bool = False,
-    ) -> Path:  # fmt: skip
+        cls, taus: tuple[float, ...], observed: Counted, tolerance: float, joint: bool = False
+    ) -> Path:
         """Begin with the largest tau, at the intercept alone."""
-        start = _start(size, observed)
-        return cls(Climb.at(stepped, taus[0], start, tolerance, joint), taus)
+        start = observed.start(observed.precision(1.0, joint).size)
+        return cls(Climb.at(taus[0], start, tolerance, joint), taus)
 
     def tried(self, rows: float) -> tuple[FloatArray, FloatArray]:
         """Return the values of tau that were tried, and what each leaves out gives a row."""

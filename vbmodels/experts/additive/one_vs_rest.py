@@ -10,7 +10,7 @@ fit, and each p_k is calibrated by itself: its ridge is chosen by leaving rows o
 
 Why not a softmax of K - 1 sums: its second moments couple all classes, (K - 1)^2 times as many
 numbers for every step of Newton and for leaving rows out, which are what makes the additive form
-cheap and its strength known; and each class here may have lines, steps or experts as it needs
+cheap and its strength known; and each class here may have lines, curves or experts as it needs
 them, and reads like a fit to two labels. Why not a fit of each class against one of reference: it
 sees the rows of two classes alone and says anything where neither is.
 

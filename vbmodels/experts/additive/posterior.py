@@ -1,16 +1,18 @@
-"""What an additive fit leaves for prediction: lines and steps, and experts beside them.
+"""What an additive fit leaves for prediction: lines and curves, and experts that add to them.
 
-A Gaussian process of all columns may be stacked with them: P = (1 - w) P_additive + w P_process.
+The additive part with pairs of columns, and a Gaussian process of all columns, may be stacked with
+them: P = w_0 P_own + w_1 P_pairs + w_2 P_process.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, State
+from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.newton import Climb, Counted
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.posterior import (
@@ -29,40 +31,42 @@ class Part(State, kind="experts/additive.Part"):
     Attributes
     ----------
     coefficients
-        Of lines, or of lines and steps, intercept last; [P + 1].
-    stepped
-        Whether steps are among them.
+        Of lines and what comes with them, intercept last; [P + 1].
     tau
-        Precision of its prior.
+        Precision of its prior; 0 where every block has its own.
     fold
         The part of the rows that was left out; -1 for none.
     covariance
         Of its Gaussian approximation, packed; None where rows were left out.
     joint
-        Whether a Gaussian process stands beside lines, in place of steps.
+        Whether a Gaussian process comes with lines.
+    terms
+        Which curves come with lines; None for none.
     """
 
     coefficients: FloatArray
-    stepped: bool
     tau: float
     fold: int
     covariance: FloatArray | None
     joint: bool = False
+    terms: Terms | None = None
 
     @classmethod
     def of(cls, climb: Climb, observed: Counted) -> Part:
         """Keep what a fit found."""
         covariance = climb.covariance(observed) if climb.fold < 0 else None
-        return cls(
-            climb.coefficients, climb.stepped, climb.tau, climb.fold, covariance, climb.joint
-        )
+        return cls(climb.coefficients, climb.tau, climb.fold, covariance, climb.joint)
 
     def emptied(self, rate: float) -> Part:
         """Return the intercept alone."""
         coefficients = np.zeros_like(self.coefficients)
         coefficients[-1] = np.log(rate / (1.0 - rate))
         nothing = None if self.covariance is None else np.zeros_like(self.covariance)
-        return Part(coefficients, self.stepped, self.tau, self.fold, nothing)
+        return replace(self, coefficients=coefficients, covariance=nothing)
+
+    def project(self, batch: CodedRows) -> FloatArray:
+        """Return the sum of every row; [N]."""
+        return batch.project(self.coefficients, self.joint, self.terms)
 
     @property
     def sd(self) -> FloatArray:
@@ -87,13 +91,24 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
     process
         Lines and the Gaussian process; None where it has no weight.
     weight
-        w, its share of every probability.
+        w_2, its share of every probability.
+    pairs
+        Lines, curves and pairs; None where they have no weight.
+    pairs_weight
+        w_1.
     """
 
     part: Part
     mixtures: tuple[Component, ...]
     process: Part | None = None
     weight: float = 0.0
+    pairs: Part | None = None
+    pairs_weight: float = 0.0
+
+    @property
+    def own_weight(self) -> float:
+        """The share of the first member, w_0."""
+        return 1.0 - self.pairs_weight - self.weight
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -108,34 +123,40 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
         """Predict every row; see `vbmodels.experts.posterior.Posterior.predict`."""
         found = [mixed(at, batch.t) for at in self._sums(batch)]
         probability = np.mean([p for p, _ in found], axis=0)
-        if self.process is not None:
-            other, _ = mixed(_alone(self.process, batch), batch.t)
-            probability = (1.0 - self.weight) * probability + self.weight * other
+        if others := self._others():
+            shares = np.array([self.own_weight, *(weight for weight, _ in others)])
+            more = [expit(part.project(batch)) for _, part in others]
+            probability = np.minimum(shares @ np.stack([probability, *more]), 1.0)
         return Predicted(probability, found[0][1])
 
     def log_odds(self, batch: CodedRows) -> FloatArray:
         """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
         odds = log_odds_of(self._sums(batch))
-        if self.process is None:
+        if not (others := self._others()):
             return odds
-        other = log_odds_of([_alone(self.process, batch)])
-        shares = np.log([1.0 - self.weight, self.weight])[:, None]
-        both = np.stack([odds, other])
-        one, rest = (logsumexp(shares + log_expit(sign * both), axis=0) for sign in (1.0, -1.0))
+        every = np.stack([odds, *(part.project(batch) for _, part in others)])
+        with np.errstate(divide="ignore"):
+            shares = np.log(np.array([self.own_weight, *(weight for weight, _ in others)]))[:, None]
+        one, rest = (logsumexp(shares + log_expit(sign * every), axis=0) for sign in (1.0, -1.0))
         return np.asarray(one - rest)
+
+    def _others(self) -> list[tuple[float, Part]]:
+        """Return the members beyond the first, with their weights."""
+        both = ((self.pairs_weight, self.pairs), (self.weight, self.process))
+        return [(weight, part) for weight, part in both if part is not None]
 
     def drawn_shares(self, batch: CodedRows, draws: int, seed: int) -> FloatArray:
         """Return each expert's sum of shares under draws of the best start; [draws, K]."""
         if not self.mixtures:
             return np.full((draws, 1), float(batch.size))
-        offset = batch.project(self.part.coefficients)
+        offset = self.part.project(batch)
         return drawn_shares(self.mixtures[0], batch.mixing, offset, draws, seed)
 
     def _sums(self, batch: CodedRows) -> list[FloatArray]:
         """Return gate and expert sums of every row for each mixture, [1, 2, K, N]."""
         if not self.mixtures:
             return [_alone(self.part, batch)]
-        base = batch.project(self.part.coefficients, self.part.joint)
+        base = self.part.project(batch)
         result = []
         for component in self.mixtures:
             at = component.linear(batch.mixing)
@@ -147,5 +168,5 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
 def _alone(part: Part, batch: CodedRows) -> FloatArray:
     """Return the sums of every row by one part, as those of one expert; [1, 2, 1, N]."""
     at = np.zeros((1, 2, 1, batch.size))
-    at[0, 1, 0] = batch.project(part.coefficients, part.joint)
+    at[0, 1, 0] = part.project(batch)
     return at

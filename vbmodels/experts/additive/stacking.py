@@ -1,11 +1,12 @@
-"""How much of the predictions is a Gaussian process's, by rows that no member has been fitted to.
+"""How much each member of the predictions weighs, by rows that no member has been fitted to.
 
-P_w = (1 - w) P_additive + w P_process, the first with the mixtures that were chosen beside it. On
-the rows of every part that is held out, both by their fits without it, a partition returns
-sum_n v_n log P_w(t_n) for each w of `WEIGHTS`; the w of the largest sum is taken (stacking by log
-score, Yao et al. 2018), and none where that is not a nat better than going without. What columns
-tell by themselves, which the process sees them by, is taken from parts that are never held out;
-where rows are few and all parts are, those labels make the process look a little better than it is.
+The members are the additive part with the mixtures that were chosen, if any, the additive part with
+pairs, and the Gaussian process: P_w = w_0 P_own + w_1 P_pairs + w_2 P_process. On the rows of every
+part that is held out, each by its fit without it, a partition returns sum_n v_n log P_w(t_n) for
+each w of `WEIGHTS`; the w of the largest sum is taken (stacking by log score, Yao et al. 2018), and
+a member goes that is not worth a nat or two. Fits without a part have chosen their blocks so, too.
+What columns tell by themselves, which the process sees them by, is taken from parts that are never
+held out; where rows are few and all parts are, those labels make it look a little better.
 """
 
 from __future__ import annotations
@@ -20,10 +21,16 @@ from vbmodels.experts.additive.states import Mixtures, Progress
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import FOLDS
 
-WEIGHTS = np.linspace(0.0, 0.95, 20)
-"""What curves and experts explain keeps a share."""
-WORTH = 1.0
-"""Nats that a Gaussian process must bring over all held-out rows."""
+_STEPS = 20
+WEIGHTS = np.array(
+    [(_STEPS - i - j, i, j) for i in range(_STEPS + 1) for j in range(min(_STEPS, _STEPS - i + 1))]
+) / float(_STEPS)
+"""Of the additive part, of pairs and of the process, [W, 3]; what columns say by themselves or in
+pairs keeps a share."""
+WORTH = (2.0, 1.0)
+"""Nats that pairs and the process must bring over all held-out rows: pairs were chosen of many."""
+_CHUNK = 2048
+_LEAST = 1e-300
 
 
 def held_out_sums(q: Mixtures, batch: CodedRows, fold: IntArray) -> FloatArray:
@@ -38,24 +45,38 @@ def held_out_sums(q: Mixtures, batch: CodedRows, fold: IntArray) -> FloatArray:
     fold
         The part of every row; [N].
     """
-    total = np.zeros(WEIGHTS.size)
-    with np.errstate(divide="ignore"):
-        log_shares = np.log([1.0 - WEIGHTS, WEIGHTS])[:, :, None]
-    processes = {part.fold: part for part in q.processes if part.fold >= 0}
+    total = np.zeros(len(WEIGHTS))
+    processes = {part.fold: part for part in q.processes}
+    paired = {part.fold: part for part in q.paired}
     for base in q.bases:
-        if base.fold < 0:
+        if base.fold < 0 or (paired and base.fold not in paired):
             continue
         held = batch.rows.used * (fold == base.fold)
-        offset = batch.offset(base.coefficients)
+        offset = batch.offset(base.coefficients, base.terms)
         points = [p for p in q.points if p.candidate.fold == base.fold]
         if points:
             found = [p.likelihood(batch.mixing, fold, q.draws, offset)[0] for p in points]
-            own = logsumexp(found, axis=0) - np.log(len(found))
+            own = np.asarray(logsumexp(found, axis=0) - np.log(len(found)))
         else:
-            own = log_expit(batch.t * offset)
-        other = log_expit(batch.t * batch.project(processes[base.fold].coefficients, True))
-        both = np.stack([np.asarray(own), np.asarray(other)])[:, None, :]
-        total += np.asarray(logsumexp(log_shares + both, axis=0)) @ held
+            own = np.asarray(log_expit(batch.t * offset))
+        # A member that there is not predicts as the first does, and so is worth nothing.
+        others = (
+            log_expit(batch.t * part.project(batch)) if part is not None else own
+            for part in (paired.get(base.fold), processes.get(base.fold))
+        )  # fmt: skip
+        total += _log_scores(np.stack([own, *others]), held)
+    return total
+
+
+def _log_scores(log_p: FloatArray, held: FloatArray) -> FloatArray:
+    """Return the sum over rows of held_n log sum_m w_m p_mn at each of `WEIGHTS`; [W]."""
+    total = np.zeros(len(WEIGHTS))
+    rows = np.flatnonzero(held > 0.0)
+    for first in range(0, rows.size, _CHUNK):
+        some = rows[first : first + _CHUNK]
+        top = log_p[:, some].max(0)
+        mixed = WEIGHTS @ np.exp(log_p[:, some] - top)
+        total += (np.log(np.maximum(mixed, _LEAST)) + top) @ held[some]
     return total
 
 
@@ -67,12 +88,20 @@ class HeldOut(Stats, kind="experts/additive.HeldOut"):
 
 
 def weighted(q: Progress, sums: FloatArray) -> Progress:
-    """Take the weight of the largest sum over all partitions."""
+    """Take the weights of the largest sum over all partitions."""
     assert q.additive is not None
-    best = int(np.argmax(sums))
-    gain = float(sums[best] - sums[0])
-    if gain < WORTH:
-        return q
-    held = q.observed.weight.sum() * len({p.fold for p in q.processes if p.fold >= 0}) / FOLDS
-    additive = replace(q.additive, weight=float(WEIGHTS[best]), process_gain=gain / float(held))
+    allowed = np.ones(len(WEIGHTS), bool)
+    for member, worth in enumerate(WORTH, 1):
+        without = allowed & (WEIGHTS[:, member] == 0.0)
+        if sums[allowed].max() - sums[without].max() < worth:
+            allowed = without
+    best = int(np.argmax(np.where(allowed, sums, -np.inf)))
+    _, pairs, process = WEIGHTS[best].tolist()
+    gains = [sums[best] - sums[allowed & (WEIGHTS[:, m] == 0.0)].max() for m in (1, 2)]
+    folds = {part.fold for part in q.paired or q.parts if part.fold >= 0}
+    held = float(q.observed.weight.sum()) * len(folds) / FOLDS
+    additive = replace(
+        q.additive, weight=process, process_gain=float(gains[1]) / held, pairs_weight=pairs,
+        pairs_gain=float(gains[0]) / held,
+    )  # fmt: skip
     return replace(q, additive=additive)

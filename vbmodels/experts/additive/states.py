@@ -27,31 +27,37 @@ class Additive(State, kind="experts/additive.Additive"):
     Attributes
     ----------
     taus, left_out
-        Of lines, and of lines and steps if there are any: values tried, and the leave-one-out
-        log-likelihood a row; [2][...].
+        Of lines: values tried, and the leave-one-out log-likelihood a row.
     intercept
         That of the intercept alone.
+    curves
+        That of lines and curves; None where no column has a curve.
     gain, error
-        How much better steps were than lines, and the standard error of that; a row.
+        How much better curves were than lines, and the standard error of that; a row.
     form
-        "intercept", "lines" or "steps".
+        "intercept", "lines" or "curves".
     process
-        Of lines beside a Gaussian process: values of tau tried, and the leave-one-out
+        Of lines and a Gaussian process: values of tau tried, and the leave-one-out
         log-likelihood a row; [2][...]; empty where there is none.
     weight, process_gain
         What share of the predictions is the Gaussian process's, and how much better that makes
         them on held-out rows; a row.
+    pairs_weight, pairs_gain
+        The same of the additive form with pairs.
     """
 
-    taus: tuple[FloatArray, ...]
-    left_out: tuple[FloatArray, ...]
+    taus: FloatArray
+    left_out: FloatArray
     intercept: float
+    curves: float | None
     gain: float
     error: float
     form: str
     process: tuple[FloatArray, ...] = ()
     weight: float = 0.0
     process_gain: float = 0.0
+    pairs_weight: float = 0.0
+    pairs_gain: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,8 @@ class Progress(State, kind="experts/additive.Progress"):
         What phases 1 and 3 found.
     processes
         Lines and the Gaussian process, of all rows and without each part; none where there is none.
+    paired
+        The same of lines, curves and pairs.
     """
 
     observed: Counted
@@ -81,6 +89,7 @@ class Progress(State, kind="experts/additive.Progress"):
     additive: Additive | None = None
     chosen: Choice | None = None
     processes: tuple[Part, ...] = ()
+    paired: tuple[Part, ...] = ()
 
     @property
     def form(self) -> str:
@@ -90,7 +99,7 @@ class Progress(State, kind="experts/additive.Progress"):
 
 @dataclass(frozen=True)
 class Fits(State, kind="experts/additive.Fits"):
-    """Fits of lines and steps to evaluate."""
+    """Fits to evaluate."""
 
     asks: tuple[Ask, ...]
 
@@ -120,8 +129,8 @@ class Mixtures(State, kind="experts/additive.Mixtures"):
         The additive parts that they are added to.
     draws
         Of each row, where a point has widths.
-    processes
-        Where members are weighed: the Gaussian processes; see `stacking`.
+    processes, paired
+        Where members are weighed: those of `Progress`; see `stacking`.
     """
 
     points: tuple[Point, ...]
@@ -129,15 +138,17 @@ class Mixtures(State, kind="experts/additive.Mixtures"):
     draws: int
     held: bool = False
     processes: tuple[Part, ...] = ()
+    paired: tuple[Part, ...] = ()
 
     @classmethod
     def of(
-        cls, q: Progress, points: tuple[Point, ...], held: bool = False,
-        processes: tuple[Part, ...] = (),
-    ) -> Mixtures:  # fmt: skip
+        cls, q: Progress, points: tuple[Point, ...], held: bool = False, members: bool = False
+    ) -> Mixtures:
         """Return points to evaluate at the parts of ``q``."""
         draws = DRAWS if q.observed.rows < MANY_ROWS else 2
-        return cls(points, (q.parts[0], *q.parts[2:]), draws, held, processes)
+        bases = (q.parts[0], *q.parts[2:])
+        more = (q.processes, q.paired) if members else ()
+        return cls(points, bases, draws, held, *more)
 
 
 def held_parts(observed: Counted) -> range:
@@ -145,6 +156,11 @@ def held_parts(observed: Counted) -> range:
     if observed.rows < FEW_ROWS:
         return range(FOLDS)
     return range(HELD if observed.rows < MANY_ROWS else 1)
+
+
+def stacked_parts(observed: Counted) -> range:
+    """Return the parts that weigh pairs; a fit without one goes the whole way again."""
+    return held_parts(observed) if observed.rows < FEW_ROWS else range(1)
 
 
 def whole(candidate: Candidate) -> Candidate:

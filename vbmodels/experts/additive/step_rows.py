@@ -1,9 +1,9 @@
-"""Rows with the steps of their columns: what the additive form and the mixture beside it see.
+"""Rows with the levels of their columns: what curves, the mixture and the process see.
 
-A column x becomes a_0 x + sum_k a_k 1[x > knot_k]: a line and a staircase. Coefficients stand in
-the order [columns, steps of the first column, of the second, ..., intercept]. Products with
-single vectors go through the steps' codes; only second moments need the columns themselves, a few
-rows at a time.
+The additive form is a line for each column and, where there are any, functions of its level
+(`curves`). Coefficients stand in the order [columns, functions, intercept]. Products with single
+vectors go through the levels; only second moments need the columns themselves, a few rows at a
+time. The mixture has lines and steps of its own, at fewer knots.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import numpy as np
 
 from vbmodels.core.linalg import cholesky, inverse, solve_lower
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.interactions import Together
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
+from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.columns import scaled
 from vbmodels.experts.rows import Rows, never_held
 
@@ -59,7 +61,9 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
     def relabelled(self, t: FloatArray) -> CodedRows:
         """Return the rows with other labels [N], which share what hangs on the cells alone."""
         found = replace(self, rows=self.rows.relabelled(t))
-        vars(found).update(_levels=self._levels, _top=self._top, mixing=self.mixing.relabelled(t))
+        vars(found).update(mixing=self.mixing.relabelled(t))
+        if self.basis.curves is not None:
+            vars(found).update(levels=self.levels)
         if self.basis.together is not None:
             vars(found).update(together=self.together)
         return found
@@ -80,24 +84,11 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         return self.rows.key
 
     @cached_property
-    def _of_step(self) -> tuple[IntArray, IntArray]:
-        """Column and number of every step."""
-        return steps_of(self.basis.steps)
-
-    @cached_property
-    def _levels(self) -> IntArray:
-        """Where the level of each stepped cell stands among all columns' levels; [N, D']."""
-        steps = self.basis.steps
-        stepped = steps > 0
-        first = np.cumsum(np.where(stepped, steps + 1, 0)) - np.where(stepped, steps + 1, 0)
-        return first[stepped] + self.codes[:, stepped].astype(np.int64)
-
-    @cached_property
-    def _top(self) -> IntArray:
-        """The place among all levels of each step's upper level; [S]."""
-        column, _ = self._of_step
-        stepped = np.flatnonzero(self.basis.steps > 0)
-        return np.asarray(np.arange(len(column)) + np.searchsorted(stepped, column) + 1, np.int64)
+    def levels(self) -> np.ndarray:
+        """The level of every row in every column of the table; [N, S]."""
+        if self.basis.curves is None:
+            raise ValueError("expected levels of curves, the basis has none")
+        return self.basis.curves.levels_of(self.rows.lines(slice(None)))
 
     @cached_property
     def together(self) -> FloatArray:
@@ -106,102 +97,112 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
             raise ValueError("expected columns of a Gaussian process, the basis has none")
         return self.basis.together.columns(self.rows.lines(slice(None)))
 
-    def project(self, coefficients: FloatArray, joint: bool = False) -> FloatArray:
-        """Return the sum of every row, [N], with steps or, of D + 1 coefficients, without.
+    def project(
+        self, coefficients: FloatArray, joint: bool = False, terms: Terms | None = None
+    ) -> FloatArray:
+        """Return the sum of every row; [N].
 
-        ``joint``: the coefficients of lines are followed by those of `together` instead.
+        ``joint``: the coefficients of lines are followed by those of `together`. ``terms``: by
+        those of curves.
         """
         lines = self.rows.n_columns - 1
         linear = np.append(coefficients[:lines], coefficients[-1])
         total: FloatArray = self.rows.project(linear[None])[0]
-        steps = coefficients[lines:-1]
         if joint:
-            return np.asarray(total + self.together @ steps)
-        if steps.size:
-            heights: FloatArray = self._staircase(steps)[self._levels].sum(1)
-            return total + heights
+            return np.asarray(total + self.together @ coefficients[lines:-1])
+        if terms is not None and self.basis.curves is not None:
+            for s, heights in self.basis.curves.heights(coefficients, terms).items():
+                total += heights[self.levels[:, s]]
+            tables, at = pair_tables(self.basis.curves, terms), len(coefficients) - 1
+            at -= sum(a.shape[1] for _, a, _ in tables)
+            for (d, e), a, b in tables:
+                surface = (a * coefficients[at : at + a.shape[1]]) @ b.T
+                total += surface[self.levels[:, d], self.levels[:, e]]
+                at += a.shape[1]
         return total
 
-    def offset(self, coefficients: FloatArray) -> FloatArray:
+    def offset(self, coefficients: FloatArray, terms: Terms | None) -> FloatArray:
         """Return `project` of coefficients that many evaluations have in common."""
         kept, key = self._offsets, coefficients.tobytes()
         if key not in kept:
             if len(kept) >= MOST_OFFSETS:
                 kept.clear()
-            kept[key] = self.project(coefficients)
+            kept[key] = self.project(coefficients, terms=terms)
         return kept[key]
 
     @cached_property
     def _offsets(self) -> dict[bytes, FloatArray]:
         return {}
 
-    def _staircase(self, steps: FloatArray) -> FloatArray:
-        """Return the height of every level of every stepped column."""
-        counts = self.basis.steps[self.basis.steps > 0]
-        total = np.append(0.0, np.cumsum(steps))
-        # The places where a column begins hold the sum of the columns before it.
-        first = np.cumsum(counts) - counts
-        column, number = steps_of(counts + 1)
-        heights: FloatArray = total[first[column] + number] - total[first[column]]
-        return heights
-
-    def collect(self, slopes: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
+    def collect(
+        self, slopes: FloatArray, joint: bool = False, terms: Terms | None = None
+    ) -> FloatArray:
         """Return the sum over rows of slopes [N] times every column, intercept last."""
         linear: FloatArray = self.rows.collect(slopes[None])[0]
+        more: list[FloatArray] = []
         if joint:
-            return np.concatenate([linear[:-1], slopes @ self.together, linear[-1:]])
-        if not stepped or not self._of_step[0].size:
-            return linear
-        levels = self._levels
-        size = int((self.basis.steps[self.basis.steps > 0] + 1).sum())
-        held = np.bincount(levels.ravel(), np.repeat(slopes, levels.shape[1]), size)
-        above = np.append(np.cumsum(held[::-1])[::-1], 0.0)
-        counts = self.basis.steps[self.basis.steps > 0]
-        ends = np.repeat(np.cumsum(counts + 1), counts)
-        return np.concatenate([linear[:-1], above[self._top] - above[ends], linear[-1:]])
+            more = [slopes @ self.together]
+        elif terms is not None and self.basis.curves is not None:
+            held: dict[int, FloatArray] = {}
+            for s, table in self.basis.curves.tables(terms):
+                if s not in held:
+                    held[s] = np.asarray(np.bincount(self.levels[:, s], slopes, len(table)), float)
+                more.append(held[s] @ table)
+            for (d, e), a, b in pair_tables(self.basis.curves, terms):
+                cell = self.levels[:, d] * len(b) + self.levels[:, e].astype(np.int64)
+                cells = np.bincount(cell, slopes, len(a) * len(b)).reshape(len(a), len(b))
+                more.append(np.einsum("aq,ab,bq->q", a, cells, b, optimize=True))
+        return np.concatenate([linear[:-1], *more, linear[-1:]])
 
-    def gram(self, weights: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
+    def gram(
+        self, weights: FloatArray, joint: bool = False, terms: Terms | None = None
+    ) -> FloatArray:
         """Return sum_n weights_n x_n x_n', packed."""
-        if self._plain(stepped, joint):
+        if not joint and terms is None:
             return np.asarray(self.rows.gram(weights[None])[0])
-        parts = [part.gram(weights[None, rows])[0] for rows, part in self._parts(joint)]
+        parts = [part.gram(weights[None, rows])[0] for rows, part in self._parts(joint, terms)]
         if parts:
             return np.asarray(np.sum(parts, axis=0))
-        size = self.rows.n_columns + self._more(joint)
+        size = self.rows.n_columns + self._more(slice(0, 0), joint, terms).shape[1]
         return np.zeros(size * (size + 1) // 2)
 
-    def spread(self, hessian: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
+    def spread(
+        self, hessian: FloatArray, joint: bool = False, terms: Terms | None = None
+    ) -> FloatArray:
         """Return x' H^-1 x of every row: |L^-1 x|^2 with H = L L'; [N]."""
         factor = cholesky(hessian, "the second moments")
-        if self._plain(stepped, joint):
+        if not joint and terms is None:
             return np.asarray(self.rows.quadratic(inverse(factor)[None])[0])
         parts = [
             np.sum(solve_lower(factor, np.asarray(part.dense).T) ** 2, axis=0)
-            for _, part in self._parts(joint)
+            for _, part in self._parts(joint, terms)
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def _plain(self, stepped: bool, joint: bool) -> bool:
-        """Whether lines are all that is seen."""
-        return not joint and not (stepped and self._of_step[0].size)
+    def _more(self, rows: slice, joint: bool, terms: Terms | None) -> FloatArray:
+        """Return the columns between lines and intercept of some rows; [n, P]."""
+        if joint:
+            return self.together[rows]
+        assert terms is not None
+        assert self.basis.curves is not None
+        levels = self.levels[rows]
+        tables = self.basis.curves.tables(terms)
+        pairs = pair_tables(self.basis.curves, terms)
+        return np.hstack(
+            [
+                np.zeros((len(levels), 0)),
+                *(f[levels[:, s]] for s, f in tables),
+                *(a[levels[:, d]] * b[levels[:, e]] for (d, e), a, b in pairs),
+            ]
+        )
 
-    def _more(self, joint: bool) -> int:
-        """Return how many columns stand between lines and intercept."""
-        together = self.basis.together
-        return together.centre.size if joint and together is not None else self._of_step[0].size
-
-    def _parts(self, joint: bool) -> Iterator[tuple[slice, Rows]]:
-        """Cut the rows with all their lines and steps, or `together`."""
-        lines, (column, number) = self.rows.n_columns - 1, self._of_step
+    def _parts(self, joint: bool, terms: Terms | None) -> Iterator[tuple[slice, Rows]]:
+        """Cut the rows with all their columns."""
         for start in range(0, self.size, _CHUNK):
             rows = slice(start, start + _CHUNK)
             t = self.rows.t[rows]
-            x = np.ones((len(t), lines + self._more(joint) + 1))
-            x[:, :lines] = self.rows.lines(rows)
-            if joint:
-                x[:, lines:-1] = self.together[rows]
-            else:
-                x[:, lines:-1] = self.codes[rows][:, column] > number
+            more = self._more(rows, joint, terms)
+            x = np.hstack([self.rows.lines(rows), more, np.ones((len(t), 1))])
             key = self.rows.key[rows]
             yield rows, Rows(t, np.ones(len(t)), key, key, x, None, None, None, x.shape[1])
 
@@ -209,7 +210,7 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
     def mixing(self) -> Rows:
         """The rows as gates and experts see them: centred columns of one scale."""
         own, everything = self.rows, slice(None)
-        if own.dense is None and not self._of_step[0].size:
+        if own.dense is None and not self.basis.steps.any():
             return own
         u = unscaled(own.lines(everything), self.codes, self.basis.steps)
         u = (u - self.basis.centre) / self.basis.scale
@@ -238,6 +239,7 @@ def unscaled(lines: FloatArray, codes: np.ndarray, steps: IntArray) -> FloatArra
 def basis_of(
     sample: RowSample, design: tuple[FloatArray, FloatArray], fixed: BoolArray, sparse: bool,
     limit: float, fill: FloatArray | None = None, landmarks: int = 0,
+    blocks: IntArray | None = None,
 ) -> Basis:  # fmt: skip
     """Return the knots, with the scale of the mixture's columns.
 
@@ -257,6 +259,8 @@ def basis_of(
         What stands in place of missing cells once the knots are known; [D].
     landmarks
         By how many rows a Gaussian process is to see all columns together; 0 for none.
+    blocks
+        Column of the table that each column is of (`Curves.blocks`); None: each is one.
     """
     knots = sample.knots(fixed)
     steps = np.sum(~np.isnan(knots), axis=1)
@@ -267,10 +271,12 @@ def basis_of(
     if landmarks:
         told = sample.classes * never_held(sample.group)[:, None]
         together = Together.of(lines, sample.copies, told, landmarks)
+    blocks = np.arange(lines.shape[1]) if blocks is None else blocks
+    curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks)
     if sparse and not steps.any():
-        return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together)
+        return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together, curves)
     share = sample.copies / sample.copies.sum()
     centre = share @ u
     scale = np.sqrt(share @ (u - centre) ** 2)
     scale = np.where(scale > SMALLEST_SCALE, scale, 1.0)
-    return Basis(knots, centre, scale, limit, together)
+    return Basis(knots, centre, scale, limit, together, curves)

@@ -1,0 +1,233 @@
+"""An additive fit whose every block has a variance of its own, chosen by the evidence.
+
+A block g (a column's line, a category's levels, a curve, what refines it) has coefficients
+N(0, v_g I) on a scale on which v_g is the variance that the block gives the log odds. Newton's
+steps climb sum_n log sigma(t_n f_n) - sum_g |c_g|^2 / 2 v_g; between two of them, by the same
+second moments H, the variances move a few times towards the fixed point of the evidence's Laplace
+approximation (MacKay 1992), shrunk to what blocks of a kind have in common, v0:
+
+    gamma_g = n_g - tr (H + diag 1/v)^-1_gg / v_g,   v_g <- (|c_g|^2 + 2 v0) / (gamma_g + 2)
+
+After `LEARNING` steps, or once they hardly move, the variances stay and the mode is sought alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from vbmodels.core.algorithm import Algorithm, Evaluate, Save
+from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
+from vbmodels.core.state import FloatArray, IntArray, State
+from vbmodels.experts.additive.curves import Terms
+from vbmodels.experts.additive.newton import Ask, Counted, Told
+from vbmodels.experts.additive.pairs import pair_tables
+from vbmodels.experts.additive.states import Fits
+from vbmodels.experts.likelihood import INTERCEPT_PRECISION
+
+LINES, LEVELS, SMOOTH, FINE, PAIR = range(5)
+"""Kinds of block: a line, a category's levels, a curve, what refines one, and a pair."""
+USUAL = np.array([0.2, 0.2, 0.2, 0.2, 0.1])
+"""Variance that a block of each kind is believed to have, with the weight of `BELIEF` degrees of
+freedom."""
+FIRST = np.array([0.1, 0.1, 0.1, 0.1, 0.05])
+"""Variance of each kind that a fit begins with."""
+BELIEF, POOL = 3.0, 2.0
+POWER, SHORTEST, LONGEST = 1.4, 0.2, 4.0
+"""A variance moves by this power of the ratio, no more than by these factors."""
+LEAST, MOST = 1e-6, 30.0
+"""Bounds of variances."""
+LEARNING, MOVES, MANY = 9, 4, 400
+"""Newton's steps between which variances move, how often between two, and the coefficients beyond
+which they do so once: every move needs an inverse."""
+SETTLED = 0.25
+"""Largest move of a logarithm of a variance with which they stay from then on."""
+HALVINGS, SHORTER = 6, 0.3
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the blocks of a fit stand.
+
+    Attributes
+    ----------
+    block
+        Of every coefficient; -1 for the intercept; [P].
+    scale
+        Times 1 / v, a coefficient's prior precision; 1 of functions, for lines what makes v the
+        variance of the block; [P].
+    kind
+        Of every block; [G].
+    """
+
+    block: IntArray
+    scale: FloatArray
+    kind: IntArray
+
+    @classmethod
+    def of(cls, observed: Counted, terms: Terms) -> Layout:
+        """Lay out lines, the curves and pairs of ``terms``, and the intercept."""
+        curves = observed.curves
+        assert curves is not None
+        variance = np.bincount(curves.blocks, observed.variance)
+        kinds = [LINES if own.size == 1 else LEVELS for own in curves.lines]
+        block, scale = [curves.blocks], [np.asarray(variance[curves.blocks], float)]
+        kinds += [SMOOTH] * curves.curved.size + [FINE] * terms.refined.size
+        kinds += [PAIR] * len(terms.pairs)
+        sizes = [table.shape[1] for _, table in curves.tables(terms)]
+        sizes += [table.shape[1] for _, table, _ in pair_tables(curves, terms)]
+        for number, size in enumerate(sizes, len(curves.lines)):
+            block.append(np.full(size, number))
+            scale.append(np.ones(size))
+        full = np.concatenate([*block, [-1]]).astype(np.int64)
+        return cls(full, np.concatenate([*scale, [1.0]]), np.array(kinds))
+
+    def precision(self, variance: FloatArray) -> FloatArray:
+        """Return the prior precision of every coefficient; [P]."""
+        found = self.scale / variance[self.block]
+        found[-1] = INTERCEPT_PRECISION
+        return np.asarray(found)
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """Number of coefficients of every block; [G]."""
+        return np.bincount(self.block[:-1], minlength=self.kind.size).astype(np.float64)
+
+    def moved(self, v: FloatArray, c: FloatArray, factor: FloatArray) -> tuple[FloatArray, float]:
+        """Return the variances after a move, and the largest move of a logarithm that tells.
+
+        Parameters
+        ----------
+        v
+            The variances; [G].
+        c
+            The coefficients; [P].
+        factor
+            Lower Cholesky factor of the penalised second moments.
+        """
+        own, size = self.block[:-1], self.kind.size
+        square = np.bincount(own, self.scale[:-1] * c[:-1] ** 2, size)
+        spread = np.bincount(own, self.scale[:-1] * np.diag(inverse(factor))[:-1], size)
+        gamma = np.maximum(self.counts - spread / v, 1e-6)
+        usual = np.zeros(size)
+        for kind in np.unique(self.kind):
+            of = self.kind == kind
+            usual[of] = (square[of].sum() + BELIEF * USUAL[kind]) / (gamma[of].sum() + BELIEF)
+        ratio = (square + POOL * usual) / (gamma + POOL) / v
+        after = np.clip(v * np.clip(ratio**POWER, SHORTEST, LONGEST), LEAST, MOST)
+        return after, float(np.max(np.abs(np.log(after / v)) * np.minimum(gamma, 1.0)))
+
+
+@dataclass(frozen=True)
+class BlockFit(State, kind="experts/additive.BlockFit"):
+    """Where a fit stands.
+
+    Attributes
+    ----------
+    terms
+        Which curves come with lines.
+    fold
+        The part of the rows that is left out; -1 for none.
+    variances
+        v; [G].
+    coefficients, told
+        The best so far, and the answer there; None before the first.
+    trial
+        What is evaluated next; [P].
+    taken, halvings
+        Newton's steps so far, and how often the last was shortened.
+    settled, done
+        Whether the variances stay; whether the fit has ended.
+    """
+
+    terms: Terms
+    fold: int
+    variances: FloatArray
+    coefficients: FloatArray
+    told: Told | None
+    trial: FloatArray
+    taken: int = 0
+    halvings: int = 0
+    settled: bool = False
+    done: bool = False
+
+    @classmethod
+    def first(cls, observed: Counted, fold: int) -> BlockFit:
+        """Begin with lines and smooth curves at the intercept alone."""
+        layout = Layout.of(observed, Terms.none())
+        start = observed.start(layout.block.size)
+        return cls(Terms.none(), fold, FIRST[layout.kind], start, None, start)
+
+    def with_terms(self, terms: Terms, variances: FloatArray, observed: Counted) -> BlockFit:
+        """Go on with more blocks, which stand last, and their variances."""
+        size = Layout.of(observed, terms).block.size
+        at = np.zeros(size)
+        at[: self.coefficients.size - 1] = self.coefficients[:-1]
+        at[-1] = self.coefficients[-1]
+        return BlockFit(terms, self.fold, np.append(self.variances, variances), at, None, at)
+
+    def take(self, told: Told, observed: Counted, tolerance: float) -> BlockFit:
+        """Go on from the answer at the trial; ``tolerance`` is the rise to come that ends it."""
+        layout = Layout.of(observed, self.terms)
+        if self.told is not None:
+            precision = layout.precision(self.variances)
+            before = self.told.value - 0.5 * precision @ self.coefficients**2
+            after = told.value - 0.5 * precision @ self.trial**2
+            if not after >= before - 1e-12 * abs(before):
+                if self.halvings >= HALVINGS:
+                    return replace(self, done=True)
+                shorter = self.coefficients + SHORTER * (self.trial - self.coefficients)
+                return replace(self, trial=shorter, halvings=self.halvings + 1)
+        moved = replace(self, coefficients=self.trial, told=told, halvings=0)
+        return moved._aimed(layout, tolerance)
+
+    def _aimed(self, layout: Layout, tolerance: float) -> BlockFit:
+        """Move the variances, then aim at Newton's next point, or end."""
+        assert self.told is not None
+        second = unpack(self.told.second)
+        right = self.told.slope + second @ self.coefficients
+        v, change, learning = self.variances, 0.0, not self.settled and self.taken < LEARNING
+        for _ in range(MOVES if right.size <= MANY else 1) if learning else ():
+            factor = _factor(second, layout.precision(v))
+            v, move = layout.moved(v, solve(factor, right), factor)
+            change = max(change, move)
+        precision = layout.precision(v)
+        trial = solve(_factor(second, precision), right)
+        step = trial - self.coefficients
+        rise = 0.5 * float(step @ (self.told.slope - precision * self.coefficients))
+        settled = self.settled or (learning and self.taken >= 2 and change < SETTLED)
+        done = not learning and rise < tolerance
+        return replace(
+            self, variances=v, trial=trial, taken=self.taken + 1, settled=settled, done=done
+        )
+
+    def hessian(self, observed: Counted) -> FloatArray:
+        """Return the penalised second moments; [P, P]."""
+        assert self.told is not None
+        found = unpack(self.told.second)
+        found[np.diag_indices(len(found))] += Layout.of(observed, self.terms).precision(
+            self.variances
+        )
+        return found
+
+    def left_out(self, observed: Counted) -> Ask:
+        """Ask what leaving each row out gives at the fit's end."""
+        packed = pack(self.hessian(observed))
+        return Ask(self.coefficients, -1, False, packed, terms=self.terms)
+
+
+def climbed(fit: BlockFit, observed: Counted, tolerance: float) -> Algorithm:
+    """Go on with a fit to its end."""
+    while True:
+        fit = yield Save(fit)
+        if fit.done:
+            return fit
+        ask = Ask(fit.trial, fit.fold, True, terms=fit.terms)
+        sums = yield Evaluate(Fits((ask,)))
+        fit = fit.take(sums.told[0], observed, tolerance)
+
+
+def _factor(second: FloatArray, precision: FloatArray) -> FloatArray:
+    return cholesky(second + np.diag(precision), "the second moments")

@@ -1,0 +1,92 @@
+"""The fit of lines, curves and pairs: each kind joins where the residuals of the last fit say so.
+
+The fit without a part of the rows goes the same way from its start, selection included, so what it
+says of that part is no flattery.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
+from vbmodels.core.linalg import cholesky, inverse, pack
+from vbmodels.experts.additive.blocks import BlockFit, climbed
+from vbmodels.experts.additive.curves import Terms
+from vbmodels.experts.additive.newton import Counted
+from vbmodels.experts.additive.pairs import missing_pairs, most_pairs
+from vbmodels.experts.additive.posterior import Part
+from vbmodels.experts.additive.screen import Screen, refined
+from vbmodels.experts.additive.states import FitSums, Progress
+
+ROUGH = 2e-4
+"""Rise to come, in nats a row, that ends a fit which blocks may still join."""
+
+
+def fit_curves(observed: Counted, fold: int, tolerance: float) -> Algorithm:
+    """Return the `BlockFit` of the rows that are not in a part (-1: of all rows).
+
+    ``tolerance`` is the rise to come, in nats, that ends it.
+    """
+    assert observed.curves is not None
+    rough = ROUGH * observed.rows
+    fit = yield Phase(climbed(BlockFit.first(observed, fold), observed, rough))
+    residuals = yield Evaluate(Screen(fit.coefficients, fit.terms, fold))
+    columns, variances = refined(observed.curves, residuals)
+    if columns.size:
+        fit = fit.with_terms(Terms(columns), variances, observed)
+    else:
+        fit = replace(fit, settled=True, done=False)
+    return (yield Phase(climbed(fit, observed, tolerance)))
+
+
+def fit_pairs(observed: Counted, fit: BlockFit, tolerance: float) -> Algorithm:
+    """Return a fit of lines and curves with the pairs that its residuals say it lacks.
+
+    Half of the pairs that there may be join it first; it is fitted, and screened again for the
+    rest. ``tolerance`` is the rise to come, in nats, that ends it.
+    """
+    curves = observed.curves
+    assert curves is not None
+    rough, most = ROUGH * observed.rows, most_pairs(curves)
+    for last in (False, True):
+        left = most - len(fit.terms.pairs)
+        room = left if last else (left + 1) // 2
+        if room <= 0:
+            continue
+        screen = Screen(fit.coefficients, fit.terms, fit.fold, pairs=True)
+        sums = yield Evaluate(screen)
+        pairs, variances = missing_pairs(curves, fit.terms, sums.first, sums.second, room)
+        if not len(pairs):
+            break
+        terms = replace(fit.terms, pairs=np.concatenate([fit.terms.pairs, pairs]))
+        fit = fit.with_terms(terms, variances, observed)
+        fit = yield Phase(climbed(fit, observed, rough))
+    if not len(fit.terms.pairs):
+        return fit
+    return (yield Phase(climbed(replace(fit, settled=True, done=False), observed, tolerance)))
+
+
+def shown(algorithm: Algorithm, q: Progress) -> Algorithm:
+    """Run an algorithm of fits, and show each one's log-likelihood."""
+    answer = None
+    while True:
+        try:
+            request = algorithm.send(answer)
+        except StopIteration as end:
+            return end.value
+        if isinstance(request, Phase):
+            request = replace(request, algorithm=shown(request.algorithm, q))
+        answer = yield request
+        if isinstance(answer, FitSums):
+            yield Show(q, answer.mean, by_trace=False)
+
+
+def part_of(fit: BlockFit, observed: Counted) -> Part:
+    """Return what a fit found."""
+    covariance = None
+    if fit.fold < 0:
+        factor = cholesky(fit.hessian(observed), "the second moments")
+        covariance = pack(inverse(factor))
+    return Part(fit.coefficients, 0.0, fit.fold, covariance, terms=fit.terms)

@@ -1,0 +1,117 @@
+"""Sums of a fit's residuals over levels, in one pass, and which curves they say to refine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.experts.additive.curves import Curves, Terms
+from vbmodels.experts.additive.evidence import evidence, freed
+from vbmodels.experts.additive.pairs import coarse_levels
+from vbmodels.experts.additive.step_rows import CodedRows
+
+FINE_VARIANCES = np.geomspace(0.003, 30.0, 12)
+"""Variances that what refines a curve may have."""
+FINE_BUDGET = 300
+"""Most functions that refine curves, of all columns."""
+FEWEST = 3
+"""Functions from which on they may be worth a block."""
+_CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class Screen(State, kind="experts/additive.Screen"):
+    """A fit whose residuals are to be summed up.
+
+    Attributes
+    ----------
+    coefficients, terms
+        Of the fit.
+    fold
+        The part of the rows that is left out; -1 for none.
+    pairs
+        Whether pairs are looked for, or else what refines curves.
+    """
+
+    coefficients: FloatArray
+    terms: Terms
+    fold: int
+    pairs: bool = False
+
+
+@dataclass(frozen=True)
+class Residuals(Stats, kind="experts/additive.Residuals"):
+    """Sums of r and of r^2: for every level of one curve after another, [L], or of pairs, for
+    every two coarse levels, [B, B]."""
+
+    first: FloatArray
+    second: FloatArray
+
+    @classmethod
+    def of(cls, screen: Screen, batch: CodedRows, fold: IntArray | None) -> Residuals:
+        """Sum up a partition's."""
+        curves = batch.basis.curves
+        assert curves is not None
+        weight = batch.rows.used
+        if fold is not None and screen.fold >= 0:
+            weight = weight * (fold != screen.fold)
+        t = batch.t
+        slope = t * expit(-t * batch.project(screen.coefficients, terms=screen.terms))
+        weights = weight * slope, weight * slope**2
+        if screen.pairs:
+            return cls(*_crossed(curves, batch.levels, weights))
+        sums = [
+            np.concatenate(
+                [np.bincount(batch.levels[:, s], w, curves.sizes[s]) for s in curves.curved]
+            ).astype(np.float64)
+            for w in weights
+        ]
+        return cls(*sums)
+
+
+def _crossed(
+    curves: Curves, levels: np.ndarray, weights: tuple[FloatArray, FloatArray]
+) -> list[FloatArray]:
+    """Return the sums of weights for every two coarse levels; [B, B] each."""
+    coarse, starts = coarse_levels(curves)
+    found = [np.zeros((starts[-1], starts[-1])) for _ in weights]
+    for first in range(0, len(levels), _CHUNK):
+        rows = slice(first, first + _CHUNK)
+        z = np.zeros((len(levels[rows]), starts[-1]))
+        for s, own in enumerate(coarse):
+            z[np.arange(len(z)), starts[s] + own[levels[rows, s]]] = 1.0
+        for w, total in zip(weights, found, strict=True):
+            total += z.T @ (z * w[rows, None])
+    return found
+
+
+def refined(curves: Curves, sums: Residuals) -> tuple[IntArray, FloatArray]:
+    """Return the columns whose curves are to be refined, and their first variances.
+
+    A curve is refined where the mean of its evidence over `FINE_VARIANCES` is more than the number
+    of curves; the best first, as far as `FINE_BUDGET` goes.
+    """
+    ends = np.cumsum(curves.sizes[curves.curved])
+    found: list[tuple[float, int, float]] = []
+    for s, first, second in zip(
+        curves.curved, np.split(sums.first, ends[:-1]), np.split(sums.second, ends[:-1]),
+        strict=True,
+    ):  # fmt: skip
+        fine = curves.fine(s)
+        if fine.shape[1] >= FEWEST:
+            own = np.column_stack([np.ones(len(fine)), curves.smooth(s)])
+            value = evidence(*freed(fine, own, first, second), FINE_VARIANCES)
+            mean = float(logsumexp(value)) - log(len(value))
+            found.append((mean, int(s), float(FINE_VARIANCES[np.argmax(value)])))
+    columns, variances, room = [], [], FINE_BUDGET
+    for mean, s, variance in sorted(found, reverse=True):
+        size = curves.fine(s).shape[1]
+        if mean > log(curves.blocks.size) and size <= room:
+            room -= size
+            columns.append(s)
+            variances.append(variance)
+    return np.array(columns, np.int64), np.array(variances, np.float64)
