@@ -24,7 +24,7 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.one_vs_rest import (
     ClassRows,
     OneVersusRest,
-    Several,
+    OneVersusRestState,
     SeveralPosterior,
 )
 from vbmodels.experts.columns import encoded
@@ -69,8 +69,8 @@ class ClassSummary:
 
 
 def score(
-    model: OneVersusRest, q: Several, batch: ClassRows, index: int, settings: ExpertSettings,
-    paths: RunPaths,
+    model: OneVersusRest, q: OneVersusRestState, batch: ClassRows, index: int,
+    settings: ExpertSettings, paths: RunPaths,
 ) -> ClassSummary:  # fmt: skip
     """Write the chance of every class in every row."""
     posterior = model.posterior(q)
@@ -122,7 +122,9 @@ def _loss(p: FloatArray, truth: IntArray) -> float:
     return float(-np.log(np.maximum(p[np.arange(len(truth)), truth], _LEAST)).sum())
 
 
-def _forms(q: Several, posterior: SeveralPosterior) -> tuple[tuple[str, int, float], ...]:
+def _forms(
+    q: OneVersusRestState, posterior: SeveralPosterior
+) -> tuple[tuple[str, int, float], ...]:
     return tuple(
         (
             part.form,
@@ -133,7 +135,7 @@ def _forms(q: Several, posterior: SeveralPosterior) -> tuple[tuple[str, int, flo
     )
 
 
-def parameters(model: OneVersusRest, q: Several) -> list[Parameter]:
+def parameters(model: OneVersusRest, q: OneVersusRestState) -> list[Parameter]:
     """Return every weight, by the class's number."""
     return [
         replace(one, name=f"class {number + 1} {one.name}")

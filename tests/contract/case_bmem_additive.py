@@ -14,7 +14,7 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.states import Progress
+from vbmodels.experts.additive.states import AdditiveState
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate
@@ -39,13 +39,13 @@ def tiny(seed: int) -> Sequence[CodedRows]:
     return cut_coded(rng.standard_normal((6, 1)), np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0]), 2)
 
 
-def widths(q: Progress) -> FloatArray:
+def widths(q: AdditiveState) -> FloatArray:
     found = q.points[0].log_sd
     assert found is not None
     return found.ravel()
 
 
-def with_widths(q: Progress, vector: FloatArray) -> Progress:
+def with_widths(q: AdditiveState, vector: FloatArray) -> AdditiveState:
     first = q.points[0]
     moved = replace(first, log_sd=vector.reshape(first.mean.shape))
     return replace(q, points=(moved, *q.points[1:]))
@@ -65,12 +65,12 @@ def none_of(batch: CodedRows) -> CodedRows:
     return CodedRows(ends.no_rows(batch.rows), batch.codes[:0], batch.basis)
 
 
-def chance(model: Any, q: Progress, batch: CodedRows) -> FloatArray:
+def chance(model: Any, q: AdditiveState, batch: CodedRows) -> FloatArray:
     found: FloatArray = model.posterior(q).predict(batch).probability
     return found
 
 
-def scored(model: Any, q: Progress, batch: CodedRows) -> FloatArray:
+def scored(model: Any, q: AdditiveState, batch: CodedRows) -> FloatArray:
     """Chances of the label 1: a score sees no labels, and rows in another order."""
     assert not batch.t.any()
     own = batch.rows

@@ -18,7 +18,7 @@ from vbmodels.experts.additive.curve_fit import part_of
 from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.newton import Ask, Counted, answered
+from vbmodels.experts.additive.newton import DesignSummary, FitRequest, evaluate_fit
 from vbmodels.experts.columns import cell_keys
 from vbmodels.experts.posterior import mixed
 
@@ -90,11 +90,11 @@ def test_knots_hang_on_no_cut_and_on_no_copies():
 def test_leaving_a_row_out_is_close_to_a_fit_without_it():
     x, t = drawn(lambda x: 2.0 * x[:, 0] - x[:, 2], n=60)
     (batch,) = cut_coded(x, t)
-    observed = Counted.of(batch)
+    observed = DesignSummary.of(batch)
     fit = BlockFit.first(observed, -1)
     full = expanded(batch, fit.terms)
     while not fit.done:
-        told, _ = answered(Ask(fit.trial, -1, True, terms=fit.terms), batch, None)
+        told, _ = evaluate_fit(FitRequest(fit.trial, -1, True, terms=fit.terms), batch, None)
         fit = fit.take(told, observed, 1e-12)
     precision = Layout.of(observed, fit.terms).precision(fit.variances)
 
@@ -107,7 +107,7 @@ def test_leaving_a_row_out_is_close_to_a_fit_without_it():
         return minimize(loss, fit.coefficients, jac=True, method="BFGS", options={"gtol": 1e-9}).x
 
     assert_allclose(fitted(np.arange(60)), fit.coefficients, atol=1e-5)
-    _, rows = answered(fit.left_out(observed), batch, None)
+    _, rows = evaluate_fit(fit.left_out(observed), batch, None)
     exact = [
         log_expit(t[n] * (full[n] @ fitted(np.delete(np.arange(60), n)))) for n in range(0, 60, 5)
     ]

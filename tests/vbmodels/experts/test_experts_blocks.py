@@ -17,7 +17,7 @@ from vbmodels.experts.additive.curve_fit import fit_curves
 from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.evidence import evidence, freed
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.newton import Ask, Counted, answered
+from vbmodels.experts.additive.newton import DesignSummary, FitRequest, evaluate_fit
 from vbmodels.experts.additive.pairs import VARIANCES, log_odds, pair_tables
 from vbmodels.experts.additive.screen import Residuals, Screen, refined
 
@@ -79,7 +79,7 @@ def test_a_category_is_one_block_whose_variance_is_that_of_its_levels():
     )  # fmt: skip
     assert_array_equal(curves.levels_of(batch.rows.lines(slice(None)))[:, 1], level)
     object.__setattr__(batch.basis, "curves", curves)
-    observed = Counted.of(batch)
+    observed = DesignSummary.of(batch)
     layout = Layout.of(observed, Terms.none())
     drawn = rng.standard_normal((4000, 3)) * np.sqrt(0.7 / layout.scale[1:4])
     assert_allclose(np.var(drawn @ x[:, 1:].T, axis=1).mean(), 0.7, rtol=0.1)
@@ -88,10 +88,10 @@ def test_a_category_is_one_block_whose_variance_is_that_of_its_levels():
 def test_variances_end_where_the_evidence_has_its_fixed_point():
     x, t = spiked(2000, 1)
     (batch,) = cut_coded(x, t)
-    observed = Counted.of(batch)
+    observed = DesignSummary.of(batch)
     found = BlockFit.first(observed, -1)
     while not found.done:
-        told, _ = answered(Ask(found.trial, -1, True, terms=found.terms), batch, None)
+        told, _ = evaluate_fit(FitRequest(found.trial, -1, True, terms=found.terms), batch, None)
         found = found.take(told, observed, 1e-9)
     layout = Layout.of(observed, found.terms)
     precision = layout.precision(found.variances)
@@ -126,7 +126,7 @@ def test_evidence_is_the_gain_over_no_block():
 
 def test_a_band_is_refined_and_noise_is_not():
     batches = cut_coded(*spiked(4000, 2), 3)
-    counted = [Counted.of(b) for b in batches]
+    counted = [DesignSummary.of(b) for b in batches]
     observed = counted[0] + counted[1] + counted[2]
     assert_allclose(observed.rows, 4000)
     found = ran(fit_curves(observed, -1, 1e-6 * 4000), batches)

@@ -11,9 +11,9 @@ from scipy.stats import chi2_contingency
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, to_bytes
-from vbmodels.experts.additive.interactions import LEVELS, SCALES, Together, relevance
+from vbmodels.experts.additive.interactions import LEVELS, SCALES, InteractionGP, relevance
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.newton import LINES_TAU, Climb, Counted, answered
+from vbmodels.experts.additive.newton import LINES_TAU, DesignSummary, NewtonRidge, evaluate_fit
 from vbmodels.experts.additive.stacking import WEIGHTS
 from vbmodels.experts.rows import FOLDS, HELD, never_held
 
@@ -31,11 +31,11 @@ def without_curves(batch):
 
 
 def climbed(parts, tau):
-    observed = sum((Counted.of(b) for b in parts[1:]), Counted.of(parts[0]))
+    observed = sum((DesignSummary.of(b) for b in parts[1:]), DesignSummary.of(parts[0]))
     size = observed.sums.size + observed.together.size
-    climb = Climb.at(tau, np.zeros(size), 1e-13, True)
+    climb = NewtonRidge.at(tau, np.zeros(size), 1e-13, True)
     while not climb.done:
-        told = [answered(climb.ask, b, None)[0] for b in parts]
+        told = [evaluate_fit(climb.ask, b, None)[0] for b in parts]
         climb = climb.take(sum(told[1:], told[0]), observed)
     return climb, observed
 
@@ -45,7 +45,7 @@ def test_columns_have_the_kernel_as_their_product():
     x = rng.standard_normal((150, 3))
     label = np.zeros((150, 2))
     label[np.arange(150), (x[:, 0] > 0.3).astype(int)] = 1.0
-    found = Together.of(x, np.ones(150), label, 200)
+    found = InteractionGP.of(x, np.ones(150), label, 200)
     columns = found.columns(x) + found.centre
     ranks = np.array([[np.mean(x[:, d] < v) for d, v in enumerate(row)] for row in x])
     told = relevance(ranks, label)
@@ -116,7 +116,7 @@ def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
     x, t = together_rows(60, 2)
     (batch,) = cut_coded(x, t, joint=True)
     climb, observed = climbed([batch], 1.0)
-    _, told = answered(climb.left_out(observed), batch, None)
+    _, told = evaluate_fit(climb.left_out(observed), batch, None)
     design = np.column_stack([np.asarray(batch.rows.dense)[:, :-1], batch.together, np.ones(60)])
     precision = observed.precision(1.0, True)
     exact = []

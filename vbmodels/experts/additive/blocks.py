@@ -22,7 +22,7 @@ from vbmodels.core.algorithm import Algorithm, Evaluate, Save
 from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.experts.additive.curves import Terms
-from vbmodels.experts.additive.newton import Ask, Counted, Told
+from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest
 from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.additive.states import Fits
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
@@ -67,7 +67,7 @@ class Layout:
     kind: IntArray
 
     @classmethod
-    def of(cls, observed: Counted, terms: Terms) -> Layout:
+    def of(cls, observed: DesignSummary, terms: Terms) -> Layout:
         """Lay out lines, the curves and pairs of ``terms``, and the intercept."""
         curves = observed.curves
         assert curves is not None
@@ -146,7 +146,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     fold: int
     variances: FloatArray
     coefficients: FloatArray
-    told: Told | None
+    told: Evaluation | None
     trial: FloatArray
     taken: int = 0
     halvings: int = 0
@@ -154,13 +154,13 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     done: bool = False
 
     @classmethod
-    def first(cls, observed: Counted, fold: int) -> BlockFit:
+    def first(cls, observed: DesignSummary, fold: int) -> BlockFit:
         """Begin with lines and smooth curves at the intercept alone."""
         layout = Layout.of(observed, Terms.none())
         start = observed.start(layout.block.size)
         return cls(Terms.none(), fold, FIRST[layout.kind], start, None, start)
 
-    def with_terms(self, terms: Terms, variances: FloatArray, observed: Counted) -> BlockFit:
+    def with_terms(self, terms: Terms, variances: FloatArray, observed: DesignSummary) -> BlockFit:
         """Go on with more blocks, which stand last, and their variances."""
         size = Layout.of(observed, terms).block.size
         at = np.zeros(size)
@@ -168,7 +168,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         at[-1] = self.coefficients[-1]
         return BlockFit(terms, self.fold, np.append(self.variances, variances), at, None, at)
 
-    def take(self, told: Told, observed: Counted, tolerance: float) -> BlockFit:
+    def take(self, told: Evaluation, observed: DesignSummary, tolerance: float) -> BlockFit:
         """Go on from the answer at the trial; ``tolerance`` is the rise to come that ends it."""
         layout = Layout.of(observed, self.terms)
         if self.told is not None:
@@ -203,7 +203,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
             self, variances=v, trial=trial, taken=self.taken + 1, settled=settled, done=done
         )
 
-    def hessian(self, observed: Counted) -> FloatArray:
+    def hessian(self, observed: DesignSummary) -> FloatArray:
         """Return the penalised second moments; [P, P]."""
         assert self.told is not None
         found = unpack(self.told.second)
@@ -212,19 +212,19 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         )
         return found
 
-    def left_out(self, observed: Counted) -> Ask:
-        """Ask what leaving each row out gives at the fit's end."""
+    def left_out(self, observed: DesignSummary) -> FitRequest:
+        """FitRequest what leaving each row out gives at the fit's end."""
         packed = pack(self.hessian(observed))
-        return Ask(self.coefficients, -1, False, packed, terms=self.terms)
+        return FitRequest(self.coefficients, -1, False, packed, terms=self.terms)
 
 
-def climbed(fit: BlockFit, observed: Counted, tolerance: float) -> Algorithm:
+def climbed(fit: BlockFit, observed: DesignSummary, tolerance: float) -> Algorithm:
     """Go on with a fit to its end."""
     while True:
         fit = yield Save(fit)
         if fit.done:
             return fit
-        ask = Ask(fit.trial, fit.fold, True, terms=fit.terms)
+        ask = FitRequest(fit.trial, fit.fold, True, terms=fit.terms)
         sums = yield Evaluate(Fits((ask,)))
         fit = fit.take(sums.told[0], observed, tolerance)
 

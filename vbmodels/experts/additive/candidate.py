@@ -273,7 +273,7 @@ though it does, as at a kink."""
 
 
 @dataclass(frozen=True)
-class Climbing(State, kind="experts/additive.Climbing"):
+class Search(State, kind="experts/additive.Search"):
     """Where the search of one point stands.
 
     Attributes
@@ -291,14 +291,14 @@ class Climbing(State, kind="experts/additive.Climbing"):
     done: bool
 
     @classmethod
-    def first(cls, at: FloatArray, value: float, gradient: FloatArray) -> Climbing:
+    def first(cls, at: FloatArray, value: float, gradient: FloatArray) -> Search:
         """Begin at a point, no further than 1 along the gradient."""
         ascent = BatchedLBFGS.start(
             at[None], np.array([value]), gradient[None], 0.0, reach=1.0, memory=MEMORY
         )
         return cls(ascent, 0, bool(ascent.done[0]))
 
-    def updated(self, value: float, gradient: FloatArray, tolerance: float) -> Climbing:
+    def updated(self, value: float, gradient: FloatArray, tolerance: float) -> Search:
         """Take the trial, or shorten the step."""
         before = self.ascent
         ascent = before.updated(np.array([value]), gradient[None], 0.0)
@@ -307,21 +307,21 @@ class Climbing(State, kind="experts/additive.Climbing"):
         small = self.small + 1 if ascent.value[0] - before.value[0] <= tolerance else 0
         promised = 0.5 * ascent.stride[0] * ascent.slope[0]
         over = small >= (FEW if promised <= tolerance else MANY)
-        return Climbing(ascent, small, bool(ascent.done[0] or over))
+        return Search(ascent, small, bool(ascent.done[0] or over))
 
 
-def begun(points: Sequence[Point], observed: Observed, sums: Sums) -> tuple[Climbing, ...]:
+def begin_searches(points: Sequence[Point], observed: Observed, sums: Sums) -> tuple[Search, ...]:
     """Begin a search at every point."""
     found = []
     for point, likelihood, slopes in zip(points, sums.value, sums.gradient, strict=True):
         stretch = point.stretch(observed)
         value, gradient = point.objective(float(likelihood), slopes)
-        found.append(Climbing.first(point.vector * stretch, value, gradient / stretch))
+        found.append(Search.first(point.vector * stretch, value, gradient / stretch))
     return tuple(found)
 
 
 def trials(
-    points: Sequence[Point], searches: Sequence[Climbing], observed: Observed
+    points: Sequence[Point], searches: Sequence[Search], observed: Observed
 ) -> tuple[Point, ...]:
     """Return the points that the searches try next; one that is over stays."""
     return tuple(
@@ -330,15 +330,15 @@ def trials(
     )
 
 
-def judged(
+def take_trials(
     points: tuple[Point, ...],
-    searches: tuple[Climbing, ...],
+    searches: tuple[Search, ...],
     sums: Sums,
     going: Sequence[int],
     tried: tuple[Sequence[Point], Sums],
     observed: Observed,
     tolerance: float,
-) -> tuple[tuple[Point, ...], tuple[Climbing, ...], Sums]:
+) -> tuple[tuple[Point, ...], tuple[Search, ...], Sums]:
     """Take each trial of the searches that go on, or shorten its step.
 
     Parameters

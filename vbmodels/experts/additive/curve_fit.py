@@ -14,17 +14,17 @@ from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
 from vbmodels.core.linalg import cholesky, inverse, pack
 from vbmodels.experts.additive.blocks import BlockFit, climbed
 from vbmodels.experts.additive.curves import Terms
-from vbmodels.experts.additive.newton import Counted
+from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.pairs import missing_pairs, most_pairs
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.screen import Screen, refined
-from vbmodels.experts.additive.states import FitSums, Progress
+from vbmodels.experts.additive.states import AdditiveState, FitSums
 
 ROUGH = 2e-4
 """Rise to come, in nats a row, that ends a fit which blocks may still join."""
 
 
-def fit_curves(observed: Counted, fold: int, tolerance: float) -> Algorithm:
+def fit_curves(observed: DesignSummary, fold: int, tolerance: float) -> Algorithm:
     """Return the `BlockFit` of the rows that are not in a part (-1: of all rows).
 
     ``tolerance`` is the rise to come, in nats, that ends it.
@@ -41,7 +41,7 @@ def fit_curves(observed: Counted, fold: int, tolerance: float) -> Algorithm:
     return (yield Phase(climbed(fit, observed, tolerance)))
 
 
-def fit_pairs(observed: Counted, fit: BlockFit, tolerance: float) -> Algorithm:
+def fit_pairs(observed: DesignSummary, fit: BlockFit, tolerance: float) -> Algorithm:
     """Return a fit of lines and curves with the pairs that its residuals say it lacks.
 
     Half of the pairs that there may be join it first; it is fitted, and screened again for the
@@ -68,7 +68,7 @@ def fit_pairs(observed: Counted, fit: BlockFit, tolerance: float) -> Algorithm:
     return (yield Phase(climbed(replace(fit, settled=True, done=False), observed, tolerance)))
 
 
-def shown(algorithm: Algorithm, q: Progress) -> Algorithm:
+def shown(algorithm: Algorithm, q: AdditiveState) -> Algorithm:
     """Run an algorithm of fits, and show each one's log-likelihood."""
     answer = None
     while True:
@@ -83,7 +83,7 @@ def shown(algorithm: Algorithm, q: Progress) -> Algorithm:
             yield Show(q, answer.mean, by_trace=False)
 
 
-def part_of(fit: BlockFit, observed: Counted) -> Part:
+def part_of(fit: BlockFit, observed: DesignSummary) -> Part:
     """Return what a fit found."""
     covariance = None
     if fit.fold < 0:

@@ -63,7 +63,7 @@ _CHUNK = 4096
 
 
 @dataclass(frozen=True)
-class Together(State, kind="experts/additive.Together"):
+class InteractionGP(State, kind="experts/additive.InteractionGP"):
     """What turns rows into the columns of a Gaussian process.
 
     Attributes
@@ -92,7 +92,7 @@ class Together(State, kind="experts/additive.Together"):
     @classmethod
     def of(
         cls, lines: FloatArray, copies: FloatArray, classes: FloatArray, landmarks: int
-    ) -> Together | None:
+    ) -> InteractionGP | None:
         """Learn it from a sample of different rows, in an order that means nothing.
 
         Parameters
@@ -108,7 +108,7 @@ class Together(State, kind="experts/additive.Together"):
 
         Returns
         -------
-        Together or None
+        InteractionGP or None
             None where rows are few, or all alike.
         """
         if len(lines) < FEWEST:

@@ -14,7 +14,7 @@ import numpy as np
 from vbmodels.core.sampling import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.additive.curves import Curves, quantile_knots
-from vbmodels.experts.additive.interactions import Together
+from vbmodels.experts.additive.interactions import InteractionGP
 
 STEPS, MOST_STEPS = 8, 1500
 """Knots of a column, fewer where all columns' knots would be more than the second."""
@@ -153,7 +153,7 @@ class Basis(State, kind="experts/additive.Basis"):
     centre: FloatArray
     scale: FloatArray
     limit: float
-    together: Together | None = None
+    together: InteractionGP | None = None
     curves: Curves | None = None
 
     @property

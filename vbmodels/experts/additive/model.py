@@ -35,23 +35,23 @@ from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
 from vbmodels.experts.additive.blocks import BlockFit
 from vbmodels.experts.additive.candidate import (
     Candidate,
-    Climbing,
     Point,
+    Search,
     Sums,
-    begun,
-    judged,
+    begin_searches,
+    take_trials,
     trials,
 )
 from vbmodels.experts.additive.curve_fit import fit_curves, fit_pairs, part_of, shown
 from vbmodels.experts.additive.newton import (
     PROCESS_TAUS,
     TAUS,
-    Ask,
-    Climb,
-    Counted,
+    DesignSummary,
+    FitRequest,
     LeftOut,
-    Path,
-    answered,
+    NewtonRidge,
+    RegularisationPath,
+    evaluate_fit,
     left_out,
 )
 from vbmodels.experts.additive.pairs import looked_for
@@ -62,10 +62,10 @@ from vbmodels.experts.additive.stacking import HeldOut, held_out_sums, weighted
 from vbmodels.experts.additive.states import (
     MANY_ROWS,
     Additive,
+    AdditiveState,
     Fits,
     FitSums,
     Mixtures,
-    Progress,
     alone,
     held_parts,
     objectives,
@@ -123,11 +123,11 @@ class AdditiveExperts:
     width_evaluations: int = 10
     always: bool = False
 
-    def observe(self, batch: CodedRows) -> Counted:
+    def observe(self, batch: CodedRows) -> DesignSummary:
         """Count the rows and sum up their columns."""
-        return Counted.of(batch)
+        return DesignSummary.of(batch)
 
-    def init(self, observed: Counted, rng: np.random.Generator) -> Progress:
+    def init(self, observed: DesignSummary, rng: np.random.Generator) -> AdditiveState:
         """Return what is known before the first sweep."""
         Observed(observed.rows, observed.positive, observed.squares).refuse_one_class()
         lines = observed.sums.size
@@ -136,7 +136,7 @@ class AdditiveExperts:
                 f"expected at most {MOST_COLUMNS} columns for inference additive, got {lines - 1}: "
                 "give fewer"
             )
-        return Progress(observed, int(rng.integers(2**62)))
+        return AdditiveState(observed, int(rng.integers(2**62)))
 
     def candidates(self) -> list[Candidate]:
         """Return the mixtures to choose from."""
@@ -144,14 +144,14 @@ class AdditiveExperts:
         counts = sorted({k for k in (self.n_experts, (self.n_experts + 1) // 2) if k > 1})
         return [Candidate(*one) for one in itertools.product(counts, taus)]
 
-    def local_step(self, q: Progress, batch: CodedRows, local: None) -> None:
+    def local_step(self, q: AdditiveState, batch: CodedRows, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(
-        self, q: Progress | Fits | Screen | Mixtures, batch: CodedRows, local: None
+        self, q: AdditiveState | Fits | Screen | Mixtures, batch: CodedRows, local: None
     ) -> FitSums | Residuals | Sums | HeldOut:
         """Evaluate fits or mixtures on the partition; of a posterior what its bound is made of."""
-        if isinstance(q, Progress):
+        if isinstance(q, AdditiveState):
             q = Mixtures.of(q, q.points) if q.points else _part_alone(q)
         if isinstance(q, Fits):
             return self._answered(q, batch)
@@ -171,28 +171,28 @@ class AdditiveExperts:
         fold = batch.rows.fold(FOLDS) if any(ask.fold >= 0 for ask in q.asks) else None
         told, without = [], []
         for ask in q.asks:
-            answer, rows = answered(ask, batch, fold)
+            answer, rows = evaluate_fit(ask, batch, fold)
             told.append(answer)
             if rows is not None:
                 without.append(rows)
         return FitSums(tuple(told), left_out(without, batch))
 
-    def global_step(self, q: Progress, stats: Sums) -> Progress:
+    def global_step(self, q: AdditiveState, stats: Sums) -> AdditiveState:
         """Return the points one step up their gradients; `algorithm` remembers more."""
         if not q.points:
             return q
         observed = of_mixture(q.observed)
-        searches = begun(q.points, observed, stats)
+        searches = begin_searches(q.points, observed, stats)
         return replace(q, points=trials(q.points, searches, observed))
 
-    def elbo(self, q: Progress, stats: FitSums | Sums) -> float:
+    def elbo(self, q: AdditiveState, stats: FitSums | Sums) -> float:
         """Return the mean objective of the mixtures, or the additive part's log-likelihood."""
         if isinstance(stats, FitSums):
             return stats.mean
         values = objectives(q.points, stats)
         return sum(values) / len(values)
 
-    def posterior(self, q: Progress) -> AdditivePosterior:
+    def posterior(self, q: AdditiveState) -> AdditivePosterior:
         """Return the additive part and the mixtures whose predictions are averaged."""
         if not q.parts:
             raise ValueError("the form is still being chosen: there is no posterior yet")
@@ -207,21 +207,21 @@ class AdditiveExperts:
             found = replace(found, pairs=q.paired[0], pairs_weight=q.additive.pairs_weight)
         return found
 
-    def without_process(self, q: Progress) -> AdditivePosterior:
+    def without_process(self, q: AdditiveState) -> AdditivePosterior:
         """Return the posterior without the Gaussian process, whose share the others have."""
         found = self.posterior(q)
         left = 1.0 - found.weight
         return replace(found, process=None, weight=0.0, pairs_weight=found.pairs_weight / left)
 
-    def additive_part(self, q: Progress) -> AdditivePosterior:
+    def additive_part(self, q: AdditiveState) -> AdditivePosterior:
         """Return the additive part alone."""
         return AdditivePosterior(q.parts[0], ())
 
-    def baseline(self, q: Progress) -> AdditivePosterior:
+    def baseline(self, q: AdditiveState) -> AdditivePosterior:
         """Return the logistic regression on lines, with the tau that leaving rows out chose."""
         return AdditivePosterior(q.parts[1], ())
 
-    def algorithm(self, q: Progress) -> Algorithm:
+    def algorithm(self, q: AdditiveState) -> Algorithm:
         """Choose the additive form and the mixtures, then find these mixtures' modes."""
         doing = "the form was being chosen"
         additive, climbs, curves = yield Phase(self._choose_form(q), doing)
@@ -248,7 +248,7 @@ class AdditiveExperts:
         q, _ = yield Phase(self._climb(q, (wide, *rest), most, first_alone=True))
         return q
 
-    def _choose_form(self, q: Progress) -> Algorithm:
+    def _choose_form(self, q: AdditiveState) -> Algorithm:
         """Fit lines along their paths, and curves; return the form, and what to go on with."""
         paths = yield Phase(self._follow(q))
         curves: tuple[BlockFit, ...] = ()
@@ -260,7 +260,7 @@ class AdditiveExperts:
         found, climbs = self._form(q, paths, sums.left_out)
         return found, climbs, curves
 
-    def _follow(self, q: Progress) -> Algorithm:
+    def _follow(self, q: AdditiveState) -> Algorithm:
         """Follow the paths of lines, and of lines and the process, to their ends."""
         paths = self._paths(q.observed)
         while True:
@@ -279,18 +279,18 @@ class AdditiveExperts:
                 for path in paths
             )  # fmt: skip
 
-    def _paths(self, observed: Counted) -> tuple[Path, ...]:
+    def _paths(self, observed: DesignSummary) -> tuple[RegularisationPath, ...]:
         """Return the beginnings of all paths."""
         taus = TAUS if self.tau is None else (self.tau,)
         tolerance = ROUGH * observed.rows
-        paths = [Path.first(taus, observed, tolerance)]
+        paths = [RegularisationPath.first(taus, observed, tolerance)]
         if not self.always and self.n_experts > 1 and observed.together.size > 0:
-            paths.append(Path.first(PROCESS_TAUS, observed, tolerance, joint=True))
+            paths.append(RegularisationPath.first(PROCESS_TAUS, observed, tolerance, joint=True))
         return tuple(paths)
 
     def _form(
-        self, q: Progress, paths: Sequence[Path], without: LeftOut
-    ) -> tuple[Additive, tuple[Climb, ...]]:
+        self, q: AdditiveState, paths: Sequence[RegularisationPath], without: LeftOut
+    ) -> tuple[Additive, tuple[NewtonRidge, ...]]:
         """Choose the additive form, and go on with its fits on all rows and without each part."""
         rows = float(q.observed.weight.sum())
         plain = next(path for path in paths if not path.climb.joint)
@@ -329,11 +329,11 @@ class AdditiveExperts:
 
     @property
     def _holds_out(self) -> bool:
-        """Whether anything is judged by rows held out of a fit."""
+        """Whether anything is take_trials by rows held out of a fit."""
         return self.n_experts > 1 and not self.always
 
     def _fit_parts(
-        self, q: Progress, climbs: tuple[Climb, ...], curves: tuple[BlockFit, ...]
+        self, q: AdditiveState, climbs: tuple[NewtonRidge, ...], curves: tuple[BlockFit, ...]
     ) -> Algorithm:
         """Go on with the fits to their ends; return ``q`` with what they found."""
         climbs = yield Phase(self._finish(q, climbs))
@@ -357,18 +357,18 @@ class AdditiveExperts:
             first, *folds = [part.emptied(q.observed.rate) for part in (first, *folds)]
         return replace(q, parts=(first, plain, *folds), processes=processes, paired=tuple(paired))
 
-    def _phase(self, q: Progress, algorithm: Algorithm) -> Phase:
+    def _phase(self, q: AdditiveState, algorithm: Algorithm) -> Phase:
         """Return a phase that shows its fits, where any are shown."""
         return Phase(algorithm if self.always else shown(algorithm, q))
 
-    def _fit_pairs(self, q: Progress, fit: BlockFit) -> Algorithm:
+    def _fit_pairs(self, q: AdditiveState, fit: BlockFit) -> Algorithm:
         """Return the fit with pairs in a tuple; of all rows an empty one, where there are none."""
         if not looked_for(q.observed.curves):
             return ()
         found = yield self._phase(q, fit_pairs(q.observed, fit, ROUGH * q.observed.rows))
         return (found,) if fit.fold >= 0 or len(found.terms.pairs) else ()
 
-    def _finish(self, q: Progress, climbs: tuple[Climb, ...]) -> Algorithm:
+    def _finish(self, q: AdditiveState, climbs: tuple[NewtonRidge, ...]) -> Algorithm:
         """Go on with fits of lines to their ends."""
         while True:
             climbs = yield Save(climbs)
@@ -383,7 +383,7 @@ class AdditiveExperts:
                 climb if climb.done else climb.take(next(told), q.observed) for climb in climbs
             )
 
-    def _choose_mixtures(self, q: Progress) -> Algorithm:
+    def _choose_mixtures(self, q: AdditiveState) -> Algorithm:
         """Halve the candidates by the rows held out; return the choice, and its points so far."""
         starts = STARTS if q.observed.rows < MANY_ROWS else 1
         points = tuple(
@@ -414,19 +414,21 @@ class AdditiveExperts:
         count = max(1, (len(self.candidates()) * eighths + 7) // 8)
         return sorted(held, key=lambda c: -held[c])[:count]
 
-    def _weigh_members(self, q: Progress, points: tuple[Point, ...]) -> Algorithm:
+    def _weigh_members(self, q: AdditiveState, points: tuple[Point, ...]) -> Algorithm:
         """Weigh pairs and the Gaussian process by the rows held out."""
         sums = yield Evaluate(Mixtures.of(q, points, members=True))
         return weighted(q, sums.log_p)
 
-    def _evaluate_part(self, q: Progress) -> Algorithm:
+    def _evaluate_part(self, q: AdditiveState) -> Algorithm:
         """End with the additive part alone."""
         q = replace(q, points=())
         sums = yield Evaluate(_part_alone(q))
         yield Show(q, sums.mean, by_trace=False)
         return q
 
-    def _starts(self, q: Progress, choice: Choice, found: Sequence[Point]) -> tuple[Point, ...]:
+    def _starts(
+        self, q: AdditiveState, choice: Choice, found: Sequence[Point]
+    ) -> tuple[Point, ...]:
         """Return what the rungs found, and random points for the rest."""
         kept = [choice.candidates[i] for i in choice.kept]
         starts = [[p for p in found if whole(p.candidate) == c] for c in kept]
@@ -440,25 +442,25 @@ class AdditiveExperts:
         return tuple(points)
 
     def _climb(
-        self, q: Progress, points: tuple[Point, ...], most: int, first_alone: bool = False
+        self, q: AdditiveState, points: tuple[Point, ...], most: int, first_alone: bool = False
     ) -> Algorithm:
         """Search from every point for so many evaluations; return ``q`` there, and its sums."""
         observed, tolerance = of_mixture(q.observed), self.tolerance * q.observed.rows
-        searches: tuple[Climbing, ...] = ()
+        searches: tuple[Search, ...] = ()
         sums, left = None, most
         while True:
             points, searches, sums, left = yield Save((points, searches, sums, left))
             going = [i for i, s in enumerate(searches) if not s.done]
             if sums is None:
                 sums = yield Evaluate(Mixtures.of(q, points))
-                searches = begun(points, observed, sums)
+                searches = begin_searches(points, observed, sums)
                 if first_alone:
                     searches = (searches[0], *(replace(s, done=True) for s in searches[1:]))
             else:
                 tried = trials(points, searches, observed)
                 trial = tuple(tried[i] for i in going)
                 there = yield Evaluate(Mixtures.of(q, trial))
-                points, searches, sums = judged(
+                points, searches, sums = take_trials(
                     points, searches, sums, going, (trial, there), observed, tolerance
                 )
                 left -= 1
@@ -467,13 +469,13 @@ class AdditiveExperts:
             if left == 0 or all(s.done for s in searches):
                 return replace(q, points=points), sums
 
-    def _start(self, q: Progress, candidate: Candidate, seed: list[int]) -> Point:
+    def _start(self, q: AdditiveState, candidate: Candidate, seed: list[int]) -> Point:
         rng = np.random.default_rng(seed)
         columns = q.observed.mixing.size
         return Point.random(candidate, columns, rng).narrowed(of_mixture(q.observed))
 
 
-def _part_alone(q: Progress) -> Fits:
+def _part_alone(q: AdditiveState) -> Fits:
     """Return what evaluates the additive part."""
     part = q.parts[0]
-    return Fits((Ask(part.coefficients, -1, False, terms=part.terms),))
+    return Fits((FitRequest(part.coefficients, -1, False, terms=part.terms),))

@@ -38,7 +38,7 @@ _LEAST = 1e-3
 
 
 @dataclass(frozen=True)
-class Counted(Stats, kind="experts/additive.Counted"):
+class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
     """What is known of the labelled rows before a fit; sums weigh rows as the fit does.
 
     Attributes
@@ -67,7 +67,7 @@ class Counted(Stats, kind="experts/additive.Counted"):
     curves: Curves | None = None
 
     @classmethod
-    def of(cls, batch: CodedRows) -> Counted:
+    def of(cls, batch: CodedRows) -> DesignSummary:
         """Count one partition."""
         used = batch.rows.used
         return cls(
@@ -119,7 +119,7 @@ class Counted(Stats, kind="experts/additive.Counted"):
 
 
 @dataclass(frozen=True)
-class Ask(State, kind="experts/additive.Ask"):
+class FitRequest(State, kind="experts/additive.FitRequest"):
     """What one fit asks of every partition.
 
     Attributes
@@ -147,8 +147,8 @@ class Ask(State, kind="experts/additive.Ask"):
 
 
 @dataclass(frozen=True)
-class Told(Stats, kind="experts/additive.Told"):
-    """The answer to an `Ask`: log-likelihood, slope, and second moments if asked for, packed."""
+class Evaluation(Stats, kind="experts/additive.Evaluation"):
+    """The answer to a `FitRequest`: log-likelihood, slope, and second moments if wanted, packed."""
 
     value: float
     slope: FloatArray
@@ -163,7 +163,9 @@ class LeftOut(Stats, kind="experts/additive.LeftOut"):
     products: FloatArray
 
 
-def answered(ask: Ask, batch: CodedRows, fold: IntArray | None) -> tuple[Told, FloatArray | None]:
+def evaluate_fit(
+    ask: FitRequest, batch: CodedRows, fold: IntArray | None
+) -> tuple[Evaluation, FloatArray | None]:
     """Answer on one partition, with each row's log-likelihood without it if asked for; [N]."""
     weight = batch.rows.used
     if fold is not None and ask.fold >= 0:
@@ -174,7 +176,7 @@ def answered(ask: Ask, batch: CodedRows, fold: IntArray | None) -> tuple[Told, F
     slope = batch.collect(weight * t * miss, ask.joint, ask.terms)
     curve = weight * miss * (1.0 - miss)
     second = batch.gram(curve, ask.joint, ask.terms) if ask.second else np.zeros(0)
-    told = Told(float(weight @ log_expit(t * at)), slope, second)
+    told = Evaluation(float(weight @ log_expit(t * at)), slope, second)
     if ask.hessian is None:
         return told, None
     spread = batch.copies * batch.spread(unpack(ask.hessian), ask.joint, ask.terms)
@@ -183,7 +185,7 @@ def answered(ask: Ask, batch: CodedRows, fold: IntArray | None) -> tuple[Told, F
 
 
 def left_out(rows: Sequence[FloatArray], batch: CodedRows) -> LeftOut:
-    """Sum up what `answered` returned for several fits."""
+    """Sum up what `evaluate_fit` returned for several fits."""
     if not rows:
         return LeftOut(np.zeros(0), np.zeros((0, 0)))
     root = np.sqrt(batch.rows.used)
@@ -201,13 +203,13 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class Climb(State, kind="experts/additive.Climb"):
+class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
     """Where one fit stands.
 
     Attributes
     ----------
     tau, fold, joint
-        What is fitted: see `Ask`.
+        What is fitted: see `FitRequest`.
     coefficients
         The best so far; [P + 1].
     value, slope
@@ -241,7 +243,9 @@ class Climb(State, kind="experts/additive.Climb"):
     joint: bool = False
 
     @classmethod
-    def at(cls, tau: float, start: FloatArray, tolerance: float, joint: bool = False) -> Climb:
+    def at(
+        cls, tau: float, start: FloatArray, tolerance: float, joint: bool = False
+    ) -> NewtonRidge:
         """Begin at coefficients."""
         nothing = np.zeros_like(start)
         return cls(
@@ -250,17 +254,17 @@ class Climb(State, kind="experts/additive.Climb"):
         )  # fmt: skip
 
     @property
-    def ask(self) -> Ask:
+    def ask(self) -> FitRequest:
         """What it asks next."""
         second = self.second is None
-        return Ask(self.trial, self.fold, second, joint=self.joint)
+        return FitRequest(self.trial, self.fold, second, joint=self.joint)
 
-    def left_out(self, observed: Counted) -> Ask:
-        """Ask what leaving each row out gives at the fit's end."""
+    def left_out(self, observed: DesignSummary) -> FitRequest:
+        """FitRequest what leaving each row out gives at the fit's end."""
         packed = self._packed(observed)
-        return Ask(self.coefficients, self.fold, False, packed, self.joint)
+        return FitRequest(self.coefficients, self.fold, False, packed, self.joint)
 
-    def _packed(self, observed: Counted) -> FloatArray:
+    def _packed(self, observed: DesignSummary) -> FloatArray:
         """Return H, packed, from the second moments at hand."""
         h = np.array(self.second)
         size = self.coefficients.size
@@ -268,7 +272,7 @@ class Climb(State, kind="experts/additive.Climb"):
         h[at * (at + 1) // 2 - 1] += observed.precision(self.tau, self.joint)
         return h
 
-    def factor(self, observed: Counted) -> FloatArray:
+    def factor(self, observed: DesignSummary) -> FloatArray:
         """Return the lower Cholesky factor of H; it is made once for second moments and a tau."""
         kept: _Kept | None = vars(self).get("_kept")
         if kept is None or kept.second is not self.second or kept.tau != self.tau:
@@ -277,17 +281,17 @@ class Climb(State, kind="experts/additive.Climb"):
             vars(self)["_kept"] = kept
         return kept.factor
 
-    def _handing(self, after: Climb) -> Climb:
+    def _handing(self, after: NewtonRidge) -> NewtonRidge:
         """Return a fit that begins at this one, with the factor of H at hand."""
         if "_kept" in vars(self):
             vars(after)["_kept"] = vars(self)["_kept"]
         return after
 
-    def covariance(self, observed: Counted) -> FloatArray:
+    def covariance(self, observed: DesignSummary) -> FloatArray:
         """Return H^-1, packed."""
         return pack(inverse(self.factor(observed)))
 
-    def take(self, told: Told, observed: Counted) -> Climb:
+    def take(self, told: Evaluation, observed: DesignSummary) -> NewtonRidge:
         """Take the trial, or shorten the step."""
         precision = observed.precision(self.tau, self.joint)
         before = self.value - 0.5 * precision @ self.coefficients**2
@@ -312,7 +316,7 @@ class Climb(State, kind="experts/additive.Climb"):
         ahead = self.coefficients + 0.5 * (self.trial - self.coefficients)
         return self._handing(replace(self, trial=ahead, step=step))
 
-    def aimed(self, observed: Counted) -> Climb:
+    def aimed(self, observed: DesignSummary) -> NewtonRidge:
         """Return the fit with its next trial, or done."""
         precision = observed.precision(self.tau, self.joint)
         uphill = self.slope - precision * self.coefficients
@@ -325,11 +329,11 @@ class Climb(State, kind="experts/additive.Climb"):
             return replace(self, second=None, trial=self.coefficients)
         return self._handing(replace(self, trial=self.coefficients + move, step=1.0))
 
-    def with_tau(self, tau: float, observed: Counted) -> Climb:
+    def with_tau(self, tau: float, observed: DesignSummary) -> NewtonRidge:
         """Return a fit with another tau that begins here."""
         return replace(self, tau=tau, taken=0, done=False).aimed(observed)
 
-    def without(self, fold: int, share: float) -> Climb:
+    def without(self, fold: int, share: float) -> NewtonRidge:
         """Return a fit that begins here and leaves a part of the rows out."""
         second = share * np.asarray(self.second)
         return replace(
@@ -337,7 +341,7 @@ class Climb(State, kind="experts/additive.Climb"):
             trial=self.coefficients, done=False,
         )  # fmt: skip
 
-    def finer(self, tolerance: float, observed: Counted) -> Climb:
+    def finer(self, tolerance: float, observed: DesignSummary) -> NewtonRidge:
         """Return the fit with a smaller tolerance."""
         return self._handing(replace(self, tolerance=tolerance, done=False)).aimed(observed)
 
@@ -349,7 +353,7 @@ PAST, PROCESS_PAST = 2, 1
 
 
 @dataclass(frozen=True)
-class Path(State, kind="experts/additive.Path"):
+class RegularisationPath(State, kind="experts/additive.RegularisationPath"):
     """Fits with ever smaller tau, each begun at the last, and what leaving rows out says of them.
 
     Attributes
@@ -368,30 +372,32 @@ class Path(State, kind="experts/additive.Path"):
         Whether the path has ended.
     """
 
-    climb: Climb
+    climb: NewtonRidge
     taus: tuple[float, ...]
     left_out: tuple[float, ...] = ()
-    best: Climb | None = None
+    best: NewtonRidge | None = None
     judged: bool = False
     done: bool = False
 
     @classmethod
     def first(
-        cls, taus: tuple[float, ...], observed: Counted, tolerance: float, joint: bool = False
-    ) -> Path:
+        cls, taus: tuple[float, ...], observed: DesignSummary, tolerance: float, joint: bool = False
+    ) -> RegularisationPath:
         """Begin with the largest tau, at the intercept alone."""
         start = observed.start(observed.precision(1.0, joint).size)
-        return cls(Climb.at(taus[0], start, tolerance, joint), taus)
+        return cls(NewtonRidge.at(taus[0], start, tolerance, joint), taus)
 
     def tried(self, rows: float) -> tuple[FloatArray, FloatArray]:
         """Return the values of tau that were tried, and what each leaves out gives a row."""
         return np.array(self.taus[: len(self.left_out)]), np.array(self.left_out) / rows
 
-    def ask(self, observed: Counted) -> Ask:
+    def ask(self, observed: DesignSummary) -> FitRequest:
         """What it asks next."""
         return self.climb.left_out(observed) if self.judged else self.climb.ask
 
-    def take(self, told: Told, left_out: float | None, observed: Counted) -> Path:
+    def take(
+        self, told: Evaluation, left_out: float | None, observed: DesignSummary
+    ) -> RegularisationPath:
         """Go on from the answer."""
         if not self.judged:
             climb = self.climb.take(told, observed)
@@ -404,4 +410,4 @@ class Path(State, kind="experts/additive.Path"):
         if len(found) == len(self.taus) or past >= enough:
             return replace(self, left_out=found, best=best, judged=False, done=True)
         climb = self.climb.with_tau(self.taus[len(found)], observed)
-        return Path(climb, self.taus, found, best, climb.done)
+        return RegularisationPath(climb, self.taus, found, best, climb.done)

@@ -30,7 +30,7 @@ from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
 from vbmodels.core.driver import Frame, Frames
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.states import Fits, Mixtures, Progress
+from vbmodels.experts.additive.states import AdditiveState, Fits, Mixtures
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import Rows
 
@@ -76,10 +76,10 @@ class ClassRows(State, kind="experts/additive.ClassRows"):
 
 
 @dataclass(frozen=True)
-class Several(State, kind="experts/additive.Several"):
+class OneVersusRestState(State, kind="experts/additive.OneVersusRestState"):
     """The parameters of every class's model."""
 
-    parts: tuple[Progress, ...]
+    parts: tuple[AdditiveState, ...]
 
 
 @dataclass(frozen=True)
@@ -112,39 +112,41 @@ class OneVersusRest:
         """Return what every class's model sums up first."""
         return SeveralSums(tuple(self.model.observe(b) for b in batch.against_rest))  # type: ignore[arg-type]
 
-    def init(self, observed: SeveralSums, rng: np.random.Generator) -> Several:
+    def init(self, observed: SeveralSums, rng: np.random.Generator) -> OneVersusRestState:
         """Begin every search."""
-        return Several(tuple(self.model.init(one, rng) for one in observed.parts))
+        return OneVersusRestState(tuple(self.model.init(one, rng) for one in observed.parts))
 
-    def local_step(self, q: Several, batch: ClassRows, local: None) -> None:
+    def local_step(self, q: OneVersusRestState, batch: ClassRows, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
-    def suff_stats(self, q: Several | Requests, batch: ClassRows, local: None) -> SeveralSums:
+    def suff_stats(
+        self, q: OneVersusRestState | Requests, batch: ClassRows, local: None
+    ) -> SeveralSums:
         """Return what every class's fit needs."""
         pairs = zip(q.parts, batch.against_rest, strict=True)
         return SeveralSums(
             tuple(None if p is None else self.model.suff_stats(p, b, None) for p, b in pairs)  # type: ignore[arg-type]
         )
 
-    def global_step(self, q: Several, stats: SeveralSums) -> Several:
+    def global_step(self, q: OneVersusRestState, stats: SeveralSums) -> OneVersusRestState:
         """Return the points one step up their gradients; `algorithm` remembers more."""
         pairs = zip(q.parts, stats.parts, strict=True)
-        return Several(tuple(self.model.global_step(p, s) for p, s in pairs))
+        return OneVersusRestState(tuple(self.model.global_step(p, s) for p, s in pairs))
 
-    def elbo(self, q: Several, stats: SeveralSums) -> float:
+    def elbo(self, q: OneVersusRestState, stats: SeveralSums) -> float:
         """Return the sum of what the models show."""
         pairs = zip(q.parts, stats.parts, strict=True)
         return float(sum(self.model.elbo(p, s) for p, s in pairs))
 
-    def posterior(self, q: Several) -> SeveralPosterior:
+    def posterior(self, q: OneVersusRestState) -> SeveralPosterior:
         """Return the posteriors of all classes."""
         return SeveralPosterior(tuple(self.model.posterior(p) for p in q.parts))
 
-    def baseline(self, q: Several) -> SeveralPosterior:
+    def baseline(self, q: OneVersusRestState) -> SeveralPosterior:
         """Return the logistic regressions of all classes."""
         return SeveralPosterior(tuple(self.model.baseline(p) for p in q.parts))
 
-    def algorithm(self, q: Several) -> Algorithm:
+    def algorithm(self, q: OneVersusRestState) -> Algorithm:
         """Run every class's fit; a sweep answers all that have not ended."""
         fits: list[_Fit] = []
 
@@ -153,7 +155,7 @@ class OneVersusRest:
 
         return (yield Phase(self._side_by_side(q, fits), doing))
 
-    def _side_by_side(self, q: Several, fits: list[_Fit]) -> Algorithm:
+    def _side_by_side(self, q: OneVersusRestState, fits: list[_Fit]) -> Algorithm:
         """Run the fits, which are put into ``fits``; show a point that all of them show."""
 
         def records() -> tuple[Any, ...]:
@@ -168,9 +170,9 @@ class OneVersusRest:
             shown = [fit.shown for fit in fits if fit.shown is not None]
             if len(shown) == len(fits):
                 elbo = float(sum(one.elbo for one in shown))
-                yield Show(Several(tuple(one.q for one in shown)), elbo, by_trace=False)
+                yield Show(OneVersusRestState(tuple(one.q for one in shown)), elbo, by_trace=False)
             if all(fit.request is None for fit in fits):
-                return Several(tuple(fit.frames.result for fit in fits))
+                return OneVersusRestState(tuple(fit.frames.result for fit in fits))
             parts = (None if fit.request is None else fit.request.q for fit in fits)
             stats = yield Evaluate(Requests(tuple(parts)))
             for fit, part in zip(fits, stats.parts, strict=True):

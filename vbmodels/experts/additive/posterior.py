@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.additive.curves import Terms
-from vbmodels.experts.additive.newton import Climb, Counted
+from vbmodels.experts.additive.newton import DesignSummary, NewtonRidge
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.posterior import (
     Component,
@@ -52,7 +52,7 @@ class Part(State, kind="experts/additive.Part"):
     terms: Terms | None = None
 
     @classmethod
-    def of(cls, climb: Climb, observed: Counted) -> Part:
+    def of(cls, climb: NewtonRidge, observed: DesignSummary) -> Part:
         """Keep what a fit found."""
         covariance = climb.covariance(observed) if climb.fold < 0 else None
         return cls(climb.coefficients, climb.tau, climb.fold, covariance, climb.joint)

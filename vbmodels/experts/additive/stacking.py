@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray, Stats
-from vbmodels.experts.additive.states import Mixtures, Progress
+from vbmodels.experts.additive.states import AdditiveState, Mixtures
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import FOLDS
 
@@ -87,7 +87,7 @@ class HeldOut(Stats, kind="experts/additive.HeldOut"):
     log_p: FloatArray
 
 
-def weighted(q: Progress, sums: FloatArray) -> Progress:
+def weighted(q: AdditiveState, sums: FloatArray) -> AdditiveState:
     """Take the weights of the largest sum over all partitions."""
     assert q.additive is not None
     allowed = np.ones(len(WEIGHTS), bool)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.candidate import Candidate, Point, Sums
-from vbmodels.experts.additive.newton import Ask, Counted, LeftOut, Told
+from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest, LeftOut
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.rows import FOLDS, HELD, Observed
@@ -61,7 +61,7 @@ class Additive(State, kind="experts/additive.Additive"):
 
 
 @dataclass(frozen=True)
-class Progress(State, kind="experts/additive.Progress"):
+class AdditiveState(State, kind="experts/additive.AdditiveState"):
     """What is known of the fit.
 
     Attributes
@@ -82,7 +82,7 @@ class Progress(State, kind="experts/additive.Progress"):
         The same of lines, curves and pairs.
     """
 
-    observed: Counted
+    observed: DesignSummary
     seed: int
     points: tuple[Point, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -101,14 +101,14 @@ class Progress(State, kind="experts/additive.Progress"):
 class Fits(State, kind="experts/additive.Fits"):
     """Fits to evaluate."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[FitRequest, ...]
 
 
 @dataclass(frozen=True)
 class FitSums(Stats, kind="experts/additive.FitSums"):
     """Answers to fits, and what leaving rows out gives."""
 
-    told: tuple[Told, ...]
+    told: tuple[Evaluation, ...]
     left_out: LeftOut
 
     @property
@@ -130,7 +130,7 @@ class Mixtures(State, kind="experts/additive.Mixtures"):
     draws
         Of each row, where a point has widths.
     processes, paired
-        Where members are weighed: those of `Progress`; see `stacking`.
+        Where members are weighed: those of `AdditiveState`; see `stacking`.
     """
 
     points: tuple[Point, ...]
@@ -142,7 +142,7 @@ class Mixtures(State, kind="experts/additive.Mixtures"):
 
     @classmethod
     def of(
-        cls, q: Progress, points: tuple[Point, ...], held: bool = False, members: bool = False
+        cls, q: AdditiveState, points: tuple[Point, ...], held: bool = False, members: bool = False
     ) -> Mixtures:
         """Return points to evaluate at the parts of ``q``."""
         draws = DRAWS if q.observed.rows < MANY_ROWS else 2
@@ -151,14 +151,14 @@ class Mixtures(State, kind="experts/additive.Mixtures"):
         return cls(points, bases, draws, held, *more)
 
 
-def held_parts(observed: Counted) -> range:
+def held_parts(observed: DesignSummary) -> range:
     """Return the parts that are held out in turn."""
     if observed.rows < FEW_ROWS:
         return range(FOLDS)
     return range(HELD if observed.rows < MANY_ROWS else 1)
 
 
-def stacked_parts(observed: Counted) -> range:
+def stacked_parts(observed: DesignSummary) -> range:
     """Return the parts that weigh pairs; a fit without one goes the whole way again."""
     return held_parts(observed) if observed.rows < FEW_ROWS else range(1)
 
@@ -168,13 +168,13 @@ def whole(candidate: Candidate) -> Candidate:
     return replace(candidate, fold=-1)
 
 
-def alone(q: Progress) -> tuple[Point, ...]:
+def alone(q: AdditiveState) -> tuple[Point, ...]:
     """Return the additive part as a mixture of one, for each part that is held out."""
     nothing = np.zeros((2, 1, q.observed.mixing.size))
     return tuple(Point(Candidate(1, 1.0, fold=f), nothing) for f in held_parts(q.observed))
 
 
-def of_mixture(observed: Counted) -> Observed:
+def of_mixture(observed: DesignSummary) -> Observed:
     """Return the counts as the mixture's points take them."""
     return Observed(observed.rows, observed.positive, observed.mixing)
 

@@ -17,7 +17,7 @@ import numpy as np
 from vbmodels.core.linalg import cholesky, inverse, solve_lower
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.additive.curves import Curves, Terms
-from vbmodels.experts.additive.interactions import Together
+from vbmodels.experts.additive.interactions import InteractionGP
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.columns import scaled
@@ -270,7 +270,7 @@ def basis_of(
     together = None
     if landmarks:
         told = sample.classes * never_held(sample.group)[:, None]
-        together = Together.of(lines, sample.copies, told, landmarks)
+        together = InteractionGP.of(lines, sample.copies, told, landmarks)
     blocks = np.arange(lines.shape[1]) if blocks is None else blocks
     curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks)
     if sparse and not steps.any():
