@@ -23,6 +23,7 @@ from vbmodels.bags.bags import UNLABELLED, Bags, few_bags
 from vbmodels.bags.multilabel import (
     FEWER_WORDS,
     MOST_WORDS,
+    ONE_GROUP,
     MultiLabelBags,
     join_groups,
     unit_rows,
@@ -228,6 +229,8 @@ def groups_of(count: int, paths: RunPaths, each: Each) -> tuple[list[Groups], li
         _, of = np.unique(number, return_inverse=True)
         held = np.bincount(of, held)[of] > 0
         said = _said_of_copies(prints, label, [len(part[0]) for part in read], paths)
+        if number.size > 1 and np.all(number == number[0]):
+            said.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
     held &= label >= 0
     ends = np.cumsum([len(part[0]) for part in read])[:-1]
     numbers = np.split(number, ends) if number.size else [number] * count

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.bags import classes as bag_classes
+from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints
 from vbmodels.core.state import IntArray
@@ -90,15 +91,24 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
 
 
 def _groups(table: pa.Table, number: IntArray, names: list[str]) -> list[str]:
-    """Return the group of each bag, its own name where it has none."""
-    found = list(names)
+    """Return the group of each bag, its own name where it has none.
+
+    Raises
+    ------
+    InputError
+        If the rows of a bag name several groups.
+    """
     cells = table["group"]
-    if cells.null_count == len(cells):
-        return found
-    for bag, group in zip(number[::-1].tolist(), cells.to_pylist()[::-1], strict=True):
-        if group is not None:
-            found[bag] = group
-    return found
+    own: dict[int, str] = {}
+    for bag, group in zip(number.tolist(), cells.to_pylist(), strict=True):
+        if group is not None and own.setdefault(bag, group) != group:
+            raise InputError.of(
+                file="the data", column="group", expected=f"one group for bag {names[bag]}",
+                found=f"{own[bag]} and {group}", remedy="correct it, or name another column",
+            )  # fmt: skip
+    groups = set(own.values())
+    # A bag without a group that is called as a group is not of it.
+    return [own.get(bag, f"\0{name}" if name in groups else name) for bag, name in enumerate(names)]
 
 
 def widen(data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widths: IntArray,

@@ -20,7 +20,11 @@ _COLUMN = Column(
     "how much the row counts in the fit",
     nullable=True,
     accepts=(INT64,),
-    bounds=(Bound("a weight of at least 0", least=0, remedy="correct it, or leave it empty"),),
+    finite=True,
+    bounds=(
+        Bound("a weight of at least 0", least=0, remedy="correct it, or leave it empty"),
+        Bound("a weight of at most 1e15", most=10**15, remedy="divide all weights by one number"),
+    ),
 )
 
 

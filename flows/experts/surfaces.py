@@ -76,6 +76,8 @@ def _named(s: int, coarse: IntArray, curves: Curves, design: Design) -> tuple[st
         levels, name = ["1", "0"], lines[0]
     else:
         name, _, _ = lines[0].rpartition(" = ")
+        while name and not all(line.startswith(f"{name} = ") for line in lines):
+            name, _, _ = name.rpartition(" = ")
         levels = [line.removeprefix(f"{name} = ") for line in lines] + ["other"]
     named = [[levels[at] for at in np.flatnonzero(coarse == level)] for level in range(count)]
     return name, tuple(some[0] if len(some) == 1 else "the rest" for some in named)

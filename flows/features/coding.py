@@ -93,7 +93,7 @@ def code_parts(
     if fitted is None:
         _refuse_few_sweeps(settings)
         found = columns_of(seen, levels, settings, partial(_numbers_of, indices, paths, each))
-        kept, found = compare_columns(found, each(_survey, numbered, found.kept, settings, paths))
+        kept, found = compare_columns(found, each(_survey, numbered, found.kept, paths))
         warnings = [*found.warnings, *_lowered(weights.rows, settings), *weights.said(settings)]
         table = (*weights.columns(settings), *found.table)
     else:
@@ -137,9 +137,7 @@ def _sample(index: int, name: str, rule: Rule, paths: RunPaths) -> tuple[IntArra
     return key[first], values[first]
 
 
-def _survey(
-    numbered: tuple[int, int], columns: Sequence[Column], settings: FeatureSettings, paths: RunPaths
-) -> Survey:
+def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPaths) -> Survey:
     """Compare the columns of a partition with each other."""
     index, first = numbered
     table = storage.read_table(work_url(paths, "cells", index))

@@ -94,7 +94,7 @@ def meaning_sections(
         return []
     told = stable.found_by if stable.of else None
     text = "\n".join(
-        _sentence(k, meaning, columns) + ("" if told is None else _found_by(int(told[k]), stable))
+        _sentence(k, meaning, columns) + ("" if told is None else _found_by(int(told[k])))
         for k, meaning in enumerate(found)
     )
     rows = [
@@ -123,9 +123,9 @@ def meaning_sections(
     return sections + [_one(k, meaning, columns) for k, meaning in enumerate(found)]
 
 
-def _found_by(found: int, stable: Stability) -> str:
+def _found_by(found: int) -> str:
     """Say so where a feature is not in every chain, or in no other start."""
-    return "" if found else " No other start has it: take it with care."
+    return "" if found else " Not reproduced by other starts: treat with caution."
 
 
 def _sentence(k: int, meaning: Meaning, columns: Sequence[Any]) -> str:

@@ -217,6 +217,11 @@ class Keywords:
         if fitted is None:
             documents = sum(one.documents for one in about)
             _demand_words(parts, documents)
+            if settings.vocabulary is not None and not rows[kinds[-1]]:
+                raise InputError.of(
+                    file="settings", column="vocabulary", expected="terms that some text holds",
+                    found="none", remedy="name another file, or set vocabulary_only=false",
+                )  # fmt: skip
             known, several = sum(one.known for one in about), sum(one.several for one in about)
             counts = add_counts(rows, indices, paths, corpus, each)
             whole = AboutCorpus(

@@ -82,12 +82,17 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
     if empty.count > LARGE_SHARE * report.documents:
         found.append(
             f"{empty.count:,} of {_documents(report.documents)} have no candidate and no row in "
-            f"the result ({_examples(empty)}): they are empty, or have only addresses, signs and "
-            "stop words; a wrong language leaves out words too."
+            f"the result ({_examples(empty)}): "
+            + (
+                "they are empty, or have only addresses, signs and stop words; a wrong language "
+                "leaves out words too."
+                if settings.vocabulary is None
+                else "they hold no term of the vocabulary; vocabulary_only=false takes other terms."
+            )
         )
     absent = report.absent_keywords
     if absent.count > LARGE_SHARE * report.listed:
-        separator = _separator(report, settings)
+        separator = _separator(report)
         found.append(
             f"{absent.count:,} of {report.listed:,} known keywords are not in their documents' "
             f"text, so nothing is learned from them ({_examples(absent)})."
@@ -109,7 +114,7 @@ def _languages(report: Report, settings: KeywordSettings) -> str | None:
     return f"{sentence}. Where that is wrong, set language."
 
 
-def _separator(report: Report, settings: KeywordSettings) -> str | None:
+def _separator(report: Report) -> str | None:
     """Say so where another separator would find the known keywords."""
     if not report.separators:
         return None

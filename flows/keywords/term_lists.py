@@ -20,9 +20,18 @@ _DIGEST = re.compile(r"(.+)#([0-9a-f]{16})$")
 
 
 def with_digest(name: str, setting: str) -> str:
-    """Return a file's name with the digest of what it holds."""
-    url = _DIGEST.sub(r"\1", name)
-    return f"{url}#{hashlib.sha256(_read(url, setting)).hexdigest()[:16]}"
+    """Return a file's absolute name with the digest of what it holds.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or the name has a digest of something else.
+    """
+    if _DIGEST.match(name):
+        read_named(name, setting)
+        return name
+    digest = hashlib.sha256(_read(name, setting)).hexdigest()[:16]
+    return f"{storage.absolute(name)}#{digest}"
 
 
 @lru_cache(maxsize=8)

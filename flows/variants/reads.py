@@ -16,6 +16,9 @@ from flows.variants.regions import Region, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.counts import BASES
 
+MOST_OPEN = 32
+"""Files of a partition that stay open, with their indices in memory."""
+
 
 def base_codes(text: str) -> NDArray[np.int8]:
     """Return the bases of a text as indices in ACGT, -1 for what is none of them (N)."""
@@ -65,13 +68,20 @@ class ReadCounter:
         def bases(start: int, stop: int) -> NDArray[np.int8]:
             return base_codes(self._fasta.fetch(region.contig, start, stop))
 
-        with quiet():
-            if path not in self._files:
-                file = self._open.enter_context(open_alignment(path, settings))
-                self._files[path] = file, file.references
-            file, names = self._files[path]
+        with quiet(), ExitStack() as once:
+            file, names = self._opened(path, once)
             name = in_file(region.contig, names)
             return tally(file, str(name), region.start, region.stop, reading, bases, floor)
+
+    def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:
+        """Return a file and its contigs, open for the partition or, of many files, for once."""
+        if path not in self._files:
+            kept = len(self._files) < MOST_OPEN
+            file = (self._open if kept else once).enter_context(open_alignment(path, self.settings))
+            if not kept:
+                return file, file.references
+            self._files[path] = file, file.references
+        return self._files[path]
 
 
 def count_region(path: str, region: Region, settings: VariantSettings, floor: int = 0) -> Tally:

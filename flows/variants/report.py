@@ -161,10 +161,10 @@ def report(
     sections += [_depth(parts, settings), _q_values(parts)]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
-        sections.append(_detection(np.sum(found_at, axis=0), parts, settings))
+        sections.append(_detection(np.sum(found_at, axis=0), parts))
     mixing = _mixing(parts)
     if mixing:
-        sections.append(_sampler(mixing, locations, settings))
+        sections.append(_sampler(mixing, locations))
     units = sum(p.units for p in parts)
     sections.append(_hyperparameters(hyperparameters, units, settings))
     top = [
@@ -410,7 +410,7 @@ def _callable(parts: Sequence[PartCalls]) -> int:
     return sum(detection.positions(part.callable) for part in parts)
 
 
-def _detection(counts: IntArray, parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
+def _detection(counts: IntArray, parts: Sequence[PartCalls]) -> Section:
     rows: list[tuple[str, Any]] = []
     for level in (0.05, 0.5, 0.95):
         limit = detection.quantile(counts, level)
@@ -475,7 +475,7 @@ def _trust(mixing: Sequence[Mixing]) -> dict[str, float]:
     }
 
 
-def _sampler(mixing: Sequence[Mixing], locations: int, settings: VariantSettings) -> Section:
+def _sampler(mixing: Sequence[Mixing], locations: int) -> Section:
     worst = _trust(mixing)
     rows = [
         ("draws of a location", SAMPLER.chains * SAMPLER.draws),

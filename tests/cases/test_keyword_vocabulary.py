@@ -51,6 +51,33 @@ def test_a_file_of_terms_is_read_once_and_must_stay_as_it_is(tmp_path):
         terms_of(name, "vocabulary")
 
 
+def test_documents_without_a_term_are_said_and_a_score_needs_the_same_file(
+    tmp_path, capsys, monkeypatch
+):
+    rows = "".join(f'd{i},"{TEXT if i % 4 else "Nothing of it"}"\n' for i in range(40))
+    (tmp_path / "in.csv").write_text("doc_id,text\n" + rows, "utf-8")
+    (tmp_path / "terms.txt").write_text("quality of life\nIL-6\n", "utf-8")
+    (tmp_path / "none.txt").write_text("zebra\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    given = ("in.csv", "out", "--set", "keyphrases=1", "--set")
+    code, _, err = run(capsys, "keywords", *given, "vocabulary=none.txt")
+    assert code == 2
+    assert "expected terms that some text holds, found none" in " ".join(err.split())
+    code, out, err = run(capsys, "keywords", *given, "vocabulary=terms.txt")
+    assert code == 0, err
+    text = " ".join((out + err).split())
+    assert "10 of 40 documents have no candidate" in text
+    assert "they hold no term of the vocabulary" in text
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    code, _, err = run(capsys, "score", "../out", "../in.csv", "new")
+    assert code == 0, err
+    (tmp_path / "terms.txt").write_text("patients\n", "utf-8")
+    code, _, err = run(capsys, "score", "../out", "../in.csv", "other")
+    assert code == 2
+    assert "terms.txt changed" in err
+
+
 @pytest.mark.thorough
 def test_what_a_person_types_works(tmp_path, capsys):
     known = ("", "quality of life")

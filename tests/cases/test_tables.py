@@ -359,6 +359,40 @@ def test_merged_cells_have_their_value_and_a_hidden_sheet_is_not_read_first(tmp_
     assert "x category 0 2 levels: north 60, south 60" in text
 
 
+def test_a_merged_cell_may_reach_beyond_the_table_and_hides_no_value(tmp_path, capsys):
+    """Beyond its last column and its last row, and over cells that have values of their own."""
+    pytest.importorskip("python_calamine")
+    rows = [
+        ["north" if i == 60 else "", z, label] for i, (_, z, label) in enumerate(rows_of(plain))
+    ]
+    path = workbook(
+        tmp_path / "t.xlsx", ["B5:H9", "A62:A500"], Data=[NAMES, *rows],
+    )  # fmt: skip
+    code, out, err = run(capsys, "check", "experts", path)
+    text = " ".join((out + err).split())
+    assert code == READ, text
+    assert f"{len(rows) - 61} cells that are merged with the one above have its value" in text
+    assert len({z for _, z, _ in rows_of(plain)}) > 100
+    assert "z number 0" in text
+
+
+@pytest.mark.parametrize("odd", ["inf", "1e300"])
+def test_a_weight_that_is_no_number_of_rows_is_named_with_its_place(odd, tmp_path, capsys):
+    rows = [[*r[:6], odd if i == 4 else r[6], r[7]] for i, r in enumerate(weighted_rows())]
+    path = written(tmp_path / "t.csv", rows, ("x", "z", "q1", "q2", "q3", "q4", "w", "label"))
+    code, _, err = run(capsys, "check", "experts", path, "--column", "weight=w")
+    assert code == REFUSED
+    assert "column w, row 5: expected a weight of at most 1e15" in " ".join(err.split())
+
+
+def test_a_label_called_response_is_not_a_survey(tmp_path, capsys):
+    rows = [[i * 37 % 50, "Response" if i % 3 == 0 else "None"] for i in range(90)]
+    path = written(tmp_path / "t.csv", rows, ("age", "label"))
+    code, out, err = run(capsys, "check", "experts", path)
+    assert code == READ, err
+    assert "questions" not in out + err
+
+
 def test_what_is_said_of_how_files_are_read_and_has_no_meaning_is_said(tmp_path, capsys):
     rows = [dict(zip(NAMES, row, strict=True)) for row in rows_of(plain)]
     path = tmp_path / "t.jsonl"

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from tests.estimators import data
-from vbmodels.estimators import KeywordExtractor
+from vbmodels.estimators import KeywordExtractor, LabelledCorpus, learn_keyword_prior
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 
 PLAIN = {"unit": "word", "stem": "none", "stop_words": False, "language": "english"}
@@ -307,3 +307,18 @@ for text, stem in [("a dog", "auto"), ("a dog", "none"), (german, "none")]:
     lines = done.stdout.splitlines()
     for line, name in zip(lines, ["pystemmer", "textblob", "py3langid"], strict=True):
         assert f"install the package {name}, or" in line
+
+
+@pytest.mark.parametrize("options", [{}, {"unit": "word"}, {"vocabulary": ["zebra"]}])
+def test_texts_without_a_candidate_are_refused(options):
+    texts = ["", ""] if "vocabulary" not in options else ["a plain text of some words"] * 2
+    with pytest.raises(ValueError, match="expected a candidate in some document, found none"):
+        KeywordExtractor(**options).fit(texts)
+
+
+def test_a_labelled_corpus_names_a_kind_and_all_lists():
+    texts = ["a plain text of some words"]
+    with pytest.raises(ValueError, match="expected one of any, marked, some, found 'Some'"):
+        learn_keyword_prior([LabelledCorpus("a", texts, [["words"]], "Some")])
+    with pytest.raises(ValueError, match="found a missing list"):
+        learn_keyword_prior([LabelledCorpus("a", texts, [None], "some")])

@@ -103,6 +103,11 @@ def test_weights_without_a_meaning_are_refused(estimator, given):
         make_pipeline(estimator).fit(*given, **{f"{step}__sample_weight": [1.0]})
 
 
+def test_a_weight_beyond_any_number_of_rows_is_refused():
+    with pytest.raises(ValueError, match="at most 1e15; divide all weights by one number"):
+        MixtureOfExperts().fit(np.eye(4), [0, 1, 0, 1], sample_weight=[1e300, 1.0, 1.0, 1.0])
+
+
 @pytest.mark.parametrize("inference", ["additive", "cavi"])
 def test_weights_of_rows(inference, shared_data):
     case = experts(shared_data)

@@ -195,6 +195,12 @@ def bag_prints(data: Bags) -> IntArray:
     return np.where(full, mix(total), np.uint64(0)).view(np.int64)
 
 
+ONE_GROUP = (
+    "all bags are of one group, so none can be predicted without it: how good predictions are, and "
+    "the weights of the stack, say nothing; name a finer group, or leave it out"
+)
+
+
 def join_groups(prints: IntArray, names: IntArray) -> IntArray:
     """Return the number of each bag's group, [B]: bags of one name and copies of them.
 

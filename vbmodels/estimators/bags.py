@@ -7,6 +7,7 @@ of parameters, cloning, storing and tags does.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -22,6 +23,7 @@ from vbmodels.bags.embedding.predict import BagScores, predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.predict import predict as predict_gp
+from vbmodels.bags.multilabel import ONE_GROUP
 from vbmodels.bags.options import GPOptions, VMMICOptions
 from vbmodels.bags.stack.model import MEMBERS, WITNESS_MEMORY, AutoModel
 from vbmodels.bags.stack.predict import predict_auto
@@ -100,6 +102,8 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         self._bags, self._share = (len(known), len(labels)), np.array([1.0 - share, share])
         data = self._given.grouped(code, groups)
         self._groups = len(np.unique(data.group))
+        if self._groups == 1:
+            warnings.warn(ONE_GROUP, stacklevel=3)
         self._run(self._model(), split(data, self.n_partitions))
         self._given = form_of(self._given)
         return self
@@ -362,7 +366,7 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
     witness_memory: float = option(
         WITNESS_MEMORY / 2**30,
         "GiB that the Gaussian process may keep in memory; where it would take more it is left "
-        "out, and instances have contributions only. 0 leaves it out.",
+        "out, and instances have contributions only. 0 leaves it and vMMIC out.",
         ge=0.0,
     )
     standardise: bool | None = option(
@@ -417,6 +421,11 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
             raise ValueError(
                 "the embedding has no probabilities of instances; see contributions(X), or take "
                 "model='auto'"
+            )
+        if not self.witness_memory:
+            raise ValueError(
+                "witness_memory=0 leaves out the members that give instances probabilities: raise "
+                "it, or see contributions(X)"
             )
         if self.q_.witness is None and self.q_.vmmic is None:
             raise ValueError(

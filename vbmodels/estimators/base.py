@@ -379,7 +379,7 @@ def weighted(X: FloatArray, y: Any, sample_weight: Any) -> tuple[FloatArray, Any
     Raises
     ------
     ValueError
-        If weights are not as many numbers of 0 or more as rows, or all are 0.
+        If weights are not as many numbers of 0 to 1e15 as rows, or all are 0.
 
     Examples
     --------
@@ -393,4 +393,6 @@ def weighted(X: FloatArray, y: Any, sample_weight: Any) -> tuple[FloatArray, Any
     kept = weight > 0.0
     if not kept.any():
         raise ValueError("sample_weight: expected a weight above 0, found zeros only")
+    if weight.max() > 1e15:
+        raise ValueError("sample_weight: expected at most 1e15; divide all weights by one number")
     return X[kept], y[kept], weight[kept]

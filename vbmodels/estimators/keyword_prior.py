@@ -11,7 +11,7 @@ from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.estimators.documents import Corpus, ReadPart
 from vbmodels.keywords.features import fold_of
 from vbmodels.keywords.languages import AUTO
-from vbmodels.keywords.learnt_prior import ANY, LearntPrior
+from vbmodels.keywords.learnt_prior import ANY, KINDS, LearntPrior
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.prior_learning import WholeCorpus, learn_prior
@@ -84,12 +84,20 @@ def read_corpus(corpus: LabelledCorpus) -> ReadCorpus:
     Raises
     ------
     ValueError
-        If it has not as many lists as texts, or no keyphrase that its texts hold.
+        If it has not as many lists as texts, no keyphrase that its texts hold, or another kind.
     """
     if len(corpus.texts) != len(corpus.keywords):
         raise ValueError(
             f"expected keywords for each of {len(corpus.texts)} texts of {corpus.name}, found "
             f"{len(corpus.keywords)}"
+        )
+    if corpus.kind not in KINDS:
+        raise ValueError(
+            f"kind of {corpus.name}: expected one of {', '.join(KINDS)}, found {corpus.kind!r}"
+        )
+    if any(gold is None for gold in corpus.keywords):
+        raise ValueError(
+            f"expected all keywords of each text of {corpus.name}, found a missing list"
         )
     pairs = zip(corpus.texts, corpus.keywords, strict=True)
     rows = [

@@ -198,6 +198,11 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         if sentence := conflict(self):
             raise ValueError(sentence)
         parts = self._parts(given)
+        if not any(len(part.read.spans.key) for part in parts):
+            raise ValueError(
+                "expected a candidate in some document, found none: texts are empty, or hold no "
+                "term of the vocabulary"
+            )
         prior = prior_of(self.prior)
         if prior is None and not any(part.read.marks.y.any() for part in parts):
             raise ValueError(

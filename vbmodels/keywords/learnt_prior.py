@@ -119,7 +119,9 @@ class LearntPrior:
             units = _unit(found["words"]), _unit(found["phrases"])
             coverage = {str(kind): float(share) for kind, share in found["coverage"].items()}
             own = cls(*units, coverage, tuple(found["corpora"]))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (
+            ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError,
+        ) as error:  # fmt: skip
             raise PriorError("it is not a prior that vbflows wrote") from error
         names = (set(units[0].features), set(units[1].features))
         ours = (set(LABEL_FREE_WORDS), set(LABEL_FREE_PHRASES))

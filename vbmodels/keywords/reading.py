@@ -602,8 +602,10 @@ def _pack(
         for d, keyword in absent:
             reason = words.reasons.get((rows_of[d], keyword))
             lost.append(f"{names[d]}: {keyword}" + (f" ({reason})" if reason else ""))
+        bare = [names[d] for d in np.flatnonzero(np.diff(spans.offsets) == 0).tolist()]
         report = replace(
             report, observed=int(observed.sum()), absent_keywords=Named.of(lost),
+            without_words=without + Named.of(bare),
             separators=+words.separators,
         )  # fmt: skip
     else:

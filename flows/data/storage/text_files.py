@@ -314,7 +314,9 @@ def _survey_rows(rows: Sequence[Sequence[str]]) -> int:
     codes = [i for i, row in enumerate(rows[:3]) if sum("ImportId" in cell for cell in row) > 1]
     if codes:
         return codes[0] + 1
-    return int(any(cell.strip() in _RESPONSES for cell in rows[0])) if rows else 0
+    below = {(i, cell.strip()) for row in rows[1:] for i, cell in enumerate(row)}
+    first = enumerate(cell.strip() for cell in rows[0]) if rows else ()
+    return int(any(cell in _RESPONSES and (i, cell) not in below for i, cell in first))
 
 
 _RESPONSES = ("Response", "Open-Ended Response")  # what SurveyMonkey writes below a question

@@ -110,12 +110,15 @@ def _fill_merged(rows: list[list[Any]], merged: Sequence[Any], notes: list[str])
     first = _header(rows)
     filled = 0
     for (top, left), (bottom, right) in merged:
-        if top <= first or bottom >= len(rows) or top == bottom:
+        here = top < len(rows) and left < len(rows[top])
+        value = rows[top][left] if here else ""
+        if top <= first or top == bottom or value == "":
             continue
-        for row in range(top, bottom + 1):
-            for column in range(left, right + 1):
-                filled += rows[row][column] == "" != rows[top][left]
-                rows[row][column] = rows[top][left]
+        for row in rows[top : bottom + 1]:
+            for column in range(left, min(right + 1, len(row))):
+                if row[column] == "":
+                    row[column] = value
+                    filled += 1
     if filled:
         notes.append(f"{filled:,} cells that are merged with the one above have its value")
 

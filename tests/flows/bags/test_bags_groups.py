@@ -110,3 +110,15 @@ def test_features_and_labels_have_the_users_names(tmp_path, capsys):
     for text in ("Most informative features", "CD3", "P(yes it is)", "not yes it is"):
         assert text in page
     assert "BALD" not in page
+
+
+def test_a_bag_has_one_group_and_one_group_of_all_bags_is_said(tmp_path, capsys):
+    table = instances(40)
+    several = table.append_column("group", [[f"g{i % 2}" for i in range(len(table))]])
+    code, out, _ = run(capsys, "check", "bags", written(tmp_path, several), *PLAIN)
+    assert code == 2
+    assert "one group for bag" in json.loads(out)["error"]
+    (tmp_path / "one").mkdir()
+    one = table.append_column("group", [["all"] * len(table)])
+    told = fitted(capsys, written(tmp_path / "one", one), tmp_path / "t", "held_out=0")
+    assert any(text.startswith("All bags are of one group") for text in told["warnings"])
