@@ -1,1 +1,1 @@
-"""The papers' tables and figures, ours beside theirs: ``python -m reproduce NAME``."""
+"""The papers' tables and figures and ours: ``python -m reproduce NAME``."""

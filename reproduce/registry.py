@@ -46,12 +46,12 @@ def load(name: str) -> Callable[[Path, bool], Page]:
 def index(written: Collection[str]) -> str:
     """Return the page that lists those that are written, with their table of contents."""
     lines = [
-        "# The papers' tables, ours beside theirs",
+        "# The papers' tables and ours",
         "",
         "Each page holds a published table or figure, what our forms give on the data at hand, and",
         "what a rival gives on the same data; where the figures differ, one sentence says why.",
-        "`python -m reproduce vbss-table-1.5` makes a page anew from the real data, which stand",
-        "beside the repository; `python -m reproduce all` makes all of them.",
+        "`python -m reproduce vbss-table-1.5` makes a page again from the real data next to the",
+        "repository; `python -m reproduce all` makes all of them.",
     ]
     for family, title in FAMILIES.items():
         names = [n for n in MODULES if n.startswith(f"{family}-") and n in written]

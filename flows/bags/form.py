@@ -365,7 +365,8 @@ def warnings_of(counts: Sequence[int], form: dict[str, Any], built: Sequence[Any
             which = ", ".join(str(named[d - 1]) for d in same[:20].tolist())
             which += " ..." if same.size > 20 else ""
             where = f" of modality {name}" if name else ""
-            warnings.append(f"Feature {which}{where} is constant and tells nothing.")
+            are = "s {} are" if same.size > 1 else " {} is"
+            warnings.append(f"Feature{are.format(which + where)} constant, so not used.")
         named = form.get("names") or range(1, len(low) + 1)
         warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]], named)
     return warnings

@@ -36,6 +36,9 @@ FILES = 20
 """Files whose labels are looked at."""
 MANY_BAGS, MANY_GROUPS = 500, 50
 """Labelled bags, and groups of them, from which some are held out by default."""
+FEWEST_GROUPS = 10
+"""Values of a column of numbers that may be names of groups: fewer are a grade or a stage."""
+
 REPEATS = 8
 """Bags beyond one a value from which values that decide all labels do so by no chance."""
 _OWN = tuple(column.name for column in INSTANCES_IN.columns)
@@ -369,7 +372,7 @@ def _on_bags(
         for name, values in counts.items()
         if 2 < values <= 0.8 * bags
         and name not in set(settings.columns.values()) - {settings.columns.get("features")}
-        and (name not in used or _whole(found[name]))
+        and (name not in used or (_whole(found[name]) and values >= FEWEST_GROUPS))
     ]
     groups = [] if "group" in settings.columns or "group" in given.column_names else groups
     label = _labels_of(given, first)

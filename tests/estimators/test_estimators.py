@@ -197,7 +197,8 @@ def sampled_by(weight):
         (lambda x, y: MultimodalMIC().fit(pd.DataFrame(x), y), "bag_id"),
         (lambda x, y: VariantTester().fit(x), "whole numbers"),
         (lambda x, y: VariantTester().fit(pa.table({"pos": [1]})), "chrom"),
-        (lambda x, y: KeywordExtractor().fit(["a text"], [["absent"]]), "known keyword"),
+        (lambda x, y: KeywordExtractor(prior="none").fit(["a text"], [["absent"]]),
+         "known keyword"),
         (lambda x, y: KeywordExtractor().fit(["a text"], [["text"], []]), "each of 1 documents"),
     ],
 )  # fmt: skip

@@ -322,3 +322,9 @@ def test_a_labelled_corpus_names_a_kind_and_all_lists():
         learn_keyword_prior([LabelledCorpus("a", texts, [["words"]], "Some")])
     with pytest.raises(ValueError, match="found a missing list"):
         learn_keyword_prior([LabelledCorpus("a", texts, [None], "some")])
+
+
+def test_known_keywords_that_no_text_holds_are_said():
+    texts = ["a plain text of some words", "another plain text of other words"]
+    with pytest.warns(UserWarning, match="none of the 2 known keywords .* such as 0: zebra"):
+        KeywordExtractor().fit(texts, [["zebra"], ["lion"]])

@@ -63,8 +63,9 @@ def test_the_stops_find_a_stage_that_removes_what_another_left(tmp_path, monkeyp
     )
     original = bags.build
 
-    def build(index, settings, place, form):
-        found = original(index, settings, place, form)
+    def build(item, settings, place, form):
+        index, _ = item
+        found = original(item, settings, place, form)
         storage.delete(bags.work_url(place, "read", index, "npz"))
         return found
 

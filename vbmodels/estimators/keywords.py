@@ -55,7 +55,7 @@ from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.reading import Vocabulary
+from vbmodels.keywords.reading import Named, Vocabulary
 from vbmodels.keywords.selection import word_ranks
 from vbmodels.keywords.text import TextOptions
 from vbmodels.keywords.tokens import completed
@@ -204,11 +204,19 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
                 "term of the vocabulary"
             )
         prior = prior_of(self.prior)
-        if prior is None and not any(part.read.marks.y.any() for part in parts):
-            raise ValueError(
-                "expected a known keyword among the documents' candidates, found none: give some, "
-                "or leave out prior='none'"
-            )
+        absent = sum((part.read.report.absent_keywords for part in parts), start=Named())
+        if not any(part.read.marks.y.any() for part in parts):
+            if prior is None:
+                raise ValueError(
+                    "expected a known keyword among the documents' candidates, found none: give "
+                    "some, or leave out prior='none'"
+                )
+            if absent.count:
+                warnings.warn(
+                    f"none of the {absent.count} known keywords is in its document's text, such as "
+                    f"{absent.names[0]}: the fit is that of texts without any",
+                    stacklevel=4,
+                )
         phrases = self.unit == "phrase"
         self._corpus, self._names = Corpus.of(parts, phrases), frozenset(given.names)
         batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
@@ -222,7 +230,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
         self.coef_sds_ = np.sqrt(np.diag(self._covariance))
         self.keyword_rate_ = its.rate
         self._known = sum(int(part.read.marks.y.sum()) for part in parts)
-        self._absent = sum(part.read.report.absent_keywords.count for part in parts)
+        self._absent = absent.count
         found = [self._score(*one, fitted=True) for one in zip(parts, batches, strict=True)]
         self._fitted = self._candidates(ours, ids, found)
 

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-
-BASES = "ACGT"
-
+from vbmodels.variants.options import BASES as BASES
 
 N_TYPES = 12
 

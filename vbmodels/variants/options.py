@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from vbmodels.core.options import option, share
 
+BASES = "ACGT"
+
 
 @dataclass(eq=False, repr=False)
 class CallOptions:

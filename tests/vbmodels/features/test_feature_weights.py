@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from vbmodels.features.simulate import simulate_table
 
 from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
@@ -13,7 +12,7 @@ from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.multinomial import TextIBP
 from vbmodels.features.search.model import SearchIBP, sample_of
-from vbmodels.features.table import feature_batch
+from vbmodels.features.table import feature_batch, simulate_table
 
 LEVELS = np.array([2, 3, 4, 2, 2, 3, 2, 2])
 MODELS = {
