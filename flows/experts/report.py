@@ -67,7 +67,7 @@ def report(
         sections += _weights(one, columns, responsible, chains is not None, additive is not None)
     sections += _angles(one, responsible, results)
     sections += _chains(chains, results)
-    order = np.argsort(-responsible)[:MOST_EXPERTS]
+    order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= 1]
     top = [
         {
             "expert": int(e) + 1,
@@ -109,7 +109,7 @@ def _members(posterior: AdditivePosterior, additive: Additive, label: str, rows:
     """Name what predicts, the largest share first."""
     own = _FORMS[additive.form]
     if posterior.mixtures:
-        own = f"{posterior.components[0].mean.shape[1]} experts added to {own}"
+        own += f", with {posterior.components[0].mean.shape[1]} experts"
     members = [(posterior.own_weight, own)]
     if posterior.pairs is not None and posterior.pairs.terms is not None:
         count = len(posterior.pairs.terms.pairs)
