@@ -277,6 +277,9 @@ def show(
             "Rows with the largest of a column first; with - before it the smallest.",
         ),
     ] = "",
+    columns: Annotated[
+        str, _option("--columns", "NAME,NAME,...", "The columns to print, in this order.")
+    ] = "",
     json_output: Json = False,
 ) -> None:
     """Say what was fitted, or print rows of a table."""
@@ -286,11 +289,11 @@ def show(
 
     place, record = open_run(run)
     if table:
-        found = rows_of(place, table, sort, rows).to_pylist()
+        found = rows_of(place, table, sort, rows, columns).to_pylist()
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found})
         else:
-            show_rows(out(), found)
+            show_rows(out(), found, sort.lstrip("-"))
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:

@@ -18,6 +18,7 @@ from flows.runs.compare import differs, shown
 from flows.runs.listing import Listed, cell, tables_of
 
 _ROWS = 30
+_FOLDED = 24  # signs of a text that are shown in a line
 _HEADINGS = {
     "settings": "Settings that differ",
     "data": "Data",
@@ -75,17 +76,35 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         console.print(_text(f"and {found.num_rows - _ROWS} more in {url}"), soft_wrap=True)
 
 
-def show_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows of a table."""
+def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], first: str = "") -> None:
+    """Print rows of a table: the columns that fit, the one called ``first`` among them."""
     if not rows:
         console.print("no rows")
         return
     names = list(rows[0])
     numbers = [n for n in names if isinstance(rows[0][n], int | float)]
-    table = _table(*names, numbers=numbers)
+    kept = _fitting(console.width, rows, sorted(names, key=lambda n: (n != names[0], n != first)))
+    shown_names = [name for name in names if name in kept]
+    table = _table(*shown_names, numbers=numbers, fixed=numbers)
     for row in rows:
-        table.add_row(*(_text(cell(value)) for value in row.values()))
+        table.add_row(*(_text(cell(row[name])) for name in shown_names))
     console.print(table)
+    if left := [name for name in names if name not in kept]:
+        console.print(_text(f"not shown: {', '.join(left)} (--columns NAME,NAME or --json)"))
+
+
+def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:
+    """Return the columns that fit next to each other, the first of ``names`` first; long texts
+    may be folded.
+    """
+    kept: set[str] = set()
+    for name in names:
+        longest = max(len(name), *(min(len(cell(row[name])), _FOLDED) for row in rows)) + 2
+        if kept and longest > width:
+            continue
+        kept.add(name)
+        width -= longest
+    return kept
 
 
 def show_runs(console: Console, runs: Sequence[Listed]) -> None:

@@ -134,7 +134,7 @@ def _sentence(k: int, meaning: Meaning, columns: Sequence[Any]) -> str:
     return (
         f"Feature {k + 1} ({feature_name(meaning, columns)}) is in {meaning.prevalence:.0%} of the "
         f"rows: of those with it {first.with_it:.0%} have {cell}, of those without "
-        f"{first.without_it:.0%}, other features alike."
+        f"{first.without_it:.0%}, other features equal."
     )
 
 
@@ -309,7 +309,7 @@ def report(
         f"; {imputed:,} missing cell{'' if imputed == 1 else 's'} filled" if imputed else ""
     )
     top = [
-        {"feature": k + 1, "share": f"{found.total[k]:.1%}", "is": feature_name(one, columns)}
+        {"feature": k + 1, "share": f"{one.prevalence:.1%}", "is": feature_name(one, columns)}
         for k, one in enumerate(told_of)
     ]
     return Findings(headline, sections, results, tuple(warnings), top)

@@ -160,8 +160,8 @@ def tables_of(paths: RunPaths) -> list[str]:
     ]
 
 
-def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
-    """Return at most so many rows of a table.
+def rows_of(paths: RunPaths, name: str, by: str, most: int, columns: str = "") -> pa.Table:
+    """Return at most so many rows of a table, of the columns named with commas between them.
 
     They are the first, or those with the largest of the column ``by`` (``-by``: the smallest).
     Raises `InputError` if there is no such table or column.
@@ -177,6 +177,12 @@ def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
     if by and column not in sortable:
         columns = f"one of the columns of single values {', '.join(sortable)}"
         raise InputError.of(f"table {name}", columns, column, remedy=did_you_mean(column, sortable))
+    wanted = [one.strip() for one in columns.split(",")] if columns else kept.schema.names
+    for one in wanted:
+        if one not in kept.schema.names:
+            every = f"one of its columns {', '.join(kept.schema.names)}"
+            remedy = did_you_mean(one, kept.schema.names)
+            raise InputError.of(f"table {name}", every, one, remedy=remedy)
     for part in ["", *parts]:
         if part:
             kept = pa.concat_tables([kept, storage.read_table(part)])
@@ -185,7 +191,7 @@ def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
             kept = kept.take(pc.sort_indices(kept, [(column, order)])[:most])
         elif len(kept) >= most:
             break
-    return kept.slice(0, most)
+    return kept.slice(0, most).select(wanted)
 
 
 def parts_of(paths: RunPaths, name: str) -> list[str]:

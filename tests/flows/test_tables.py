@@ -1,0 +1,30 @@
+"""Tables on a terminal: the columns that fit are whole, others are named."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from flows.cli.tables import show_rows
+
+ROWS = [
+    {"doc_id": "a document", "text": "long " * 20, "probability": 0.1234567, "rank": 1, "b": "x"},
+    {"doc_id": "b", "text": "short", "probability": 1.0, "rank": 20, "b": "y"},
+]
+
+
+def printed(width, **options):
+    console = Console(width=width, record=True, markup=False)
+    show_rows(console, ROWS, **options)
+    return console.export_text()
+
+
+def test_all_columns_are_shown_where_they_fit():
+    assert "not shown" not in printed(80)
+
+
+def test_the_column_of_the_order_is_shown_and_others_are_named(capsys):
+    said = printed(30, first="probability")
+    assert "probability" in said
+    assert "0.1235" in said
+    assert "not shown: text" in said
+    assert "--columns" in said
