@@ -128,12 +128,13 @@ def _kinds(table: pa.Table) -> tuple[IntArray, list[str]]:
 
 
 def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np.int8]:
-    """Return every bag's label; tell of rows that give their bag another one."""
+    """Return every bag's label; name the first row that gives its bag another one."""
     label = pc.fill_null(table["label"], NOT_KNOWN).to_numpy()
     per_bag = np.full(int(number.max()) + 1, NOT_KNOWN, np.int8)
     known = np.flatnonzero(label != NOT_KNOWN)[::-1]
     per_bag[number[known]] = label[known]  # the first of several wins: it is written last
     other = np.flatnonzero((label != NOT_KNOWN) & (label != per_bag[number]))
+    other = other[np.sort(np.unique(number[other], return_index=True)[1])]
     found.rows(
         other, "label",
         lambda row: f"{per_bag[number[row]]}, as before for bag {table['bag_id'][row].as_py()!r}",

@@ -133,9 +133,12 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
 HEADINGS = ("column", "read as", "missing", "holds", "used")
 
 
-def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int, str, str]]:
+def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int | str, str, str]]:
     """Return the table's rows."""
-    return [(one.name, one.read_as, one.missing, one.holds, one.used) for one in columns]
+    return [
+        (one.name, one.read_as, "" if one.missing is None else one.missing, one.holds, one.used)
+        for one in columns
+    ]
 
 
 def _cut(text: str) -> str:
@@ -146,7 +149,10 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60) -> list[str]:
     """Return the table as lines of a terminal."""
     if not columns:
         return []
-    cells = [HEADINGS, *((n, r, f"{m:,}", h, u) for n, r, m, h, u in rows_of(columns[:most]))]
+    cells = [
+        HEADINGS,
+        *((n, r, f"{m:,}" if m != "" else "", h, u) for n, r, m, h, u in rows_of(columns[:most])),
+    ]
     widths = [min(max(len(row[i]) for row in cells), _MOST_WIDTH) for i in range(4)]
     lines = []
     for full in cells:

@@ -238,7 +238,12 @@ def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
     if table.either and not set(table.either.columns) & set(names):
         expected = " or ".join(f"a column {name}" for name in table.either.columns)
         only = f"only {', '.join(names) or 'no columns'}"
-        wrong.append(Fault(file, expected, only, remedy=table.either.remedy))
+        lower = {name.lower(): name for name in reversed(names)}
+        called = next((lower[word] for word in table.either.called if word in lower), None)
+        remedy = table.either.remedy
+        if called is not None:
+            remedy = f"name it by --column {table.either.columns[0]}={called}, or {remedy}"
+        wrong.append(Fault(file, expected, only, remedy=remedy))
     if table.others and table.others.required and not table.others_in(names):
         beside = " and ".join(c.name for c in table.columns)
         wrong.append(Fault(file, f"at least one {table.others.name}", f"none beside {beside}"))

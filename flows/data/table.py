@@ -169,6 +169,7 @@ class Either:
     columns: tuple[str, str]
     remedy: str
     fill: str  # what to do about a row that has neither
+    called: tuple[str, ...] = ()  # what people call the first of them, the most likely first
 
 
 class Spelling(Protocol):

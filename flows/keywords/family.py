@@ -10,14 +10,16 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.types import is_nested
 
 from flows.data import json_files, partition, storage
+from flows.data.arrow_types import is_number
 from flows.data.checks import shared_names
 from flows.data.partition import Part, slabs
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
-from flows.family import Checked, CheckedPiece, Each, Findings, Ingested
+from flows.family import Checked, CheckedPiece, Each, Findings, Ingested, reading_of
 from flows.family import Prepared as PreparedRun
 from flows.faults import Fault, InputError
 from flows.keywords import check
@@ -53,6 +55,7 @@ from flows.keywords.shards import (
 )
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
 from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, work_url, write_narrow
+from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.bss.gibbs import bss
@@ -244,7 +247,24 @@ class Keywords:
             notices = [*rate_question(settings, labelled, complete), *notices]
         names = {name for one in about for name in one.labelled}
         notices += unused_labels(split_part(parts[0])[1] if parts else [], names, settings)
-        return PreparedRun(tuple(urls), batch, tuple(notices))
+        columns = self._columns(parts[0].slices[0].url, settings) if fitted is None else ()
+        return PreparedRun(tuple(urls), batch, tuple(notices), columns=columns)
+
+    def _columns(self, url: str, settings: KeywordSettings) -> tuple[ColumnRead, ...]:
+        """Return the columns of a file, if some of them are not used."""
+        with reading_of(self, settings):
+            schema = storage.parquet_file(url).schema_arrow
+        theirs = {settings.columns.get(one.name, one.name): one.name for one in DOCUMENTS.columns}
+        columns = tuple(
+            ColumnRead(
+                one.name,
+                "number" if is_number(one.type) else "list" if is_nested(one.type) else "text",
+                missing=None,
+                used=theirs.get(one.name, "left out: no column of documents is called so"),
+            )
+            for one in schema
+        )
+        return columns if any(one.left_out for one in columns) else ()
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the model to fit, or nothing for samplers and plain scores."""

@@ -93,6 +93,23 @@ DOCUMENTS = Table(
         ("text", "tokens"),
         remedy="give the documents as running text or as lists of words",
         fill="give the document its text, or leave it out",
+        called=(
+            "abstract",
+            "body",
+            "content",
+            "full_text",
+            "fulltext",
+            "document",
+            "article",
+            "description",
+            "summary",
+            "message",
+            "comment",
+            "review",
+            "note",
+            "notes",
+            "title",
+        ),
     ),
 )
 

@@ -78,6 +78,25 @@ def test_documents_without_a_term_are_said_and_a_score_needs_the_same_file(
     assert "terms.txt changed" in err
 
 
+def test_a_column_that_no_document_has_is_said_to_be_left_out(tmp_path, capsys):
+    rows = "".join(f'd{i},Plants {i},"{TEXT}"\n' for i in range(30))
+    (tmp_path / "in.csv").write_text("PMID,Title,Abstract\n" + rows, "utf-8")
+    code, _, err = run(capsys, "check", "keywords", tmp_path / "in.csv")
+    assert code == 2
+    assert "name it by --column text=Abstract, or " in " ".join(err.split())
+    named = ("--column", "text=Abstract", "--column", "doc_id=PMID")
+    code, out, _ = run(capsys, "check", "keywords", tmp_path / "in.csv", *named, "--json")
+    assert code == 0
+    found = {one["name"]: one["used"] for one in json.loads(out)["columns"]}
+    assert found == {
+        "PMID": "doc_id", "Abstract": "text",
+        "Title": "left out: no column of documents is called so",
+    }  # fmt: skip
+    code, out, _ = run(capsys, "keywords", tmp_path / "in.csv", tmp_path / "out", *named)
+    assert code == 0
+    assert "left out: Title (no column of documents is called so)" in out
+
+
 @pytest.mark.thorough
 def test_what_a_person_types_works(tmp_path, capsys):
     known = ("", "quality of life")

@@ -24,7 +24,7 @@ class ColumnRead:
     read_as
         Number, category, ordered category, date, yes/no, text or id, and what is not plain of it.
     missing
-        Cells without a value.
+        Cells without a value; None where they were not counted.
     holds
         Its range, or its levels.
     used
@@ -33,7 +33,7 @@ class ColumnRead:
 
     name: str
     read_as: str
-    missing: int = 0
+    missing: int | None = 0
     holds: str = ""
     used: str = USED
 
