@@ -3,10 +3,8 @@
 1. Every corpus is fitted to all its labels by a plain probit on the label-free features, each of
    unit variance: coefficients w_k with information H_k.
 2. Empirical Bayes over the K corpora, by EM, with diagonal S (a full one does as well):
-
-       w_k ~ N(m, S),  m ~ N(0, 1);   what a new corpus is to expect has variance S (1 + 1/K).
-
-   H_k counts for .3 of itself, since the words of a document are not independent.
+   w_k ~ N(m, S), m ~ N(0, 1). A new corpus has the variance S (1 + 1/K). H_k counts for .3 of
+   itself, since the words of a document are not independent.
 3. log pi_k is regressed on log n_k, the candidates a document, by kind of list, with the slope's
    prior N(-.55, .25^2).
 
