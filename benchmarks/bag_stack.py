@@ -49,7 +49,7 @@ try:
 except ImportError:
     MISSING.append("attention (ABMIL) is left out: pip install torch")
 
-Told = dict[str, np.ndarray]
+MemberStats = dict[str, np.ndarray]
 Rivals = dict[str, Callable[[Bags, Bags, int], np.ndarray]]
 OURS = ("auto", "embedding", "gp_probit")
 
@@ -68,7 +68,7 @@ def read(path: Path) -> tuple[Bags, np.ndarray | None]:
     return bags([Instances.from_rows(number, rows, names.size)], label), truth
 
 
-def stack(train: Bags, test: Bags, seed: int) -> tuple[Told, np.ndarray, np.ndarray]:
+def stack(train: Bags, test: Bags, seed: int) -> tuple[MemberStats, np.ndarray, np.ndarray]:
     """Return P of the test bags by the stack and its members; its weights; instances' P."""
     model = AutoModel(EmbeddingModel(sample_seed=seed))
     q = fit(model, [train], seed=seed, max_iter=10_000).q
@@ -154,7 +154,7 @@ def judged(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ...]
     """Return (AUC, log loss, ECE, CPU seconds) of every method on one set; print them."""
     data, truth = read(path)
     y, k = data.label.astype(int), 2 if path.stem.startswith("newsgroups") else 5
-    told: Told = {}
+    told: MemberStats = {}
     seconds: dict[str, float] = {}
     weights, inside = [], np.zeros(data.n_instances)
     folds = list(StratifiedKFold(k, shuffle=True, random_state=0).split(y, y))

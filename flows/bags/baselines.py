@@ -83,15 +83,15 @@ def judged(of: Held, seed: int) -> tuple[Baseline, ...]:
     seen, held = np.flatnonzero(known & ~of.held), np.flatnonzero(known & of.held)
     y, truth = of.label[seen], of.label[held]
     rate = (y.sum() + 0.5) / (y.size + 1.0)
-    told = {
+    predicted = {
         "base rate": np.full(held.size, rate),
         "boosted trees on pooled features": trees(of.pooled[seen], y, seed)(of.pooled[held]),
     }
     if len(of.rows):
-        told["boosted trees on instances"] = by_instances(of, seen, held, seed)
+        predicted["boosted trees on instances"] = by_instances(of, seen, held, seed)
     own = of.probability[held]
     group = of.group[held]
-    return tuple(compared(name, p, own, truth, seed, group) for name, p in told.items())
+    return tuple(compared(name, p, own, truth, seed, group) for name, p in predicted.items())
 
 
 def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatArray:

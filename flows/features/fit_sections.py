@@ -158,8 +158,8 @@ _SAMPLED = (
 _RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."
 _MOVES = {
     DELETE.name: "deleted",
-    REFIT.name: "rows drawn anew by a chain from the fit",
-    RELABEL.name: "a pair divided anew",
+    REFIT.name: "rows drawn again by a chain from the fit",
+    RELABEL.name: "a pair divided again",
     BIRTH.name: "taken from another start",
     SWAP.name: "replaced by one of another start",
     RARE.name: "born of what rows left unexplained",

@@ -142,7 +142,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def words_of(data: bytes, encoding: str) -> list[str]:
-    """Return some words with letters that tell encodings apart.
+    """Return some words with letters that differ between encodings.
 
     >>> words_of("id,Köln,Zürich".encode("cp1252"), "cp1252")
     ['Köln', 'Zürich']

@@ -92,7 +92,7 @@ class SeenBags(Stats, kind="bags/stack.SeenBags"):
 
 
 @dataclass(frozen=True)
-class Told(Stats, kind="bags/stack.Told"):
+class MemberStats(Stats, kind="bags/stack.MemberStats"):
     """Log probability of each fitted bag's label without it, by embedding and witness, [n, 2].
 
     Where the witness was left out it is [n, 1]. ``label`` is [n]; ``fold`` is of the bags' groups,
@@ -103,8 +103,8 @@ class Told(Stats, kind="bags/stack.Told"):
     label: FloatArray
     fold: IntArray
 
-    def __add__(self, other: Told) -> Told:
-        return Told(
+    def __add__(self, other: MemberStats) -> MemberStats:
+        return MemberStats(
             np.concatenate([self.log_p, other.log_p]),
             np.concatenate([self.label, other.label]),
             np.concatenate([self.fold, other.fold]),
@@ -120,7 +120,7 @@ class LeftOut(State, kind="bags/stack.LeftOut"):
     sites
         The embedding's.
     log_p
-        As in `Told`, by embedding and witness, [n, 2] or [n, 1].
+        As in `MemberStats`, by embedding and witness, [n, 2] or [n, 1].
     vmmic
         The same by vMMIC, [n], NaN in folds that it was not fitted without; [0] where it is left
         out.
@@ -344,14 +344,14 @@ class AutoModel:
         if local is None:
             raise ValueError("expected the embedding to be fitted before it is weighed")
         known = batch.labelled()
-        return Told(local.members, known.label.astype(float), fold_of_groups(known.group))
+        return MemberStats(local.members, known.label.astype(float), fold_of_groups(known.group))
 
-    def elbo(self, q: Auto, stats: Told) -> float:
+    def elbo(self, q: Auto, stats: MemberStats) -> float:
         """Return the objective of the weights."""
         log_p = log_densities(stats)
         return objective(log_p, stacked(log_p))
 
-    def global_step(self, q: Auto, stats: Told) -> Auto:
+    def global_step(self, q: Auto, stats: MemberStats) -> Auto:
         """Return ``q`` with the weights that are best for the labels' probabilities."""
         weights = np.zeros(len(MEMBERS))
         weights[present(q)] = stacked(log_densities(stats))
@@ -507,7 +507,7 @@ class AutoModel:
         return np.column_stack([embedding, witness])
 
 
-def log_densities(told: Told) -> FloatArray:
+def log_densities(told: MemberStats) -> FloatArray:
     """Return the members' log probabilities of labels without each bag, [n, 4] or fewer columns.
 
     Bags of folds that vMMIC was not fitted without are left out.
