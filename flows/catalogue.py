@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from flows.faults import Fault, InputError, nearest
+from flows.faults import Fault, InputError, install_command, nearest
 from flows.settings import RunSettings, describe
 
 if TYPE_CHECKING:
@@ -157,9 +157,12 @@ def _importing(point: EntryPoint, expected: str) -> Iterator[None]:
         yield
     except (Exception, SystemExit) as error:
         first = (str(error) or "no message").splitlines()[0]
-        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
-        outside = missing and missing.partition(".")[0] != point.value.partition(".")[0]
-        remedy = f"install the package that {missing} is in" if outside else None
+        remedy = None
+        if isinstance(error, ModuleNotFoundError):
+            missing = error.name or ""
+            outside = missing.partition(".")[0] != point.value.partition(".")[0]
+            if outside:
+                remedy = install_command(error) or f"install the package that {missing} is in"
         raise _wrong(point, expected, f"{type(error).__name__}: {first}", remedy) from error
 
 
