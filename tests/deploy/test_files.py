@@ -7,6 +7,7 @@ import fnmatch
 import json
 import re
 import shlex
+import sys
 import tomllib
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -338,3 +339,48 @@ def test_the_tools_of_these_checks_are_installed():
         pytest.skip("the dev extra is not installed")
     tool("hadolint")
     tool("check-jsonschema")
+
+
+def imported(folder):
+    """Return the packages that modules of a folder import when they are loaded."""
+    found = {}
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Import):
+                names = [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module]
+            else:
+                continue
+            for name in names:
+                found.setdefault(name.partition(".")[0], path)
+    return found
+
+
+def named_by(*extras):
+    """Return the packages that extras name, and the extras that they include."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted, found = [Requirement(f"vbflows[{','.join(extras)}]")], set()
+    while wanted:
+        one = wanted.pop()
+        found.add(one.name.lower())
+        if one.name == "vbflows":
+            lists = (project["optional-dependencies"][extra] for extra in one.extras)
+            wanted += [Requirement(text) for part in lists for text in part]
+    return found | {Requirement(text).name for text in project["dependencies"]}
+
+
+WITH_OTHERS = {"pydantic_core": "pydantic"}
+
+
+@pytest.mark.parametrize(
+    ("folder", "extras"),
+    [("vbmodels", ["estimators", "testing"]), ("flows", ["genomics", "prefect"])],
+)
+def test_extras_name_all_that_modules_import(folder, extras):
+    given, packages = named_by(*extras), metadata.packages_distributions()
+    for name, path in imported(folder).items():
+        if name in sys.stdlib_module_names or name in {"vbmodels", "flows"}:
+            continue
+        sources = {one.lower() for one in packages.get(name, [name])} | {WITH_OTHERS.get(name)}
+        assert sources & given, f"{path} imports {name}, which {extras} do not name"

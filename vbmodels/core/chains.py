@@ -129,7 +129,7 @@ def diagnose(draws: FloatArray) -> Diagnosis:
     if not np.isfinite(draws).all():
         chain, draw, k = np.argwhere(~np.isfinite(draws))[0]
         raise ValueError(f"draw {draw} of quantity {k} in chain {chain} is not finite")
-    arviz = _arviz()
+    arviz = load_arviz()
     data = arviz.convert_to_dataset({"x": draws})
 
     def values(function: str, method: str, **more: Any) -> FloatArray:
@@ -164,17 +164,26 @@ def inference_data(posterior: dict[str, FloatArray], dims: dict[str, list[str]])
     dims
         Names of the axes after chain and draw, by name of the parameter.
     """
-    arviz = _arviz()
+    arviz = load_arviz()
     if arviz.__version__.startswith("0."):
         return arviz.from_dict(posterior=posterior, dims=dims)
     return arviz.from_dict({"posterior": posterior}, dims=dims)
 
 
 @cache
-def _arviz() -> Any:
-    """Load ArviZ, which takes as long as all else together: for draws from a sampler alone."""
+def load_arviz() -> Any:
+    """Load ArviZ, which takes as long as all else together: for draws from a sampler alone.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
     with warnings.catch_warnings():
         # ArviZ 0.23 announces its successor whenever it is imported.
         warnings.simplefilter("ignore", FutureWarning)
-        import arviz
+        try:
+            import arviz
+        except ModuleNotFoundError as error:
+            raise ImportError("draws of a sampler need ArviZ: pip install arviz") from error
     return arviz

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from vbmodels.core.chains import load_arviz
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Seen, names_rows, rules_of, seen_numbers
 from vbmodels.core.levels import Levels
@@ -179,6 +180,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         raw, y = self._raw(X, y)
         if sample_weight is not None and self.inference == "mh":
             raise ValueError("sample_weight is for inference additive or cavi, not mh")
+        if self.inference == "mh":
+            load_arviz()  # what diagnoses the draws: missed before they are made
         raw, y, share = weighted(raw, y, sample_weight)
         self.classes_, code = self._coded(y)
         several = len(self.classes_) > 2
