@@ -384,3 +384,16 @@ def test_extras_name_all_that_modules_import(folder, extras):
             continue
         sources = {one.lower() for one in packages.get(name, [name])} | {WITH_OTHERS.get(name)}
         assert sources & given, f"{path} imports {name}, which {extras} do not name"
+
+
+def test_the_page_of_dependencies_names_each_with_its_extra():
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = dict(re.findall(r"^\| ([\w-]+) \| (always|`\w+`) \|", page, re.MULTILINE))
+    assert {name for name, extra in rows.items() if extra == "always"} == {"numpy", "scipy"}
+    extras = {name.strip("`") for name in rows.values()} - {"always"}
+    assert set(project["optional-dependencies"]) - extras == {"testing", "editing", "docs", "dev"}
+    for extra in extras:
+        for text in project["optional-dependencies"][extra]:
+            name = Requirement(text).name
+            assert name == "vbflows" or rows[name] == f"`{extra}`", name

@@ -47,14 +47,9 @@ def encoding_of(data: bytes) -> str:
 
 
 def guess(data: bytes) -> str:
-    """Return the likely encoding of bytes that are not UTF-8.
+    """Return the likely encoding of bytes that are not UTF-8."""
+    from charset_normalizer import from_bytes
 
-    Without the package charset-normalizer that is the one of western Windows.
-    """
-    try:
-        from charset_normalizer import from_bytes
-    except ImportError:
-        return FALLBACK
     lines = [line for line in data.splitlines() if any(byte > 127 for byte in line)]
     some = b"\n".join(lines[:2000])
     western = _is_western(some)
