@@ -1,7 +1,7 @@
 """What a table is: its columns and what they may hold.
 
-How a file's columns become them stands in `reading`; this needs no Arrow, so that help can tell of
-a table at once.
+How a file's columns become them stands in `reading`; this needs no Arrow, so that help can
+print a table at once.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Listed:
     elbo: float | None = None
     warnings: int = 0
     since: str | None = None
-    changed: dict[str, Any] = field(default_factory=dict)  # settings besides the defaults
+    changed: dict[str, Any] = field(default_factory=dict)  # settings that differ from the defaults
     results: dict[str, Any] = field(default_factory=dict)
 
 
@@ -67,7 +67,7 @@ def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
 def prune(target: str, keep: int) -> list[str]:
     """Remove all but the newest finished runs; return the names of those that went.
 
-    What stays, besides the ``keep`` newest: the latest, every run that is not finished, what
+    What stays, in addition to the ``keep`` newest: the latest, every run that is not finished, what
     one of these takes from an earlier run by since, and whatever has not the mark of a run.
     """
     runs = runs_of(target)

@@ -85,9 +85,9 @@ def test_a_missing_file_has_its_sentence(store, shared_data, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["check", "variants", sheet, "--set", "fasta=s3://reads/ref400.fa"])
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert f"s3://reads/{names()[1]}" in told
-    assert "there is no such file" in told
+    printed = capsys.readouterr().err
+    assert f"s3://reads/{names()[1]}" in printed
+    assert "there is no such file" in printed
     with pytest.raises(SystemExit):
         main(["check", "variants", sheet, "--set", "fasta=s3://reads/none.fa"])
     assert "s3://reads/none.fa" in capsys.readouterr().err

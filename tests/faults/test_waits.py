@@ -84,7 +84,7 @@ def test_a_local_worker_that_takes_long_to_come_back_is_replaced(monkeypatch):
         assert last != first
 
 
-def fail_beside_another(part: Part, folder: str, error: Exception, patience: float) -> Ingested:
+def fail_with_another(part: Part, folder: str, error: Exception, patience: float) -> Ingested:
     """The first part fails once the second has begun, and that one ends after it."""
     begun, outwaited = Path(folder, "begun"), Path(folder, "outwaited")
     if part.index == 1:
@@ -120,7 +120,7 @@ def fail(local, folder, error, patience):
     run.compute = local
     kind = InputError if isinstance(error, InputError) else ClusterError  # names the worker
     with pytest.raises(kind, match=str(error)):
-        run.each("ingest", fail_beside_another, parts, str(folder), error, patience)
+        run.each("ingest", fail_with_another, parts, str(folder), error, patience)
     assert (folder / "begun").exists()
 
 

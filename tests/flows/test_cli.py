@@ -270,7 +270,7 @@ def test_what_is_not_there_or_cannot_be_is_wrong_input(
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_faults_are_one_json_object_where_json_is_asked_for(simulated, tmp_path, capsys):
+def test_faults_are_one_json_object_with_json(simulated, tmp_path, capsys):
     table = pq.read_table(simulated)
     wrong = tmp_path / "wrong.parquet"
     pq.write_table(table.drop_columns(["tokens"]), wrong)
@@ -282,11 +282,11 @@ def test_faults_are_one_json_object_where_json_is_asked_for(simulated, tmp_path,
         ("score", tmp_path / "nothing", wrong, tmp_path / "out", "--json"),
     ):
         code, out, err = run(capsys, *command)
-        told = json.loads(out)
-        assert code == told["exit"] == 2
-        assert told["faults"]
-        assert [f"vbflows: {line}" for line in told["error"].splitlines()] == err.splitlines()
-        for fault in told["faults"]:
+        printed = json.loads(out)
+        assert code == printed["exit"] == 2
+        assert printed["faults"]
+        assert [f"vbflows: {line}" for line in printed["error"].splitlines()] == err.splitlines()
+        for fault in printed["faults"]:
             assert {"file", "expected", "found"} <= set(fault)
 
 
@@ -320,7 +320,7 @@ def test_without_its_parts_the_command_says_what_to_install(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_an_interrupt_while_the_command_is_read_is_told(tmp_path):
+def test_an_interrupt_while_the_command_is_read_is_a_sentence(tmp_path):
     done = entered(tmp_path, "raise KeyboardInterrupt")
     assert done.returncode == 1
     assert done.stderr == "vbflows: interrupted before anything was computed\n"

@@ -3,7 +3,7 @@
 CSV and its relatives become columns of text; what the text stands for is for the declared table
 to say (`flows.data.reading`). The conversion stands among the staged copies (see
 `flows.data.storage.staging`), so every process of the machine shares it, and a file that changes
-is read anew.
+is read again.
 """
 
 from __future__ import annotations

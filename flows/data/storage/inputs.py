@@ -1,4 +1,4 @@
-"""Input files: found by a path, folder, glob or URL, and told apart from changed ones."""
+"""Input files: found by a path, folder, glob or URL, with fingerprints that show a change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flows.data.storage.urls import GLOB, absolute, is_local, refuse_bytes, show
 log = logging.getLogger(__name__)
 
 _MARKS = ("mtime", "LastModified", "blob_id", "last_modified", "modified", "sha256")
-"""What the stores that fsspec knows call the mark of a file's version, beside its ETag."""
+"""What the stores that fsspec knows call the mark of a file's version, other than its ETag."""
 _RUN = r"\d{8}T\d{6}-[0-9a-f]{6}"
 _OF_A_RUN = re.compile(rf"(^|/)runs/{_RUN}/")
 
@@ -32,7 +32,7 @@ Sources = str | list[str]
 
 @dataclass(frozen=True)
 class InputFile:
-    """One input object and what tells whether it has changed."""
+    """One input object and what shows whether it has changed."""
 
     url: str
     size: int  # bytes

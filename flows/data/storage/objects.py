@@ -130,7 +130,7 @@ def _refuse_half(url: str, data: bytes) -> None:
 def create_bytes(url: str, data: bytes) -> bool:
     """Write one object unless it exists; return whether it was written.
 
-    On the local file system this is exclusive. On an object store it asks for
+    On the local file system this is exclusive. On an object store it needs
     ``If-None-Match: *``; a store that ignores it overwrites.
     """
     if is_local(url):
@@ -226,7 +226,7 @@ def check_writable(target: str, *below: str) -> None:
     Parameters
     ----------
     target
-        The place that was asked for.
+        The place that was given.
     below
         Names of the folder in it where the object is written: all that a kill leaves is there.
 
@@ -273,7 +273,7 @@ def _probe(target: str, probe: str) -> None:
 
 
 def open_input(url: str) -> Any:
-    """Open an object as a binary file, read as it is asked for."""
+    """Open an object as a binary file, read on demand."""
     with storage_errors("read", url):
         if is_local(url):
             return fsspec.open(absolute(url), "rb").open()

@@ -38,7 +38,7 @@ R = TypeVar("R")
 class Retry:
     """How often something is tried again, after pauses of a random length.
 
-    What they are at most doubles with each attempt, so that many do not ask at once.
+    What they are at most doubles with each attempt, so that many processes do not try at once.
     """
 
     times: int

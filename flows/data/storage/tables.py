@@ -1,4 +1,4 @@
-"""Tables: written as Parquet whole or not at all, read in pieces no larger than what is asked.
+"""Tables: written as Parquet whole or not at all, read in pieces no larger than what is needed.
 
 What is read may be in another format: see `flows.data.storage.formats`.
 """
@@ -89,7 +89,7 @@ def read_rows(
     def opened(footer: pq.FileMetaData | None) -> pq.ParquetFile:
         if not 0 < size <= SMALL or is_local(url) or as_parquet(url) != url:
             return parquet_file(url, footer)
-        # Asking for its size and its footer first would cost more than all of it.
+        # Reading its size and its footer first would cost more than all of it.
         expect(size)
         data = held.whole_file(url, of, lambda: read_bytes(url))
         return pq.ParquetFile(pa.BufferReader(data), metadata=footer)
@@ -111,9 +111,9 @@ def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
             place = file.schema_arrow.get_field_index(column)
             groups = []
             for number in range(file.metadata.num_row_groups):
-                told = file.metadata.row_group(number).column(place).statistics
-                unknown = told is None or not told.has_min_max
-                if unknown or (told.min <= high and told.max >= low):
+                bounds = file.metadata.row_group(number).column(place).statistics
+                unknown = bounds is None or not bounds.has_min_max
+                if unknown or (bounds.min <= high and bounds.max >= low):
                     groups.append(number)
             expect(sum(file.metadata.row_group(n).total_byte_size for n in groups))
             return file.read_row_groups(groups, use_threads=False)

@@ -169,17 +169,17 @@ def test_an_index_that_comes_later_is_copied_too(tmp_path, monkeypatch):
     monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "staging"))
     url = f"memory://{tmp_path.name}"
 
-    def beside():
+    def copies():
         names = os.listdir(os.path.dirname(storage.as_local(f"{url}/a.bam", ".bai")))
         return sorted(name for name in names if name != storage.MARK)
 
     storage.write_bytes(f"{url}/a.bam", b"reads")
-    assert beside() == ["a.bam"]
+    assert copies() == ["a.bam"]
     assert len(os.listdir(tmp_path / "staging")) == 2  # the copy and its lock
-    assert beside() == ["a.bam"]
+    assert copies() == ["a.bam"]
     assert len(os.listdir(tmp_path / "staging")) == 2
     storage.write_bytes(f"{url}/a.bam.bai", b"index")
-    assert beside() == ["a.bam", "a.bam.bai"]
+    assert copies() == ["a.bam", "a.bam.bai"]
     storage.write_bytes(f"{url}/a.bam.bai", b"another index")
     assert storage.as_local(f"{url}/a.bam", ".bai").endswith("a.bam")
     with open(storage.as_local(f"{url}/a.bam", ".bai") + ".bai", "rb") as file:

@@ -127,7 +127,7 @@ def test_a_score_of_the_training_source_is_what_was_published(
 @pytest.mark.thorough
 @pytest.mark.parametrize(("options", "astray"), [(("n_features=6",), 0.05)])
 def test_features_differ_in_rows_with_several_optima(sources, tmp_path, options, astray):
-    """A score finds the optimum beside a cold start, a fit that which its sweeps led to."""
+    """A score finds the optimum next to a cold start, a fit that which its sweeps led to."""
     rows, imputed = tables_of(
         sources, tmp_path, "features", ["rows", "imputed"], "tol=1e-8", *options
     )
