@@ -69,7 +69,7 @@ def run(data: Path, quick: bool) -> Page:
     ]
     falls = [np.all(np.diff(values.mean(0)[:, i]) < 0) for values in f.values() for i in range(6)]
     drop = {name: values.mean(0)[0] - values.mean(0)[3] for name, values in f.items()}
-    falls = "; ".join(
+    drops = "; ".join(
         f"{heading(name)} {fall[0]:.3f} at level .05, {fall[-1]:.3f} at .30"
         for name, fall in drop.items()
     )
@@ -82,7 +82,7 @@ def run(data: Path, quick: bool) -> Page:
         ),
         says=(
             f"F falls from each group to the next in {sum(falls)} of {len(falls)} curves. From "
-            f"group A (fewest keywords) to D it falls by: {falls}."
+            f"group A (fewest keywords) to D it falls by: {drops}."
         ),
         tables=(
             Table(

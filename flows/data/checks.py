@@ -144,7 +144,7 @@ class Checker:
             The number of its rows.
         """
         self.rows = rows
-        self._head(self._spelt(header)[0])
+        self._head(self._parse_cells(header)[0])
         if not rows:
             self._none()
 
@@ -157,7 +157,7 @@ class Checker:
         for first, given in pieces:
             self.found.first = first
             self.rows += given.num_rows
-            given, misspelt = self._spelt(given)
+            given, misspelt = self._parse_cells(given)
             if wrong is None:
                 wrong = self._head(given)
             if given.num_rows:
@@ -208,7 +208,7 @@ class Checker:
         self.found.add(Fault(self.found.file, f"at least one {self.table.row}", "0 rows",
                               remedy="leave the file out or fill it"))  # fmt: skip
 
-    def _spelt(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
+    def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
         """Read a file's columns, and cells of text as what they stand for; report other cells."""
         if not self._known:
             self.separator = reading.separator_of(given.schema)
@@ -247,7 +247,7 @@ class Checker:
                 self.found.add(Fault(self.found.file, f"type {column.arrow}", found, name))
                 continue
             self._filled(read[name], column, name)
-        self._either(read)
+        self._require_one_of(read)
         for name in read:
             self._lengths(read, name)
         return pa.table(read)
@@ -336,7 +336,7 @@ class Checker:
         self.found.rows(rows, name, expected, found,
                         "fill the gap, rescale the numbers or leave the row out")  # fmt: skip
 
-    def _either(self, read: Mapping[str, pa.Array]) -> None:
+    def _require_one_of(self, read: Mapping[str, pa.Array]) -> None:
         """Report rows that have none of two columns."""
         either = self.table.either
         there = [name for name in either.columns if name in read] if either else []

@@ -171,7 +171,7 @@ def _what_became_of(run: Run) -> str:
 
 
 def _is_published(run: Run) -> bool:
-    with storage.impatient():
+    with storage.no_retry():
         return is_latest(run.paths)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion, refuse_large_archive
-from flows.data.storage.staging import as_local
+from flows.data.storage.staging import local_copy
 
 BAG, LABEL, FEATURES = "bag_id", "label", "features"
 PIECE = 2**22  # numbers that are taken at once
@@ -47,7 +47,7 @@ def opened(url: str, end: str) -> Iterator[tuple[pa.Schema, Batches]]:
         If the file is not what its name says, or holds no bags.
     """
     with storage_errors("read", url):
-        path = as_local(url)
+        path = local_copy(url)
     with ExitStack() as stack:
         with _readable(url):
             arrays = stack.enter_context(_READERS[end](path))

@@ -15,7 +15,7 @@ from fsspec.utils import glob_translate
 
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import MissingError, StorageError, storage_errors
-from flows.data.storage.retry import persistent
+from flows.data.storage.retry import with_retry
 from flows.data.storage.urls import GLOB, absolute, is_local, refuse_bytes, shown
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
 
 def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     url = absolute(source)
-    found = persistent("read", url, lambda: _found(url, suffixes))
+    found = with_retry("read", url, lambda: _found(url, suffixes))
     for name in found:
         refuse_bytes(name)
     files = [
@@ -127,7 +127,7 @@ def fingerprint_of(url: str) -> str:
             fs.invalidate_cache()
             return _fingerprint(fs.info(path))
 
-    return persistent("read", url, look)
+    return with_retry("read", url, look)
 
 
 def size_of(url: str) -> int:
@@ -139,7 +139,7 @@ def size_of(url: str) -> int:
             fs.invalidate_cache()
             return int(fs.info(path)["size"] or 0)
 
-    return persistent("read", url, look)
+    return with_retry("read", url, look)
 
 
 def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:

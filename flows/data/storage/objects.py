@@ -19,7 +19,7 @@ from flows.data.storage.errors import (
     TransientStorageError,
     storage_errors,
 )
-from flows.data.storage.retry import expect, persistent
+from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.seal import is_working, seal, unsealed
 from flows.data.storage.urls import GLOB, absolute, is_local, join, shown
 from flows.faults import InputError
@@ -45,7 +45,7 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
             data = _fetch(fs, path)
             return unsealed(data, url) if is_working(url) else data
 
-    return persistent("read", url, read)
+    return with_retry("read", url, read)
 
 
 def _fetch(fs: Any, path: str) -> bytes:
@@ -82,7 +82,7 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
     """
     end = seal(data) if is_working(url) else b""
     if not is_local(url):
-        persistent("write", url, lambda: _put(url, data + end if end else data))
+        with_retry("write", url, lambda: _put(url, data + end if end else data))
         return
     with storage_errors("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
         file.write(data)
@@ -115,7 +115,7 @@ def copy(source: str, target: str) -> None:
             expect(int(fs.info(path)["size"] or 0))
             fs.cp_file(path, filesystem(target)[1])
 
-    persistent("copy", source, one)
+    with_retry("copy", source, one)
 
 
 def _refuse_half(url: str, data: bytes) -> None:
@@ -143,7 +143,7 @@ def create_bytes(url: str, data: bytes) -> bool:
             except FileExistsError:
                 return False
         return True
-    return persistent("write", url, lambda: _create(url, data))
+    return with_retry("write", url, lambda: _create(url, data))
 
 
 def _create(url: str, data: bytes) -> bool:
@@ -177,7 +177,7 @@ def exists(url: str) -> bool:
                 return False
             return True
 
-    return persistent("look up", url, look)
+    return with_retry("look up", url, look)
 
 
 def names(url: str) -> list[str]:
@@ -193,7 +193,7 @@ def names(url: str) -> list[str]:
                 return []
         return sorted({name.rstrip("/").rsplit("/", 1)[-1] for name in found if name != path})
 
-    return persistent("list", url, look)
+    return with_retry("list", url, look)
 
 
 def delete(url: str) -> None:
@@ -217,7 +217,7 @@ def delete(url: str) -> None:
             except FileNotFoundError:
                 return
 
-    persistent("remove", url, remove)
+    with_retry("remove", url, remove)
 
 
 def check_writable(target: str, *below: str) -> None:
@@ -242,7 +242,7 @@ def check_writable(target: str, *below: str) -> None:
         raise InputError.of(target, expected, found[0], remedy=remedy)
     probe = join(target, *below, PROBE)
     try:
-        persistent("write", target, lambda: _probe(target, probe))
+        with_retry("write", target, lambda: _probe(target, probe))
     except TransientStorageError:
         raise
     except StorageError as error:

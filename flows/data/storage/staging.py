@@ -26,7 +26,7 @@ from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.inputs import fingerprint_of, size_of
 from flows.data.storage.objects import is_own, own
-from flows.data.storage.retry import expect, persistent
+from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time
@@ -35,7 +35,7 @@ COPY = "copy"  # what the mark of a copy's folder says
 _NAME = re.compile(r"[0-9a-f]{24}|\.[0-9a-f]{24}\.[0-9a-f]{8}\.part")
 
 
-def as_local(url: str, *endings: str) -> str:
+def local_copy(url: str, *endings: str) -> str:
     """Return a local path of an object: its own, or that of a copy that is made where needed.
 
     Parameters
@@ -67,7 +67,7 @@ def as_local(url: str, *endings: str) -> str:
     return made(url, what, copy, size=size_of)
 
 
-def linked(path: str, make: Callable[[str], None]) -> str:
+def with_index(path: str, make: Callable[[str], None]) -> str:
     """Return another path of a local file, next to what is made of it (its index, say).
 
     The user's folders are left as they are.
@@ -169,7 +169,7 @@ def _copy(url: str, target: Path) -> None:
                     expect()
                     file.write(fs.cat_file(path, start=begin, end=min(begin + PIECE, size)))
 
-    persistent("read", url, copied)
+    with_retry("read", url, copied)
 
 
 def _make_room(size: int, url: str) -> None:

@@ -15,7 +15,7 @@ from flows.data.storage.access import arrow, filesystem
 from flows.data.storage.errors import TransientStorageError, storage_errors
 from flows.data.storage.formats import as_parquet, small_text
 from flows.data.storage.objects import placed, read_bytes, write_bytes
-from flows.data.storage.retry import expect, persistent
+from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
 from flows.data.storage.seal import Sealed, is_working
 from flows.data.storage.urls import is_local
@@ -45,7 +45,7 @@ def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetF
                 source, metadata=file.metadata, pre_buffer=False, buffer_size=BUFFER
             )
 
-    return persistent("read", url, opened)
+    return with_retry("read", url, opened)
 
 
 def _whole(url: str) -> pq.ParquetFile:
@@ -69,7 +69,7 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
             expect(sum(_sizes(file.metadata)))
             return file.read(columns=list(columns) if columns is not None else None)
 
-    return persistent("read", url, read)
+    return with_retry("read", url, read)
 
 
 def read_rows(
@@ -98,7 +98,7 @@ def read_rows(
         with storage_errors("read", url):
             return held.rows(url, of, opened, start, stop, columns)
 
-    return persistent("read", url, read)
+    return with_retry("read", url, read)
 
 
 def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
@@ -118,7 +118,7 @@ def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
             expect(sum(file.metadata.row_group(n).total_byte_size for n in groups))
             return file.read_row_groups(groups, use_threads=False)
 
-    return persistent("read", url, read)
+    return with_retry("read", url, read)
 
 
 def read_batches(
@@ -143,7 +143,7 @@ def read_batches(
             reading = _batches(url, rows, columns, None, group, done)
             raise
 
-    while (found := persistent("read", url, following)) is not None:
+    while (found := with_retry("read", url, following)) is not None:
         group, done, batch = found
         yield batch
 
