@@ -13,7 +13,7 @@ from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.help import Commands, PipelineCommand
 from flows.cli.output import followed, line, out, print_json, print_outcome
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, refuse_missing
 
 app = typer.Typer(
     name="vbflows",
@@ -156,8 +156,13 @@ def _reach(
         context.with_resource(reached(settings_of.load(settings_of.S3Access, None, s3)))
 
 
-def _one_or_all(source: list[str]) -> str | list[str]:
-    """Return one source as the text that it is, several as a list."""
+def _existing(source: list[str], resume: str | None = None) -> str | list[str]:
+    """Return one source as the text that it is, several as a list; refuse what is not there.
+
+    A run that is resumed by its id may be complete, and then needs its input no more.
+    """
+    if resume in (None, "latest", "auto"):
+        refuse_missing(source)
     return source[0] if len(source) == 1 else source
 
 
@@ -210,7 +215,7 @@ def _add_pipeline(name: str) -> None:
             checkpoint_every=checkpoint_every,
         )
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
-        request = (_one_or_all(source), target, chosen, compute, since, resume)
+        request = (_existing(source, resume), target, chosen, compute, since, resume)
         with followed(json_output):
             outcome = _runner(name, record)(*request)
         print_outcome(outcome, json_output)
@@ -228,9 +233,10 @@ def score(
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
+    given = _existing(source)
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
-        outcome = _runner("score", record)(run, _one_or_all(source), target, compute)
+        outcome = _runner("score", record)(run, given, target, compute)
     print_outcome(outcome, json_output)
 
 
@@ -251,12 +257,13 @@ def check(
     json_output: Json = False,
 ) -> None:
     """Validate the input and estimate run time and memory."""
-    given = _reading(column, exclude, include, encoding, strict)
-    chosen = settings_of.load(known(pipeline), config, assign or [], **given)
+    reading = _reading(column, exclude, include, encoding, strict)
+    chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
+    given = _existing(source)
     from flows.preview import estimate, in_lines
 
     with followed(json_output):
-        found = estimate(pipeline, _one_or_all(source), chosen, not quick)
+        found = estimate(pipeline, given, chosen, not quick)
     if json_output:
         print_json(found.as_json())
     else:

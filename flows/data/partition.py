@@ -167,7 +167,7 @@ def checked_together(
 
 def unreadable(url: str, error: storage.StorageError) -> Fault:
     """Return the fault of a file that storage cannot read."""
-    return Fault(url, "a file that can be read", str(error))
+    return Fault(url, "", str(error).replace(f"cannot read {url}", "cannot be read", 1))
 
 
 def read_slice(s: Slice, table: Table) -> pa.Table:

@@ -326,6 +326,30 @@ def test_an_interrupt_while_the_command_is_read_is_a_sentence(tmp_path):
     assert done.stderr == "vbflows: interrupted before anything was computed\n"
 
 
+def test_a_name_that_is_not_there_needs_no_library_that_reads(tmp_path):
+    """A typo is reported at once: NumPy, Arrow and Prefect are not imported."""
+    (tmp_path / "abstracts.csv").write_text("text\n")
+    code = (
+        "import sys\n"
+        "from flows.cli import main\n"
+        "try:\n"
+        "    main(sys.argv[1:])\n"
+        "finally:\n"
+        "    print({'numpy', 'pyarrow', 'prefect'} & set(sys.modules))\n"
+    )
+    words = ("keywords", "abstract.csv", "none/*.csv", "other/b.csv", "out")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "set()\n")
+    assert done.stderr.splitlines() == [
+        f"vbflows: abstract.csv: there is no such file or folder in {tmp_path}; did you mean "
+        "abstracts.csv?",
+        f"vbflows: other/b.csv: there is no such file or folder in {tmp_path}/other",
+    ]
+
+
 def test_json_has_null_for_what_is_no_number(capsys):
     print_json({"r_hat": float("inf"), "rows": [1, float("nan")], "b": "x"})
     assert capsys.readouterr().out == '{"b": "x", "r_hat": null, "rows": [1, null]}\n'

@@ -88,8 +88,8 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     ]
     if not files:
         raise MissingError(
-            f"no input found at {shown(source)}: expected a file, a folder with "
-            f"{' or '.join(suffixes)} files, or a glob that matches some",
+            f"cannot read {url}: no input found; expected a file, a glob that matches some, or a "
+            f"folder with files that end in {', '.join(suffixes)}",
             url,
         )
     return files
