@@ -11,7 +11,7 @@ import typer
 
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
-from flows.cli.help import Commands, PipelineCommand
+from flows.cli.help import Commands, ExampleCommand, PipelineCommand
 from flows.cli.output import followed, line, out, print_json, print_outcome
 from flows.faults import Fault, InputError, refuse_missing
 
@@ -221,7 +221,7 @@ def _add_pipeline(name: str) -> None:
         print_outcome(outcome, json_output)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def score(
     run: Run,
     source: Source,
@@ -240,7 +240,7 @@ def score(
     print_outcome(outcome, json_output)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def check(
     pipeline: Pipeline,
     source: Source,
@@ -271,7 +271,7 @@ def check(
             line(text)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def show(
     run: Run,
     table: Annotated[str, _argument("[TABLE]", "One of its tables, to print rows of.")] = "",
@@ -281,9 +281,23 @@ def show(
         _option(
             "--sort",
             "COLUMN",
-            "Rows with the largest of a column first; with - before it the smallest.",
+            "Rows with the largest of a column first; with - before it the smallest. By default "
+            "of the probability, in a table that has one.",
         ),
     ] = "",
+    where: Annotated[
+        list[str] | None,
+        _option(
+            "--where",
+            "COLUMN=VALUE",
+            "Rows with that value; COLUMN<VALUE or COLUMN>VALUE; yes, no or a number where the "
+            "column has them. May be repeated: all must hold.",
+        ),
+    ] = None,
+    new: Annotated[bool, _option("--new", None, "Rows that the input did not give.")] = False,
+    selected: Annotated[
+        bool, _option("--selected", None, "Rows that are selected; of variants, called and PASS.")
+    ] = False,
     columns: Annotated[
         str, _option("--columns", "NAME,NAME,...", "The columns to print, in this order.")
     ] = "",
@@ -292,22 +306,23 @@ def show(
     """Say what was fitted, or print rows of a table."""
     from flows.cli.tables import show_rows, show_run
     from flows.data.runs import open_run
-    from flows.runs.listing import rows_of
+    from flows.runs.listing import RANKED, conditions, rows_of
 
     place, record = open_run(run)
     if table:
-        found = rows_of(place, table, sort, rows, columns).to_pylist()
+        holds = [*conditions(place, table, new, selected), *(where or [])]
+        found = rows_of(place, table, sort, rows, columns, holds).to_pylist()
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found})
         else:
-            show_rows(out(), found, sort.lstrip("-"))
+            show_rows(out(), found, [sort.lstrip("-"), *RANKED])
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
         show_run(out(), place, record)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def runs(
     target: Annotated[str, _argument("TARGET", "Folder or URL that runs are published to.")],
     prune: Annotated[
@@ -349,7 +364,7 @@ def _kept(prune: str) -> int:
     return int(count)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def compare(first: Run, second: Run, json_output: Json = False) -> None:
     """Compare two runs: settings, data, results, fit."""
     from flows.cli.tables import show_comparison
@@ -362,7 +377,7 @@ def compare(first: Run, second: Run, json_output: Json = False) -> None:
         show_comparison(out(), found)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def simulate(
     pipeline: Pipeline,
     target: Target,
@@ -378,7 +393,7 @@ def simulate(
         line(url)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def init(
     pipeline: Pipeline,
     file: Annotated[str, _argument("[FILE]", "The file; PIPELINE.yaml if none is named.")] = "",
@@ -398,7 +413,7 @@ def init(
     line(f"{file}: change what you need, then vbflows {pipeline} SOURCE TARGET --config {file}")
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def demo(
     target: Annotated[str, _argument("TARGET", "Where the demo is published.")] = "vbflows-demo",
 ) -> None:
@@ -413,7 +428,7 @@ def demo(
         line(text)
 
 
-@app.command(name="compile")
+@app.command(name="compile", cls=ExampleCommand)
 def compile_kernels(
     pipelines: Annotated[
         list[str] | None, _argument("[PIPELINE]...", "Pipelines; all of them by default.")
@@ -429,7 +444,7 @@ def compile_kernels(
         line(f"{name}: {seconds:.0f} s")
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def count(
     source: Annotated[str, _argument("SHEET", "Sample sheet: CSV of sample, replicate, path.")],
     target: Annotated[str, _argument("TARGET", "Folder or URL for the Parquet counts.")],
@@ -450,7 +465,7 @@ def count(
     print_outcome(outcome, json_output)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def serve(
     plan: Annotated[str, _argument("PLAN", "YAML file of deployments; see deploy/README.md.")],
     port: Annotated[

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from operator import itemgetter
 
 import pyarrow.parquet as pq
 import pytest
@@ -111,11 +112,49 @@ def test_rows_of_a_table_are_shown(three, capsys):
     assert [row["rank"] for row in rows] == ranks[:-8:-1]
     code, out, _ = run(capsys, *words, "-rank", "--json")
     assert [row["rank"] for row in json.loads(out)["rows"]] == ranks[:7]
+    code, out, _ = run(capsys, *words[:5], "--json")
+    shown = [row["probability"] for row in json.loads(out)["rows"]]
+    assert shown == sorted(pq.read_table(folder)["probability"].to_pylist(), reverse=True)[:7]
     code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) == 4
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
         code, _, err = run(capsys, "show", place, *wrong)
         assert (code, f"did you mean {meant}?" in err) == (2, True)
+
+
+def test_rows_are_filtered_by_conditions_that_all_hold(three, capsys):
+    place, _ = three
+    every = pq.read_table(open_run(str(place))[0].table("keywords")).to_pylist()
+    name = every[0]["doc_id"]
+
+    def shown(*options, table="keywords"):
+        words = ("show", place, table, "--rows", "100000", "--json")
+        code, out, err = run(capsys, *words, *options)
+        return json.loads(out)["rows"] if code == 0 else err
+
+    def same(rows, holds):
+        key = itemgetter("doc_id", "term")
+        assert sorted(rows, key=key) == sorted(filter(holds, every), key=key)
+        assert 0 < len(rows) < len(every)
+
+    same(shown("--where", f"doc_id={name}"), lambda row: row["doc_id"] == name)
+    both = ("--where", f"doc_id = {name}", "--where", "probability>0.01", "--where", "words<2")
+    same(
+        shown(*both),
+        lambda row: row["doc_id"] == name and row["probability"] > 0.01 and row["words"] < 2,
+    )
+    same(shown("--new"), lambda row: not row["observed"])
+    same(shown("--selected"), lambda row: row["selected"])
+    same(shown("--where", "observed=yes", "--selected"), lambda row: row["observed"])
+    assert shown("--where", "term=") == []
+    for options, said in (
+        (("--where", "rank"), "expected COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"),
+        (("--where", "rnak=1"), "did you mean rank?"),
+        (("--where", "rank=x"), "expected a number, found 'x'"),
+        (("--where", "observed=maybe"), "expected yes or no, found 'maybe'"),
+    ):
+        assert said in shown(*options)
+    assert "expected a column observed for --new" in shown("--new", table="ask")
 
 
 @pytest.mark.thorough
