@@ -1,5 +1,6 @@
 """The command line as a user has it: output, exit codes, sentences, for the keywords pipeline."""
 
+import io
 import json
 import os
 import shutil
@@ -13,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from flows.cli import main
-from flows.cli.output import print_json
+from flows.cli.output import Bar, print_json
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.events import Progress, Stage, Sweep
 from tests.flows.commands import run
 
 RATE = ("--set", "unit=word", "--set", "keyword_rate=0.3")
@@ -348,6 +351,25 @@ def test_a_name_that_is_not_there_needs_no_library_that_reads(tmp_path):
         "abstracts.csv?",
         f"vbflows: other/b.csv: there is no such file or folder in {tmp_path}/other",
     ]
+
+
+def test_a_bar_begins_again_with_every_stage_and_fits_a_terminal():
+    text = io.StringIO()
+    bar = Bar(Console(file=text, force_terminal=True, width=80))
+    shown = []
+    for event in (Stage("ingest"), Progress("ingest", 3, 3), Stage("fit"),
+                  Sweep(0, -12_345.6789, None, 3.0, 100), Sweep(1, -12_344.0, 1.7, 2.0, 100),
+                  Stage("score")):  # fmt: skip
+        bar.on_event(event)
+        bar._progress.refresh()
+        (task,) = bar._progress.tasks
+        shown.append((task.description, task.completed, task.total))
+    bar.close()
+    assert shown == [
+        ("ingest (2 of 6)", 0, None), ("ingest (2 of 6)", 3, 3), ("fit (4 of 6)", 0, None),
+        ("fit (4 of 6)", 1, 4.0), ("fit (4 of 6)", 2, 4.0), ("score (5 of 6)", 0, None),
+    ]  # fmt: skip
+    assert "sweep 2: bound -12,344.0000" in text.getvalue()
 
 
 def test_json_has_null_for_what_is_no_number(capsys):
