@@ -5,7 +5,7 @@ Ilse, Tomczak and Welling (2018), gated attention: with h_j = relu(x_j W_1) in 6
     a_j = softmax_j w'(tanh(V h_j) * sigmoid(U h_j)),   P(y = 1) = sigmoid(c'sum_j a_j h_j + c_0).
 
 Adam, step 5e-4, weight decay 1e-3, one step a bag; the number of epochs, at most 60, is where the
-log loss of a fifth of the training bags, held back, was least; the network is then fitted anew to
+log loss of a fifth of the training bags, held back, was least; the network is then fitted again to
 all of them for so many. Features are z-scores, clipped at 5.
 """
 
@@ -33,8 +33,8 @@ class Attention(nn.Module):
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the log odds of one bag with the instances ``rows`` [n, D]."""
         h = self.features(rows)
-        told = self.weight(torch.tanh(self.value(h)) * torch.sigmoid(self.gate(h)))
-        return self.head((torch.softmax(told, dim=0) * h).sum(dim=0))[0]
+        weights = self.weight(torch.tanh(self.value(h)) * torch.sigmoid(self.gate(h)))
+        return self.head((torch.softmax(weights, dim=0) * h).sum(dim=0))[0]
 
 
 def attention(train: Bags, test: Bags, seed: int) -> np.ndarray:
@@ -54,14 +54,14 @@ def attention(train: Bags, test: Bags, seed: int) -> np.ndarray:
     fitted, held = train_test_split(at, test_size=0.2, random_state=seed, stratify=train.label)
     epochs = _fitted(bags, y, fitted, seed, EPOCHS, held)[1]
     network = _fitted(bags, y, at, seed, epochs, None)[0]
-    return _told(network, tensors(test)).sigmoid().numpy().astype(float)
+    return _logits(network, tensors(test)).sigmoid().numpy().astype(float)
 
 
 def _fitted(
     bags: list[torch.Tensor], y: torch.Tensor, at: np.ndarray, seed: int, epochs: int,
     held: np.ndarray | None,
 ) -> tuple[Attention, int]:  # fmt: skip
-    """Return the network and the epochs at which bags held back were told best."""
+    """Return the network and the epochs with the least log loss on bags held back."""
     torch.manual_seed(seed)
     network, loss = Attention(bags[0].shape[1]), nn.BCEWithLogitsLoss()
     steps = torch.optim.Adam(network.parameters(), lr=5e-4, weight_decay=1e-3)
@@ -73,7 +73,7 @@ def _fitted(
             loss(network(bags[i]), y[i]).backward()
             steps.step()
         if held is not None:
-            value = float(loss(_told(network, [bags[i] for i in held]), y[held]))
+            value = float(loss(_logits(network, [bags[i] for i in held]), y[held]))
             if value < least:
                 least, best = value, epoch + 1
             if epoch + 1 - best >= PATIENCE:
@@ -82,6 +82,6 @@ def _fitted(
 
 
 @torch.no_grad()
-def _told(network: Attention, bags: list[torch.Tensor]) -> torch.Tensor:
+def _logits(network: Attention, bags: list[torch.Tensor]) -> torch.Tensor:
     network.eval()
     return torch.stack([network(bag) for bag in bags])

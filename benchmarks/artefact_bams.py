@@ -6,7 +6,7 @@ both ends. Of a base at position p an error shows the base a with probability
     2e-4 x type x Gamma(2, 1/2) x library,    log type ~ N(-.245, .7^2)
 
 where the first three are common to all samples and the library's factor is Gamma with
-coefficient of variation .4. What `Artefacts` has besides is in the case's libraries alone, as where
+coefficient of variation .4. What `Artefacts` adds to them is in the case alone, as where
 a control was prepared on another day; so whatever is called there is false.
 """
 
@@ -154,7 +154,7 @@ ARTEFACTS = {
     "bam_clips": Artefacts("BAM files: a fifth of its reads meet the adapter", clips=0.2),
     "bam_duplicates": Artefacts("BAM files: marked copies of the case's molecules", duplicates=0.3),
     "bam_paralog": Artefacts("BAM files: a tenth of the case's reads are a paralog's", paralog=0.1),
-    "bam_deletion": Artefacts("BAM files: reads that end beside a deletion", deletion=0.3),
+    "bam_deletion": Artefacts("BAM files: reads that end next to a deletion", deletion=0.3),
     "bam_variants": Artefacts("BAM files: variants of 3 %", variants=60),
     "bam_all": Artefacts(
         "BAM files: variants of 3 %, and all that goes wrong", variants=60, fragment=160,

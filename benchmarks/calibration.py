@@ -1,4 +1,4 @@
-"""Whether what users act on holds: expected beside realised over many short runs.
+"""Whether what users act on holds: expected and realised over many short runs.
 
     python -m benchmarks.calibration [--runs N] [FORM ...]
 
@@ -33,13 +33,13 @@ def lines(item: Calibration, found: list[Readings], each: float) -> Iterator[str
     for name in found[0]:
         own = {f.name: f for f in figures if f.reading == name}
         parts = [readings[name] for readings in found]
-        told = [p for p in parts if isinstance(p, Forecast)]
+        forecasts = [p for p in parts if isinstance(p, Forecast)]
         slope = ""
-        if told:
-            size = sum(p.expected.size for p in told)
+        if forecasts:
+            size = sum(p.expected.size for p in forecasts)
             expected, realised = (
                 f"{np.concatenate(v).mean():.4f}"
-                for v in ([p.expected for p in told], [p.realised for p in told])
+                for v in ([p.expected for p in forecasts], [p.realised for p in forecasts])
             )
             large = own["in the large"]
             z = large.value / large.error
@@ -59,17 +59,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("forms", nargs="*", help="forms of the table; empty: all")
-    asked = parser.parse_args()
+    given = parser.parse_args()
     print(HEAD)
     with threadpool_limits(1):
         for case in cases():
             items = () if isinstance(case.calibration, str) else case.calibration
             for item in items:
-                if asked.forms and item.form not in asked.forms:
+                if given.forms and item.form not in given.forms:
                     continue
                 began = time.process_time()
-                found = collect(item, asked.runs)
-                each = (time.process_time() - began) / asked.runs
+                found = collect(item, given.runs)
+                each = (time.process_time() - began) / given.runs
                 print(*lines(item, found, each), sep="\n", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Keyphrases of five corpora: calibrated phrases beside their rivals, by document and corpus-wide.
+"""Keyphrases of five corpora: calibrated phrases and their rivals, by document and corpus-wide.
 
     python -m benchmarks.keyphrases [--data FOLDER] [--corpora hulth,kdd,...] [--seeds 0,1]
                                     [--schemes share,one,...] [--documents N] [--yake]
@@ -13,7 +13,7 @@ those that the text does not contain too, so that F has a ceiling below 1.
 F per document (of each document the same share of its candidates, in all as many as there are
 hidden keyphrases), F corpus-wide (so many over all documents), average precision among the
 candidates, the expected calibration error in ten bins, the realised false share of corpus-wide
-selections at .1, .3 and .5, and F of the selection of largest expected F, which is told nothing.
+selections at .1, .3 and .5, and F of the selection of largest expected F, which needs no number.
 Logistic regression has the same features (the words' scores among them), every other phrase a
 negative, and is calibrated by the true rate. TextRank joins adjacent words of the best third
 (Mihalcea and Tarau 2004); "words joined" takes the mean word score of a phrase.
@@ -62,8 +62,8 @@ def without_own_labels(batch: KeywordBatch) -> KeywordBatch:
     """Return the batch with the features that hold labels of a word's own document neutral.
 
     They leave out the word's own label, which is enough where words are known one by one. Where
-    phrases are known, the other words of its phrase are known with it and stand beside it: the
-    features then tell known words from hidden ones. With 30 % of the phrases of 500 abstracts
+    phrases are known, the other words of its phrase are known with it and are next to it: the
+    features then separate known words from hidden ones. With 30 % of the phrases of 500 abstracts
     known, .54 of the words selected at .1 were false with them, .17 without.
     """
     x = batch.x.copy()
@@ -163,7 +163,7 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
 Answer = tuple[np.ndarray, bool, str]
 
 
-def told(task: Task) -> float:
+def keyphrases_per_document(task: Task) -> float:
     """The mean number of keyphrases of a document, as somebody who knows would say it."""
     coverage = (task.batch.y.sum() + 0.5) / (task.batch.listed + 0.5)
     return float(task.truth.sum() / coverage / task.batch.words.n_documents)
@@ -171,7 +171,7 @@ def told(task: Task) -> float:
 
 def fitted(task: Task, given: bool) -> tuple[Keyphrases, PhraseGlobal, np.ndarray, str]:
     """Fit phrases, and return their features too."""
-    model = Keyphrases(per_document=told(task) if given else None)
+    model = Keyphrases(per_document=keyphrases_per_document(task) if given else None)
     done = fit(model, [task.batch])
     q = done.q
     units = model.phrase_units(q, task.batch)
@@ -214,7 +214,7 @@ def held_out(task: Task) -> tuple[Task, Answer]:
 
 
 def rivals(task: Task, x: np.ndarray) -> dict[str, Answer]:
-    """Return the answers of what is told nothing of the others but their features ``x``."""
+    """Return the answers of what sees nothing of the others but their features ``x``."""
 
     def column(name: str) -> np.ndarray:
         return x[:, PHRASE_FEATURES.index(name)]

@@ -1,4 +1,4 @@
-"""Keywords of five corpora: the corpus model beside its rivals, by document and corpus-wide.
+"""Keywords of five corpora: the corpus model and its rivals, by document and corpus-wide.
 
     python -m benchmarks.keyword_corpora [--data FOLDER] [--corpora hulth,kdd,...] [--seeds 0,1]
                                          [--schemes share,one,...] [--documents N] [--yake]
@@ -143,15 +143,15 @@ def features(tokens: DocumentTokens, vocabulary: pa.Array) -> KeywordBatch:
 
 
 def corpus_model(factor: float | None = 1.0, sd: float = 0.0, **more) -> Callable[[Task], Answer]:
-    """The corpus model, told the rate times a factor; None: told nothing."""
+    """The corpus model, given the rate times a factor; None: given no rate."""
 
     def run(task: Task) -> Answer:
         rate = None if factor is None else min(0.9, factor * task.rate)
         model = CorpusProbit(keyword_rate=rate, keyword_rate_sd=sd, **more)
         done = fit(model, [task.batch])
         q = done.q
-        told = f"{done.iterations} passes, kappa {q.exponent:.2f}, rate x{q.rate / task.rate:.2f}"
-        return model.probabilities(q, task.batch, None), True, told
+        note = f"{done.iterations} passes, kappa {q.exponent:.2f}, rate x{q.rate / task.rate:.2f}"
+        return model.probabilities(q, task.batch, None), True, note
 
     return run
 
@@ -305,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if options.yake:
                 found_by_yake = by_yake(corpus)
                 forms["YAKE"] = partial(_scores, found_by_yake)
-                forms["corpus, YAKE's score beside"] = with_score(found_by_yake)
+                forms["corpus, with YAKE's score"] = with_score(found_by_yake)
             for scheme in options.schemes.split(","):
                 tasks = [draw(corpus, scheme, seed) for seed in seeds]
                 first = tasks[0]

@@ -1,7 +1,7 @@
 """The public file of NESARC wave 1 as tables of 52 criteria or 20 diagnoses.
 
 Variables are those of the public codebook: 1 is yes, 2 (0 in derived diagnoses) is no, 9 is
-unknown and becomes missing, and a question that was not asked, because an earlier answer ruled
+unknown and becomes missing, and a question that was skipped, because an earlier answer ruled
 it out, is no. A criterion with several questions is met when any of them is.
 
 The criteria follow appendix D of Ruiz et al. (2014). The behaviour questions (S10Q1A..) decide;
@@ -103,8 +103,8 @@ def read_nesarc(table: pa.Table, form: Form, file: str) -> pa.Table:
         kept = ["id"] if "id" in table.column_names else []
         return table.select([*kept, *wanted])
     there = {name.upper(): name for name in table.column_names}
-    asked = dict.fromkeys(variable for parts in wanted.values() for variable, _ in parts)
-    absent = [variable for variable in asked if variable not in there]
+    needed = dict.fromkeys(variable for parts in wanted.values() for variable, _ in parts)
+    absent = [variable for variable in needed if variable not in there]
     if absent:
         raise InputError(
             [
@@ -119,7 +119,7 @@ def read_nesarc(table: pa.Table, form: Form, file: str) -> pa.Table:
             ]
         )
     text, faults = {}, []
-    for variable in asked:
+    for variable in needed:
         column = table[there[variable]]
         try:
             text[variable] = _codes(column)

@@ -1,4 +1,4 @@
-"""How overconfident each variational form is: its sd beside that of the model's own sampler.
+"""How overconfident each variational form is: its sd and that of the model's own sampler.
 
     python -m benchmarks.overconfidence [NAME ...]
 

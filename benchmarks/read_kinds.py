@@ -23,7 +23,7 @@ class Kind:
         Bases of a read, which the location is anywhere in; 0: always at the same place of one of
         two primers' reads, as in an amplicon.
     near_indel, mismatches
-        Share of the reads with an indel beside the location, with several mismatches beside it.
+        Share of the reads with an indel next to the location, with several mismatches next to it.
     """
 
     base_qualities: Mapping[int, float]
@@ -39,7 +39,7 @@ KINDS = {
     "good": Kind(_BINNED, {60: 0.99, 40: 0.01}),
     "mixed": Kind({20: 0.2, 30: 0.3, 41: 0.5}, {60: 0.6, 27: 0.2, 20: 0.2}, 100, 0.1, 0.1),
     "skewed": Kind(_SKEWED, {60: 0.93, 20: 0.07}, 75, 0.03, 0.03),
-    "beside an indel": Kind(_BINNED, {60: 0.9, 48: 0.1}, 150, 0.5, 0.05),
+    "next to an indel": Kind(_BINNED, {60: 0.9, 48: 0.1}, 150, 0.5, 0.05),
     "hypervariable": Kind(_BINNED, {60: 0.8, 30: 0.2}, 250, 0.05, 0.4),
     "amplicon": Kind(_BINNED, {60: 1.0}, 0),
 }

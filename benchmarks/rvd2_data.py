@@ -1,4 +1,4 @@
-"""Variant calling on real reads and on simulated BAMs, beside other callers."""
+"""Variant calling on real reads and on simulated BAMs, with other callers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def run_bams() -> str:
     rows = [line.split("\t") for line in (folder / "truth.tsv").read_text().splitlines() if line]
     true = {(int(r[1]), r[3]) for r in rows}
 
-    def judged(path: str) -> str:
+    def score_calls(path: str) -> str:
         with pysam.VariantFile(path) as file:
             found = {
                 (r.pos, a) for r in file for a in r.alts or ()
@@ -130,17 +130,17 @@ def run_bams() -> str:
                 target = os.path.join(work, "out")
                 outcome = run("variants", sheet, target, settings, ComputeSettings())
                 folder = os.path.join(target, "runs", outcome["run_id"])
-                cells.append(judged(os.path.join(folder, "variants.vcf.gz")))
+                cells.append(score_calls(os.path.join(folder, "variants.vcf.gz")))
             bayes = os.path.join(work, "freebayes.vcf")
             with open(bayes, "w", encoding="utf-8") as file:
                 subprocess.run(
                     ["freebayes", "-f", fasta, "--pooled-continuous", "-F", "0.005", "-C", "2",
                      cases[0]], stdout=file, check=True,
                 )  # fmt: skip
-            cells.append(judged(bayes))
+            cells.append(score_calls(bayes))
             called = os.path.join(work, "bcftools.vcf")
             command = f"bcftools mpileup -d 100000 -f {fasta} {' '.join(cases)} 2>/dev/null"
             subprocess.run(f"{command} | bcftools call -mv -Ov -o {called}", shell=True, check=True)
-            cells.append(judged(called))
+            cells.append(score_calls(called))
         lines.append(f"| {depth}x {vaf} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", "Found of 14 (false)."])

@@ -1,4 +1,4 @@
-"""What a row costs in every stage of every pipeline, beside the passes that cannot be avoided.
+"""What a row costs in every stage of every pipeline, next to the passes that cannot be avoided.
 
     python -m benchmarks.scale [--families keywords bags ...] [--factor 4] [--page FILE]
 

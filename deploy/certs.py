@@ -2,9 +2,9 @@
 
     python deploy/certs.py FOLDER [--host NAME ...] [--days N]
 
-Whoever holds a certificate of this CA may run code on the cluster; everyone else is turned
+Who holds a certificate of this CA may run code on the cluster; everyone else is turned
 away in the handshake. The CA's key is not kept, so nobody can issue another one: making the
-folder anew replaces all of them.
+folder again replaces all of them.
 """
 
 from __future__ import annotations

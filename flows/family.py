@@ -203,11 +203,11 @@ class ChecksAsItReads(Protocol):
     """A family whose ingest checks the rows that it reads, so that they are read once.
 
     Before that, only what says how to cut the input is looked at. Ingest raises `InputError` at
-    the first fault; then every file is checked whole, which tells of all.
+    the first fault; then every file is checked whole, which reports all.
     """
 
     def look(self, file: InputFile, settings: Any) -> Checked:
-        """List the faults that a file's footer tells of; read no more than what cuts it."""
+        """List the faults that a file's footer shows; read no more than what cuts it."""
 
     def joined(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
         """Return what a check of the whole file would, from what ingest found in its pieces.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
+import re
 import reprlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from flows.escape import escaped
@@ -89,6 +92,8 @@ class Fault:
     a.parquet, column doc_id, row 3: expected a name, found null; give every document a name
     >>> print(Fault(file="a.csv", expected="CSV", found="\\x00 and\\na line"))
     a.csv: expected CSV, found \\x00 and\\na line
+    >>> print(Fault(file="a.csv", expected="", found="cannot be read as CSV: it is empty"))
+    a.csv: cannot be read as CSV: it is empty
     """
 
     file: str
@@ -105,7 +110,7 @@ class Fault:
         if self.row is not None:
             where += f", row {self.row}"
         expected, found = _cut("expected", self.expected), _cut("found", self.found)
-        what = f"{where}: expected {expected}, found {found}"
+        what = f"{where}: expected {expected}, found {found}" if expected else f"{where}: {found}"
         return f"{what}; {_cut('remedy', self.remedy)}" if self.remedy else what
 
 
@@ -170,3 +175,40 @@ class InputError(Exception):
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Fault, ...]]]:
         """Travel from a worker with the faults, not with their text."""
         return InputError, (self.faults,)
+
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+def refuse_missing(source: str | Sequence[str]) -> None:
+    """Raise `InputError` for local files and folders that are not there.
+
+    Needs no library that reads anything, so that a typo is reported at once.
+    """
+    faults = []
+    for one in [source] if isinstance(source, str) else source:
+        path = os.path.expanduser(one.removeprefix("file://"))
+        if "://" in path or _GLOB.search(path) or not _is_missing(path):
+            continue
+        folder = os.path.dirname(path)
+        names = []
+        with suppress(OSError):
+            names = os.listdir(folder or ".")
+        near = nearest(os.path.basename(path), names)
+        remedy = f"did you mean {os.path.join(folder, near)}?" if near else None
+        found = "there is no such file or folder"
+        found += "" if os.path.isabs(path) else f" in {os.path.abspath(folder)}"
+        faults.append(Fault(one, "", found, remedy=remedy))
+    if faults:
+        raise InputError(faults)
+
+
+def _is_missing(path: str) -> bool:
+    """Whether there is nothing of that name; what cannot be looked at is left to its reader."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False

@@ -41,7 +41,7 @@ class ReadsOneTable:
         return Checked(checker.rows, tuple(checker.found.faults()), checker.names)
 
     def look(self, file: InputFile, settings: RunSettings) -> Checked:
-        """List the faults that a file's footer tells of."""
+        """List the faults that a file's footer shows."""
         try:
             checker, _ = partition.look(file.url, self.table.of(settings))
         except InputError as error:

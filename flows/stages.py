@@ -186,7 +186,7 @@ def _job(run: Run) -> Job:
 
 
 START = 5.0
-"""CPU seconds that a worker takes until it has imported what it needs, on a machine of 2026."""
+"""CPU seconds until what local workers need is imported, once for all, on a machine of 2026."""
 
 MANY = 5000
 """Rows from which on a run takes threads: chosen so that small runs keep one, not measured."""
@@ -211,8 +211,8 @@ def advice(run: Run) -> str | None:
     if workers is None or rows >= MANY:
         return None
     return (
-        f"{rows:,} rows: one process (without --workers) is faster; starting {workers} workers "
-        f"takes some {START * workers:.0f} CPU seconds"
+        f"{rows:,} rows: one process (without --workers) is faster; starting workers takes "
+        f"some {START:.0f} CPU seconds"
     )
 
 

@@ -31,23 +31,23 @@ def make(name: str, data: Path, out: Path, quick: bool) -> Path:
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", choices=[*MODULES, "all", "index"], metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="a small version, in seconds")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
-    out = asked.out or ROOT / ("build" if asked.quick else "docs") / "reproduce"
-    if "index" in asked.names:
+    given = parser.parse_args()
+    out = given.out or ROOT / ("build" if given.quick else "docs") / "reproduce"
+    if "index" in given.names:
         out.mkdir(parents=True, exist_ok=True)
         written = {page.stem for page in out.glob("*.md")}
         (out / "index.md").write_text(index(written), encoding="utf-8")
         return
-    if not asked.data.is_dir():
-        parser.exit(2, f"expected the folder of the real data, found nothing at {asked.data}\n")
-    for name in list(MODULES) if "all" in asked.names else asked.names:
-        sys.stdout.write(f"{make(name, asked.data, out, asked.quick)}\n")
+    if not given.data.is_dir():
+        parser.exit(2, f"expected the folder of the real data, found nothing at {given.data}\n")
+    for name in list(MODULES) if "all" in given.names else given.names:
+        sys.stdout.write(f"{make(name, given.data, out, given.quick)}\n")
         sys.stdout.flush()
 
 

@@ -76,8 +76,8 @@ def run(data: Path, quick: bool) -> Page:
         ),
         tables=(
             Table(
-                f"{train.size:,} rows fitted, {test.size:,} judged. Accuracy in %, log-loss, CPU "
-                "seconds; in brackets standard errors over the judged rows.",
+                f"{train.size:,} rows fitted, {test.size:,} tested. Accuracy in %, log-loss, CPU "
+                "seconds; in brackets standard errors over the test rows.",
                 ("model", "published accuracy", "ours accuracy", "ours log-loss", "ours seconds",
                  "rival accuracy", "rival log-loss", "rival seconds"),
                 tuple(rows),

@@ -211,7 +211,7 @@ def run(data: Path, quick: bool) -> Page:
             "**These tables cannot be made again: the rows of NESARC cannot be had.** What can "
             "be done: (a) what follows from the other tables is recomputed; (b) the same "
             f"summaries are made of {len(found):,} rows of a SYNTHETIC set, whose truth is known. "
-            "Its figures say nothing about NESARC and stand beside the published ones only to "
+            "Its figures say nothing about NESARC and are next to the published ones only to "
             f"show the form.\n\nPublished figures that do not follow within rounding: {disagree}."
         ),
         tables=(

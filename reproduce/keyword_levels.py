@@ -146,5 +146,5 @@ def level_figure(found: Study, published: Mapping[str, Sequence[float]]) -> Figu
 
 def seconds_said(found: Study) -> str:
     """Return one sentence on what each method took."""
-    told = [f"{name} {np.mean(values):.2f} s" for name, values in found.seconds.items() if values]
-    return "CPU seconds of one draw over all documents: " + ", ".join(told) + "."
+    shown = [f"{name} {np.mean(values):.2f} s" for name, values in found.seconds.items() if values]
+    return "CPU seconds of one draw over all documents: " + ", ".join(shown) + "."

@@ -140,7 +140,7 @@ METHODS: dict[str, Callable[[Data, Data], Scored]] = {
 }
 
 
-def judged(found: Scored, test: Data) -> Iterator[tuple[float, float, float]]:
+def score_bags(found: Scored, test: Data) -> Iterator[tuple[float, float, float]]:
     """Yield AUC, log-likelihood and average precision of each class that has both kinds."""
     for (score, probability), truth in zip(found, test.truth.T, strict=True):
         if 0 < truth.sum() < truth.size:

@@ -1,4 +1,4 @@
-"""What tables 2 to 5 of MIL-GP-Probit share: published figures, folds, methods, judging."""
+"""What tables 2 to 5 of MIL-GP-Probit share: published figures, folds, methods, scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from reproduce.milgp_methods import HEURISTIC, METHODS, NEWSGROUPS, Data, Scored, judged
+from reproduce.milgp_methods import HEURISTIC, METHODS, NEWSGROUPS, Data, Scored, score_bags
 from reproduce.page import NOT_SAID, Table, figures_of, mean_se, number
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
 from vbmodels.core.fit import fit
@@ -72,7 +72,7 @@ COMMON = (
     "Rival: the large-margin variant MIL-GP-Logistic-LM is not built here.",
     "Convergence: 25 sweeps are far from the fixed point and act as early stopping, here as there.",
 )
-Judged = list[tuple[float, float, float]]
+BagScores = list[tuple[float, float, float]]
 
 
 def gibbs(train: Data, test: Data) -> Scored:
@@ -107,18 +107,18 @@ def smaller(data: Data, n_bags: int, classes: int | None = None) -> Data:
     return replace(some, labels=some.labels[:, :classes], truth=some.truth[:, :classes])
 
 
-def judge(
+def score_methods(
     pairs: Iterable[tuple[Data, Data]], names: Sequence[str]
-) -> tuple[dict[str, Judged], dict[str, float]]:
+) -> tuple[dict[str, BagScores], dict[str, float]]:
     """Run methods on (train, test) pairs: their criteria a pair and class, and CPU seconds."""
-    found: dict[str, Judged] = {name: [] for name in names}
+    found: dict[str, BagScores] = {name: [] for name in names}
     seconds = dict.fromkeys(names, 0.0)
     for train, test in pairs:
         for name in names:
             begin = time.process_time()
             scored = FORMS[name](train, test)
             seconds[name] += time.process_time() - begin
-            found[name] += judged(scored, test)
+            found[name] += score_bags(scored, test)
     return found, seconds
 
 
@@ -128,7 +128,9 @@ def published_pairs(text: str) -> np.ndarray:
 
 
 def set_table(
-    rows: Mapping[str, tuple[np.ndarray, Mapping[str, Judged]]], names: Sequence[str], caption: str
+    rows: Mapping[str, tuple[np.ndarray, Mapping[str, BagScores]]],
+    names: Sequence[str],
+    caption: str,
 ) -> Table:
     """Tabulate each set: a row a criterion, the published two methods and ours."""
     lines = []
@@ -142,7 +144,7 @@ def set_table(
 
 
 def mean_table(
-    whole: str, same: np.ndarray, found: Mapping[str, Judged], kind: str, caption: str
+    whole: str, same: np.ndarray, found: Mapping[str, BagScores], kind: str, caption: str
 ) -> Table:
     """Tabulate means over sets: published ones over all and over the same, ours, rivals'."""
     gibbs_row, probit, logistic, margin = figures_of(whole)
@@ -176,5 +178,5 @@ def mean_table(
 
 def seconds_said(seconds: Mapping[str, float]) -> str:
     """Return one sentence on what the methods took."""
-    told = ", ".join(f"{SHOWN[name]} {value:.0f} s" for name, value in seconds.items())
-    return f"CPU seconds of all folds: {told}."
+    shown = ", ".join(f"{SHOWN[name]} {value:.0f} s" for name, value in seconds.items())
+    return f"CPU seconds of all folds: {shown}."

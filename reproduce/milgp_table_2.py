@@ -12,9 +12,9 @@ from reproduce.milgp_study import (
     COMMON,
     MEANT,
     NEWSGROUP_ROWS,
-    judge,
     newsgroups,
     published_pairs,
+    score_methods,
     seconds_said,
     set_table,
     smaller,
@@ -43,7 +43,7 @@ def run(data: Path, quick: bool) -> Page:
     for i, (name, file) in enumerate(newsgroups(quick).items()):
         whole = read(data / "bags", file)
         pairs = tenths(smaller(whole, 60) if quick else whole, 0, 1 if quick else FOLDS)
-        found, seconds = judge(pairs, NAMES)
+        found, seconds = score_methods(pairs, NAMES)
         rows[name] = (published[i], found)
         total = {key: total[key] + seconds[key] for key in NAMES}
     own, rival = "text, 25 sweeps", "logistic, 25 sweeps"

@@ -12,10 +12,10 @@ from reproduce.milgp_study import (
     NEWSGROUP_ROWS,
     SHOWN,
     TABLE_3,
-    judge,
     mean_table,
     newsgroups,
     published_pairs,
+    score_methods,
     seconds_said,
     smaller,
     tenths,
@@ -33,7 +33,7 @@ def run(data: Path, quick: bool) -> Page:
     for file in newsgroups(quick).values():
         whole = read(data / "bags", file)
         pairs += tenths(smaller(whole, 40) if quick else whole, 0, 1 if quick else FOLDS)
-    found, seconds = judge(pairs, tuple(SHOWN))
+    found, seconds = score_methods(pairs, tuple(SHOWN))
     return Page(
         title="MIL-GP-Probit, table 3: means over the newsgroup sets",
         source=(

@@ -12,13 +12,13 @@ from reproduce.milgp_study import (
     BIRDSONG_ROWS,
     COMMON,
     MEANT,
-    Judged,
+    BagScores,
     published_pairs,
+    score_methods,
     seconds_said,
     set_table,
     smaller,
 )
-from reproduce.milgp_study import judge as judge_pairs
 from reproduce.page import Page
 
 NAMES = (
@@ -42,8 +42,8 @@ DATA = (
 )
 
 
-def by_class(found: dict[str, Judged], pairs: list[Any]) -> dict[int, dict[str, Judged]]:
-    """Sort what was judged by class: a class with one kind only on a fold has no figures there."""
+def by_class(found: dict[str, BagScores], pairs: list[Any]) -> dict[int, dict[str, BagScores]]:
+    """Sort the scores by class: a class with one kind only on a fold has no figures there."""
     there = [c for _, test in pairs for c, truth in enumerate(test.truth.T)
              if 0 < truth.sum() < truth.size]  # fmt: skip
     return {
@@ -54,14 +54,14 @@ def by_class(found: dict[str, Judged], pairs: list[Any]) -> dict[int, dict[str, 
 
 
 def run(data: Path, quick: bool) -> Page:
-    """Fit one half of the bags and judge the other, both ways."""
+    """Fit one half of the bags and score the other, both ways."""
     whole = read(data / "bags", "birdsong")
     pairs = list(folds(smaller(whole, 80, 2) if quick else whole, 1))[: 1 if quick else None]
     names = NAMES
-    found, seconds = judge_pairs(pairs, NAMES)
+    found, seconds = score_methods(pairs, NAMES)
     published = published_pairs(BIRDSONG_ROWS)
     classes = by_class(found, pairs)
-    rows = {f"hja_{c}": (published[c], judged) for c, judged in classes.items()}
+    rows = {f"hja_{c}": (published[c], scores) for c, scores in classes.items()}
     mine = {name: np.array([np.mean(j[name], axis=0) for j in classes.values()]) for name in names}
     theirs = published[sorted(classes)]
     wins = [int((mine[names[0]][:, c] > mine["logistic, 25 sweeps"][:, c]).sum()) for c in range(3)]
@@ -89,7 +89,7 @@ def run(data: Path, quick: bool) -> Page:
             *COMMON,
         ),
         seeds=(
-            "one division of the bags into halves, seed 0, each half judged once; errors are "
+            "one division of the bags into halves, seed 0, each half tested once; errors are "
             "over the two."
         ),
     )  # fmt: skip

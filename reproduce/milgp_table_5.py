@@ -14,9 +14,9 @@ from reproduce.milgp_study import (
     MEANT,
     SHOWN,
     TABLE_5,
-    judge,
     mean_table,
     published_pairs,
+    score_methods,
     seconds_said,
     smaller,
 )
@@ -27,13 +27,13 @@ PUBLISHED = {"002": BIRDSONG_ROWS + TABLE_5}
 
 
 def run(data: Path, quick: bool) -> Page:
-    """Fit one half of the bags by all methods and judge the other."""
+    """Fit one half of the bags by all methods and score the other."""
     whole = read(data / "bags", "birdsong")
     pairs = list(folds(smaller(whole, 80, 2) if quick else whole, 1))[:1]
     names = tuple(
         name for name in SHOWN if name != "recipe (direct)" and not (quick and name == "Gibbs")
     )
-    found, seconds = judge(pairs, names)
+    found, seconds = score_methods(pairs, names)
     auc = {name: float(np.mean([row[0] for row in rows])) for name, rows in found.items()}
     best = max(auc, key=lambda name: auc[name])
     return Page(
@@ -61,7 +61,7 @@ def run(data: Path, quick: bool) -> Page:
             *COMMON,
         ),
         seeds=(
-            "one division of the bags into halves, seed 0, one of them judged; errors are over "
+            "one division of the bags into halves, seed 0, one of them tested; errors are over "
             "the classes."
         ),
     )  # fmt: skip

@@ -52,7 +52,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a page says beside its date, its command and the versions.
+    """Everything that a page says apart from its date, its command and the versions.
 
     Attributes
     ----------

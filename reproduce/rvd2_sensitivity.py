@@ -97,7 +97,7 @@ def run(data: Path, quick: bool) -> Page:
         lowest = min(lowest, float(np.mean([p[1] for p in found["two groups"]])))
         shown = [f"{number(theirs[i], 2)} / {number(theirs[i + 1], 2)}" for i in (0, 2)]
         lines.append((f"{vaf:g} %", f"{depth:.0f}", *shown, *mine))
-    told = ", ".join(f"{name} {np.mean(values):.1f} s" for name, values in seconds.items())
+    total = ", ".join(f"{name} {np.mean(values):.1f} s" for name, values in seconds.items())
     return Page(
         title="RVD2: sensitivity and specificity",
         source=(
@@ -109,7 +109,7 @@ def run(data: Path, quick: bool) -> Page:
         says=(
             "One specificity step is 1 false location in 386. The papers' own rule has about .95 "
             "by construction at tau = 0, since there is no point null; the specificity of the "
-            f"two-groups test is {number(lowest)} at least. CPU seconds of one data set: {told}."
+            f"two-groups test is {number(lowest)} at least. CPU seconds of one data set: {total}."
         ),
         tables=(
             Table(

@@ -52,7 +52,7 @@ def run(data: Path, quick: bool) -> Page:
         found[7].measures(name, 5)[:, 2].mean() - found[3].measures(name, 5)[:, 2].mean()
         for name in METHODS
     ]
-    told = ", ".join(
+    shown = ", ".join(
         f"{heading(name)} {value:+.3f}" for name, value in zip(METHODS, gain, strict=True)
     )
     rises = all(
@@ -76,7 +76,7 @@ def run(data: Path, quick: bool) -> Page:
                 else "F does not rise from 3 to 5 to 7 observed words for every method at "
                 "every level. "
             )
-            + f"From 3 to 7 at level .30: {told}."
+            + f"From 3 to 7 at level .30: {shown}."
         ),
         tables=(
             Table(

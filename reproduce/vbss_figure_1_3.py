@@ -57,7 +57,7 @@ def picture(f: dict[str, np.ndarray]) -> Figure:
 
 
 def run(data: Path, quick: bool) -> Page:
-    """Run the methods and judge the four groups."""
+    """Run the methods and score the four groups."""
     seeds = range(1 if quick else 2)
     corpus = corpus_of("papers", data, 8 if quick else None)
     found = study(corpus, seeds, METHODS)
@@ -69,7 +69,7 @@ def run(data: Path, quick: bool) -> Page:
     ]
     falls = [np.all(np.diff(values.mean(0)[:, i]) < 0) for values in f.values() for i in range(6)]
     drop = {name: values.mean(0)[0] - values.mean(0)[3] for name, values in f.items()}
-    told = "; ".join(
+    drops = "; ".join(
         f"{heading(name)} {fall[0]:.3f} at level .05, {fall[-1]:.3f} at .30"
         for name, fall in drop.items()
     )
@@ -82,7 +82,7 @@ def run(data: Path, quick: bool) -> Page:
         ),
         says=(
             f"F falls from each group to the next in {sum(falls)} of {len(falls)} curves. From "
-            f"group A (fewest keywords) to D it falls by: {told}."
+            f"group A (fewest keywords) to D it falls by: {drops}."
         ),
         tables=(
             Table(

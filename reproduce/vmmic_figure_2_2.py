@@ -27,7 +27,7 @@ def run(data: Path, quick: bool) -> Page:
     found = study(quick)
     base = found.get(("n", 500)) or next(iter(found.values()))
     means = {SHOWN[name]: np.mean(base[name].bag) for name in NAMES}
-    told = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
     sizes = [np.mean(cells["collapsed"].bag) for (f, _), cells in found.items() if f == "n"]
     bags = [np.mean(cells["collapsed"].bag) for (f, _), cells in found.items() if f == "m"]
     return Page(
@@ -38,7 +38,7 @@ def run(data: Path, quick: bool) -> Page:
             "with m for vMMIC, and hardly depends on r and on PPI1"
         ),
         says=(
-            f"AUROC of bags in the base setting: {told}. With n the collapsed form goes from "
+            f"AUROC of bags in the base setting: {shown}. With n the collapsed form goes from "
             f"{sizes[0]:.3f} to {sizes[-1]:.3f}, with m from {bags[0]:.3f} to {bags[-1]:.3f}."
         ),
         tables=(

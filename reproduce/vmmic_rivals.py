@@ -20,7 +20,7 @@ Methods = dict[str, Callable[[Bags], Fitted]]
 
 
 def blocks(data: Bags) -> tuple[np.ndarray, np.ndarray]:
-    """Return all instances in one matrix, modalities in blocks beside zeros, and their bags."""
+    """Return all instances in one matrix, modalities in blocks, zeros elsewhere, and their bags."""
     widths = [m.n_features for m in data.modalities]
     starts = np.cumsum([0, *widths])
     x = np.zeros((data.n_instances, starts[-1]))

@@ -1,4 +1,4 @@
-"""The simulation of section 2.3 of the text, one factor varied at a time, judged once.
+"""The simulation of section 2.3 of the text, one factor varied at a time, tested once.
 
 Figures 2.2, 2.3 and 2.4 are three views of it: AUROC of bags, seconds, AUROC of primary
 instances.
@@ -38,7 +38,7 @@ MICPROB = GibbsVMMIC(chains=2, warmup=200, draws=100)
 
 
 def micprob(data: Bags) -> Fitted:
-    """Sample MICProB: vMMIC of one modality, both put beside zeros in one matrix, as the text."""
+    """Sample MICProB: vMMIC of one modality, both put in one matrix with zeros, as the text."""
 
     def one_modality(some: Bags) -> tuple[Bags, np.ndarray]:
         x, bag = blocks(some)
@@ -70,7 +70,7 @@ SAMPLED = 1  # replicates of MICProB, at n = 250 and 500 of the first panel only
 SMALL = BASE | {"n": 60}
 SETTING = (
     "Base setting: n = 500 bags of m = 20 instances, r = 4 of the first modality for one of the "
-    "second, 35 % of each primary (PPI1: of the second); 300 new bags judge each replicate"
+    "second, 35 % of each primary (PPI1: of the second); 300 new bags test each replicate"
 )
 DIFFERENCES = (
     "Erratum: as printed, the update of the indicators multiplies by the same factor twice and "
@@ -83,7 +83,7 @@ DIFFERENCES = (
     "Convergence: mean field and the printed form stop after 200 sweeps, far from a fixed point, "
     "and run for n up to 1000 only, for the sake of time; the collapsed form has no indicators "
     "to wait for.",
-    "Rivals: MICProB is our own sampler of its model with both modalities in one matrix beside "
+    "Rivals: MICProB is our own sampler of its model with both modalities in one matrix with "
     f"zeros, as in the text, with 2 chains of 300 sweeps (the text has 100,000) on {SAMPLED} "
     "replicates of two settings; the text's eight methods of a MATLAB toolbox cannot be run "
     "here, and torchmil's attention is not installed.",
@@ -140,7 +140,7 @@ def runs(name: str, factor: str, value: float, seed: int) -> bool:
 
 
 def one(cells: dict[str, Cell], at: Mapping[str, float], seed: int, names: tuple[str, ...]) -> None:
-    """Draw one replicate, fit each method and judge it on new bags."""
+    """Draw one replicate, fit each method and test it on new bags."""
     drawn: dict[str, Any] = {
         "bag_size": int(at["m"]), "ratio": float(at["r"]), "primary": (0.35, at["PPI1"]),
     }  # fmt: skip
@@ -215,8 +215,8 @@ def seeds_said(found: Study) -> str:
     """Return one sentence on the seeds."""
     most = max(len(next(iter(cells.values())).bag) for cells in found.values())
     return (
-        "replicate s is drawn with seeds (s, 0) for fitting and (s, 1) for judging, s from 0 to "
+        "replicate s is drawn with seeds (s, 0) for fitting and (s, 1) for testing, s from 0 to "
         f"{most - 1} at most; errors are over replicates (the text has 50). One study for figures "
-        "2.2, 2.3 and 2.4, run anew by each unless they are made in one go (`NAME=all`); the "
+        "2.2, 2.3 and 2.4, run again by each unless they are made in one go (`NAME=all`); the "
         "seconds below are those of its fits."
     )

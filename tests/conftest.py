@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""Fixtures of every test."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def interruptible():
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data beside the repository; tests skip without it, but never in CI."""
+    """The folder of real data next to the repository; tests skip without it, but never in CI."""
     if SHARED_DATA.is_dir():
         return SHARED_DATA
-    reason = f"the real data are not beside the repository: expected the folder {SHARED_DATA}"
+    reason = f"the real data are not next to the repository: expected the folder {SHARED_DATA}"
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

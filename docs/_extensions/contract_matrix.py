@@ -1,4 +1,4 @@
-"""The directive ``{contract}``: which model is asked which item of the contract, or why not."""
+"""The directive ``{contract}``: which item of the contract tests which model, or why not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _row(texts: list[str]) -> nodes.row:
 
 
 class Matrix(Directive):
-    """A row a model, a column an item; then every reason for which an item is not asked."""
+    """A row a model, a column an item; then every reason for which an item is not tested."""
 
     def run(self) -> list[nodes.Node]:
         """Return the table and the list of reasons."""
@@ -53,12 +53,12 @@ class Matrix(Directive):
 
 
 def _reasons(case: Case) -> nodes.paragraph:
-    told: dict[str, list[str]] = {}
+    skipped: dict[str, list[str]] = {}
     for field, (heading, _) in ITEMS.items():
         reason: Any = getattr(case, field)
         if isinstance(reason, str):
-            told.setdefault(reason.rstrip("."), []).append(heading)
-    text = "; ".join(f"({', '.join(items)}) {reason}" for reason, items in told.items())
+            skipped.setdefault(reason.rstrip("."), []).append(heading)
+    text = "; ".join(f"({', '.join(items)}) {reason}" for reason, items in skipped.items())
     return nodes.paragraph("", "", nodes.strong("", case.name), nodes.Text(f": {text or 'all'}."))
 
 

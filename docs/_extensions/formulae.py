@@ -1,4 +1,4 @@
-"""Docstrings write a formula as an indented block, and |x| for a length; tell reST so.
+"""Docstrings write a formula as an indented block, and |x| for a length; write them so in reST.
 
 Before the sections of a docstring every indented block that stands by itself becomes a literal
 block, and outside of such blocks bars and trailing underscores lose their meaning in reST.

@@ -11,9 +11,9 @@ import typer
 
 from flows import settings as settings_of
 from flows.catalogue import PIPELINES, known, pipeline_named
-from flows.cli.help import Commands, PipelineCommand
+from flows.cli.help import Commands, ExampleCommand, PipelineCommand
 from flows.cli.output import followed, line, out, print_json, print_outcome
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, refuse_missing
 
 app = typer.Typer(
     name="vbflows",
@@ -156,8 +156,13 @@ def _reach(
         context.with_resource(reached(settings_of.load(settings_of.S3Access, None, s3)))
 
 
-def _one_or_all(source: list[str]) -> str | list[str]:
-    """Return one source as the text that it is, several as a list."""
+def _existing(source: list[str], resume: str | None = None) -> str | list[str]:
+    """Return one source as the text that it is, several as a list; refuse what is not there.
+
+    A run that is resumed by its id may be complete, and then needs its input no more.
+    """
+    if resume in (None, "latest", "auto"):
+        refuse_missing(source)
     return source[0] if len(source) == 1 else source
 
 
@@ -210,13 +215,13 @@ def _add_pipeline(name: str) -> None:
             checkpoint_every=checkpoint_every,
         )
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
-        request = (_one_or_all(source), target, chosen, compute, since, resume)
+        request = (_existing(source, resume), target, chosen, compute, since, resume)
         with followed(json_output):
             outcome = _runner(name, record)(*request)
         print_outcome(outcome, json_output)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def score(
     run: Run,
     source: Source,
@@ -228,13 +233,14 @@ def score(
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
+    given = _existing(source)
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
-        outcome = _runner("score", record)(run, _one_or_all(source), target, compute)
+        outcome = _runner("score", record)(run, given, target, compute)
     print_outcome(outcome, json_output)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def check(
     pipeline: Pipeline,
     source: Source,
@@ -251,12 +257,13 @@ def check(
     json_output: Json = False,
 ) -> None:
     """Validate the input and estimate run time and memory."""
-    given = _reading(column, exclude, include, encoding, strict)
-    chosen = settings_of.load(known(pipeline), config, assign or [], **given)
+    reading = _reading(column, exclude, include, encoding, strict)
+    chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
+    given = _existing(source)
     from flows.preview import estimate, in_lines
 
     with followed(json_output):
-        found = estimate(pipeline, _one_or_all(source), chosen, not quick)
+        found = estimate(pipeline, given, chosen, not quick)
     if json_output:
         print_json(found.as_json())
     else:
@@ -264,7 +271,7 @@ def check(
             line(text)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def show(
     run: Run,
     table: Annotated[str, _argument("[TABLE]", "One of its tables, to print rows of.")] = "",
@@ -274,9 +281,23 @@ def show(
         _option(
             "--sort",
             "COLUMN",
-            "Rows with the largest of a column first; with - before it the smallest.",
+            "Rows with the largest of a column first; with - before it the smallest. By default "
+            "of the probability, in a table that has one.",
         ),
     ] = "",
+    where: Annotated[
+        list[str] | None,
+        _option(
+            "--where",
+            "COLUMN=VALUE",
+            "Rows with that value; COLUMN<VALUE or COLUMN>VALUE; yes, no or a number where the "
+            "column has them. May be repeated: all must hold.",
+        ),
+    ] = None,
+    new: Annotated[bool, _option("--new", None, "Rows that the input did not give.")] = False,
+    selected: Annotated[
+        bool, _option("--selected", None, "Rows that are selected; of variants, called and PASS.")
+    ] = False,
     columns: Annotated[
         str, _option("--columns", "NAME,NAME,...", "The columns to print, in this order.")
     ] = "",
@@ -285,22 +306,23 @@ def show(
     """Say what was fitted, or print rows of a table."""
     from flows.cli.tables import show_rows, show_run
     from flows.data.runs import open_run
-    from flows.runs.listing import rows_of
+    from flows.runs.listing import RANKED, conditions, rows_of
 
     place, record = open_run(run)
     if table:
-        found = rows_of(place, table, sort, rows, columns).to_pylist()
+        holds = [*conditions(place, table, new, selected), *(where or [])]
+        found = rows_of(place, table, sort, rows, columns, holds).to_pylist()
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found})
         else:
-            show_rows(out(), found, sort.lstrip("-"))
+            show_rows(out(), found, [sort.lstrip("-"), *RANKED])
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
         show_run(out(), place, record)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def runs(
     target: Annotated[str, _argument("TARGET", "Folder or URL that runs are published to.")],
     prune: Annotated[
@@ -342,7 +364,7 @@ def _kept(prune: str) -> int:
     return int(count)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def compare(first: Run, second: Run, json_output: Json = False) -> None:
     """Compare two runs: settings, data, results, fit."""
     from flows.cli.tables import show_comparison
@@ -355,7 +377,7 @@ def compare(first: Run, second: Run, json_output: Json = False) -> None:
         show_comparison(out(), found)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def simulate(
     pipeline: Pipeline,
     target: Target,
@@ -371,7 +393,7 @@ def simulate(
         line(url)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def init(
     pipeline: Pipeline,
     file: Annotated[str, _argument("[FILE]", "The file; PIPELINE.yaml if none is named.")] = "",
@@ -391,7 +413,7 @@ def init(
     line(f"{file}: change what you need, then vbflows {pipeline} SOURCE TARGET --config {file}")
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def demo(
     target: Annotated[str, _argument("TARGET", "Where the demo is published.")] = "vbflows-demo",
 ) -> None:
@@ -406,7 +428,7 @@ def demo(
         line(text)
 
 
-@app.command(name="compile")
+@app.command(name="compile", cls=ExampleCommand)
 def compile_kernels(
     pipelines: Annotated[
         list[str] | None, _argument("[PIPELINE]...", "Pipelines; all of them by default.")
@@ -422,7 +444,7 @@ def compile_kernels(
         line(f"{name}: {seconds:.0f} s")
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def count(
     source: Annotated[str, _argument("SHEET", "Sample sheet: CSV of sample, replicate, path.")],
     target: Annotated[str, _argument("TARGET", "Folder or URL for the Parquet counts.")],
@@ -443,7 +465,7 @@ def count(
     print_outcome(outcome, json_output)
 
 
-@app.command()
+@app.command(cls=ExampleCommand)
 def serve(
     plan: Annotated[str, _argument("PLAN", "YAML file of deployments; see deploy/README.md.")],
     port: Annotated[

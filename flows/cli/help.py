@@ -20,6 +20,38 @@ SECTIONS = {
 }
 
 
+EXAMPLES = {
+    "vbflows": ("vbflows demo", "vbflows keywords abstracts.csv results/"),
+    "demo": ("vbflows demo",),
+    "simulate": ("vbflows simulate bags in/ --rows 200", "vbflows bags in/ results/"),
+    "init": ("vbflows init experts", "vbflows experts churn.csv results/ --config experts.yaml"),
+    "check": ("vbflows check features survey.csv --set skip_rows=2",),
+    "show": (
+        "vbflows show results/",
+        "vbflows show results/ keywords --new --where doc_id=paper-7",
+        "vbflows show results/ loci --selected --columns chrom,pos,alt,prob",
+    ),
+    "runs": ("vbflows runs results/", "vbflows runs results/ --prune keep=10"),
+    "compare": ("vbflows compare results/runs/20261124T021000-9f2c4e results/",),
+    "score": ("vbflows score results/ new.csv scored/", "vbflows show scored/ rows"),
+    "serve": ("vbflows serve deploy/nightly.yaml",),
+    "count": (
+        "vbflows count samples.csv counts/ --set fasta=reference.fa",
+        "vbflows variants counts/ results/",
+    ),
+    "compile": ("vbflows compile keywords",),
+}
+
+
+class ExampleCommand(TyperCommand):
+    """A command whose help opens with an example."""
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does, then the example."""
+        super().format_help_text(ctx, formatter)
+        _write_lines(formatter, "Example", *EXAMPLES[str(ctx.info_name)])
+
+
 class Commands(TyperGroup):
     """The commands, listed in the order of use."""
 
@@ -36,7 +68,8 @@ class Commands(TyperGroup):
         return command
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, a section for each thing that one wants, then the options."""
+        """Write an example, the commands, a section for each thing that one wants, the options."""
+        _write_lines(formatter, "Example", *EXAMPLES["vbflows"])
         for heading, members in SECTIONS.items():
             rows = [(n, self.commands[n].help or "") for n in members if n in self.commands]
             with formatter.section(heading):

@@ -105,18 +105,32 @@ class Lines:
 
 
 class Bar:
-    """A bar with stage, sweep, bound, change and time."""
+    """A bar for each stage: which one, how much of it is done, the bound, time left and taken."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            ProgressColumn,
+            SpinnerColumn,
+            Task,
+            TextColumn,
+            TimeElapsedColumn,
+        )
         from rich.progress import Progress as Display
+        from rich.text import Text
+
+        class Left(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                left = None if task.finished else task.time_remaining
+                return Text("" if left is None else f"{left // 60:.0f}:{left % 60:02.0f} left")
 
         self._console = console
         self._progress = Display(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             TextColumn("{task.fields[detail]}", markup=False),
+            Left(),
             TimeElapsedColumn(),
             console=console,
             transient=True,
@@ -128,12 +142,15 @@ class Bar:
         """Move the bar, which fills as the estimate of the sweeps to come shrinks."""
         match event:
             case Stage(name):
-                self._progress.update(self._task, description=name, detail="", total=None)
+                self._progress.remove_task(self._task)
+                place = f" ({STAGES.index(name) + 1} of {len(STAGES)})" if name in STAGES else ""
+                self._task = self._progress.add_task(f"{name}{place}", total=None, detail="")
             case Message(text):
                 self._console.print(escaped(text), markup=False, highlight=False)
-            case Sweep(iteration, left=left):
+            case Sweep(iteration, elbo, left=left):
                 done = iteration + 1
-                self._move(done, None if left is None else done + left, _in_words(event))
+                total = None if left is None else done + left
+                self._move(done, total, f"sweep {done}: bound {elbo:,.4f}")
             case Progress(_, done, total):
                 self._move(done, total, f"{done} of {total}")
 
@@ -143,6 +160,9 @@ class Bar:
     def close(self) -> None:
         """Take the bar away."""
         self._progress.stop()
+
+
+STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
 
 
 def _in_words(sweep: Sweep) -> str:

@@ -76,14 +76,18 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         console.print(_text(f"and {found.num_rows - _ROWS} more in {url}"), soft_wrap=True)
 
 
-def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], first: str = "") -> None:
-    """Print rows of a table: the columns that fit, the one called ``first`` among them."""
+def show_rows(
+    console: Console, rows: Sequence[Mapping[str, Any]], first: Sequence[str] = ()
+) -> None:
+    """Print rows of a table: the columns that fit, those called ``first`` among them."""
     if not rows:
         console.print("no rows")
         return
     names = list(rows[0])
     numbers = [n for n in names if isinstance(rows[0][n], int | float)]
-    kept = _fitting(console.width, rows, sorted(names, key=lambda n: (n != names[0], n != first)))
+    kept = _fitting(
+        console.width, rows, sorted(names, key=lambda n: (n != names[0], n not in first))
+    )
     shown_names = [name for name in names if name in kept]
     table = _table(*shown_names, numbers=numbers, fixed=numbers)
     for row in rows:

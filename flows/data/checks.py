@@ -1,7 +1,7 @@
 """Whether files are what a table declares: read slab by slab, every fault with its row.
 
 What only one family knows of its rows it looks for itself, in the slabs that a `Checker` hands
-on, and tells of in the same place (`Checker.found`).
+on, and reports in the same place (`Checker.found`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 MAX_ROWS = 20
 """Rows named for one kind of fault in one column; the rest is counted in one more sentence."""
 
-EXACT = 2**53  # what a float tells apart from its neighbours is below
+EXACT = 2**53  # below it a float differs from its neighbours by less than one
 
 Said = str | Callable[..., str]
 """A part of a sentence: the same for all rows, or made from the number of one."""
@@ -43,7 +43,7 @@ class Found:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.first = 0  # row of the file with which the rows begin that are told of
+        self.first = 0  # row of the file at which the rows being read begin
         self.called: Mapping[str, str] = {}  # what the file calls columns otherwise
         self._kinds: dict[Hashable, list[Fault]] = {}
         self._more: Counter[Hashable] = Counter()
@@ -134,7 +134,7 @@ class Checker:
             raise InputError(self.found.faults())
 
     def look(self, header: pa.Table, rows: int) -> None:
-        """Check what a file's footer tells.
+        """Check what a file's footer says.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Checker:
             The number of its rows.
         """
         self.rows = rows
-        self._head(self._spelt(header)[0])
+        self._head(self._parse_cells(header)[0])
         if not rows:
             self._none()
 
@@ -157,7 +157,7 @@ class Checker:
         for first, given in pieces:
             self.found.first = first
             self.rows += given.num_rows
-            given, misspelt = self._spelt(given)
+            given, misspelt = self._parse_cells(given)
             if wrong is None:
                 wrong = self._head(given)
             if given.num_rows:
@@ -198,7 +198,7 @@ class Checker:
         )
 
     def _head(self, given: pa.Table) -> set[str | None]:
-        """Tell of columns that are missing or cannot be read; return the latter."""
+        """Report columns that are missing or cannot be read; return the latter."""
         faults = reading.faults(self.table, given.schema, self.found.file)
         self.found.add(*faults)
         self.columns = tuple(given.column_names)
@@ -208,8 +208,8 @@ class Checker:
         self.found.add(Fault(self.found.file, f"at least one {self.table.row}", "0 rows",
                               remedy="leave the file out or fill it"))  # fmt: skip
 
-    def _spelt(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
-        """Read a file's columns, and cells of text as what they stand for; tell of other cells."""
+    def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
+        """Read a file's columns, and cells of text as what they stand for; report other cells."""
         if not self._known:
             self.separator = reading.separator_of(given.schema)
             self._known = True
@@ -247,13 +247,13 @@ class Checker:
                 self.found.add(Fault(self.found.file, f"type {column.arrow}", found, name))
                 continue
             self._filled(read[name], column, name)
-        self._either(read)
+        self._require_one_of(read)
         for name in read:
             self._lengths(read, name)
         return pa.table(read)
 
     def _broken(self, column: pa.ChunkedArray, name: str) -> bool:
-        """Tell of text that is no UTF-8 (Arrow does not check it when a file is read)."""
+        """Report text that is no UTF-8 (Arrow does not check it when a file is read)."""
         if not _holds_text(column.type):
             return False
         try:
@@ -266,7 +266,7 @@ class Checker:
         return False
 
     def _allowed(self, cells: pa.ChunkedArray, column: Column, name: str) -> pa.ChunkedArray:
-        """Tell of values that the column may not have; return the others."""
+        """Report values that the column may not have; return the others."""
         refused = np.zeros(len(cells), bool)
         for wrong, expected, found, remedy in _refused(cells, column):
             rows = np.flatnonzero(wrong)
@@ -280,7 +280,7 @@ class Checker:
         return pc.if_else(pa.array(~refused), cells, pa.scalar(None, cells.type))
 
     def _filled(self, cells: pa.Array, column: Column, name: str) -> None:
-        """Tell of names that are missing, and of gaps in lists."""
+        """Report names that are missing, and of gaps in lists."""
         if column.names:
             empty = np.flatnonzero(pc.equal(pc.fill_null(cells, ""), ""))
             self.found.rows(
@@ -303,7 +303,7 @@ class Checker:
                 )  # fmt: skip
 
     def _finite(self, cells: pa.ListArray, column: Column, name: str) -> None:
-        """Tell of lists with a number that is missing, not finite or too large."""
+        """Report lists with a number that is missing, not finite or too large."""
         largest = np.inf if column.largest is None else column.largest
         values = cells.flatten().to_numpy(zero_copy_only=False)
         wrong = ~((np.abs(values) <= largest) & np.isfinite(values))
@@ -336,8 +336,8 @@ class Checker:
         self.found.rows(rows, name, expected, found,
                         "fill the gap, rescale the numbers or leave the row out")  # fmt: skip
 
-    def _either(self, read: Mapping[str, pa.Array]) -> None:
-        """Tell of rows that have none of two columns."""
+    def _require_one_of(self, read: Mapping[str, pa.Array]) -> None:
+        """Report rows that have none of two columns."""
         either = self.table.either
         there = [name for name in either.columns if name in read] if either else []
         if either and there:
@@ -346,7 +346,7 @@ class Checker:
                             "null", either.fill)  # fmt: skip
 
     def _lengths(self, read: Mapping[str, pa.Array], name: str) -> None:
-        """Tell of lists that have another length than those beside them."""
+        """Report lists whose length differs from that of the list they go with."""
         other = self.table.declared([name])[name].as_long_as
         if not other or other not in read:
             return

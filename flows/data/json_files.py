@@ -1,8 +1,8 @@
 """JSON that vbflows writes and reads again: bounded, of a stated form, with a checksum.
 
-A file is one JSON object. Beside its own fields it has ``sha256``, the digest of the others,
-so that a changed byte is told and not computed with. Of a published file a person may remove it:
-its form alone is looked at then. What a run keeps for its resume must have it.
+A file is one JSON object. With its own fields it has ``sha256``, the digest of the others,
+so that a changed byte is reported and not computed with. A person may remove it from a published
+file: its form alone is looked at then. What a run keeps for its resume must have it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def parsed(data: bytes, form: type[F], source: str) -> F:
     try:
         content = from_json(data)
         if isinstance(content, dict) and (CHECKSUM in content or _WORKING.search(source)):
-            told = content.pop(CHECKSUM, None)
-            if told != _digest(content):
+            checksum = content.pop(CHECKSUM, None)
+            if checksum != _digest(content):
                 raise ValueError("its checksum does not match its contents")
         return form.model_validate_json(json.dumps(content))
     except (ValueError, RecursionError) as error:

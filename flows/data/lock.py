@@ -30,9 +30,9 @@ from flows.data.storage import (
     TransientStorageError,
     create_bytes,
     delete,
-    impatient,
     is_local,
     join,
+    no_retry,
     write_bytes,
 )
 from flows.faults import RunError
@@ -40,7 +40,7 @@ from flows.faults import RunError
 log = logging.getLogger(__name__)
 
 BEAT = 5.0  # seconds between two heartbeats
-PATIENCE = 3.5 * BEAT  # seconds without a change until a holder counts as dead
+TIMEOUT = 3.5 * BEAT  # seconds without a change until a holder counts as dead
 LOCK = "lock.json"
 MOST = 2**16  # bytes of a lock
 SETTLE = 0.5  # seconds until the last of several writers is known
@@ -98,13 +98,13 @@ class Claim:
             self._taken_by = _name(holder)
         self.check()
 
-    def acquire(self, patience: float) -> None:
+    def acquire(self, timeout: float) -> None:
         """Take the lock, or raise `RunBusy`."""
         _live.add(self.token)  # before another thread can read it
         try:
             created = create_bytes(self.url, self._content()) or self._is_ours()
             if not created:
-                self._await_end_of_holder(patience)
+                self._await_end_of_holder(timeout)
                 write_bytes(self.url, self._content())
             if not created or not is_local(self.url):
                 self._confirm_last_writer()
@@ -155,7 +155,7 @@ class Claim:
         if holder is None or holder.token != self.token:
             raise self._busy(holder)
 
-    def _await_end_of_holder(self, patience: float) -> None:
+    def _await_end_of_holder(self, timeout: float) -> None:
         first = _read(self.url)
         if first is None:
             time.sleep(SETTLE)  # its writer may be between creating and filling it
@@ -165,12 +165,12 @@ class Claim:
                 raise self._busy(first)
             return
         log.info(
-            f"run {self.run_id} is locked by {_name(first)}; watching {patience:.0f} s for its "
+            f"run {self.run_id} is locked by {_name(first)}; watching {timeout:.0f} s for its "
             "heartbeat"
         )
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            time.sleep(min(1.0, patience / 10))
+            time.sleep(min(1.0, timeout / 10))
             now = _read(self.url)
             if now is None:
                 return
@@ -186,7 +186,7 @@ class Claim:
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
             try:
-                with impatient():
+                with no_retry():
                     holder = _read(self.url)
                     if holder is not None and holder.token != self.token:
                         self._taken_by = _name(holder)
@@ -197,7 +197,7 @@ class Claim:
 
 
 @contextmanager
-def claim(store: str, run_id: str, patience: float = PATIENCE) -> Iterator[Claim]:
+def claim(store: str, run_id: str, timeout: float = TIMEOUT) -> Iterator[Claim]:
     """Hold a run for the duration of a block; nested claims in one process are one.
 
     Parameters
@@ -206,7 +206,7 @@ def claim(store: str, run_id: str, patience: float = PATIENCE) -> Iterator[Claim
         URL of the run's folder.
     run_id
         Name of the run, for messages.
-    patience
+    timeout
         Seconds to watch the heartbeat of a holder on another machine.
 
     Raises
@@ -218,7 +218,7 @@ def claim(store: str, run_id: str, patience: float = PATIENCE) -> Iterator[Claim
         yield _held[store]
         return
     held = Claim(store, run_id)
-    held.acquire(patience)
+    held.acquire(timeout)
     _held[store] = held
     try:
         yield held

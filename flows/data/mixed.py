@@ -48,7 +48,7 @@ def taken(
     column
         Cells of a type that `flows.data.reading.can_read` takes as they come.
     missing
-        Texts, or numbers as text, that are missing cells, besides `MISSING`.
+        Texts, or numbers as text, that are missing cells, in addition to `MISSING`.
     semicolons
         Whether the file sets its columns apart by semicolons.
     """

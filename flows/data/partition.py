@@ -101,7 +101,7 @@ def cut(
 
 
 def look(url: str, table: Table, form: Form = _as_it_is) -> tuple[Checker, pq.FileMetaData]:
-    """Check what a file's footer tells, its columns and whether it has rows; return both."""
+    """Check what a file's footer says, its columns and whether it has rows; return both."""
     file = storage.parquet_file(url)
     checker = Checker(table, url)
     checker.look(form(file.schema_arrow.empty_table(), url), file.metadata.num_rows)
@@ -121,7 +121,7 @@ def checked(
     Raises
     ------
     InputError
-        If something is wrong with them. A check of all files tells of everything (`Family.check`):
+        If something is wrong with them. A check of all files reports everything (`Family.check`):
         here it is enough to know.
     """
     for s in part.slices:
@@ -167,7 +167,7 @@ def checked_together(
 
 def unreadable(url: str, error: storage.StorageError) -> Fault:
     """Return the fault of a file that storage cannot read."""
-    return Fault(url, "a file that can be read", str(error))
+    return Fault(url, "", str(error).replace(f"cannot read {url}", "cannot be read", 1))
 
 
 def read_slice(s: Slice, table: Table) -> pa.Table:

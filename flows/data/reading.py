@@ -245,8 +245,10 @@ def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
             remedy = f"name it by --column {table.either.columns[0]}={called}, or {remedy}"
         wrong.append(Fault(file, expected, only, remedy=remedy))
     if table.others and table.others.required and not table.others_in(names):
-        beside = " and ".join(c.name for c in table.columns)
-        wrong.append(Fault(file, f"at least one {table.others.name}", f"none beside {beside}"))
+        required = " and ".join(c.name for c in table.columns)
+        wrong.append(
+            Fault(file, f"at least one {table.others.name}", f"none apart from {required}")
+        )
     return wrong
 
 

@@ -1,7 +1,7 @@
 """What a table is: its columns and what they may hold.
 
-How a file's columns become them stands in `reading`; this needs no Arrow, so that help can tell of
-a table at once.
+How a file's columns become them stands in `reading`; this needs no Arrow, so that help can
+print a table at once.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Either:
     called: tuple[str, ...] = ()  # what people call the first of them, the most likely first
 
 
-class Spelling(Protocol):
+class ColumnMapping(Protocol):
     """How files write a table.
 
     For a column of lists of numbers, the files' name may be a pattern such as ``f*``: the numbers
@@ -202,7 +202,7 @@ class Table:
         What each column is that is not among ``columns``; where it is None, such columns are
         not looked at. One that is required means that there is at least one.
     called
-        See `Spelling`, as
+        See `ColumnMapping`, as
     separator
         is.
     missing
@@ -228,7 +228,7 @@ class Table:
     included: tuple[str, ...] = ()
     positive: tuple[str, str] | None = None
 
-    def of(self, spelling: Spelling) -> Table:
+    def of(self, spelling: ColumnMapping) -> Table:
         """Return this table as some files have it, as the settings of a run say."""
         return replace(
             self,

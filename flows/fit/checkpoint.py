@@ -128,7 +128,7 @@ def _refused(job: Job, difference: str) -> CheckpointError:
 
 
 def identity(job: Job) -> dict[str, str]:
-    """Describe all of a job, besides its data, that its results depend on.
+    """Describe all of a job, except its data, that its results depend on.
 
     ``max_iter`` and ``checkpoint_every`` are not part of it: they change no step.
     """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import signal
 import ssl
+import sys
 import tempfile
 import threading
 import time
@@ -14,9 +16,11 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from multiprocessing import forkserver
 from typing import Any
 
 import dask
+import distributed.utils
 from distributed import Client, LocalCluster, Status
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
@@ -41,10 +45,12 @@ LOCAL = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
+    "distributed.worker.multiprocessing-method": "forkserver",
     "distributed.nanny.http.routes": [],
 }
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 NOISY = ("distributed", "tornado", "asyncio")  # loggers; the last shows what Dask left to it
+NOT_FOR_WORKERS = ("flows.cli", "flows.entry", "flows.pipelines", "flows.prefect")
 SEND_INTERVAL = 0.001  # seconds between two messages of the client; Dask's 10 ms delay tasks
 
 
@@ -83,6 +89,7 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
         try:
             folder = dask.config.get("temporary-directory")
             scratch = tempfile.TemporaryDirectory(None, "vbflows-", folder, True)
+            _preload()
             local = _Local(limit, ends.enter_context(scratch))
             ends.callback(local.end)
             client = _Client(local, timeout=START, set_as_default=False)
@@ -94,6 +101,20 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
         ends.callback(_close, client)
         local.scale(workers)
         yield _await_local(Cluster(client, f"{workers} local workers", local), workers)
+
+
+def _preload() -> None:
+    """Start the process that workers are forked from: it imports once what all of them need.
+
+    That is what this process has imported of vbflows by now, and takes seconds in every worker
+    that is spawned. A process that runs already is kept.
+    """
+    distributed.utils._forkserver_preload_set = True  # else Dask imports pandas, here too
+    loaded = [name for name in sys.modules if name.startswith(("flows.", "vbmodels."))]
+    names = [name for name in loaded if not name.startswith(NOT_FOR_WORKERS)]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["flows.fit.forked", *names, "distributed"])
+    forkserver.ensure_running()
 
 
 class _Local(LocalCluster):
@@ -115,7 +136,7 @@ class _Local(LocalCluster):
             protocol="tls://" if security.require_encryption else "tcp://",
             scheduler_kwargs={"dashboard": False}, death_timeout=5 * START,
             silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-            local_directory=folder,
+            local_directory=folder, env=dict(os.environ),
         )  # fmt: skip
 
     def mend(self, present: int) -> None:

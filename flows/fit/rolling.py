@@ -417,7 +417,7 @@ def error_of(address: str, error: Exception) -> Exception:
     said, url = f"worker {address}: {error}", getattr(error, "url", "")
     if isinstance(error, storage.TransientStorageError):
         return storage.TransientStorageError(said)
-    with suppress(storage.StorageError), storage.impatient():
+    with suppress(storage.StorageError), storage.no_retry():
         if isinstance(error, storage.StorageError) and url and storage.exists(url):
             return ClusterError(
                 f"worker {address} cannot read {storage.shown(url)}; this process can: mount it "

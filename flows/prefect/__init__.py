@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flows.data import storage
 from flows.faults import RunError
 from flows.settings import S3Access
 
@@ -67,6 +66,8 @@ def reached(access: S3Access) -> Iterator[None]:
     environment of their own, and no credentials are sent to them. Raises `RunError` where the
     block cannot be read or holds something else.
     """
+    from flows.data import storage
+
     credentials = {} if access.block is None else _credentials(access.block)
     with storage.using({**access.environment(), **credentials}):
         yield

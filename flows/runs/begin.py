@@ -29,10 +29,10 @@ from flows.faults import (
     Interrupted,
     RunError,
     first_line,
+    refuse_missing,
 )
 from flows.fit.job import one_thread
 from flows.prefect import page, reached
-from flows.runs import checking
 from flows.runs import resume as resuming
 from flows.runs.context import Run
 from flows.settings import ComputeSettings, RunSettings
@@ -59,7 +59,7 @@ def begin(
     """Yield a run to carry out the stages on; the parameters are those of `flows.run.run`."""
     require_memory()
     if not resuming.is_named(resume):
-        checking.refuse_missing(source)  # before the family is loaded, which takes a second
+        refuse_missing(source)  # before the family is loaded, which takes a second
     family = pipeline_named(pipeline)
     settings = settings or family.settings()
     options = compute or ComputeSettings.model_validate({})
@@ -171,7 +171,7 @@ def _what_became_of(run: Run) -> str:
 
 
 def _is_published(run: Run) -> bool:
-    with storage.impatient():
+    with storage.no_retry():
         return is_latest(run.paths)
 
 

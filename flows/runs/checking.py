@@ -20,7 +20,6 @@ from flows.data.names import listed
 from flows.data.partition import unreadable
 from flows.data.runs import Dropped, total_dropped
 from flows.data.storage import InputFile, Sources, StorageError
-from flows.data.storage.urls import GLOB
 from flows.data.table import matches
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, reading_of
 from flows.faults import Fault, InputError, did_you_mean
@@ -186,21 +185,16 @@ def _raise(faults: Sequence[Fault]) -> None:
         raise InputError(faults)
 
 
-def refuse_missing(source: Sources) -> None:
-    """Raise `InputError` for a local file or folder that is not there."""
-    for one in storage.given(source):
-        if storage.absent(one) and not GLOB.search(one):
-            _expand(one)
-
-
-def _expand(source: Sources, suffixes: Sequence[str] = ()) -> list[InputFile]:
+def _expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
     try:
         return storage.expand(source, suffixes)
     except storage.TransientStorageError:
         raise
     except StorageError as error:
         where = storage.source_in_words(source)
-        raise InputError.of(where, "input that can be read", str(error)) from error
+        if isinstance(source, str):
+            where = storage.absolute(where)  # as the error names it
+        raise InputError([unreadable(where, error)]) from error
 
 
 def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -35,7 +36,7 @@ class Listed:
     elbo: float | None = None
     warnings: int = 0
     since: str | None = None
-    changed: dict[str, Any] = field(default_factory=dict)  # settings besides the defaults
+    changed: dict[str, Any] = field(default_factory=dict)  # settings that differ from the defaults
     results: dict[str, Any] = field(default_factory=dict)
 
 
@@ -67,7 +68,7 @@ def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
 def prune(target: str, keep: int) -> list[str]:
     """Remove all but the newest finished runs; return the names of those that went.
 
-    What stays, besides the ``keep`` newest: the latest, every run that is not finished, what
+    What stays, in addition to the ``keep`` newest: the latest, every run that is not finished, what
     one of these takes from an earlier run by since, and whatever has not the mark of a run.
     """
     runs = runs_of(target)
@@ -160,38 +161,119 @@ def tables_of(paths: RunPaths) -> list[str]:
     ]
 
 
-def rows_of(paths: RunPaths, name: str, by: str, most: int, columns: str = "") -> pa.Table:
+RANKED = ("probability", "prob")  # by the first of these that a table has, if nothing else is named
+NEW = ("observed=no",)
+SELECTED = (("selected=yes",), ("called=yes", "filter=PASS"))  # of keywords; of variants
+_CONDITION = re.compile(r"([^=<>]+)([=<>])(.*)", re.DOTALL)
+_FLAGS = {"yes": True, "true": True, "no": False, "false": False}
+
+
+def rows_of(
+    paths: RunPaths, name: str, by: str, most: int, columns: str = "", where: Sequence[str] = ()
+) -> pa.Table:
     """Return at most so many rows of a table, of the columns named with commas between them.
 
-    They are the first, or those with the largest of the column ``by`` (``-by``: the smallest).
-    Raises `InputError` if there is no such table or column.
+    Parameters
+    ----------
+    paths, name
+        The run, and its table.
+    by
+        The rows are those with the largest of this column (``-by``: the smallest); where it is
+        empty, of a probability, or the first of a table without one.
+    most, columns
+        Most rows; names with commas between them, all columns by default.
+    where
+        Conditions ``column=value``, ``column<value`` or ``column>value`` that all hold.
+
+    Raises
+    ------
+    InputError
+        If there is no such table or column, or a condition is none.
     """
     known = tables_of(paths)
     if name not in known:
         expected = f"one of its tables {', '.join(known) or '(it has none)'}"
         raise InputError.of(f"run {paths.run_id}", expected, name, remedy=did_you_mean(name, known))
+    urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+    kept = storage.read_table(urls[0])
+    schema = kept.schema
+    by = by or next((column for column in RANKED if column in schema.names), "")
     column = by.removeprefix("-")
-    first, *parts = (storage.join(paths.table(name), part) for part in parts_of(paths, name))
-    kept = storage.read_table(first)
-    sortable = [f.name for f in kept.schema if not pa.types.is_nested(f.type)]
-    if by and column not in sortable:
-        columns = f"one of the columns of single values {', '.join(sortable)}"
-        raise InputError.of(f"table {name}", columns, column, remedy=did_you_mean(column, sortable))
-    wanted = [one.strip() for one in columns.split(",")] if columns else kept.schema.names
+    single = [f.name for f in schema if not pa.types.is_nested(f.type)]
+    if by:
+        _require(column, single, name, "the columns of single values")
+    wanted = [one.strip() for one in columns.split(",")] if columns else schema.names
     for one in wanted:
-        if one not in kept.schema.names:
-            every = f"one of its columns {', '.join(kept.schema.names)}"
-            remedy = did_you_mean(one, kept.schema.names)
-            raise InputError.of(f"table {name}", every, one, remedy=remedy)
-    for part in ["", *parts]:
-        if part:
-            kept = pa.concat_tables([kept, storage.read_table(part)])
+        _require(one, schema.names, name, "its columns")
+    holds = [_condition(text, schema, single, name) for text in where]
+    found = schema.empty_table()
+    for number, url in enumerate(urls):
+        rows = storage.read_table(url) if number else kept
+        for one in holds:
+            rows = rows.filter(one)
+        found = pa.concat_tables([found, rows])
         if by:
             order = "ascending" if by.startswith("-") else "descending"
-            kept = kept.take(pc.sort_indices(kept, [(column, order)])[:most])
-        elif len(kept) >= most:
+            found = found.take(pc.sort_indices(found, [(column, order)])[:most])
+        elif len(found) >= most:
             break
-    return kept.slice(0, most).select(wanted)
+    return found.slice(0, most).select(wanted)
+
+
+def _require(column: str, known: Sequence[str], table: str, what: str) -> None:
+    if column not in known:
+        expected = f"one of {what} {', '.join(known)}"
+        remedy = did_you_mean(column, known)
+        raise InputError.of(f"table {table}", expected, column, remedy=remedy)
+
+
+def _condition(text: str, schema: pa.Schema, single: Sequence[str], table: str) -> pc.Expression:
+    """Return a condition such as ``probability>0.5`` as Arrow has it; ``name=`` is a null."""
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        expected = "COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"
+        raise InputError.of("--where", expected, repr(text))
+    column, relation, given = (part.strip() for part in parts.groups())
+    _require(column, single, table, "the columns of single values")
+    field, kind = pc.field(column), schema.field(column).type
+    if relation == "=" and not given:
+        return field.is_null()
+    value: bool | float | str | None = given
+    if pa.types.is_boolean(kind):
+        value = _FLAGS.get(given.lower())
+    elif not pa.types.is_string(kind):
+        try:
+            value = float(given)
+        except ValueError:
+            value = None
+    if value is None:
+        expected = "yes or no" if pa.types.is_boolean(kind) else "a number"
+        raise InputError.of("--where", expected, repr(given), column)
+    return {"=": field == value, "<": field < value, ">": field > value}[relation]
+
+
+def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[str]:
+    """Return the conditions for what was not known before, and for what is selected, of a table.
+
+    Raises `InputError` for a table that does not say it.
+    """
+    if not (new or selected) or name not in tables_of(paths):  # `rows_of` says so
+        return []
+    url = storage.join(paths.table(name), parts_of(paths, name)[0])
+    columns = storage.read_table(url).schema.names
+    found: list[str] = []
+    for wanted, option, choices in ((new, "--new", (NEW,)), (selected, "--selected", SELECTED)):
+        if not wanted:
+            continue
+        having = [one for one in choices if one[0].partition("=")[0] in columns]
+        if not having:
+            names = " or ".join(one[0].partition("=")[0] for one in choices)
+            raise InputError.of(
+                f"table {name}", f"a column {names} for {option}", f"only {', '.join(columns)}",
+                remedy="use --where COLUMN=VALUE",
+            )  # fmt: skip
+        found += having[0]
+    return found
 
 
 def parts_of(paths: RunPaths, name: str) -> list[str]:

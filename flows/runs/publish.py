@@ -34,6 +34,7 @@ from flows.report import plots
 from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
+from flows.runs.listing import rows_of as table_rows
 from flows.runs.resume import publish_complete
 from vbmodels.core.protocol import CLIMBED, objective_of
 
@@ -66,8 +67,23 @@ def publish(run: Run) -> dict[str, Any]:
     complete(run.paths, record)
     run.complete = True  # another attempt has only to name it the latest
     mark_latest(run.paths, record)
-    run.events.emit(Published(record, findings.headline, url, findings.top))
-    return outcome(run.paths, record, findings.headline, findings.top)
+    top = findings.top if run.fitted is None else _predictions(run) or findings.top
+    run.events.emit(Published(record, findings.headline, url, top))
+    return outcome(run.paths, record, findings.headline, top)
+
+
+def _predictions(run: Run) -> Sequence[Mapping[str, Any]]:
+    """Return the first of the rows that a score predicts, of a family that writes a row for each.
+
+    What a fit shows at the top is then the model, which the fit has shown already.
+    """
+    if _ROWS not in storage.names(run.paths.root):
+        return ()
+    found: Sequence[Mapping[str, Any]] = table_rows(run.paths, _ROWS, "", _SHOWN).to_pylist()
+    return found
+
+
+_ROWS, _SHOWN = "rows", 8
 
 
 def _record(run: Run, findings: report.Findings) -> RunRecord:

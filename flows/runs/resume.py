@@ -235,7 +235,7 @@ def publish_complete(run: Run) -> str:
 def forget(paths: RunPaths, events: Events, made: Sequence[str] = ()) -> None:
     """Remove a run that cannot be gone on with, and those folders that it made for its target."""
     try:
-        with storage.impatient():
+        with storage.no_retry():
             if storage.is_own(paths.root, RUN):
                 storage.remove_own(paths.root, RUN)
             storage.remove_empty(paths.work)

@@ -177,7 +177,7 @@ class RunSettings(_Form, BaseModel):
     partitions: int | None = Field(
         None,
         ge=1,
-        description="Number of partitions; by default as many as rows_per_partition asks.",
+        description="Number of partitions; by default rows / rows_per_partition.",
     )
     rows_per_partition: int = Field(
         1000, ge=1, description="Rows (documents, locations, bags) in a partition."

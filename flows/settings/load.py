@@ -11,7 +11,7 @@ from flows.faults import Fault, InputError, did_you_mean, shown
 from flows.settings.base import ComputeSettings, RunSettings, in_order
 
 M = TypeVar("M", bound=BaseModel)
-_TEXT_ASKED = ("string_type", "literal_error", "tuple_type")
+_TEXT_EXPECTED = ("string_type", "literal_error", "tuple_type")
 
 
 def compute_settings(
@@ -86,7 +86,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
             # are text, except in brackets.
             meant = {
                 str(problem["loc"][0]) for problem in error.errors()
-                if problem["type"] in _TEXT_ASKED and len(problem["loc"]) == 1
+                if problem["type"] in _TEXT_EXPECTED and len(problem["loc"]) == 1
             }  # fmt: skip
             as_text = {
                 key: texts[key]

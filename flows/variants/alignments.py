@@ -71,7 +71,7 @@ def _say_nothing(*_: object) -> None:
 
 def local_alignment(path: str) -> str:
     """Return a local path of a BAM or CRAM, with its index beside it where there is one."""
-    return storage.as_local(path, ".bai", ".csi", ".crai")
+    return storage.local_copy(path, ".bai", ".csi", ".crai")
 
 
 def indexed_alignment(path: str) -> str:
@@ -96,7 +96,7 @@ def local_fasta(path: str) -> str:
     OSError
         If it has no index and none can be made.
     """
-    local = storage.as_local(path, ".fai", ".gzi")
+    local = storage.local_copy(path, ".fai", ".gzi")
     packed = os.path.isfile(local) and is_gzip(local)
     if all(os.path.isfile(local + end) for end in ((".fai", ".gzi") if packed else (".fai",))):
         return local
@@ -121,7 +121,7 @@ def _with_index(path: str, local: str, make: Callable[[str], object]) -> str:
             raise OSError(f"no index of {path} can be made") from error
 
     if storage.is_local(path):
-        return storage.linked(local, made)
+        return storage.with_index(local, made)
     made(local)  # beside this machine's own copy
     return local
 

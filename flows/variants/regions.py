@@ -193,7 +193,7 @@ def _no_fasta(path: str, error: Exception) -> Fault:
     expected = "a FASTA of which an index (.fai) can be made"
     if not storage.exists(path):
         return Fault(file=path, expected=expected, found="no such file")
-    local = storage.as_local(path)
+    local = storage.local_copy(path)
     if os.path.isfile(local) and is_gzip(local) and not is_bgzf(local):
         plain = path.removesuffix(".gz")
         return Fault(

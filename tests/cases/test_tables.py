@@ -507,12 +507,12 @@ def test_shares_of_features_are_of_the_population_where_rows_are_weighted(tmp_pa
 
 FORMS = {
     # a file's bytes, more of the command, and what must be printed
-    "groups of thousands beside decimal commas": (
+    "groups of thousands with decimal commas": (
         lambda: "label;price;count\n" + "".join(
             f"{'yes' if i % 3 else 'no'};{10 + i % 7},5;{1 + i % 20}.000\n" for i in range(60)),
         "", "1,000 to 20,000",
     ),
-    "three decimals beside decimal points": (
+    "three decimals with decimal points": (
         lambda: "label,price,count\n" + "".join(
             f"{'yes' if i % 3 else 'no'},{10 + i % 7}.5,{1 + i % 20}.125\n" for i in range(60)),
         "", "1.125 to 20.12",

@@ -20,7 +20,7 @@ from flows.data import storage
 from flows.data.runs import open_run
 from tests.deploy.conftest import DEPLOY, PATH, ROOT, postgres, postgres_folder
 from tests.faults import stores
-from tests.flows.runs.test_deployments import PASSWORD, asked, served
+from tests.flows.runs.test_deployments import PASSWORD, call_api, served
 
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 VALUES = {
@@ -98,7 +98,7 @@ class Composed:
                 process.wait()
 
     def healthy(self, name, process, log):
-        """Ask as the service's healthcheck does until it says yes."""
+        """Run the service's healthcheck until it succeeds."""
         _, *test = [self.here(part) for part in SERVICES[name]["healthcheck"]["test"]]
         deadline = time.monotonic() + 120
         while subprocess.run(test, env=self.base, capture_output=True, check=False).returncode:
@@ -131,10 +131,10 @@ def test_a_deployment_is_run_and_published(tmp_path, monkeypatch):
         stack.enter_context(composed.running("worker"))
         composed.once("worker", "vbflows", "simulate", "keywords", "s3://vbflows/in/keywords")
         (one,) = (
-            d for d in asked(client, "deployments/filter", {})
+            d for d in call_api(client, "deployments/filter", {})
             if d["name"] == "nightly" and "keywords" in d["entrypoint"]
         )  # fmt: skip
-        made = asked(
+        made = call_api(
             client, f"deployments/{one['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}}
         )
         deadline = time.monotonic() + 300
@@ -142,7 +142,7 @@ def test_a_deployment_is_run_and_published(tmp_path, monkeypatch):
         while state["type"] not in ("COMPLETED", "FAILED", "CRASHED"):
             assert time.monotonic() < deadline, (state, (tmp_path / "worker.log").read_text())
             time.sleep(2)
-            state = asked(client, f"flow_runs/{made['id']}")["state"]
+            state = call_api(client, f"flow_runs/{made['id']}")["state"]
         assert state["type"] == "COMPLETED", (state, (tmp_path / "worker.log").read_text())
         stores.enter(monkeypatch, store.url)
         _, record = open_run("s3://vbflows/out/keywords")

@@ -1,4 +1,4 @@
-"""Every file of deploy/ holds what its reader expects, as far as that can be told offline."""
+"""Every file of deploy/ holds what its reader expects, as far as that can be checked offline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def instructions():
     return [line.split(None, 1) for line in lines if line and not line.startswith("#")]
 
 
-def told(name):
+def arguments_of(name):
     return [rest for first, rest in instructions() if first == name]
 
 
@@ -46,7 +46,7 @@ def test_what_the_image_copies_exists_and_is_let_in():
     let_in = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
     sources = [
         source
-        for rest in told("COPY")
+        for rest in arguments_of("COPY")
         if not rest.startswith("--from")
         for source in rest.split()[:-1]
     ]
@@ -58,9 +58,9 @@ def test_what_the_image_copies_exists_and_is_let_in():
 
 
 def commands():
-    """Yield every command that the image is asked to run, with its place."""
+    """Yield every command that the image runs, with its place."""
     for place in ("CMD", "HEALTHCHECK"):
-        for rest in told(place):
+        for rest in arguments_of(place):
             yield f"Dockerfile {place}", json.loads(rest[rest.index("[") :])
     for name, one in OURS.items():
         yield f"compose {name}", one["command"]

@@ -88,7 +88,7 @@ def test_the_module_s_sheet_is_one_that_vbflows_reads(tmp_path):
 
 
 @pytest.mark.thorough
-def test_the_wrapper_leaves_what_is_asked_for(tmp_path, monkeypatch):
+def test_the_wrapper_leaves_what_is_requested(tmp_path, monkeypatch):
     write_reads(tmp_path)
     ours = tmp_path / "bin"
     ours.mkdir()
@@ -100,7 +100,7 @@ def test_the_wrapper_leaves_what_is_asked_for(tmp_path, monkeypatch):
     outputs = {"vcf": "v.vcf.gz", "report": "r.html", "record": "r.json", "callable": "c.bed",
                "multiqc": "mqc"}  # fmt: skip
     assert [next(iter(one)) for one in meta["output"]] == list(outputs)
-    asked = SimpleNamespace(
+    snakemake = SimpleNamespace(
         input=Named(case=str(tmp_path / "a.bam"), control=[str(tmp_path / "b.bam")],
                     fasta=str(tmp_path / "ref.fa")),
         output=Named({name: str(tmp_path / made) for name, made in outputs.items()}),
@@ -108,8 +108,8 @@ def test_the_wrapper_leaves_what_is_asked_for(tmp_path, monkeypatch):
         threads=1, log=[str(tmp_path / "log")],
     )  # fmt: skip
     code = compile((WRAPPER / "wrapper.py").read_text(), "wrapper.py", "exec")
-    exec(code, {"snakemake": asked})
+    exec(code, {"snakemake": snakemake})
     assert all((tmp_path / made).exists() for made in outputs.values())
     assert sorted(p.name for p in Path(tmp_path / "mqc").iterdir())[0] == "vbflows_calls_mqc.json"
     with pysam.VariantFile(str(tmp_path / "v.vcf.gz")) as file:
-        assert list(file.fetch("chr1")) == []  # by the index beside it
+        assert list(file.fetch("chr1")) == []  # by its index

@@ -13,7 +13,7 @@ from flows.run import run as launch
 from flows.settings import ComputeSettings
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    # Phrases take twice the time; who tests what they write asks for them.
+    # Phrases take twice the time; who tests what they write sets them.
     "keywords": {"max_iter": 6, "keyword_rate": 0.3, "unit": "word"},
     "bags": {"model": "vmmic", "max_iter": 6},
     "variants": {"max_iter": 4, "case": "case", "control": "control"},

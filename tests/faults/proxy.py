@@ -29,7 +29,7 @@ class Proxy:
     plan
         Called with the number of a request (from 1) and its first line; returns ``slow down``
         (503), ``deny`` (403), ``drop`` (the connection ends in mid-body), ``reset`` (it ends
-        before anything was asked of the server), ``lose`` (the server does it, and its answer is
+        before anything was sent to the server), ``lose`` (the server does it, and its answer is
         lost), or None.
     seen, heads
         First lines of the requests, and all of their heads.
@@ -82,8 +82,8 @@ class Proxy:
                 return
             with socket.create_connection(("127.0.0.1", self.upstream), timeout=60) as server:
                 # Not part of the signature, and makes every connection one request.
-                asked = head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
-                server.sendall(asked + b"\r\n\r\n" + rest)
+                request = head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+                server.sendall(request + b"\r\n\r\n" + rest)
                 up = threading.Thread(target=_pump, args=(client, server), daemon=True)
                 up.start()
                 try:

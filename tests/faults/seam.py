@@ -28,7 +28,7 @@ class Killed(BaseException):
 
 
 class Seam:
-    """Counts the calls of storage; stops the process or lets a call fail where it is told to.
+    """Counts the calls of storage; stops the process or lets a call fail at a given place.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class Record:
 
 
 class Soak:
-    """Sources, what runs of them publish, and a cluster that is made anew when it is gone."""
+    """Sources, what runs of them publish, and a cluster that is made again when it is gone."""
 
     def __init__(self, folder: Path, disks: bool, forms: Sequence[str] = FORMS) -> None:
         self.folder, self.disks, self.forms = folder, disks, forms
@@ -119,7 +119,7 @@ class Soak:
                 self.close()
             if met is not None and met[0] == FLIP and code == -9:
                 flip(draw, target)
-            outcome = self._judged(name, target, code, driver, met)
+            outcome = self._outcome_of(name, target, code, driver, met)
             if met is not None:
                 self.record.rows[*met, outcome] += 1
             if code == 0:
@@ -152,7 +152,7 @@ class Soak:
         drivers = [self._start(name, form, target, resume) for _ in range(3)]
         codes = self._all_ended(drivers)
         for code, one in zip(codes, drivers, strict=True):
-            self._judged(name, target, code, one, None)
+            self._outcome_of(name, target, code, one, None)
         if 0 not in codes:
             raise Wrong(f"of three resumes none is done: {[d.output for d in drivers]}")
         outcome = f"{codes.count(0)} done, {codes.count(1)} refused"
@@ -189,7 +189,7 @@ class Soak:
         command = (name, self.sources[name], str(target))
         return Forked(*command, *options, *where, *again)
 
-    def _judged(
+    def _outcome_of(
         self, name: str, target: Path, code: int, driver: Process, met: tuple[str, str] | None
     ) -> str:
         """Return what became of a command; raise `Wrong` where nothing explains it."""
@@ -202,7 +202,7 @@ class Soak:
         if code == -9 and met is not None and met[0].startswith("driver SIGKILL"):
             return "killed; a resume"
         said = [line for line in driver.lines if line.startswith("vbflows: ")]
-        # A target that cannot be written is told before anything is computed.
+        # A target that cannot be written is reported before anything is computed.
         refused = code == 2 and met is not None and met[0].startswith("disk") and met[1] == "check"
         if not (code == 1 or refused) or len(said) != 1:
             raise Wrong(f"{met}: exit {code} with {len(said)} sentences: {text}")

@@ -85,9 +85,9 @@ def test_a_missing_file_has_its_sentence(store, shared_data, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["check", "variants", sheet, "--set", "fasta=s3://reads/ref400.fa"])
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert f"s3://reads/{names()[1]}" in told
-    assert "there is no such file" in told
+    printed = capsys.readouterr().err
+    assert f"s3://reads/{names()[1]}" in printed
+    assert "there is no such file" in printed
     with pytest.raises(SystemExit):
         main(["check", "variants", sheet, "--set", "fasta=s3://reads/none.fa"])
     assert "s3://reads/none.fa" in capsys.readouterr().err
@@ -98,7 +98,7 @@ def test_copies_take_no_more_than_they_may(store, tmp_path, monkeypatch):
         storage.write_bytes(f"s3://reads/many/{k}", bytes([k]) * 2**20)
     monkeypatch.setenv("VBFLOWS_STAGING_GIB", str(3.5 / 1024))
     for k in range(6):
-        path = Path(storage.as_local(f"s3://reads/many/{k}"))
+        path = Path(storage.local_copy(f"s3://reads/many/{k}"))
         assert path.read_bytes() == bytes([k]) * 2**20
         taken = sum(p.stat().st_size for p in (tmp_path / "copies").rglob("*") if p.is_file())
         assert taken <= 3.5 * 2**20
@@ -106,11 +106,11 @@ def test_copies_take_no_more_than_they_may(store, tmp_path, monkeypatch):
     assert copies(tmp_path) == {"3", "4", "5"}
     monkeypatch.setenv("VBFLOWS_STAGING_GIB", str(0.5 / 1024))
     with pytest.raises(StorageError, match="raise VBFLOWS_STAGING_GIB"):
-        storage.as_local("s3://reads/many/0")
+        storage.local_copy("s3://reads/many/0")
     for wrong in ("fifty", "0", "nan"):
         monkeypatch.setenv("VBFLOWS_STAGING_GIB", wrong)
         with pytest.raises(StorageError, match=f"a number of GiB above 0 in .* found '{wrong}'"):
-            storage.as_local("s3://reads/many/1")
+            storage.local_copy("s3://reads/many/1")
 
 
 def test_a_copy_goes_on_where_a_dropped_connection_left_it(store, tmp_path, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_copy_goes_on_where_a_dropped_connection_left_it(store, tmp_path, monk
     proxy = Proxy(store.port, lambda n, line: "drop" if n in (3, 5) else None)
     try:
         stores.enter(monkeypatch, proxy.url)
-        assert Path(storage.as_local("s3://reads/dropped")).read_bytes() == data
+        assert Path(storage.local_copy("s3://reads/dropped")).read_bytes() == data
     finally:
         proxy.close()
 

@@ -39,8 +39,8 @@ def addresses(cluster):
     return [client.scheduler.address, *workers, *nannies]
 
 
-async def asked(address, security):
-    """Ask a server of Dask who it is, as whoever would have it run code must begin."""
+async def identity_of(address, security):
+    """Identify a server of Dask: the first call of anyone who would have it run code."""
     comm = await dial(address, timeout=3, **security.get_connection_args("client"))
     try:
         await comm.write({"op": "identity", "reply": True})
@@ -55,7 +55,7 @@ def test_who_has_the_run_s_certificate_is_answered(cluster, addresses):
     assert len(addresses) == 5
     for address in addresses:
         assert address.startswith("tls://127.0.0.1:")
-        assert asyncio.run(asked(address, own))["type"] in ("Scheduler", "Worker", "Nanny")
+        assert asyncio.run(identity_of(address, own))["type"] in ("Scheduler", "Worker", "Nanny")
 
 
 @pytest.mark.thorough
@@ -70,7 +70,7 @@ def test_nobody_else_is_answered(addresses, speaks):
         if speaks == "plainly":
             address = address.replace("tls://", "tcp://")
         with pytest.raises((OSError, TimeoutError)):
-            asyncio.run(asked(address, other))
+            asyncio.run(identity_of(address, other))
 
 
 def listening():
@@ -139,8 +139,8 @@ if __name__ == "__main__":
     os.umask(0)
     with connect(workers=2) as cluster:
         for process in psutil.Process().children(recursive=True):
-            told = " ".join([*process.cmdline(), *process.environ().values()])
-            assert "PRIVATE KEY" not in told and "CERTIFICATE" not in told
+            visible = " ".join([*process.cmdline(), *process.environ().values()])
+            assert "PRIVATE KEY" not in visible and "CERTIFICATE" not in visible
         print(len(set(cluster.client.run(os.getpid).values())))
 """
 

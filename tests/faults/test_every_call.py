@@ -106,7 +106,7 @@ def test_a_disk_that_fails_at_every_call(name, kind, fault, tmp_path):
 
 @pytest.fixture
 def store(server, monkeypatch):
-    """A store behind a proxy, which is told what to do to which request."""
+    """A store behind a proxy, which is given what to do to which request."""
     proxy = Proxy(server.port)
     stores.enter(monkeypatch, proxy.url)
     yield proxy

@@ -22,7 +22,7 @@ def quick(monkeypatch):
 def moments(made):
     """Return every moment to stop at: before each call that changes storage, and in it.
 
-    What is written beside its place is stopped at once, before it is put there: until then a
+    What is written next to its place is stopped at once, before it is put there: until then a
     stop leaves the same as that, but for the bytes of a hidden file.
     """
     changes = list(enumerate(journeys.changes_of(made), 1))

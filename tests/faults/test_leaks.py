@@ -63,7 +63,7 @@ def temporary(tmp_path, monkeypatch):
 
 
 def only_results(target: Path) -> None:
-    """See that a target has finished runs and nothing beside them."""
+    """See that a target has finished runs and nothing else."""
     assert sorted(path.name for path in target.iterdir()) == ["latest.json", "runs"]
     for folder in (target / "runs").iterdir():
         assert (folder / "run.json").exists()

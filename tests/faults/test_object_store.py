@@ -92,18 +92,18 @@ def test_a_sweep_asks_the_store_nothing(behind, tmp_path):
     job = toy_job("s3://in/toy", checkpoint_every=100, max_iter=20, tol=0.0)
     alone = replace(job, store=str(tmp_path / "alone"))
     expected = run_fit(alone, InProcess(alone))
-    asked = []
+    requests = []
 
     def count(progress):
-        asked.append([line for line in list(proxy.seen) if "lock" not in line])
+        requests.append([line for line in list(proxy.seen) if "lock" not in line])
 
     with connect(workers=2) as cluster:
         executor = cluster.executor(job)
         assert same_bits(run_fit(job, executor, on_step=count).q, expected.q)
         executor.close()
-    assert len(asked) == 20
-    assert asked[-1][len(asked[0]) :] == []
-    assert any("GET" in line and "partitions" in line for line in asked[0])
+    assert len(requests) == 20
+    assert requests[-1][len(requests[0]) :] == []
+    assert any("GET" in line and "partitions" in line for line in requests[0])
 
 
 def every(number, fault):

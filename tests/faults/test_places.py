@@ -237,7 +237,7 @@ def test_a_cluster_behind_tls(certificates, tmp_path, monkeypatch):
         assert nothing_answers(made.address, foreign_context(other, certificates))
         with dask.config.set(foreign), pytest.raises(ClusterError):
             connect(scheduler=made.address).__enter__()
-        # Handshakes can be slow on a busy machine; what is asked here is not how fast they are.
+        # Handshakes can be slow on a busy machine; their speed is not tested here.
         monkeypatch.setattr("flows.fit.connect.CONNECT", 40.0)
         with dask.config.set(tls), connect(scheduler=made.address) as cluster:
             assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)

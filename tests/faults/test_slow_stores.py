@@ -114,7 +114,7 @@ def test_a_call_that_was_given_up_goes_no_further(monkeypatch):
         went_on.append(True)
 
     with pytest.raises(TransientStorageError, match=r"cannot write s3://out/x: .* for 0\.2 s"):
-        retry.persistent("write", "s3://out/x", write)
+        retry.with_retry("write", "s3://out/x", write)
     assert retry.calls_left()
     waits.set()
     deadline = time.monotonic() + 10

@@ -84,20 +84,20 @@ def test_a_local_worker_that_takes_long_to_come_back_is_replaced(monkeypatch):
         assert last != first
 
 
-def fail_beside_another(part: Part, folder: str, error: Exception, patience: float) -> Ingested:
+def fail_with_another(part: Part, folder: str, error: Exception, timeout: float) -> Ingested:
     """The first part fails once the second has begun, and that one ends after it."""
     begun, outwaited = Path(folder, "begun"), Path(folder, "outwaited")
     if part.index == 1:
         begun.touch()
-        await_file(Path(folder, "released"), patience)
+        await_file(Path(folder, "released"), timeout)
         outwaited.touch()
         return Ingested(part.index, 1)
     await_file(begun)
     raise error
 
 
-def await_file(path: Path, patience: float = 90.0) -> None:
-    deadline = time.monotonic() + patience
+def await_file(path: Path, timeout: float = 90.0) -> None:
+    deadline = time.monotonic() + timeout
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
 
@@ -108,7 +108,7 @@ def local():
         yield made
 
 
-def fail(local, folder, error, patience):
+def fail(local, folder, error, timeout):
     """Run a stage of two parts of which one fails while the other goes on for so long."""
     source = folder / "a.csv"
     source.write_text("name\n")
@@ -120,7 +120,7 @@ def fail(local, folder, error, patience):
     run.compute = local
     kind = InputError if isinstance(error, InputError) else ClusterError  # names the worker
     with pytest.raises(kind, match=str(error)):
-        run.each("ingest", fail_beside_another, parts, str(folder), error, patience)
+        run.each("ingest", fail_with_another, parts, str(folder), error, timeout)
     assert (folder / "begun").exists()
 
 

@@ -209,7 +209,7 @@ def test_a_dead_driver_elsewhere_is_replaced_after_watching_it(elsewhere):
     store, process = elsewhere
     process.kill()
     process.wait()
-    with claim(store, "run", patience=1.0) as held:
+    with claim(store, "run", timeout=1.0) as held:
         held.check()
 
 

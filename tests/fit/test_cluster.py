@@ -73,7 +73,7 @@ def test_resume_on_a_cluster_of_a_run_in_process(cluster, tmp_path):
 
 @pytest.mark.thorough
 def test_local_workers_start_where_a_cluster_s_certificates_are_configured(tmp_path):
-    """As in the image: DASK_CONFIG names certificates that are not there, and asks for TLS."""
+    """As in the image: DASK_CONFIG names certificates that are not there, and requires TLS."""
     root = Path(__file__).parents[2]
     code = (
         "from flows.fit.connect import connect\n"

@@ -15,11 +15,11 @@ def test_results_come_in_the_order_of_the_calls():
         time.sleep(0.02 * (i % 2 == 0))
         return i, threading.get_ident()
 
-    told = []
-    found = in_threads([partial(one, i) for i in range(9)], 3, lambda *done: told.append(done))
+    reports = []
+    found = in_threads([partial(one, i) for i in range(9)], 3, lambda *done: reports.append(done))
     assert [i for i, _ in found] == list(range(9))
     assert threading.get_ident() not in {thread for _, thread in found}
-    assert told == [(i + 1, 9) for i in range(9)]
+    assert reports == [(i + 1, 9) for i in range(9)]
     assert {thread for _, thread in in_threads([partial(one, 1)], 3)} == {threading.get_ident()}
 
 
@@ -33,11 +33,11 @@ def test_what_fails_is_raised_and_no_other_begins(by_progress):
             raise ArithmeticError("expected a number")
         time.sleep(0.05)
 
-    def tell(done, total):
+    def report(done, total):
         if by_progress:
             raise ArithmeticError("expected a number")
 
     with pytest.raises(ArithmeticError, match="expected a number"):
-        in_threads([partial(one, i) for i in range(40)], 2, tell)
+        in_threads([partial(one, i) for i in range(40)], 2, report)
     assert len(begun) < 10
     assert np.all(np.diff(sorted(begun)) == 1)

@@ -1,5 +1,6 @@
 """The command line as a user has it: output, exit codes, sentences, for the keywords pipeline."""
 
+import io
 import json
 import os
 import shutil
@@ -13,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from flows.cli import main
-from flows.cli.output import print_json
+from flows.cli.output import Bar, print_json
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.events import Progress, Stage, Sweep
 from tests.flows.commands import run
 
 RATE = ("--set", "unit=word", "--set", "keyword_rate=0.3")
@@ -270,7 +273,7 @@ def test_what_is_not_there_or_cannot_be_is_wrong_input(
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_faults_are_one_json_object_where_json_is_asked_for(simulated, tmp_path, capsys):
+def test_faults_are_one_json_object_with_json(simulated, tmp_path, capsys):
     table = pq.read_table(simulated)
     wrong = tmp_path / "wrong.parquet"
     pq.write_table(table.drop_columns(["tokens"]), wrong)
@@ -282,11 +285,11 @@ def test_faults_are_one_json_object_where_json_is_asked_for(simulated, tmp_path,
         ("score", tmp_path / "nothing", wrong, tmp_path / "out", "--json"),
     ):
         code, out, err = run(capsys, *command)
-        told = json.loads(out)
-        assert code == told["exit"] == 2
-        assert told["faults"]
-        assert [f"vbflows: {line}" for line in told["error"].splitlines()] == err.splitlines()
-        for fault in told["faults"]:
+        printed = json.loads(out)
+        assert code == printed["exit"] == 2
+        assert printed["faults"]
+        assert [f"vbflows: {line}" for line in printed["error"].splitlines()] == err.splitlines()
+        for fault in printed["faults"]:
             assert {"file", "expected", "found"} <= set(fault)
 
 
@@ -320,10 +323,53 @@ def test_without_its_parts_the_command_says_what_to_install(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_an_interrupt_while_the_command_is_read_is_told(tmp_path):
+def test_an_interrupt_while_the_command_is_read_is_a_sentence(tmp_path):
     done = entered(tmp_path, "raise KeyboardInterrupt")
     assert done.returncode == 1
     assert done.stderr == "vbflows: interrupted before anything was computed\n"
+
+
+def test_a_name_that_is_not_there_needs_no_library_that_reads(tmp_path):
+    """A typo is reported at once: NumPy, Arrow and Prefect are not imported."""
+    (tmp_path / "abstracts.csv").write_text("text\n")
+    code = (
+        "import sys\n"
+        "from flows.cli import main\n"
+        "try:\n"
+        "    main(sys.argv[1:])\n"
+        "finally:\n"
+        "    print({'numpy', 'pyarrow', 'prefect'} & set(sys.modules))\n"
+    )
+    words = ("keywords", "abstract.csv", "none/*.csv", "other/b.csv", "out")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "set()\n")
+    assert done.stderr.splitlines() == [
+        f"vbflows: abstract.csv: there is no such file or folder in {tmp_path}; did you mean "
+        "abstracts.csv?",
+        f"vbflows: other/b.csv: there is no such file or folder in {tmp_path}/other",
+    ]
+
+
+def test_a_bar_begins_again_with_every_stage_and_fits_a_terminal():
+    text = io.StringIO()
+    bar = Bar(Console(file=text, force_terminal=True, width=80))
+    shown = []
+    for event in (Stage("ingest"), Progress("ingest", 3, 3), Stage("fit"),
+                  Sweep(0, -12_345.6789, None, 3.0, 100), Sweep(1, -12_344.0, 1.7, 2.0, 100),
+                  Stage("score")):  # fmt: skip
+        bar.on_event(event)
+        bar._progress.refresh()
+        (task,) = bar._progress.tasks
+        shown.append((task.description, task.completed, task.total))
+    bar.close()
+    assert shown == [
+        ("ingest (2 of 6)", 0, None), ("ingest (2 of 6)", 3, 3), ("fit (4 of 6)", 0, None),
+        ("fit (4 of 6)", 1, 4.0), ("fit (4 of 6)", 2, 4.0), ("score (5 of 6)", 0, None),
+    ]  # fmt: skip
+    assert "sweep 2: bound -12,344.0000" in text.getvalue()
 
 
 def test_json_has_null_for_what_is_no_number(capsys):

@@ -117,7 +117,7 @@ def test_errors_and_progress_are_escaped(tmp_path, capsys):
     for words in (
         ("check", "keywords", tmp_path / "no\x1b[2Jfile\u202e.csv"),
         ("show", tmp_path / "no\x1b[2Jrun\x9b"),
-        ("check", "keywords", "a.csv", "b\x1b[2J\u202e.csv"),
+        ("check", "keywords", "b\x1b[2J\u202e.csv"),
         ("check", "keywords", "a.csv", "--no\x1b[2J"),
         ("no\x1b[2J",),
     ):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.catalogue import PIPELINES
+from flows.catalogue import COMMANDS, PIPELINES
+from flows.cli.help import EXAMPLES
 from flows.settings import describe, load
 from flows.settings.base import GROUPS, grouped
 from tests.flows.commands import run
@@ -71,6 +72,16 @@ def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
     assert settings.page in out
     assert (ROOT / settings.page).exists()
     assert all(line in out for line in settings.example)
+
+
+def test_help_of_every_other_command_opens_with_an_example(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert set(EXAMPLES) == {"vbflows", *COMMANDS}
+    for name, lines in EXAMPLES.items():
+        code, out, _ = run(capsys, *([] if name == "vbflows" else [name]), "-h")
+        assert code == 0
+        after = [out.index(f"\n{one}:") for one in ("Options", "Arguments") if f"\n{one}:" in out]
+        assert out.index("\nExample:\n  " + "\n  ".join(lines)) < min(after)
 
 
 @pytest.mark.parametrize("name", PIPELINES)

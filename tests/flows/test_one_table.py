@@ -63,7 +63,7 @@ def test_a_row_that_is_not_allowed_is_named_by_the_check_and_refused_by_the_read
 ):
     [file] = given(a=(ids, weights))
     looked = FAMILY.look(file, SETTINGS)
-    assert looked.faults == ()  # no footer tells of it
+    assert looked.faults == ()  # no footer shows it
     [fault] = FAMILY.check(file, SETTINGS).faults
     assert said in str(fault)
     *_, last = FAMILY.plan([file], [looked], SETTINGS)

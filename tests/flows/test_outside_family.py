@@ -13,7 +13,7 @@ from tests.outside.installed import COUNTS, installed
 
 @pytest.fixture(scope="module")
 def vbflows(tmp_path_factory):
-    """Install the example beside vbflows; return what runs the command with it."""
+    """Install the example with vbflows; return what runs the command with it."""
     return installed(COUNTS, tmp_path_factory.mktemp("outside")).vbflows
 
 

@@ -65,7 +65,7 @@ BY_NAME = {
         "expected settings of kinds that a file can say, found",
     ),
 }
-"""What is said when the pipeline is asked for."""
+"""What is said when the pipeline is looked up."""
 
 
 def table():
@@ -138,7 +138,7 @@ def test_what_cannot_be_loaded_is_left_out_with_a_sentence(listed, name):
     assert line.endswith("; it is left out")
 
 
-ASK = """
+LOOK_UP = """
 import json, sys
 from flows import catalogue
 from flows.faults import InputError
@@ -152,8 +152,8 @@ print(json.dumps(said))
 """
 
 
-def test_what_is_wrong_behind_the_settings_is_a_sentence_where_it_is_asked_for(place):
-    done = run(place, "-c", ASK, *BY_NAME, "right", "absent")
+def test_what_is_wrong_behind_the_settings_is_a_sentence_where_it_is_used(place):
+    done = run(place, "-c", LOOK_UP, *BY_NAME, "right", "absent")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said.pop("absent").endswith(LEFT_OUT["absent"][1])

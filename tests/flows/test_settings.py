@@ -41,7 +41,7 @@ def test_a_config_that_is_no_mapping_or_not_there_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["17", "007", "no", "1e5", "2021-01-02", "null"])
-def test_what_yaml_takes_for_no_text_is_text_where_text_is_asked_for(text):
+def test_what_yaml_takes_for_no_text_is_text_where_text_is_expected(text):
     assert load(VariantSettings, None, [f"case={text}"]).case == text
 
 

@@ -1,4 +1,4 @@
-"""An example package installed beside vbflows, run as its author would: without our fixtures."""
+"""An example package installed with vbflows, run as its author would: without our fixtures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNTS = ROOT / "tests" / "outside" / "vbflows_counts"
 
 @dataclass(frozen=True)
 class Outside:
-    """A folder outside of the checkout, with the package's own place beside it."""
+    """A folder outside of the checkout, with the package's own place next to it."""
 
     folder: Path
     site: Path

@@ -1,6 +1,6 @@
-"""Bugs planted in an outsider's model, each beside the tests that must see it.
+"""Bugs planted in an outsider's model, each with the tests that must see it.
 
-This file is copied out of the checkout and run beside the installed example, as its author's own
+This file is copied out of the checkout and run with the installed example, as its author's own
 tests would be: eleven kinds of bugs in the model itself, and seven in what is around it (data at
 their ends, compiled loops, scores, probabilities, starts).
 """
@@ -153,14 +153,14 @@ class OneDocumentLess(Topics):
 
 
 class TooSure(Topics):
-    """Every topic is told to be about its frequent words, more than it is."""
+    """Every topic is said to be about its frequent words, more than it is."""
 
     def global_step(self, q, stats):
         return Global(super().global_step(q, stats).lam ** 1.4)
 
 
 class AlikeAtTheStart(Topics):
-    """All topics start alike, so nothing ever tells them apart."""
+    """All topics start alike, so nothing ever separates them."""
 
     def init(self, observed, rng):
         lam = super().init(observed, rng).lam

@@ -43,10 +43,10 @@ from flows.data.storage.objects import (
     remove_own,
     write_bytes,
 )
-from flows.data.storage.retry import impatient
+from flows.data.storage.retry import no_retry
 from flows.data.storage.row_groups import decoded, sharing
 from flows.data.storage.seal import seal, unsealed
-from flows.data.storage.staging import as_local, linked
+from flows.data.storage.staging import local_copy, with_index
 from flows.data.storage.tables import (
     parquet_file,
     read_batches,
@@ -74,7 +74,6 @@ __all__ = [
     "TransientStorageError",
     "absent",
     "absolute",
-    "as_local",
     "check_writable",
     "copy",
     "create_bytes",
@@ -85,13 +84,13 @@ __all__ = [
     "file_notes",
     "fingerprint_of",
     "given",
-    "impatient",
     "is_link",
     "is_local",
     "is_own",
     "join",
-    "linked",
+    "local_copy",
     "names",
+    "no_retry",
     "open_input",
     "own",
     "parquet_file",
@@ -114,6 +113,7 @@ __all__ = [
     "table_bytes",
     "unsealed",
     "using",
+    "with_index",
     "write_bytes",
     "write_table",
 ]

@@ -1,7 +1,7 @@
 """Arrays of bags, in ``.npy``, ``.npz`` and HDF5, as a table with a row an instance.
 
 A file is one table, where it has an array ``features`` [rows, numbers]: its other arrays of as many
-rows are columns beside it, and what has one value has it in every row. Or it is bags: arrays
+rows are its other columns, and what has one value has it in every row. Or it is bags: arrays
 [instances, numbers], or groups of HDF5 with an array ``features``, each named by its name. A bag
 without a name has that of the file. Nothing is unpickled.
 """
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion, refuse_large_archive
-from flows.data.storage.staging import as_local
+from flows.data.storage.staging import local_copy
 
 BAG, LABEL, FEATURES = "bag_id", "label", "features"
 PIECE = 2**22  # numbers that are taken at once
@@ -47,7 +47,7 @@ def opened(url: str, end: str) -> Iterator[tuple[pa.Schema, Batches]]:
         If the file is not what its name says, or holds no bags.
     """
     with storage_errors("read", url):
-        path = as_local(url)
+        path = local_copy(url)
     with ExitStack() as stack:
         with _readable(url):
             arrays = stack.enter_context(_READERS[end](path))
@@ -136,7 +136,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def _bags(arrays: Arrays, stem: str) -> list[tuple[Any, Arrays]]:
-    """Return (features, columns beside them) of each bag, or of the one table that a file is."""
+    """Return (features, other columns) of each bag, or of the one table that a file is."""
     if FEATURES in arrays and not isinstance(arrays[FEATURES], Mapping):
         found = {stem: arrays}
     else:
@@ -151,10 +151,10 @@ def _bags(arrays: Arrays, stem: str) -> list[tuple[Any, Arrays]]:
             "expected an array features [rows, numbers], or arrays [instances, numbers], one a "
             f"bag, found {', '.join(shapes[:10]) or 'no array'}"
         )
-    return [_beside(one, name) for name, one in found.items()]
+    return [_split_features(one, name) for name, one in found.items()]
 
 
-def _beside(arrays: Arrays, name: str) -> tuple[Any, Arrays]:
+def _split_features(arrays: Arrays, name: str) -> tuple[Any, Arrays]:
     features = arrays[FEATURES]
     if len(features.shape) != 2 or features.dtype.kind not in "fiub":
         raise ValueError(
@@ -182,7 +182,7 @@ def _cells(array: Any) -> list[Any]:
 
 
 def _kinds(bags: list[tuple[Any, Arrays]]) -> dict[str, pa.DataType]:
-    """Return the types of the columns beside the features, which all bags share."""
+    """Return the types of the columns other than the features, which all bags share."""
     cells: dict[str, list[Any]] = {}
     for _, columns in bags:
         for name, own in columns.items():

@@ -33,7 +33,7 @@ _NOT_PARQUET = re.compile(
 _OF_A_STORE = re.compile(r"AWS Error|curlCode")  # which answered with an error, or did not answer
 _NO_MEMORY = re.compile(r"Failed to launch worker thread|can't start new thread")
 _QUOTED = re.compile(r"'[^']*'")
-_ASKED_WRONGLY = re.compile(r"HTTP status 4(?!08|29)\d\d")
+_CLIENT_ERROR = re.compile(r"HTTP status 4(?!08|29)\d\d")
 
 
 reason_requests: list[Callable[[str], None]] = []
@@ -159,7 +159,7 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
         return StorageError(f"{said}: that file system is read-only; choose another place")
     if number in _A_FILE:
         return StorageError(f"{said}: a file stands where a folder is expected ({_line(error)})")
-    lasting = number in _LASTING or (remote and _ASKED_WRONGLY.search(text))
+    lasting = number in _LASTING or (remote and _CLIENT_ERROR.search(text))
     kind = StorageError if lasting else TransientStorageError
     return kind(f"{said}: {_line(error)}")
 

@@ -3,7 +3,7 @@
 CSV and its relatives become columns of text; what the text stands for is for the declared table
 to say (`flows.data.reading`). The conversion stands among the staged copies (see
 `flows.data.storage.staging`), so every process of the machine shares it, and a file that changes
-is read anew.
+is read again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion
 from flows.data.storage.file_options import file_options
 from flows.data.storage.inputs import size_of
-from flows.data.storage.retry import expect, persistent
-from flows.data.storage.staging import as_local, made
+from flows.data.storage.retry import expect, with_retry
+from flows.data.storage.staging import local_copy, made
 from flows.data.storage.urls import is_local
 
 _NOTES = b"vbflows.notes"
@@ -198,7 +198,7 @@ def as_parquet(url: str) -> str:
         return url
 
     def make(path: str) -> None:
-        persistent("read", url, lambda: convert(url, packing, path))
+        with_retry("read", url, lambda: convert(url, packing, path))
 
     return made(url, f"as Parquet, {end} {packing} {file_options()}", make, ".parquet")
 
@@ -224,7 +224,7 @@ def _by_bytes(url: str) -> str:
         with storage_errors("read", url), _opened(url, None) as stream:
             return bytes(stream.read(4096))
 
-    data = persistent("read", url, look)
+    data = with_retry("read", url, look)
     if url.lower().endswith(".json") or data.lstrip().startswith((b"[{", b"[\n")):
         raise StorageError(
             f"cannot read {url}: expected JSON lines; write each row as an object on a line of its "
@@ -311,7 +311,7 @@ def _arrow(url: str, _: str | None, path: str) -> None:
 
 def _workbook(url: str, _: str | None, path: str) -> None:
     with storage_errors("read", url):
-        found = workbooks.read(url, as_local(url), format_of(url)[0])
+        found = workbooks.read(url, local_copy(url), format_of(url)[0])
     said = {CELLS: b"text", _NOTES: json.dumps(found.notes).encode()}
     pq.write_table(found.table.replace_schema_metadata(said), path, compression="zstd")
 

@@ -1,4 +1,4 @@
-"""Input files: found by a path, folder, glob or URL, and told apart from changed ones."""
+"""Input files: found by a path, folder, glob or URL, with fingerprints that show a change."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fsspec.utils import glob_translate
 
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import MissingError, StorageError, storage_errors
-from flows.data.storage.retry import persistent
+from flows.data.storage.retry import with_retry
 from flows.data.storage.urls import GLOB, absolute, is_local, refuse_bytes, shown
 
 log = logging.getLogger(__name__)
 
 _MARKS = ("mtime", "LastModified", "blob_id", "last_modified", "modified", "sha256")
-"""What the stores that fsspec knows call the mark of a file's version, beside its ETag."""
+"""What the stores that fsspec knows call the mark of a file's version, other than its ETag."""
 _RUN = r"\d{8}T\d{6}-[0-9a-f]{6}"
 _OF_A_RUN = re.compile(rf"(^|/)runs/{_RUN}/")
 
@@ -32,7 +32,7 @@ Sources = str | list[str]
 
 @dataclass(frozen=True)
 class InputFile:
-    """One input object and what tells whether it has changed."""
+    """One input object and what shows whether it has changed."""
 
     url: str
     size: int  # bytes
@@ -79,7 +79,7 @@ def expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
 
 def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     url = absolute(source)
-    found = persistent("read", url, lambda: _found(url, suffixes))
+    found = with_retry("read", url, lambda: _found(url, suffixes))
     for name in found:
         refuse_bytes(name)
     files = [
@@ -88,8 +88,8 @@ def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     ]
     if not files:
         raise MissingError(
-            f"no input found at {shown(source)}: expected a file, a folder with "
-            f"{' or '.join(suffixes)} files, or a glob that matches some",
+            f"cannot read {url}: no input found; expected a file, a glob that matches some, or a "
+            f"folder with files that end in {', '.join(suffixes)}",
             url,
         )
     return files
@@ -127,7 +127,7 @@ def fingerprint_of(url: str) -> str:
             fs.invalidate_cache()
             return _fingerprint(fs.info(path))
 
-    return persistent("read", url, look)
+    return with_retry("read", url, look)
 
 
 def size_of(url: str) -> int:
@@ -139,7 +139,7 @@ def size_of(url: str) -> int:
             fs.invalidate_cache()
             return int(fs.info(path)["size"] or 0)
 
-    return persistent("read", url, look)
+    return with_retry("read", url, look)
 
 
 def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from flows.data.storage.errors import (
     TransientStorageError,
     storage_errors,
 )
-from flows.data.storage.retry import expect, persistent
+from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.seal import is_working, seal, unsealed
 from flows.data.storage.urls import GLOB, absolute, is_local, join, shown
 from flows.faults import InputError
@@ -45,7 +45,7 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
             data = _fetch(fs, path)
             return unsealed(data, url) if is_working(url) else data
 
-    return persistent("read", url, read)
+    return with_retry("read", url, read)
 
 
 def _fetch(fs: Any, path: str) -> bytes:
@@ -82,7 +82,7 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
     """
     end = seal(data) if is_working(url) else b""
     if not is_local(url):
-        persistent("write", url, lambda: _put(url, data + end if end else data))
+        with_retry("write", url, lambda: _put(url, data + end if end else data))
         return
     with storage_errors("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
         file.write(data)
@@ -115,7 +115,7 @@ def copy(source: str, target: str) -> None:
             expect(int(fs.info(path)["size"] or 0))
             fs.cp_file(path, filesystem(target)[1])
 
-    persistent("copy", source, one)
+    with_retry("copy", source, one)
 
 
 def _refuse_half(url: str, data: bytes) -> None:
@@ -130,7 +130,7 @@ def _refuse_half(url: str, data: bytes) -> None:
 def create_bytes(url: str, data: bytes) -> bool:
     """Write one object unless it exists; return whether it was written.
 
-    On the local file system this is exclusive. On an object store it asks for
+    On the local file system this is exclusive. On an object store it needs
     ``If-None-Match: *``; a store that ignores it overwrites.
     """
     if is_local(url):
@@ -143,7 +143,7 @@ def create_bytes(url: str, data: bytes) -> bool:
             except FileExistsError:
                 return False
         return True
-    return persistent("write", url, lambda: _create(url, data))
+    return with_retry("write", url, lambda: _create(url, data))
 
 
 def _create(url: str, data: bytes) -> bool:
@@ -177,7 +177,7 @@ def exists(url: str) -> bool:
                 return False
             return True
 
-    return persistent("look up", url, look)
+    return with_retry("look up", url, look)
 
 
 def names(url: str) -> list[str]:
@@ -193,7 +193,7 @@ def names(url: str) -> list[str]:
                 return []
         return sorted({name.rstrip("/").rsplit("/", 1)[-1] for name in found if name != path})
 
-    return persistent("list", url, look)
+    return with_retry("list", url, look)
 
 
 def delete(url: str) -> None:
@@ -217,7 +217,7 @@ def delete(url: str) -> None:
             except FileNotFoundError:
                 return
 
-    persistent("remove", url, remove)
+    with_retry("remove", url, remove)
 
 
 def check_writable(target: str, *below: str) -> None:
@@ -226,7 +226,7 @@ def check_writable(target: str, *below: str) -> None:
     Parameters
     ----------
     target
-        The place that was asked for.
+        The place that was given.
     below
         Names of the folder in it where the object is written: all that a kill leaves is there.
 
@@ -242,7 +242,7 @@ def check_writable(target: str, *below: str) -> None:
         raise InputError.of(target, expected, found[0], remedy=remedy)
     probe = join(target, *below, PROBE)
     try:
-        persistent("write", target, lambda: _probe(target, probe))
+        with_retry("write", target, lambda: _probe(target, probe))
     except TransientStorageError:
         raise
     except StorageError as error:
@@ -273,7 +273,7 @@ def _probe(target: str, probe: str) -> None:
 
 
 def open_input(url: str) -> Any:
-    """Open an object as a binary file, read as it is asked for."""
+    """Open an object as a binary file, read on demand."""
     with storage_errors("read", url):
         if is_local(url):
             return fsspec.open(absolute(url), "rb").open()

@@ -38,7 +38,7 @@ R = TypeVar("R")
 class Retry:
     """How often something is tried again, after pauses of a random length.
 
-    What they are at most doubles with each attempt, so that many do not ask at once.
+    What they are at most doubles with each attempt, so that many processes do not try at once.
     """
 
     times: int
@@ -116,7 +116,7 @@ def calling_thread() -> int:
     return getattr(_within, "caller", threading.get_ident())
 
 
-def persistent(action: str, url: str, call: Callable[[], R]) -> R:
+def with_retry(action: str, url: str, call: Callable[[], R]) -> R:
     """Call, and call again for a while if an object store does not answer.
 
     A call within such a call is left to the outer one.
@@ -177,7 +177,7 @@ def calls_left() -> bool:
 
 
 @contextmanager
-def impatient() -> Iterator[None]:
+def no_retry() -> Iterator[None]:
     """Call storage once only within this block, in this thread."""
     before = getattr(_within, "call", False)
     _within.call = True

@@ -71,7 +71,7 @@ class Footer:
 
 @dataclass
 class _Once(Generic[V]):
-    """What the first to ask makes while the others wait: a row group, or a small file's bytes."""
+    """What the first thread makes while the others wait: a row group, or a small file's bytes."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     made: V | None = None
@@ -106,7 +106,7 @@ class _Stream:
             expect()
             self.last = next(self.pieces, None)
             if self.last is None:
-                raise pa.ArrowInvalid(f"it ends before row {stop:,}, which its footer tells of")
+                raise pa.ArrowInvalid(f"it ends before row {stop:,}, which its footer lists")
 
 
 class Decoded:
@@ -128,7 +128,7 @@ class Decoded:
             self._streams.clear()
 
     def whole_file(self, url: str, version: str, fetch: Callable[[], bytes]) -> bytes:
-        """Return the bytes of a small file, which the last few that were asked for stay."""
+        """Return the bytes of a small file, kept for the last few files."""
         return _put(self._lock, self._small, (url, version), _Once[bytes](), KEPT).get(fetch)
 
     def rows(
@@ -197,7 +197,7 @@ class Decoded:
             batches = file().iter_batches(batch_rows, row_groups=[number], columns=list(columns))
             stream = _Stream(key, batches, first)
         batches_read = stream.rows(low, high)
-        # Put back only when nothing failed: a stream that broke is opened anew.
+        # Put back only when nothing failed: a stream that broke is opened again.
         _put(self._lock, self._streams, thread, stream, STREAMS)
         return pa.Table.from_batches(batches_read)
 

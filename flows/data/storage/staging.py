@@ -1,6 +1,6 @@
 """Objects that a library can read only as local files: copied to this machine, once each.
 
-What a library makes of a local file (its index) stands here too, beside a link to the file.
+What a library makes of a local file (its index) is kept here too, next to a link to the file.
 
 The copies stand in ``VBFLOWS_STAGING`` (by default a folder of this user among the temporary
 files), which all processes of the machine share. They take no more than
@@ -26,7 +26,7 @@ from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.inputs import fingerprint_of, size_of
 from flows.data.storage.objects import is_own, own
-from flows.data.storage.retry import expect, persistent
+from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time
@@ -35,14 +35,14 @@ COPY = "copy"  # what the mark of a copy's folder says
 _NAME = re.compile(r"[0-9a-f]{24}|\.[0-9a-f]{24}\.[0-9a-f]{8}\.part")
 
 
-def as_local(url: str, *beside: str) -> str:
+def local_copy(url: str, *endings: str) -> str:
     """Return a local path of an object: its own, or that of a copy that is made where needed.
 
     Parameters
     ----------
     url
         The object.
-    beside
+    endings
         Endings of objects that a reader looks for next to it, such as ``.bai``: in place of
         its own ending and after it; copied where they exist.
 
@@ -55,7 +55,7 @@ def as_local(url: str, *beside: str) -> str:
     if is_local(url):
         return url
     stem = url.rpartition(".")[0]
-    others = dict.fromkeys(made for end in beside for made in (url + end, stem + end))
+    others = dict.fromkeys(made for end in endings for made in (url + end, stem + end))
     # An index that came or changed since makes another copy: readers look for it once.
     marks = {other: mark for other in others if (mark := _mark(other)) is not None}
 
@@ -67,8 +67,8 @@ def as_local(url: str, *beside: str) -> str:
     return made(url, what, copy, size=size_of)
 
 
-def linked(path: str, make: Callable[[str], None]) -> str:
-    """Return another path of a local file, beside which stands what is made of it, its index say.
+def with_index(path: str, make: Callable[[str], None]) -> str:
+    """Return another path of a local file, next to what is made of it (its index, say).
 
     The user's folders are left as they are.
 
@@ -77,16 +77,16 @@ def linked(path: str, make: Callable[[str], None]) -> str:
     path
         A local file.
     make
-        Writes what is wanted beside the path that it gets; called once for each version of the
+        Writes what is wanted next to the path that it gets; called once for each version of the
         file on this machine.
     """
     path = absolute(path)
 
-    def beside(link: str) -> None:
+    def link_and_make(link: str) -> None:
         os.symlink(path, link)
         make(link)
 
-    return made(path, "beside", beside)
+    return made(path, "link", link_and_make)
 
 
 def made(
@@ -169,7 +169,7 @@ def _copy(url: str, target: Path) -> None:
                     expect()
                     file.write(fs.cat_file(path, start=begin, end=min(begin + PIECE, size)))
 
-    persistent("read", url, copied)
+    with_retry("read", url, copied)
 
 
 def _make_room(size: int, url: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables: written as Parquet whole or not at all, read in pieces no larger than what is asked.
+"""Tables: written as Parquet whole or not at all, read in pieces no larger than what is needed.
 
 What is read may be in another format: see `flows.data.storage.formats`.
 """
@@ -15,7 +15,7 @@ from flows.data.storage.access import arrow, filesystem
 from flows.data.storage.errors import TransientStorageError, storage_errors
 from flows.data.storage.formats import as_parquet, small_text
 from flows.data.storage.objects import placed, read_bytes, write_bytes
-from flows.data.storage.retry import expect, persistent
+from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
 from flows.data.storage.seal import Sealed, is_working
 from flows.data.storage.urls import is_local
@@ -45,7 +45,7 @@ def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetF
                 source, metadata=file.metadata, pre_buffer=False, buffer_size=BUFFER
             )
 
-    return persistent("read", url, opened)
+    return with_retry("read", url, opened)
 
 
 def _whole(url: str) -> pq.ParquetFile:
@@ -69,7 +69,7 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
             expect(sum(_sizes(file.metadata)))
             return file.read(columns=list(columns) if columns is not None else None)
 
-    return persistent("read", url, read)
+    return with_retry("read", url, read)
 
 
 def read_rows(
@@ -89,7 +89,7 @@ def read_rows(
     def opened(footer: pq.FileMetaData | None) -> pq.ParquetFile:
         if not 0 < size <= SMALL or is_local(url) or as_parquet(url) != url:
             return parquet_file(url, footer)
-        # Asking for its size and its footer first would cost more than all of it.
+        # Reading its size and its footer first would cost more than all of it.
         expect(size)
         data = held.whole_file(url, of, lambda: read_bytes(url))
         return pq.ParquetFile(pa.BufferReader(data), metadata=footer)
@@ -98,7 +98,7 @@ def read_rows(
         with storage_errors("read", url):
             return held.rows(url, of, opened, start, stop, columns)
 
-    return persistent("read", url, read)
+    return with_retry("read", url, read)
 
 
 def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
@@ -111,14 +111,14 @@ def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
             place = file.schema_arrow.get_field_index(column)
             groups = []
             for number in range(file.metadata.num_row_groups):
-                told = file.metadata.row_group(number).column(place).statistics
-                unknown = told is None or not told.has_min_max
-                if unknown or (told.min <= high and told.max >= low):
+                bounds = file.metadata.row_group(number).column(place).statistics
+                unknown = bounds is None or not bounds.has_min_max
+                if unknown or (bounds.min <= high and bounds.max >= low):
                     groups.append(number)
             expect(sum(file.metadata.row_group(n).total_byte_size for n in groups))
             return file.read_row_groups(groups, use_threads=False)
 
-    return persistent("read", url, read)
+    return with_retry("read", url, read)
 
 
 def read_batches(
@@ -143,7 +143,7 @@ def read_batches(
             reading = _batches(url, rows, columns, None, group, done)
             raise
 
-    while (found := persistent("read", url, following)) is not None:
+    while (found := with_retry("read", url, following)) is not None:
         group, done, batch = found
         yield batch
 

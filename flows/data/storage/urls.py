@@ -1,4 +1,4 @@
-"""URLs as text: they are put together, told apart, and kept free of secrets."""
+"""URLs as text: they are put together, compared, and kept free of secrets."""
 
 from __future__ import annotations
 

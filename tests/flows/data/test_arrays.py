@@ -41,8 +41,8 @@ def read(source, settings=None):
     return bags, labels
 
 
-def beside(folder):
-    """Write the labels beside arrays that have none."""
+def write_labels(folder):
+    """Write the labels of arrays that have none."""
     lines = ["bag_id,label,features", *(f"{name},{label}," for name, label in LABELS.items())]
     (folder / "labels.csv").write_text("\n".join(lines))
 
@@ -51,17 +51,17 @@ def wanted():
     return {name: np.asarray(bag).tolist() for name, bag in BAGS.items()}
 
 
-def test_an_array_a_bag_with_the_labels_beside(tmp_path):
+def test_an_array_a_bag_with_the_labels_in_a_table(tmp_path):
     for name, bag in BAGS.items():
         np.save(tmp_path / f"{name}.npy", np.asarray(bag, np.float32))
-    beside(tmp_path)
+    write_labels(tmp_path)
     assert read(tmp_path) == (wanted(), LABELS)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_an_archive_of_bags(save, tmp_path):
     save(tmp_path / "bags.npz", **{name: np.asarray(bag) for name, bag in BAGS.items()}, n=3)
-    beside(tmp_path)
+    write_labels(tmp_path)
     assert read(tmp_path) == (wanted(), LABELS)
 
 

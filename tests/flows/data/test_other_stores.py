@@ -78,7 +78,7 @@ def test_a_folder_of_another_store_is_read_as_any(shelf, tmp_path, monkeypatch, 
     assert '"rows": 2' in capsys.readouterr().out.replace('"rows":2', '"rows": 2')
 
 
-def test_a_version_is_told_by_the_stores_own_mark(shelf):
+def test_a_version_is_known_by_the_stores_own_mark(shelf):
     url = "shelf://datasets/me/a.parquet"
     shelf["datasets/me/a.parquet"] = b"one"
     (before,) = storage.expand(url, storage.SUFFIXES)

@@ -169,20 +169,20 @@ def test_an_index_that_comes_later_is_copied_too(tmp_path, monkeypatch):
     monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "staging"))
     url = f"memory://{tmp_path.name}"
 
-    def beside():
-        names = os.listdir(os.path.dirname(storage.as_local(f"{url}/a.bam", ".bai")))
+    def copies():
+        names = os.listdir(os.path.dirname(storage.local_copy(f"{url}/a.bam", ".bai")))
         return sorted(name for name in names if name != storage.MARK)
 
     storage.write_bytes(f"{url}/a.bam", b"reads")
-    assert beside() == ["a.bam"]
+    assert copies() == ["a.bam"]
     assert len(os.listdir(tmp_path / "staging")) == 2  # the copy and its lock
-    assert beside() == ["a.bam"]
+    assert copies() == ["a.bam"]
     assert len(os.listdir(tmp_path / "staging")) == 2
     storage.write_bytes(f"{url}/a.bam.bai", b"index")
-    assert beside() == ["a.bam", "a.bam.bai"]
+    assert copies() == ["a.bam", "a.bam.bai"]
     storage.write_bytes(f"{url}/a.bam.bai", b"another index")
-    assert storage.as_local(f"{url}/a.bam", ".bai").endswith("a.bam")
-    with open(storage.as_local(f"{url}/a.bam", ".bai") + ".bai", "rb") as file:
+    assert storage.local_copy(f"{url}/a.bam", ".bai").endswith("a.bam")
+    with open(storage.local_copy(f"{url}/a.bam", ".bai") + ".bai", "rb") as file:
         assert file.read() == b"another index"
     storage.delete(url)
 
@@ -202,7 +202,7 @@ def test_folders_of_others_are_neither_counted_nor_removed(tmp_path, monkeypatch
     copies = []
     for name in "abc":
         storage.write_bytes(f"{url}/{name}.bam", b"x" * 1200)
-        copies.append(storage.as_local(f"{url}/{name}.bam"))
+        copies.append(storage.local_copy(f"{url}/{name}.bam"))
     assert [os.path.exists(copy) for copy in copies] == [False, True, True]
     assert all((folder / "sample.bam").exists() for folder in theirs)
     assert (staging / ("b" * 24)).is_symlink()

@@ -68,7 +68,7 @@ def test_an_empty_line_of_a_single_column_is_a_missing_cell(tmp_path):
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
-def test_separators_are_told_apart(tmp_path, mark):
+def test_separators_are_recognised(tmp_path, mark):
     path = tmp_path / "x.csv"
     path.write_text("\n".join(mark.join(line) for line in ("iab", "123", "456")))
     assert storage.read_table(str(path)).to_pydict() == {

@@ -87,13 +87,13 @@ def score(run, source, target):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("name", "file"), [(n, f) for n, files in KEPT.items() for f in files])
-def test_a_damaged_posterior_is_told_and_scores_nothing(fitted, damaged, tmp_path, name, file):
+def test_a_damaged_posterior_is_reported_and_scores_nothing(fitted, damaged, tmp_path, name, file):
     source, run = fitted(name)
     path = run / "posterior" / file
     if not path.exists():
         pytest.fail(f"the run keeps no {file}: {sorted(p.name for p in path.parent.iterdir())}")
     whole = pipelines.published(score(run, source, tmp_path / "whole"))
-    told = 0
+    reported = 0
     for turn, content in enumerate(mutants(path.read_bytes(), 6, f"{name} {file}")):
         damaged(path, content)
         target = tmp_path / f"out-{turn}"
@@ -103,14 +103,14 @@ def test_a_damaged_posterior_is_told_and_scores_nothing(fitted, damaged, tmp_pat
         except (InputError, RunError) as error:
             said = str(error)
         if said:
-            told += 1
+            reported += 1
             assert file.rpartition("/")[2] in said
             assert len(said) < 2000
             assert not target.exists()
         else:  # a changed byte of what says nothing, such as a date in an archive's index
             results = [key for key in whole if not key.startswith("posterior/")]
             assert [found[key] for key in results] == [whole[key] for key in results]
-    assert told >= 4
+    assert reported >= 4
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -69,8 +69,8 @@ def served(database, home):
                 process.wait()
 
 
-def asked(env, path, content=None):
-    """Ask the server, again where it is busy: with SQLite it answers 503 while that is locked."""
+def call_api(env, path, content=None):
+    """Call the server's API, again where it is busy: with SQLite a locked one answers 503."""
     request = urllib.request.Request(
         f"{env['PREFECT_API_URL']}/{path}",
         data=None if content is None else json.dumps(content).encode(),
@@ -115,7 +115,7 @@ def test_every_deployment_is_registered(prefect_server, tmp_path):
         "PREFECT_API_AUTH_STRING": PREFECT_API_AUTH_STRING.value(),
         "PREFECT_HOME": str(tmp_path),
     }
-    asked(env, "work_pools/", {"name": "vbflows", "type": "process"})
+    call_api(env, "work_pools/", {"name": "vbflows", "type": "process"})
     deploy = here(COMPOSE["services"]["register"]["command"][2].split("&& ")[1]).split()
     done = run(tool("prefect"), *deploy[1:], env=environment(env), cwd="/")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -123,10 +123,10 @@ def test_every_deployment_is_registered(prefect_server, tmp_path):
 
 
 def check(env):
-    flows = {flow["id"]: flow["name"] for flow in asked(env, "flows/filter", {})}
+    flows = {flow["id"]: flow["name"] for flow in call_api(env, "flows/filter", {})}
     found = {
         f"{flows[one['flow_id']]}/{one['name']}": one
-        for one in asked(env, "deployments/filter", {})
+        for one in call_api(env, "deployments/filter", {})
     }
     meant = {
         f"{one['entrypoint'].rsplit('.', 1)[-1]}/{one['name']}": one for one in FILE["deployments"]
@@ -155,11 +155,11 @@ def check(env):
         assert parameters["target"] == f"s3://bucket/out/{pipeline}"
         assert parameters["compute"] == {"scheduler": "tls://scheduler:8786"}
         assert parameters["settings"] == meant[name]["parameters"]["settings"]
-        assert parameters["since"] == (None if name.endswith("anew") else "latest")
+        assert parameters["since"] == (None if name.startswith("weekly") else "latest")
         check_parameters(env, pipeline, one)
     cron = [s["cron"] for one in meant.values() for s in one["schedules"]]
     assert len(set(cron)) == len(cron)  # they do not start at one time
-    (pool,) = (p for p in asked(env, "work_pools/filter", {}) if p["name"] == "vbflows")
+    (pool,) = (p for p in call_api(env, "work_pools/filter", {}) if p["name"] == "vbflows")
     assert pool["type"] == "process"
 
 
@@ -169,8 +169,8 @@ def check_parameters(env, pipeline, deployment):
 
     flow = getattr(pipelines, pipeline)
     flow.validate_parameters({"resume": None, **deployment["parameters"]})
-    made = asked(env, f"deployments/{deployment['id']}/create_flow_run", {"parameters": {}})
+    made = call_api(env, f"deployments/{deployment['id']}/create_flow_run", {"parameters": {}})
     assert made["parameters"]["source"] == deployment["parameters"]["source"]
     wrong = {**deployment["parameters"], "settings": {"max_iter": -1}}
     with pytest.raises(urllib.error.HTTPError, match="409"):
-        asked(env, f"deployments/{deployment['id']}/create_flow_run", {"parameters": wrong})
+        call_api(env, f"deployments/{deployment['id']}/create_flow_run", {"parameters": wrong})

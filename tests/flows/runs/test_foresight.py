@@ -18,10 +18,10 @@ KEYS = {"error", "exit", "faults", "warnings"}
 
 def checked(capsys, *words):
     code, out, _ = run(capsys, "check", *words, "--json")
-    told = json.loads(out)
-    assert told["exit"] == code
-    assert set(told) >= KEYS
-    return told
+    answer = json.loads(out)
+    assert answer["exit"] == code
+    assert set(answer) >= KEYS
+    return answer
 
 
 @pytest.fixture(scope="module")
@@ -62,19 +62,19 @@ def test_the_run_says_what_the_check_said(tmp_path, capsys):
     """A constant column, one that repeats another, and fewer rows than columns."""
     same = np.arange(30.0) ** 2
     path = rows(tmp_path, 30, 32, flat=np.ones(30), a=same, b=same)
-    told = checked(capsys, "experts", path, "--set", "n_experts=2")
-    said = " ".join(told["warnings"])
+    answer = checked(capsys, "experts", path, "--set", "n_experts=2")
+    said = " ".join(answer["warnings"])
     assert "Columns with one value tell nothing" in said
     assert "b (as a)" in said
     assert "the fit rests on its prior" in said
     code, out, err = run(capsys, "experts", path, tmp_path / "t", "--json",
                        "--set", "n_experts=2")  # fmt: skip
     assert code == 0, err
-    assert set(told["warnings"]) <= set(json.loads(out)["warnings"])
+    assert set(answer["warnings"]) <= set(json.loads(out)["warnings"])
     record = open_run(str(tmp_path / "t"))[1]
-    assert told["partitions"] == record.partitions
-    assert told["rows"] == record.rows_read
-    assert told["dropped"] == [one.model_dump() for one in record.dropped]
+    assert answer["partitions"] == record.partitions
+    assert answer["rows"] == record.rows_read
+    assert answer["dropped"] == [one.model_dump() for one in record.dropped]
 
 
 def documents(folder):

@@ -1,4 +1,4 @@
-"""A fault that ingest meets is told as a check of all files tells it, and nothing is left."""
+"""A fault that ingest meets is reported as a check of all files reports it, and nothing is left."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def written(case, folder):
     return name, url
 
 
-def told_by_a_check(name, url):
+def faults_of_a_check(name, url):
     family = pipeline_named(name)
     settings = family.settings(**{"partitions": 3, **pipelines.SETTINGS[name]})
     run = Run(family, url, RunPaths("nowhere", "check"), settings, Events())
@@ -119,11 +119,11 @@ def files_in(folder):
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_a_fault_in_rows_is_told_as_by_a_check_and_nothing_is_left(case, tmp_path):
+def test_a_fault_in_rows_is_reported_as_by_a_check_and_nothing_is_left(case, tmp_path):
     name, url = written(case, tmp_path)
     with pytest.raises(InputError) as refused:
         pipelines.run(name, url, str(tmp_path / "out"))
-    assert refused.value.faults == told_by_a_check(name, url)
+    assert refused.value.faults == faults_of_a_check(name, url)
     assert not (tmp_path / "out").exists()
 
 
@@ -134,18 +134,18 @@ def test_on_workers_too(case, tmp_path):
     compute = ComputeSettings(workers=2, memory_limit="1GiB")
     with pytest.raises(InputError) as refused:
         pipelines.run(name, url, str(tmp_path / "out"), compute)
-    assert refused.value.faults == told_by_a_check(name, url)
+    assert refused.value.faults == faults_of_a_check(name, url)
     assert not (tmp_path / "out").exists()
 
 
 def test_faults_of_all_files_come_together_with_those_of_columns(tmp_path):
-    """One file lacks a column, which its footer tells, and another has infinity in its last row."""
+    """One file lacks a column, as its footer shows, and another has infinity in its last row."""
     name, url = written("infinity in features", tmp_path)
     other = pq.read_table(url).drop_columns(["features"])
     pq.write_table(other, tmp_path / "in" / "other.parquet")
     with pytest.raises(InputError) as refused:
         pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
-    assert refused.value.faults == told_by_a_check(name, str(tmp_path / "in"))
+    assert refused.value.faults == faults_of_a_check(name, str(tmp_path / "in"))
     assert {fault.row is None for fault in refused.value.faults} == {True, False}
 
 
@@ -199,7 +199,7 @@ def test_a_run_that_was_killed_while_it_checked_is_refused_when_resumed(tmp_path
     monkeypatch.undo()
     with pytest.raises(InputError) as refused:
         pipelines.run(name, url, str(tmp_path / "out"), resume=run_id)
-    assert refused.value.faults == told_by_a_check(name, url)
+    assert refused.value.faults == faults_of_a_check(name, url)
     assert not files_in(tmp_path / "out")
 
 
@@ -260,23 +260,23 @@ class _UntilRead:
             raise _Enough
 
 
-def bytes_asked(proxy, name, size):
-    """Return the bytes of an object that were asked for, and how many times."""
-    asked = []
+def bytes_requested(proxy, name, size):
+    """Return the bytes of an object that were requested, and how many times."""
+    sizes = []
     for head in proxy.heads:
         if head.startswith("GET ") and name in head.partition("\r\n")[0]:
             span = re.search(r"(?i)^range: *bytes=(\d*)-(\d*)", head, re.MULTILINE)
             first, last = (0, size - 1) if span is None else (span[1], span[2] or size - 1)
             last = min(int(last), size - 1)  # a range may end behind the object
-            asked.append(int(last) - int(first) + 1 if first != "" else int(last))
-    return sum(asked), len(asked)
+            sizes.append(int(last) - int(first) + 1 if first != "" else int(last))
+    return sum(sizes), len(sizes)
 
 
 @pytest.mark.parametrize("small", [True, False])
 def test_an_object_is_read_once(small, tmp_path, monkeypatch):
-    """But for its footer, of which Arrow asks 64 KiB; also of one that comes in one request.
+    """But for its footer, of which Arrow requests 64 KiB; also of one that comes in one request.
 
-    Footers are asked for by each of: the columns' names, whether there are bags enough to hold
+    Footers are read for each of: the columns' names, whether there are bags enough to hold
     some out, how to cut, and what a task reads.
     """
     (tmp_path / "s3" / "in").mkdir(parents=True)
@@ -292,7 +292,7 @@ def test_an_object_is_read_once(small, tmp_path, monkeypatch):
         source = f"s3://in/{os.path.basename(url)}"
         with pytest.raises(_Enough), listening(_UntilRead()):
             launch("bags", source, str(tmp_path / "out"), settings, ComputeSettings())
-        read, times = bytes_asked(proxy, os.path.basename(url), size)
+        read, times = bytes_requested(proxy, os.path.basename(url), size)
         assert size <= read <= 1.05 * size + 6 * 2**16, times
     finally:
         proxy.close()

@@ -51,9 +51,9 @@ def source(corpus, tmp_path):
 
 
 def go(source, target, resume=None, since=None, name="keywords", **changes):
-    asked = {"unit": "word", "keyword_rate": 0.2, "rows_per_partition": 20, "max_iter": 60}
-    asked = {**asked, **changes} if name == "keywords" else changes
-    settings = pipeline_named(name).settings(**asked)
+    options = {"unit": "word", "keyword_rate": 0.2, "rows_per_partition": 20, "max_iter": 60}
+    options = {**options, **changes} if name == "keywords" else changes
+    settings = pipeline_named(name).settings(**options)
     return launch(name, str(source), str(target), settings, ComputeSettings(), since, resume)
 
 
@@ -229,7 +229,7 @@ def test_working_files_that_were_left_do_not_bring_an_old_run_back(source, tmp_p
     """The very last call of a published run may fail: its folder of work then stays."""
     target = tmp_path / "out"
     first = go(source, target)["run_id"]
-    time.sleep(1.1)  # ids tell seconds
+    time.sleep(1.1)  # ids hold seconds
     second = go(source, target)["run_id"]
     (target / "runs" / first / "work").mkdir()
     lines = go(source, target, first)["lines"]
@@ -377,7 +377,7 @@ def test_latest_is_what_runs_lists_as_unfinished(source, stopped, tmp_path):
         go(source, target, "latest")
     assert not target.exists()
     stopped(source, target)
-    time.sleep(1.1)  # ids tell seconds
+    time.sleep(1.1)  # ids hold seconds
     run_id = stopped(source, target)
     unfinished = [run.run_id for run in runs_of(str(target)) if run.state == "unfinished"]
     assert unfinished[0] == run_id

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from operator import itemgetter
 
 import pyarrow.parquet as pq
 import pytest
@@ -53,14 +54,14 @@ def target(three, tmp_path):
 @pytest.mark.thorough
 def test_runs_are_listed_newest_first(three, capsys):
     place, ids = three
-    told = listed(capsys, place)
-    assert told["latest"] == ids[-1]
-    states = {one["run_id"]: one["state"] for one in told["runs"]}
+    printed = listed(capsys, place)
+    assert printed["latest"] == ids[-1]
+    states = {one["run_id"]: one["state"] for one in printed["runs"]}
     assert states == {ids[0]: "finished", ids[1]: "finished", ids[2]: "latest"}
-    (first,) = [one for one in told["runs"] if one["run_id"] == ids[0]]
+    (first,) = [one for one in printed["runs"] if one["run_id"] == ids[0]]
     assert first["changed"] == {"keyphrases": 12.0, "fdr": 0.2}
     assert first["rows"] == 40
-    assert [one["run_id"] for one in told["runs"]] == ids[::-1]
+    assert [one["run_id"] for one in printed["runs"]] == ids[::-1]
     code, out, _ = run(capsys, "runs", place)
     assert code == 0
     assert all(run_id in out for run_id in ids)
@@ -80,16 +81,16 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     place, ids = three
     first, second = (f"{place}/runs/{run_id}" for run_id in ids[:2])
     code, out, _ = run(capsys, "compare", first, second, "--json")
-    told = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert set(told["settings"]) == {"fdr"}
-    assert (told["settings"]["fdr"]["first"], told["settings"]["fdr"]["second"]) == (0.2, 0.1)
+    assert set(printed["settings"]) == {"fdr"}
+    assert (printed["settings"]["fdr"]["first"], printed["settings"]["fdr"]["second"]) == (0.2, 0.1)
     records = [open_run(one)[1] for one in (first, second)]
-    for name, line in told["results"].items():
+    for name, line in printed["results"].items():
         assert [line["first"], line["second"]] == [record.results.get(name) for record in records]
     found = [record.results["found"] for record in records]
-    assert told["results"]["found"]["change"] == found[1] - found[0]
-    assert told["data"]["files that both read, unchanged"]["first"] == 1
+    assert printed["results"]["found"]["change"] == found[1] - found[0]
+    assert printed["data"]["files that both read, unchanged"]["first"] == 1
     code, out, _ = run(capsys, "compare", first, place)
     assert code == 0
     assert "Settings that differ" in out
@@ -111,11 +112,49 @@ def test_rows_of_a_table_are_shown(three, capsys):
     assert [row["rank"] for row in rows] == ranks[:-8:-1]
     code, out, _ = run(capsys, *words, "-rank", "--json")
     assert [row["rank"] for row in json.loads(out)["rows"]] == ranks[:7]
+    code, out, _ = run(capsys, *words[:5], "--json")
+    shown = [row["probability"] for row in json.loads(out)["rows"]]
+    assert shown == sorted(pq.read_table(folder)["probability"].to_pylist(), reverse=True)[:7]
     code, out, _ = run(capsys, "show", place, "ask", "--rows", "3")
     assert len(out.splitlines()) == 4
     for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
         code, _, err = run(capsys, "show", place, *wrong)
         assert (code, f"did you mean {meant}?" in err) == (2, True)
+
+
+def test_rows_are_filtered_by_conditions_that_all_hold(three, capsys):
+    place, _ = three
+    every = pq.read_table(open_run(str(place))[0].table("keywords")).to_pylist()
+    name = every[0]["doc_id"]
+
+    def shown(*options, table="keywords"):
+        words = ("show", place, table, "--rows", "100000", "--json")
+        code, out, err = run(capsys, *words, *options)
+        return json.loads(out)["rows"] if code == 0 else err
+
+    def same(rows, holds):
+        key = itemgetter("doc_id", "term")
+        assert sorted(rows, key=key) == sorted(filter(holds, every), key=key)
+        assert 0 < len(rows) < len(every)
+
+    same(shown("--where", f"doc_id={name}"), lambda row: row["doc_id"] == name)
+    both = ("--where", f"doc_id = {name}", "--where", "probability>0.01", "--where", "words<2")
+    same(
+        shown(*both),
+        lambda row: row["doc_id"] == name and row["probability"] > 0.01 and row["words"] < 2,
+    )
+    same(shown("--new"), lambda row: not row["observed"])
+    same(shown("--selected"), lambda row: row["selected"])
+    same(shown("--where", "observed=yes", "--selected"), lambda row: row["observed"])
+    assert shown("--where", "term=") == []
+    for options, said in (
+        (("--where", "rank"), "expected COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"),
+        (("--where", "rnak=1"), "did you mean rank?"),
+        (("--where", "rank=x"), "expected a number, found 'x'"),
+        (("--where", "observed=maybe"), "expected yes or no, found 'maybe'"),
+    ):
+        assert said in shown(*options)
+    assert "expected a column observed for --new" in shown("--new", table="ask")
 
 
 @pytest.mark.thorough
@@ -138,13 +177,13 @@ def test_pruning_keeps_the_latest_and_what_is_not_finished(target, capsys):
     )  # as after a run was published again
     unfinished = place / "runs" / "20200101T000000-aaaaaa" / "work"
     unfinished.mkdir(parents=True)
-    asked = Request(pipeline="keywords", settings={}, since=ids[1], inputs={})
-    json_files.write(str(unfinished / "request.json"), asked)
+    request = Request(pipeline="keywords", settings={}, since=ids[1], inputs={})
+    json_files.write(str(unfinished / "request.json"), request)
     storage.own(str(unfinished.parent), RUN)
     storage.own(str(place / "runs" / "20200101T000000-bbbbbb"), RUN)  # a removal that was stopped
     (place / "runs" / "not a run").mkdir()
-    told = listed(capsys, place, "--prune", "keep=1")
-    assert told["removed"] == ["20200101T000000-bbbbbb"]
+    printed = listed(capsys, place, "--prune", "keep=1")
+    assert printed["removed"] == ["20200101T000000-bbbbbb"]
     assert {ids[0], ids[1], ids[2], "20200101T000000-aaaaaa", "not a run"} == set(
         os.listdir(place / "runs")
     )
@@ -164,8 +203,8 @@ def test_pruning_leaves_what_no_run_made(target, capsys, tmp_path):
     (mine / "thesis.tex").write_text("mine")
     (runs / ids[0] / "link").symlink_to(mine)
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
-    told = listed(capsys, place, "--prune", "keep=1")
-    assert told["removed"] == [ids[0]]
+    printed = listed(capsys, place, "--prune", "keep=1")
+    assert printed["removed"] == [ids[0]]
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
     assert (runs / "20190101T000000-aaaaaa" / "thesis.tex").read_text() == "mine"
     assert (runs / "20190102T000000-aaaaaa").read_text() == "a file"

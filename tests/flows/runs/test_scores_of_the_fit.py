@@ -5,6 +5,7 @@ Where they may differ the row says by how much, and why; so does the family's pa
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.data.runs import open_run
-from tests.flows.commands import succeed
+from tests.flows.commands import run, succeed
 
 SOURCES = {
     "keywords": (120, ""),
@@ -127,7 +128,7 @@ def test_a_score_of_the_training_source_is_what_was_published(
 @pytest.mark.thorough
 @pytest.mark.parametrize(("options", "astray"), [(("n_features=6",), 0.05)])
 def test_features_differ_in_rows_with_several_optima(sources, tmp_path, options, astray):
-    """A score finds the optimum beside a cold start, a fit that which its sweeps led to."""
+    """A score finds the optimum next to a cold start, a fit that which its sweeps led to."""
     rows, imputed = tables_of(
         sources, tmp_path, "features", ["rows", "imputed"], "tol=1e-8", *options
     )
@@ -137,3 +138,17 @@ def test_features_differ_in_rows_with_several_optima(sources, tmp_path, options,
     names = set(np.array(rows[0]["id"].to_pylist())[off])
     same = [name not in names for name in imputed[0]["id"].to_pylist()]
     assert differences(*imputed, leave=("best",))[same].max() <= 1e-3
+
+
+def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
+    """A fit prints its experts; a score of the same rows what they predict."""
+    source = sources / "experts" / SOURCES["experts"][1]
+    fitted = json.loads(run(capsys, "experts", source, tmp_path / "fit", "--json")[1])
+    scored = json.loads(
+        run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--json")[1]
+    )
+    assert {"expert", "rows"} <= set(fitted["top"][0])
+    rows = pq.read_table(Path(open_run(str(tmp_path / "new"))[0].root) / "rows")
+    best = rows.sort_by([("probability", "descending")]).slice(0, 8)
+    assert [one["id"] for one in scored["top"]] == best["id"].to_pylist()
+    assert [one["probability"] for one in scored["top"]] == best["probability"].to_pylist()

@@ -36,9 +36,9 @@ def refused(plan, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["serve", str(path)])
     assert stopped.value.code == 2
-    told = capsys.readouterr().err
-    assert "Traceback" not in told
-    return told
+    printed = capsys.readouterr().err
+    assert "Traceback" not in printed
+    return printed
 
 
 def test_a_wrong_plan_is_refused(tmp_path, capsys):
@@ -51,20 +51,20 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     assert "keyword_rate" in refused(right.replace("0.3", "3.0"), tmp_path, capsys)
     assert "deployments" in refused("runs: []", tmp_path, capsys)
     for many in ("1.0e+300", ".inf"):
-        told = refused(right.replace("every: 5", f"every: {many}"), tmp_path, capsys)
-        assert "every" in told
-        assert "31622400" in told.replace(",", "").replace(".0", "")
-    told = refused(right.replace("every: 5", "cron: often"), tmp_path, capsys)
-    assert "a cron expression such as 30 2 * * *, found 'often'" in told
+        printed = refused(right.replace("every: 5", f"every: {many}"), tmp_path, capsys)
+        assert "every" in printed
+        assert "31622400" in printed.replace(",", "").replace(".0", "")
+    printed = refused(right.replace("every: 5", "cron: often"), tmp_path, capsys)
+    assert "a cron expression such as 30 2 * * *, found 'often'" in printed
     cron = right.replace("every: 5", 'cron: "30 2 * * *"\n    timezone: Europe/Berln')
-    told = refused(cron, tmp_path, capsys)
-    assert "a name of a time zone, such as Europe/Berlin, found 'Europe/Berln'" in told
+    printed = refused(cron, tmp_path, capsys)
+    assert "a name of a time zone, such as Europe/Berlin, found 'Europe/Berln'" in printed
     twice = right + right.split("deployments:")[1]
     assert "found keywords/often twice" in refused(twice, tmp_path, capsys)
     url = "https://store/a?X-Amz-Signature=canary"
-    told = refused(right.replace("source: in", f"source: {url}"), tmp_path, capsys)
-    assert "an address without secrets" in told
-    assert "canary" not in told
+    printed = refused(right.replace("source: in", f"source: {url}"), tmp_path, capsys)
+    assert "an address without secrets" in printed
+    assert "canary" not in printed
 
 
 @pytest.mark.slow

@@ -51,22 +51,22 @@ def counted(monkeypatch):
     """Run a pipeline; return its outcome and the local steps that it took."""
 
     def run(family, source, target, since="latest", **options):
-        told = Counted()
+        counted = Counted()
         model, method = CASES[family][3:]
         original = getattr(model, method)
 
         def one(self, *args):
-            told.steps += 1
+            counted.steps += 1
             return original(self, *args)
 
         settings = pipeline_named(family).settings(**CASES[family][2], **options)
         with monkeypatch.context() as patch:
             patch.setattr(model, method, one)
-            with listening(told):
+            with listening(counted):
                 outcome = launch(
                     family, str(source), str(target), settings, ComputeSettings(), since
                 )
-        return outcome, told
+        return outcome, counted
 
     return run
 
@@ -110,9 +110,9 @@ def test_two_files_more_cost_few_local_steps(family, tmp_path, counted):
     full, cold = counted(family, source, tmp_path / "full")
     again, warm = counted(family, source, tmp_path / "out")
     goal = full["elbo"] - 1e-6 * abs(full["elbo"])
-    told = f"{family}: {warm.until(goal)} local steps, {cold.until(goal)} from the start"
+    summary = f"{family}: {warm.until(goal)} local steps, {cold.until(goal)} from the start"
     # The first sweep is of all data: .21 of the steps of bags (1,144 of 5,356).
-    assert warm.until(goal) <= 0.25 * cold.until(goal), told
+    assert warm.until(goal) <= 0.25 * cold.until(goal), summary
     record = json.loads((tmp_path / "out" / "runs" / again["run_id"] / "run.json").read_text())
     assert record["since"] == first["run_id"]
     report = Path(again["report"]).read_text()

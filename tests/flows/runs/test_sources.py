@@ -58,7 +58,7 @@ def test_a_file_that_is_given_twice_is_read_once(tables, capsys, caplog):
 
 def test_what_is_missing_is_named(tables, capsys, tmp_path):
     code, _, err = run(capsys, "check", "features", tables[0], tmp_path / "none.csv")
-    assert (code, f"cannot read {tmp_path / 'none.csv'}" in err) == (2, True)
+    assert (code, f"{tmp_path / 'none.csv'}: there is no such file" in err) == (2, True)
     code, _, err = run(capsys, "features", tables[0], tables[1])
     assert (code, "TARGET, the last argument, is a folder" in err) == (2, True)
     code, _, err = run(capsys, "features", tables[0])

@@ -1,0 +1,14 @@
+"""Imported first, and only, in the process that local workers are forked from (see `connect`).
+
+Every worker is given the environment of the moment at which it starts. What this process has is
+what it was started with, so it keeps nothing of it that another run may lack.
+"""
+
+import os
+
+_KEPT = ("PATH", "HOME", "LANG", "LC_", "LD_", "NUMBA_", "PYTHON", "TMPDIR")
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+for _name in [name for name in os.environ if not name.startswith(_KEPT)]:
+    del os.environ[_name]
+os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # read when NumPy is imported, which comes next
