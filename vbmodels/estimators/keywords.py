@@ -254,7 +254,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
             units, scores = self.model_.phrases_and_scores(self.q_, batch)
         else:
             units, scores = batch, None
-        nodes = own.by_node(its, units, fitted=fitted, beside=scores)
+        nodes = own.by_node(its, units, fitted=fitted, extra=scores)
         return Scored(part, units, average(its, units, nodes))
 
     @property

@@ -25,11 +25,11 @@ def test_against_sixty_digits():
     x = np.concatenate([np.linspace(-40.0, 20.0, 301), [-1e4, -1e-9, 0.0, 1e-9]])
     log_cdf, mills = log_cdf_and_mills(x)
     with mp.workdps(60):
-        for at, told, slope in zip(x, log_cdf, mills, strict=True):
+        for at, value, slope in zip(x, log_cdf, mills, strict=True):
             v = mp.mpf(float(at))
             cdf = mp.erfc(-v / mp.sqrt(2)) / 2
             want = mp.log(cdf) if at < 0 else mp.log1p(-mp.erfc(v / mp.sqrt(2)) / 2)
-            assert_allclose(told, float(want), rtol=4e-14)
+            assert_allclose(value, float(want), rtol=4e-14)
             assert_allclose(slope, float(mp.npdf(v) / cdf), rtol=4e-14)
 
 

@@ -120,7 +120,7 @@ def terms(eta, y, document, log_delta, delta, hidden, expected, out):
     log_delta, delta, hidden
         [D] log delta_d, delta_d and 1 - delta_d.
     expected
-        Whether what is expected of the second derivatives is asked for.
+        Whether to return the expected second derivatives.
     out
         [TERMS, W] to be filled; the second derivatives with their signs turned.
     """

@@ -22,10 +22,9 @@ a probability eps it carries the allele itself, and then its rate is drawn from 
 
     L_panel(x) = prod_p [(1 - eps) E L_p(x + b_pt + tau u) + eps int L_p g],   u ~ N(0, 1).
 
-A control of the case's own person has an eps of 1e-7: what it carries the case carries too. Beside
-one,
-there is a probability that the allele is one that people carry, a share f of them, f unknown, and
-then the members say nothing of x; else a large panel would outweigh a control of few reads:
+A control of the case's own person has an eps of 1e-7: what it carries the case carries too. With
+one, there is a probability that the allele is one that people carry, a share f of them, f unknown,
+and then the members say nothing of x; else a large panel would outweigh a control of few reads:
 
     L = L_control(x) [(1 - eps) prod_p [...] + eps E_f prod_p [f int L_p g + (1 - f) int L_p h]],
 
