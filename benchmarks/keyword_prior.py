@@ -164,7 +164,7 @@ def answers(task: Task, words: CorpusProbit, phrases: Keyphrases) -> tuple[Score
     of_words = Scores(np.where(task.batch.words.y, 1.0, q.weights @ nodes), nodes)
     whole = fit(phrases, [task.batch]).q
     units, scores = phrases.phrases_and_scores(whole, task.batch)
-    nodes = phrases.phrases.by_node(whole.phrases, units, fitted=True, beside=scores)
+    nodes = phrases.phrases.by_node(whole.phrases, units, fitted=True, extra=scores)
     number = number_of(whole.phrases, phrases.per_document)
     r = np.where(units.y, 1.0, whole.phrases.weights @ nodes)
     return of_words, Scores(r, nodes, number)

@@ -197,14 +197,7 @@ def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
     sd = np.sqrt((half**2).sum(axis=0))
     blocks = [Coefficients("constant", None, features.offset + mean[-1:], sd[-1:])]
     if features.linear:
-        width = features.n_linear
-        of_features, spread = mean[:width], half[:, :width]
-        if features.turn.size:
-            of_features, spread = features.turn @ of_features, spread @ features.turn.T
-        variance = (spread**2).sum(axis=0)
-        if features.alone.size:
-            variance = variance + features.amplitude[kernel] * features.alone
-        blocks.append(Coefficients("linear", 0, of_features, np.sqrt(variance)))
+        blocks.append(Coefficients("linear", 0, *features.linear_weights(kernel, mean, half)))
     if features.rbf:
         for name, value in (
             ("length scale", features.lengths[features.which[kernel]]),

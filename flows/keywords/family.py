@@ -507,7 +507,7 @@ def _scores(
     if isinstance(model, Keyphrases):
         units, scores = model.phrases_and_scores(q, batch)
     assert own is not None
-    nodes = own.by_node(its, units, fitted=fitted, beside=scores)
+    nodes = own.by_node(its, units, fitted=fitted, extra=scores)
     return Scores(average(its, units, nodes), units.offsets, units.complete, nodes, its.weights)
 
 

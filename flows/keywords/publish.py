@@ -20,7 +20,7 @@ from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
-from vbmodels.keywords.active_learning import Unsettled, ask_for, unsettled
+from vbmodels.keywords.active_learning import Unsettled, choose_documents, unsettled
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of
 from vbmodels.keywords.corpus.model import CorpusGlobal
 from vbmodels.keywords.corpus.selection import (
@@ -211,7 +211,7 @@ def _choose(
 ) -> list[Asked]:
     """Choose the documents to label over all partitions, write their table and return its rows."""
     log_sd, dispersion = q.sources.combined()[1], q.law.complete_dispersion
-    chosen, settled = ask_for(parts, q.weights, log_sd, dispersion, most)
+    chosen, settled = choose_documents(parts, q.weights, log_sd, dispersion, most)
     rows = []
     read: dict[int, list[tuple[str, int, int]]] = {}
     for number, ((p, d), share) in enumerate(zip(chosen, settled, strict=True), 1):

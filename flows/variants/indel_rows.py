@@ -22,7 +22,7 @@ from vbmodels.variants.read_filters import (
     LEAST_READS,
     LEAST_REFERENCE,
     AlleleReads,
-    judge,
+    apply_filters,
     on_one_strand,
 )
 
@@ -66,7 +66,7 @@ def judge_indels(
     )
     few = (case[:, 0] < LEAST_REFERENCE)[:, None]
     other = np.where(few & (control[:, :1] > 0), control, case)
-    taken, z = judge(own, _reads(other[:, 0], other[:, 1:]), level)
+    taken, z = apply_filters(own, _reads(other[:, 0], other[:, 1:]), level)
     return {name: taken[name] for name in FILTERS}, z
 
 

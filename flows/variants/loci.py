@@ -21,8 +21,8 @@ from vbmodels.variants.read_filters import (
     LEAST_READS,
     LEAST_REFERENCE,
     AlleleReads,
+    apply_filters,
     control_spectrum,
-    judge,
     on_one_strand,
     spectrum_p_value,
 )
@@ -90,7 +90,7 @@ def judge_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float
             *(np.where(few, getattr(control, name), getattr(other, name))
               for name in ("n", *_JUDGED))
         )  # fmt: skip
-    found, z = judge(own, other, level)
+    found, z = apply_filters(own, other, level)
     return Judged(taken | found, z)
 
 

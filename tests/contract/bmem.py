@@ -53,7 +53,7 @@ def angular_draws(q: Any, rng: np.random.Generator, size: int) -> FloatArray:
 Vectors = Callable[[Any, np.random.Generator, int], tuple[FloatArray, FloatArray]]
 
 
-def beside_sampler(
+def sampler_item(
     prior: WalkPrior,
     lengths: tuple[float, float],
     vectors: Vectors,

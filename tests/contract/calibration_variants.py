@@ -172,7 +172,7 @@ BATCH_NULL = (
         form="variants, two_groups with the null of batches",
         run=batch_null,
         bounds={
-            # 240 alleles tell batches of the widest priors from variants less well than they seem.
+            # Of 240 alleles some batches of the widest priors pass for variants unseen.
             "alleles": Bounds(
                 large=(-0.002, 0.003),
                 slope=(0.66, 0.82),

@@ -14,7 +14,7 @@ from vbmodels.testing.case import Agreement, Best, Case, Extremes
 
 OPTIONS = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=6)
 MODEL = AutoModel(EmbeddingModel(), DirectGP(OPTIONS, tolerance=0.1))
-OF_MEMBERS = "asked of its members, milgp_direct and bag_embedding; it adds weights alone"
+OF_MEMBERS = "checked on its members, milgp_direct and bag_embedding; it adds weights alone"
 
 CASE = Case(
     name="bag_auto",
@@ -43,7 +43,7 @@ CASE = Case(
     sampler=OF_MEMBERS,
     recovery=OF_MEMBERS,
     best=Best(phase=type, max_iter=2000),
-    # Phases have objectives of their own: rise is asked of the first.
+    # Phases have objectives of their own: rise is checked in the first.
     sweeps=3,
     seeds=(0,),
     resume_sweeps=16,

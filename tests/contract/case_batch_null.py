@@ -98,7 +98,7 @@ def brute_force(
 def log_evidence(parts: Sequence[Counts], model: BatchNull = MODEL) -> float:
     """The penalised log marginal likelihood at the hyperparameters that the fit ends at.
 
-    Of a sample every unit's counts by its weight, and of the priors of what rare units tell only
+    Of a sample every unit's counts by its weight, and of the priors of what rare units say only
     the share that the sample's objective is of that of all.
     """
     q = fit(model, parts, tol=1e-10, max_iter=3000).q
@@ -131,7 +131,7 @@ def log_prior(q: Any, share: float = 1.0) -> float:
 
 
 def shifts(of: Units, q: Any) -> list[float]:
-    """Return b of every unit: of its substitution, or of that and the bases beside it."""
+    """Return b of every unit: of its substitution, or of that and the neighbouring bases."""
     if q.of_context is None:
         return [float(q.shift[kind]) for kind in of.kind]
     return [float(q.of_context[k, c]) for k, c in zip(of.kind, of.context, strict=True)]

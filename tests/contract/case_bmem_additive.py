@@ -1,4 +1,4 @@
-"""Rows of the additive form with two experts beside it."""
+"""Rows of the additive form with two experts added."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from vbmodels.experts.simulate import simulate
 from vbmodels.testing.case import Agreement, Case, Coordinates, Extremes, GlobalStep, Recovery
 
 
-def beside() -> AdditiveExperts:
-    """The mixture stands whatever held-out rows say, and every search goes to its end."""
+def with_mixture() -> AdditiveExperts:
+    """The mixture is kept whatever held-out rows say, and every search goes to its end."""
     return AdditiveExperts(
         2, tau=3.0, n_restarts=1, evaluations=3000, width_evaluations=3000, tolerance=1e-13,
         always=True,
@@ -118,7 +118,7 @@ GLOBAL_STEP = GlobalStep(
 
 CASE = Case(
     name="bmem_additive",
-    model=beside,
+    model=with_mixture,
     calibration=calibration_experts.ADDITIVE,
     batches=batches,
     tiny=tiny,

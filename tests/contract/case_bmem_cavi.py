@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.special import expit, ive, log_softmax, softmax
 
 from tests.contract import calibration_experts
-from tests.contract.bmem import angular_draws, beside_sampler, normal_draws
+from tests.contract.bmem import angular_draws, normal_draws, sampler_item
 from tests.contract.bmem_rows import (
     AT_THE_ENDS,
     batches,
@@ -219,7 +219,7 @@ def _case(prior: str, sampled: tuple[float, tuple[float, float]], **items: Any) 
             sample=sample, log_joint=log_joint, log_q=log_q, relation="below"
         ),
         "evidence": "item 5 holds its bound below its definition, which lies below the evidence",
-        "sampler": beside_sampler(
+        "sampler": sampler_item(
             WalkPrior(prior, 1.0, KAPPA), (SHAPE, RATE), factor_draws, *sampled
         ),
         "recovery": "the bound's collapse is measured in tests/vbmodels",

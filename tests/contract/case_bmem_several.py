@@ -49,7 +49,7 @@ OF_ONE = "each class is fitted as bmem_additive is, whose row answers"
 CASE = replace(
     two.CASE,
     name="bmem_several",
-    model=lambda: OneVersusRest(two.beside()),
+    model=lambda: OneVersusRest(two.with_mixture()),
     calibration=OF_ONE,
     batches=batches,
     tiny=tiny,

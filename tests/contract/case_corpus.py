@@ -31,7 +31,7 @@ from vbmodels.testing.case import (
 RATE, CONSTANT_SD, EXPONENT = 0.3, 2.0, 1.0
 
 
-def told() -> CorpusProbit:
+def given_rate() -> CorpusProbit:
     """The rate and kappa are facts, so that w is all there is."""
     return CorpusProbit(RATE, length_exponent=EXPONENT, constant_sd=CONSTANT_SD)
 
@@ -125,7 +125,7 @@ def walk(parts: Sequence[KeywordBatch], rng: np.random.Generator) -> FloatArray:
 
 
 def moments(q: CorpusGlobal, locals_: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-    return q.mean, np.sqrt(np.diag(told().posterior_covariance(q)))
+    return q.mean, np.sqrt(np.diag(given_rate().posterior_covariance(q)))
 
 
 def recovery_error(seed: int) -> float:
@@ -154,7 +154,7 @@ def coordinates(model: CorpusProbit) -> Coordinates:
 
 
 def case(name: str, made: Any) -> Case:
-    plain = made is told
+    plain = made is given_rate
     return Case(
         name=name,
         model=made,
@@ -188,10 +188,10 @@ def case(name: str, made: Any) -> Case:
         else "the row with the rate as a fact answers: a node is nothing else",
         recovery=Recovery(error=recovery_error, tolerance=0.15)
         if plain
-        else "the share of keywords it reads off the labels is asked in tests/vbmodels/keywords",
+        else "the share of keywords it reads off the labels is checked in tests/vbmodels/keywords",
         partition_rtol=1e-8,
         thorough=EVERY if plain else frozenset(),
     )
 
 
-CASES = [case("corpus", read_off), case("corpus_told", told)]
+CASES = [case("corpus", read_off), case("corpus_given_rate", given_rate)]

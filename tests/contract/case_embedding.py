@@ -97,7 +97,7 @@ def probabilities(model: Any, q: Any, batch: Bags, *_: Any) -> FloatArray:
 
 
 MODEL = EmbeddingModel(gathered=8, rise=1e-3)
-"""Variances by some of the bags, then by all; `test_embedding` asks the same of the other way."""
+"""Variances by some of the bags, then by all; `test_embedding` checks the same the other way."""
 
 CASE = Case(
     name="bag_embedding",
@@ -114,8 +114,8 @@ CASE = Case(
     agreement=Agreement(
         published=probabilities, scored=probabilities, hidden=unlabelled, tol=1e-8, atol=1e-10
     ),
-    global_step="sites are no maximum of a bound: test_ep.py asks for the slope by differences",
-    local_step="a site matches moments and maximises nothing: test_ep.py asks for the moments",
+    global_step="sites are no maximum of a bound: test_ep.py checks the slope by differences",
+    local_step="a site matches moments and maximises nothing: test_ep.py checks the moments",
     monte_carlo="EP's evidence is no expectation under q: item 6 compares it with the exact one",
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.05, strict=False),
     sampler=Sampler(

@@ -172,9 +172,9 @@ def filling() -> CompletedIBP:
     return CompletedIBP(searched(), members)
 
 
-SAME = "The row of the plain form asks this of the same steps and the same bound."
+SAME = "The row of the plain form checks this for the same steps and the same bound."
 
-STARTS = "The default searches with it: the row of the search asks the pipeline's own model."
+STARTS = "The default searches with it: the row of the search checks the pipeline's own model."
 
 POINTS = (
     "alpha and the variances are points, the modes of their logarithms: neither a bound of the "
@@ -183,7 +183,7 @@ POINTS = (
 
 
 def of_images(model: Callable[[], PolyaGammaIBP]) -> Agreement:
-    """Ask of images: the small tables of the other items have no feature that stands out."""
+    """Check images: the small tables of the other items have no feature that stands out."""
 
     def batches() -> list[FeatureBatch]:
         codes, _ = simulate_images(np.random.default_rng(0), n_rows=60)
@@ -195,7 +195,7 @@ def of_images(model: Callable[[], PolyaGammaIBP]) -> Agreement:
         published=lambda model, q, batch, local: local.nu[batch.row_of],
         scored=lambda model, q, batch: model.features(q, batch).nu[batch.row_of],
         astray=0.05,
-        because="a row may have several optima at one q: a score finds that beside a cold start",
+        because="a row may have several optima at one q: a score finds that of a cold start",
     )
 
 
@@ -203,7 +203,7 @@ AT_THE_ENDS = Extremes(
     tables=ends.tables_of_features,
     empty=ends.no_features,
     plain="it has no compiled loops: NumPy is all",
-    infinite=frozenset({"value", "bounds", "yardstick"}),  # of a start that has not been judged yet
+    infinite=frozenset({"value", "bounds", "yardstick"}),  # of a start that has not been scored yet
 )
 
 SEARCH = Case(
@@ -214,8 +214,8 @@ SEARCH = Case(
     tiny=tiny,
     draws="its sampler has a row of its own: ibp laplace gibbs",
     extremes=AT_THE_ENDS,
-    agreement="A row may have several optima at one q; a score finds that beside a cold start. "
-    "tests/flows/runs/test_scores_of_the_fit.py asks how many rows that are.",
+    agreement="A row may have several optima at one q; a score finds that of a cold start. "
+    "tests/flows/runs/test_scores_of_the_fit.py counts these rows.",
     global_step=SAME,
     local_step=SAME,
     monte_carlo=SAME,
@@ -254,7 +254,7 @@ CASES = [
             sd_ratio=(0.5, 1.2),
             seed=1,
         ),
-        recovery="The default searches with it: the row of the search asks for the features.",
+        recovery="The default searches with it: the row of the search checks the features.",
     ),
     Case(
         name="ibp, learned variances",
@@ -282,10 +282,10 @@ CASES = [
     replace(
         SEARCH,
         name="ibp, search with filling of cells",
-        recovery="The features are those of the search: its row asks.",
-        calibration="The features are those of the search: its row asks.",
+        recovery="The features are those of the search: its row checks them.",
+        calibration="The features are those of the search: its row checks them.",
         model=filling,
-        draws="what the members draw is asked of them alone: tests/vbmodels/features/completion",
+        draws="what the members draw is checked for them alone: tests/vbmodels/features/completion",
         objective=Objective(
             value=lambda q, batches: searched_value(q.search, batches), every=170, rtol=1e-9
         ),

@@ -23,7 +23,7 @@ def model() -> LaplaceIBP:
 
 
 def batches(seed: int, parts: int = 1) -> list[FeatureBatch]:
-    """One partition, whatever is asked for: every flip needs all rows."""
+    """One partition, whatever ``parts`` says: every flip needs all rows."""
     rng = np.random.default_rng(seed)
     codes, _, _ = simulate_table(rng, 40, LEVELS, np.array([0.5, 0.4]), missing=0.05)
     return split_rows(codes, LEVELS, 1, grouped=False)
@@ -62,12 +62,12 @@ CASE = Case(
     draws=samplers.BUFFET,
     extremes=Extremes(
         tables=lambda: ends.tables_of_features(1),
-        empty="It takes one partition; there is none beside it that could be without rows.",
+        empty="It takes one partition; there is no other that could be without rows.",
         plain="it has no compiled loops: NumPy is all",
         sweeps=5,
     ),
     undivided="Every flip needs all rows: several partitions are refused (test_ibp_laplace).",
-    agreement="Rows of the fit are told the shares of the chain's draws, new rows q(z) at the "
+    agreement="Rows of the fit get the shares of the chain's draws, new rows q(z) at the "
     "weights that it ends with: two answers, both stated in docs/pipelines/features.md.",
     global_step="The chain draws Z with the weights integrated out; there is no parameter.",
     local_step="The step draws; no parameter stands at an optimum.",

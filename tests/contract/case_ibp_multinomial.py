@@ -144,7 +144,7 @@ CASE = Case(
         empty=ends.no_features,
         plain="it has no compiled loops: NumPy is all",
     ),
-    agreement="New rows are scored by the Polya-Gamma form, whose row asks for them.",
+    agreement="New rows are scored by the Polya-Gamma form, whose row checks them.",
     global_step=GlobalStep(
         coordinates=Coordinates(to_vector=HOOKS.to_vector, from_vector=HOOKS.from_vector),
         at="fixed_point",
@@ -161,7 +161,7 @@ CASE = Case(
     monte_carlo=MonteCarlo(
         sample=HOOKS.sample, log_joint=HOOKS.log_joint, log_q=HOOKS.log_q, relation="below"
     ),
-    evidence="A column of three categories asks for a quadrature in nine dimensions; the bound "
+    evidence="A column of three categories needs a quadrature in nine dimensions; the bound "
     "lies below its definition, which lies below the evidence.",
     sampler="the package has no sampler of it; its definition and both steps are compared",
     recovery=Recovery(error=recovery_error, tolerance=0.45, seeds=(0, 1, 2, 3)),

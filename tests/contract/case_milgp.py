@@ -165,12 +165,12 @@ def gaussian_moments(model: Any) -> Callable[..., tuple[FloatArray, FloatArray]]
     return moments
 
 
-def recovery(model: Any, tell: Callable[[Any, Bags], FloatArray]) -> Callable[[int], float]:
+def recovery(model: Any, score: Callable[[Any, Bags], FloatArray]) -> Callable[[int], float]:
     def error(seed: int) -> float:
         """Root mean square error of the instances' probabilities."""
         data, truth = simulate_gp(np.random.default_rng([seed, 3]), 500, 5, n_features=2)
         done = fit(model, split(data, 2), max_iter=3000, tol=1e-7)
-        return float(np.sqrt(np.mean((tell(done.q, data) - truth.probability) ** 2)))
+        return float(np.sqrt(np.mean((score(done.q, data) - truth.probability) ** 2)))
 
     return error
 
@@ -195,7 +195,7 @@ OF_TWO_CLASSES = replace(
 )
 
 
-SEE_DIRECT = "asked of milgp_direct: all forms have the same sampler"
+SEE_DIRECT = "checked on milgp_direct: all forms have the same sampler"
 
 
 def unlabelled(batch: Bags | MultiLabelBags) -> Any:
@@ -205,10 +205,10 @@ def unlabelled(batch: Bags | MultiLabelBags) -> Any:
     return replace(batch, label=np.full_like(batch.label, -1))
 
 
-def predicted(tell: Callable[[Any, Any, Any], FloatArray]) -> Agreement:
+def predicted(score: Callable[[Any, Any, Any], FloatArray]) -> Agreement:
     return Agreement(
-        published=lambda model, q, batch, local: tell(model, q, batch),
-        scored=tell,
+        published=lambda model, q, batch, local: score(model, q, batch),
+        scored=score,
         hidden=unlabelled,
         tol=1e-8,
         atol=1e-10,
@@ -285,10 +285,10 @@ def two_classes(seed: int, parts: int) -> list[MultiLabelBags]:
 
 SEE_GAUSSIAN = (
     "the nearest Gaussian is no bound's fixed point: "
-    "tests/vbmodels/bags/test_milgp_recipe.py asks it of its objective, by fresh draws, and of "
+    "tests/vbmodels/bags/test_milgp_recipe.py checks it on its objective, by fresh draws, and of "
     "long chains"
 )
-SEE = "asked of milgp_direct, which is the same code with one class and one kernel value"
+SEE = "checked on milgp_direct, which is the same code with one class and one kernel value"
 
 
 # The logistic rival.
@@ -371,7 +371,7 @@ CASES = [
         sampler=SEE,
         recovery=SEE,
         # The last step turns from the kernel values of the highest bound to those of the highest
-        # evidence: rise is asked of the steps before.
+        # evidence: rise is checked in the steps before.
         sweeps=12,
         partition_rtol=1e-7,
         thorough=EVERY,

@@ -68,7 +68,7 @@ def brute_force(model: PanelNull, q: Any, of: Units, u: int) -> tuple[float, flo
                 np.zeros_like(x),
             )
 
-        told, control, people = np.zeros_like(x), np.zeros_like(x), []
+        panel, control, people = np.zeros_like(x), np.zeros_like(x), []
         for p in range(who.max() + 1):
             log_l = sample(who == p)
             top = log_l.max()
@@ -80,7 +80,7 @@ def brute_force(model: PanelNull, q: Any, of: Units, u: int) -> tuple[float, flo
             if own:
                 control += value
                 continue
-            told += value
+            panel += value
             erring = np.log((np.exp(log_l - top) * errors).sum() * step) + top
             people.append([carried, erring])
         if model.matched:
@@ -88,8 +88,8 @@ def brute_force(model: PanelNull, q: Any, of: Units, u: int) -> tuple[float, flo
             carried, erring = np.array(people).T[:, :, None]
             both = np.logaddexp(np.log(shares) + carried, np.log1p(-shares) + erring).sum(axis=0)
             silent = logsumexp(both) - np.log(9.0)
-            told = np.logaddexp(np.log1p(-eps) + told, np.log(eps) + silent)
-        log_site = told + control + log_e
+            panel = np.logaddexp(np.log1p(-eps) + panel, np.log(eps) + silent)
+        log_site = panel + control + log_e
         of_case = sample(of.case)
         top = of_case.max(), log_site.max()
         site, shown = np.exp(log_site - top[1]), np.exp(of_case - top[0])

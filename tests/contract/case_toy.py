@@ -113,7 +113,7 @@ def log_evidence(batches: Sequence[Groups]) -> float:
     weight = stats.gamma.logpdf(lam, PRIOR.c0, scale=1.0 / PRIOR.d0) + log_lam
     weight += np.log(log_lam[1] - log_lam[0])
     for group in y:
-        # Given lam, the mean of the group is sufficient, beside the squares within it.
+        # Given lam, the mean of the group is sufficient, with the squares within it.
         n, centre = group.size, group.mean()
         within = stats.norm.logpdf(group[:, None], centre, lam**-0.5).sum(0)
         within += 0.5 * np.log(2.0 * np.pi / (n * lam)) + weight

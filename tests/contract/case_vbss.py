@@ -248,13 +248,13 @@ def case(name: str, **options: Any) -> Case:
     return Case(
         name=name,
         model=lambda: hooks.model,
-        calibration="Not a default; one document tells so little that its bound is far too sure, "
+        calibration="Not a default; one document says so little that its bound is far too sure, "
         "see the text above and docs/statistics.md.",
         batches=batches,
         tiny=tiny,
         draws=samplers.DOCUMENTS
         if options == {"form": "full"}
-        else "asked of vbss full covariance: all forms have the same sampler",
+        else "checked on vbss full covariance: all forms have the same sampler",
         extremes=Extremes(
             tables=lambda: ends.tables_of_documents(1),
             empty=ends.no_documents,

@@ -174,7 +174,7 @@ def log_q(
 
 @functools.cache
 def chains(seed: int) -> FloatArray:
-    """Both rows ask for the same draws."""
+    """Draws that both rows use."""
     model = GibbsVMMIC(priors=vmmic.PRIORS, chains=4, warmup=200, draws=3000)
     return fit(model, vmmic.batches(0, 1), seed=seed, max_iter=10_000).q.kept
 
@@ -236,7 +236,7 @@ def draws_of_both_forms() -> Iterator[tuple[str, Any, Any]]:
     return both_forms(model, in_numpy(model), tables)
 
 
-def told(model: Any, q: Any, batch: Bags) -> FloatArray:
+def published(model: Any, q: Any, batch: Bags) -> FloatArray:
     """What is published of bags and of their instances."""
     posterior = model.posterior(q)
     found = predict(posterior.draws(), posterior.scaling, batch)
@@ -244,8 +244,8 @@ def told(model: Any, q: Any, batch: Bags) -> FloatArray:
 
 
 PREDICTED = Agreement(
-    published=lambda model, q, batch, local: told(model, q, batch),
-    scored=lambda model, q, batch: told(model, q, replace(batch, partition=7)),
+    published=lambda model, q, batch, local: published(model, q, batch),
+    scored=lambda model, q, batch: published(model, q, replace(batch, partition=7)),
     hidden=lambda batch: replace(batch, label=np.full_like(batch.label, -1)),
     tol=1e-6,
     atol=1e-10,
@@ -288,7 +288,7 @@ CASES = [
         calibration=calibration_bags.VMMIC,
         batches=vmmic.batches,
         tiny=vmmic.tiny,
-        draws="asked of vmmic_mean_field: both forms have the same sampler",
+        draws="checked on vmmic_mean_field: both forms have the same sampler",
         extremes=at_the_ends(collapsed, infinite=frozenset({"last", "best"}), sweeps=3),
         agreement=PREDICTED,
         global_step="its steps average random draws; the mode is checked in tests/vbmodels",

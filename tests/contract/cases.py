@@ -2,7 +2,7 @@
 
 Write ``tests/contract/case_<model>.py`` with ``CASE = Case(...)`` (or ``CASES = [...]``);
 it is collected by its name and nothing else needs an edit. ``case_toy.py`` is a complete
-example, `vbmodels.testing.case` says what each item asks for. Models must be picklable and their
+example, `vbmodels.testing.case` says what each item needs. Models must be picklable and their
 batches a `State`: they are also fitted on two worker processes of a real Dask cluster.
 
 Run one model alone with ``pytest tests/contract -k <name>``. Put the items that take more
@@ -19,7 +19,7 @@ from vbmodels.testing.case import Case
 
 
 def cases() -> list[Case]:
-    """Return every row: the ``CASE`` or ``CASES`` of each case_*.py beside this file."""
+    """Return every row: the ``CASE`` or ``CASES`` of each case_*.py in this folder."""
     found: list[Case] = []
     for path in sorted(Path(__file__).parent.glob("case_*.py")):
         module = importlib.import_module(f"{__package__}.{path.stem}")

@@ -151,7 +151,7 @@ def classes(batches: Sequence[Bags]) -> list[MultiLabelBags]:
 
 
 def documents(y: list[BoolArray], x: FloatArray, complete: bool = False) -> KeywordBatch:
-    """Return documents whose words stand side by side: word i beside word i + 1."""
+    """Return documents whose words are neighbours: word i next to word i + 1."""
     sizes = np.array([len(one) for one in y], dtype=np.int64)
     none = np.zeros(0, np.int64)
     edges = [np.arange(n - 1) for n in sizes]

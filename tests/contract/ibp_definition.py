@@ -33,7 +33,7 @@ Answer = tuple[int, int, int]
 
 
 def answers(batches: Sequence[FeatureBatch], levels: NDArray[np.int64]) -> list[Answer]:
-    """Return (row, unit, 1 if it goes on else 0) of every unit that is asked."""
+    """Return (row, unit, 1 if it goes on else 0) of every unit that is observed."""
     found, n = [], 0
     for batch in batches:
         for row in batch.codes[batch.row_of].tolist():
@@ -51,10 +51,10 @@ def nu_of(locals_: Sequence[FeatureLocal]) -> FloatArray:
     return np.concatenate([x.nu for x in locals_])
 
 
-def tilts(q: FeatureGlobal, nu: FloatArray, asked: list[Answer]) -> FloatArray:
+def tilts(q: FeatureGlobal, nu: FloatArray, seen: list[Answer]) -> FloatArray:
     """sqrt(E[psi^2]) by going through all patterns of features."""
     value = []
-    for n, j, _ in asked:
+    for n, j, _ in seen:
         total = 0.0
         for bits in product([0, 1], repeat=K):
             z = np.array([1.0, *bits])
@@ -84,9 +84,9 @@ def sample(
     rng: np.random.Generator,
     size: int,
 ) -> dict[str, Any]:
-    nu, asked = nu_of(locals_), answers(batches, TINY_LEVELS)
+    nu, seen = nu_of(locals_), answers(batches, TINY_LEVELS)
     lam = broken(q)
-    c = np.broadcast_to(tilts(q, nu, asked), (size, len(asked)))
+    c = np.broadcast_to(tilts(q, nu, seen), (size, len(seen)))
     return {
         "v": np.stack([rng.beta(*t, size) for t in q.tau], 1),
         "w": np.stack(
@@ -111,7 +111,7 @@ def log_q(
     locals_: Sequence[FeatureLocal],
 ) -> FloatArray:
     """Leave out the density of PG(1, 0), which log_joint leaves out too."""
-    nu, asked, lam = nu_of(locals_), answers(batches, TINY_LEVELS), broken(q)
+    nu, seen, lam = nu_of(locals_), answers(batches, TINY_LEVELS), broken(q)
     total = sum(stats.beta(*t).logpdf(draws["v"][:, k]) for k, t in enumerate(q.tau))
     for j, (m, s) in enumerate(zip(q.mean, q.covariance, strict=True)):
         total += stats.multivariate_normal(m, s).logpdf(draws["w"][:, j])
@@ -119,7 +119,7 @@ def log_q(
     with np.errstate(divide="ignore"):
         log_break = np.log(lam)[np.arange(K), draws["y"]]
     total += np.where(draws["z"], 0.0, log_break).sum((1, 2))
-    c = tilts(q, nu, asked)
+    c = tilts(q, nu, seen)
     return total + (np.log(np.cosh(c / 2)) - 0.5 * c**2 * draws["omega"]).sum(1)
 
 
@@ -151,8 +151,8 @@ def log_joint(draws: dict[str, Any], batches: Sequence[FeatureBatch]) -> FloatAr
 
 def log_evidence(batches: Sequence[FeatureBatch]) -> float:
     """Go through all feature patterns; quadrature over each unit's weights and the sticks."""
-    asked = answers(batches, TINY_LEVELS)
-    rows = 1 + max(n for n, _, _ in asked)
+    seen = answers(batches, TINY_LEVELS)
+    rows = 1 + max(n for n, _, _ in seen)
     x, weight = np.polynomial.hermite_e.hermegauss(30)
     w = np.stack(np.meshgrid(x, x, x, indexing="ij"), -1).reshape(-1, K + 1)
     w = w * np.sqrt([BIAS, WEIGHT, WEIGHT])
@@ -166,14 +166,14 @@ def log_evidence(batches: Sequence[FeatureBatch]) -> float:
     @cache
     def unit(j: int, patterns: tuple[tuple[int, ...], ...]) -> float:
         value = np.ones(len(w))
-        told = [answer for _, unit_, answer in asked if unit_ == j]
-        for answer, z in zip(told, patterns, strict=True):
+        of_unit = [answer for _, unit_, answer in seen if unit_ == j]
+        for answer, z in zip(of_unit, patterns, strict=True):
             p = expit(w[:, 0] + w[:, 1:] @ np.array(z))
             value = value * (p if answer else 1 - p)
         return float(mass @ value)
 
     total = 0.0
-    units = sorted({j for _, j, _ in asked})
+    units = sorted({j for _, j, _ in seen})
     for bits in product(product([0, 1], repeat=K), repeat=rows):
         z = np.array(bits)
         on = z.sum(0)
@@ -183,6 +183,6 @@ def log_evidence(batches: Sequence[FeatureBatch]) -> float:
         )
         p_x = 1.0
         for j in units:
-            p_x *= unit(j, tuple(bits[n] for n, unit_, _ in asked if unit_ == j))
+            p_x *= unit(j, tuple(bits[n] for n, unit_, _ in seen if unit_ == j))
         total += float((prior * p_z).sum()) * p_x
     return float(np.log(total))

@@ -74,14 +74,14 @@ def of_rates(warmup: int, draws: int, thin: int) -> Chains:
     sizes = {"chains": CHAINS, "warmup": warmup, "draws": draws, "thin": thin}
     found = rvd2.gibbs(data, q, np.random.default_rng(0), log_m_sd=0.5, **sizes)
     assert found.evaluations > 2 * 2 * thin  # of two coordinates: two ends and a draw at least
-    told = sample_rates(data, q, np.random.default_rng(0), Sampler(**sizes, log_m_sd=0.5))
+    published = sample_rates(data, q, np.random.default_rng(0), Sampler(**sizes, log_m_sd=0.5))
     made = 1.0 / (1.0 + np.exp(-found.logit_mu.reshape(-1, 3)))
     return Chains(
         kept={"logit_mu": found.logit_mu, "log_m": found.log_m},
         summaries={
-            "draws": (np.sort(told.draws, axis=0), np.sort(made, axis=0)),
-            "mean": (told.moments[:, 0], made.mean(0)),
-            "sd": (told.moments[:, 1], made.std(0, ddof=1)),
+            "draws": (np.sort(published.draws, axis=0), np.sort(made, axis=0)),
+            "mean": (published.moments[:, 0], made.mean(0)),
+            "sd": (published.moments[:, 1], made.std(0, ddof=1)),
         },
     )
 
@@ -118,14 +118,14 @@ def of_process(warmup: int, draws: int, thin: int) -> Chains:
     model = GibbsGP(options, chains=CHAINS, warmup=warmup, draws=draws, thin=thin)
     steps = course(model, split(data, 2))
     q = steps[-1][0].q
-    (told,) = predict_from_draws(q, data)
+    (published,) = predict_from_draws(q, data)
     rows = data.modalities[0].features
     phi = q.features.base(rows)[0][0] * q.features.weights[0]
     made = q.features.offset + phi @ q.draws[:, :, 0].mean((0, 1))
     return Chains(
         kept={"w": q.draws},
         visited={"w": visits(steps, lambda q: q.w)},
-        summaries={"score": (told.score, made)},
+        summaries={"score": (published.score, made)},
     )
 
 
@@ -172,7 +172,7 @@ def of_experts(warmup: int, draws: int, thin: int) -> Chains:
     q = steps[-1][0].q
     assert np.all(q.accepted[1] > 0)
     density = np.array([step.elbo for step, _ in steps])
-    told = model.posterior(q).predict(batches[0]).probability
+    published = model.posterior(q).predict(batches[0]).probability
     made = np.mean(
         [1.0 / (1.0 + np.exp(-batches[0].dense @ w)) for w in q.draws[:, :, 1, 0].reshape(-1, 3)], 0
     )
@@ -181,7 +181,7 @@ def of_experts(warmup: int, draws: int, thin: int) -> Chains:
         visited={"vectors": visits(steps, lambda q: q.vectors)},
         summaries={
             "density": (q.density.mean(0), density[warmup + thin :: thin]),
-            "probability": (told, made),
+            "probability": (published, made),
         },
     )
 

@@ -88,7 +88,7 @@ def test_a_vector_that_is_no_states_is_caught(bug, said):
 
 
 @pytest.mark.parametrize("bug", [toy.MisscaledPrior, toy.PrecisionForVariance])
-def test_rounds_that_end_beside_the_optimum_are_caught(bug):
+def test_rounds_that_end_off_the_optimum_are_caught(bug):
     case = replace(CASE, model=bug)
     with pytest.raises(ContractBroken, match="ends where the bound is stationary"):
         stationary.check_end(case, case.global_step, 0)

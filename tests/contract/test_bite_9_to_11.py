@@ -99,7 +99,7 @@ def test_a_score_that_may_differ_says_why():
         replace(CASE.agreement, largest=0.1)
 
 
-def test_rows_that_are_all_told_the_same_prove_nothing():
+def test_rows_of_one_score_prove_nothing():
     item = replace(CASE.agreement, published=lambda model, q, batch, local: 0.0 * local.z.mean)
     with pytest.raises(ContractBroken, match="prove nothing"):
         truth.check_agreement(CASE, item)
@@ -184,8 +184,8 @@ def test_a_summary_of_other_draws_is_caught():
 
     def run(*sizes):
         found = rates.run(*sizes)
-        told, _ = found.summaries["mean"]
-        return replace(found, summaries={"mean": (told, found.kept["logit_mu"][:, 0].mean(0))})
+        published, _ = found.summaries["mean"]
+        return replace(found, summaries={"mean": (published, found.kept["logit_mu"][:, 0].mean(0))})
 
     with pytest.raises(ContractBroken, match="mean is not that of the draws"):
         extremes.check_draws(replace(rates, run=run))

@@ -29,8 +29,8 @@ def sharpened(item: Calibration, factor: float) -> Calibration:
 
     def run(rng):
         return {
-            name: Forecast(expit(factor * logit(told.expected)), told.realised)
-            for name, told in item.run(rng).items()
+            name: Forecast(expit(factor * logit(forecast.expected)), forecast.realised)
+            for name, forecast in item.run(rng).items()
         }
 
     return replace(item, run=run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +76,22 @@ FITS = {
     "rounds": lambda: (Toy(loop="memoised"), case_toy.batches(0, 7), 12),
 }  # fmt: skip
 CUTS = 8
+PHASES = {
+    "bags": {"the witness was being fitted", "the witness was being fitted without each fold",
+             "the embedding was being fitted", "the members were being weighed",
+             "vMMIC was being fitted"},
+    "features": {"first_chains", "fit_starts", "search_rounds", "improve", "relabel",
+                 "tidy_and_delete", "trial", "last_sweeps"},
+    "experts": {"_choose_form", "_fit_parts", "_climb", "_follow", "_fit_pairs", "_finish",
+                "_choose_mixtures"},
+}  # fmt: skip
+"""The phases that the data must lead the default through, by generator or by text."""
+
+
+def phase_of(fit: Driver) -> tuple[str, ...]:
+    """Return the generators that a fit is in, and what it says that it does, without numbers."""
+    inner = fit._frames._frames
+    return (*(one.algorithm.__name__ for one in inner), re.sub(r"\d+", "", fit.doing))
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -83,16 +100,19 @@ def test_a_fit_that_is_cut_anywhere_ends_with_the_same_bits(name):
     reduce = InProcess(model, batches)
     q = model.init(reduce.observe(), np.random.default_rng(0))
     whole = Driver(loop_of(model), model, q, reduce, tol=1e-6, max_iter=most)
-    kept, places = [], []
+    kept, places, phases = [], [], {}
     for at, _ in enumerate(whole):
         log = whole.log()
-        # Where a phase, or a phase of a phase, has begun.
+        kept.append((at, to_bytes(log), [freeze(x) for x in reduce.local_states(whole.number)]))
         places.append([(len(one.answers), bool(one.saved)) for one in log.frames[:-1]])
-        if len(places) < 2 or places[-1] != places[-2] or at % 11 == 0 or at == 2:
-            states = [freeze(x) for x in reduce.local_states(whole.number)]
-            kept.append((at, to_bytes(log), states))
+        phases.setdefault(phase_of(whole), []).append(at)
     assert len(kept) > 1
-    for at, stored, states in kept[:: max(1, len(kept) // CUTS)]:
+    assert {part for phase in phases for part in phase} >= PHASES.get(name, set())
+    # Where a phase, or a phase of a phase, has begun, and in the middle of every one.
+    begun = [at for at, place in enumerate(places) if at % 11 in (0, 2) or place != places[at - 1]]
+    middles = [steps[len(steps) // 2] for steps in phases.values()]
+    for cut in sorted({*begun[:: max(1, len(begun) // CUTS)], *middles}):
+        at, stored, states = kept[cut]
         again = InProcess(model, [thaw(freeze(one)) for one in batches])
         log = aligned(from_bytes(stored, Log))
         again.restore(log.number, [thaw(x) for x in states])

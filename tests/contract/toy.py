@@ -81,7 +81,7 @@ class Toy:
         return Observed(len(batch.y), float(batch.y.mean(axis=1).sum()))
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Global:
-        """Start beside the grand mean, with the prior's precision."""
+        """Start near the grand mean, with the prior's precision."""
         mean = observed.total / observed.groups + rng.standard_normal()
         return Global(float(mean), self.k0, self.a0, self.b0)
 
@@ -295,7 +295,7 @@ class CouplingOfPartitions(Toy):
 
 @dataclass(frozen=True)
 class WithPrecision(Global):
-    """Global parameters beside E tau, which follows from them."""
+    """Global parameters with E tau, which follows from them."""
 
     tau: float
 

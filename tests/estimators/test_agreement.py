@@ -1,4 +1,4 @@
-"""Estimators say what the pipelines say: one posterior, whoever asks for it."""
+"""Estimators say what the pipelines say: one posterior, whichever fits it."""
 
 from __future__ import annotations
 
@@ -99,16 +99,16 @@ def test_bags(kind, settings, tmp_path):
     run = piped("bags", columns, tmp_path, *settings)
     options = {} if kind is MultimodalMIC else {"n_inducing": 10}
     found = kind(n_partitions=2, random_state=0, **options).fit(x, y)
-    told = dict(zip(*(table(run, "bags")[n].to_pylist() for n in ("bag_id", "probability")),
+    published = dict(zip(*(table(run, "bags")[n].to_pylist() for n in ("bag_id", "probability")),
                     strict=True))  # fmt: skip
-    expected = [told[f"b{i:02d}"] for i in range(len(y))]
+    expected = [published[f"b{i:02d}"] for i in range(len(y))]
     assert_allclose(found.predict_proba(x)[:, 1], expected, atol=1e-6)
     instances = table(run, "instances")
-    told = dict(zip(instances["instance_id"].to_pylist(), instances["probability"].to_pylist(),
+    published = dict(zip(instances["instance_id"].to_pylist(), instances["probability"].to_pylist(),
                     strict=True))  # fmt: skip
     given = found.predict_instance_proba(x)
     assert_allclose([p for bag in given for p in bag],
-                    [told[row[1]] for row in rows], atol=1e-6)  # fmt: skip
+                    [published[row[1]] for row in rows], atol=1e-6)  # fmt: skip
 
 
 @pytest.mark.thorough

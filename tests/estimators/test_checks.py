@@ -37,7 +37,7 @@ WEIGHTS = (
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
 )
-# What asks nothing of a table of numbers.
+# Checks that need no table of numbers.
 APPLY = (
     "check_estimator_cloneable",
     "check_estimator_tags_renamed",
@@ -93,8 +93,8 @@ def test_passes_with_its_defaults(estimator):
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_a_weight_of_two_is_two_rows(name):
     """Where nothing goes by rows but the likelihood."""
-    asked = MixtureOfExperts(1, inference="cavi", tau=1.0, standardise=False)
-    getattr(estimator_checks, name)("MixtureOfExperts", asked)
+    exact = MixtureOfExperts(1, inference="cavi", tau=1.0, standardise=False)
+    getattr(estimator_checks, name)("MixtureOfExperts", exact)
 
 
 @pytest.mark.parametrize("estimator", OTHERS, ids=lambda e: type(e).__name__)

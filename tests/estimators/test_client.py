@@ -42,9 +42,9 @@ def installed(tmp_path, monkeypatch):
 @pytest.mark.thorough
 def test_experts_have_the_same_bits(client, installed):
     x, y = data.crossed()
-    asked = MixtureOfExperts(2, tau=1.0, restarts=2, n_partitions=5, random_state=0)
-    here = asked.fit(x, y)
-    there = MixtureOfExperts(**{**asked.get_params(), "client": client}).fit(x, y)
+    plain = MixtureOfExperts(2, tau=1.0, restarts=2, n_partitions=5, random_state=0)
+    here = plain.fit(x, y)
+    there = MixtureOfExperts(**{**plain.get_params(), "client": client}).fit(x, y)
     assert here.n_iter_ > 10
     assert same_bits(here.q_, there.q_)
     assert here.trace_.tolist() == there.trace_.tolist()
@@ -53,8 +53,8 @@ def test_experts_have_the_same_bits(client, installed):
 @pytest.mark.slow
 def test_features_by_an_address_and_by_an_executor(client, installed, tmp_path):
     x, _ = data.categories()
-    asked = LatentFeatures(3, starts=1, tol=1e-4, n_partitions=4, random_state=0)
-    here = asked.fit(x)
+    plain = LatentFeatures(3, starts=1, tol=1e-4, n_partitions=4, random_state=0)
+    here = plain.fit(x)
     address = client.scheduler.address
     store = tmp_path / "store"
     tls = client.security
@@ -65,7 +65,7 @@ def test_features_by_an_address_and_by_an_executor(client, installed, tmp_path):
     }
     for place in (address, DaskExecutor(client, str(store))):
         with dask.config.set(certificates):
-            there = LatentFeatures(**{**asked.get_params(), "client": place}).fit(x)
+            there = LatentFeatures(**{**plain.get_params(), "client": place}).fit(x)
         assert same_bits(here.q_, there.q_)
         assert np.array_equal(here.transform(x), there.transform(x))
     assert not any(store.rglob("*.npz"))

@@ -39,9 +39,9 @@ def test_fit_transform_keeps_the_known_keywords(given):
     chosen = extractor().fit_transform(texts, known)
     assert [set(k) <= set(c) for k, c in zip(known, chosen, strict=True)] == [True] * len(texts)
     table = pa.table({"tokens": texts, "keywords": known, "doc_id": list(map(str, range(40)))})
-    told = extractor().fit_transform(table)
-    assert told["doc_id"].to_pylist() == table["doc_id"].to_pylist()
-    assert told["keywords"].to_pylist() == chosen
+    scored = extractor().fit_transform(table)
+    assert scored["doc_id"].to_pylist() == table["doc_id"].to_pylist()
+    assert scored["keywords"].to_pylist() == chosen
 
 
 def test_a_fitted_documents_own_labels_do_not_raise_its_words():
@@ -53,14 +53,14 @@ def test_a_fitted_documents_own_labels_do_not_raise_its_words():
         texts = [[words[i] for i in rng.integers(0, 600, 40)] for _ in range(80)]
         known = [list(rng.choice(sorted(set(text)), 6, replace=False)) for text in texts]
         found = extractor().fit(texts, known)
-        told = found.score_candidates(texts, ids=range(80))
-        y = [w in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
-        auc.append(roc_auc_score(y, told["probability"]))
+        scored = found.score_candidates(texts, ids=range(80))
+        y = [w in known[d] for d, w in zip(scored["doc_id"], scored["term"], strict=True)]
+        auc.append(roc_auc_score(y, scored["probability"]))
     assert abs(np.mean(auc) - 0.5) < 0.06
 
 
 def test_scores_of_the_users_own_are_heard():
-    """Nothing in the texts tells a keyword, a noisy score of another tool does."""
+    """Nothing in the texts shows a keyword, a noisy score of another tool does."""
     rng = np.random.default_rng(2)
     words = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600)]
     texts = [[words[i] for i in rng.choice(600, 30, replace=False)] for _ in range(80)]
@@ -75,10 +75,10 @@ def test_scores_of_the_users_own_are_heard():
     auc = []
     for scores in (None, own):
         found = extractor().fit(texts, known, scores=scores)
-        told = found.score_candidates(texts, known, scores=scores)
-        new = [w not in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
-        y = [w in truth[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
-        auc.append(roc_auc_score(np.array(y)[new], told["probability"][new]))
+        scored = found.score_candidates(texts, known, scores=scores)
+        new = [w not in known[d] for d, w in zip(scored["doc_id"], scored["term"], strict=True)]
+        y = [w in truth[d] for d, w in zip(scored["doc_id"], scored["term"], strict=True)]
+        auc.append(roc_auc_score(np.array(y)[new], scored["probability"][new]))
     assert auc[0] < 0.6
     assert auc[1] > 0.75
     table = pd.DataFrame({"tokens": texts, "keywords": known})
@@ -163,8 +163,8 @@ def of_phrases(count, seed=4):
     return texts, [[" ".join(text[i : i + 2]) for i in (0, 8, 16)] for text in texts]
 
 
-def test_words_of_known_phrases_are_not_found_by_the_words_beside_them():
-    """What is known with a word stands beside it, and would tell known words from hidden ones."""
+def test_words_of_known_phrases_are_not_found_by_their_neighbours():
+    """Words known together are neighbours, which would separate known words from hidden ones."""
     texts, known = of_phrases(60)
     found = extractor().fit(texts, known)
     names = list(found.feature_names_)

@@ -72,7 +72,7 @@ def test_rows_of_categories(kind):
 
 @kinds(pa.table, polars)
 @pytest.mark.parametrize("output", ["pandas", "polars", "default"])
-def test_the_kind_of_output_that_is_asked_for(kind, output):
+def test_the_kind_of_output_follows_set_output(kind, output):
     words = data.categories(rows=60)[0]
     table = kind({f"c{d}": words[:, d].tolist() for d in range(5)})
     found = clone(FEATURES).set_output(transform=output).fit(table)
@@ -92,16 +92,16 @@ def test_documents(kind):
     plain = KeywordExtractor().fit(texts, known)
     table = kind({"Words": texts, "Known": [";".join(some) for some in known]})
     named = {"tokens": "Words", "keywords": "Known"}
-    asked = KeywordExtractor(columns=named)
-    found = asked.fit(table)
-    told = found.transform(table)
-    assert type(told) is type(table)
-    assert column(told, "keywords") == plain.transform(texts, known)
+    plain_one = KeywordExtractor(columns=named)
+    found = plain_one.fit(table)
+    scored = found.transform(table)
+    assert type(scored) is type(table)
+    assert column(scored, "keywords") == plain.transform(texts, known)
     assert type(found.score_candidates(table)) is type(table)
-    made = asked.set_output(transform="pandas").fit_transform(table)
+    made = plain_one.set_output(transform="pandas").fit_transform(table)
     assert isinstance(made, pd.DataFrame)
     assert made.columns.tolist() == found.get_feature_names_out().tolist()
-    assert make_pipeline(asked).set_output(transform="default") is not None
+    assert make_pipeline(plain_one).set_output(transform="default") is not None
 
 
 @kinds(pa.table, polars)
@@ -124,9 +124,9 @@ def test_bags_and_counts_by_the_users_names(kind):
     table = data.counts_table(counts, case)
     table["CHROM"] = table.pop("chrom")
     given = kind(table)
-    told = VariantTester(columns={"chrom": "CHROM"}, tol=1e-3).fit(given).test()
-    assert type(told) is type(given)
-    assert column(told, "chrom")[:1] == ["1"]
+    scored = VariantTester(columns={"chrom": "CHROM"}, tol=1e-3).fit(given).test()
+    assert type(scored) is type(given)
+    assert column(scored, "chrom")[:1] == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_tables_that_are_not_in_memory():
         def collect(self):
             raise AssertionError("left to the user")
 
-    for asked in (EXPERTS, FEATURES, BAGS, KeywordExtractor(), VariantTester()):
+    for plain_one in (EXPERTS, FEATURES, BAGS, KeywordExtractor(), VariantTester()):
         with pytest.raises(TypeError, match=r"table in memory, found a .* call \.collect\(\) on"):
-            clone(asked).fit(Lazy(), [0, 1])
+            clone(plain_one).fit(Lazy(), [0, 1])
 
 
 def test_instances_of_bags_go_through_a_transformer():

@@ -112,17 +112,19 @@ def test_a_weight_beyond_any_number_of_rows_is_refused():
 def test_weights_of_rows(inference, shared_data):
     case = experts(shared_data)
     X, y = StandardScaler().fit_transform(case.X), case.y
-    asked = MixtureOfExperts(1, inference=inference, tau=1.0, random_state=0)
-    asked.set_params(standardise=False, max_iter=3000)
-    plain = clone(asked).fit(X, y)
-    ones = clone(asked).fit(X, y, sample_weight=np.ones(len(y)))
+    unweighted = MixtureOfExperts(1, inference=inference, tau=1.0, random_state=0)
+    unweighted.set_params(standardise=False, max_iter=3000)
+    plain = clone(unweighted).fit(X, y)
+    ones = clone(unweighted).fit(X, y, sample_weight=np.ones(len(y)))
     assert_array_equal(ones.predict_proba(X), plain.predict_proba(X))
-    heavy = clone(asked).fit(X, y, sample_weight=np.where(y == 1, 5.0, 1.0))
-    same = clone(asked).set_params(class_weight={0: 1.0, 1: 5.0}).fit(X, y)
+    heavy = clone(unweighted).fit(X, y, sample_weight=np.where(y == 1, 5.0, 1.0))
+    same = clone(unweighted).set_params(class_weight={0: 1.0, 1: 5.0}).fit(X, y)
     assert_array_equal(heavy.predict_proba(X), same.predict_proba(X))
     assert heavy.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean()
     some = np.arange(len(y)) % 3 > 0
-    left = clone(asked).fit(X, y, sample_weight=some.astype(float))
-    assert_array_equal(left.predict_proba(X), clone(asked).fit(X[some], y[some]).predict_proba(X))
+    left = clone(unweighted).fit(X, y, sample_weight=some.astype(float))
+    assert_array_equal(
+        left.predict_proba(X), clone(unweighted).fit(X[some], y[some]).predict_proba(X)
+    )
     with pytest.raises(ValueError, match=r"sample_weight is for .* not mh"):
         MixtureOfExperts(1, inference="mh").fit(X, y, sample_weight=np.ones(len(y)))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.polynomial.chebyshev import chebinterpolate
-from scipy.special import erfcx
 
 from vbmodels.core.state import FloatArray
 
@@ -19,60 +16,50 @@ FAR = 24.0
 """Beyond it `tail_over_bell` and `bells` do not hold: take `tail_series`."""
 _LEAST = -1.0 + 2.0**-53
 DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
+LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
 _REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
-_ROOT_HALF = math.sqrt(0.5)
 
 
-def _erfcx_coefficients(degree: int) -> FloatArray:
-    """Return Chebyshev coefficients of (1 + 2x) erfcx(x), x >= 0, in t = (x - c) / (x + c).
+@njit(cache=True, nogil=True, error_model="numpy")
+def tail_series(x: float) -> float:
+    """Return s of Phi(-x) = phi(x) / x (1 + s), to 1e-14 for x >= 24, by its asymptotic series."""
+    u = 1.0 / (x * x)
+    return u * (-1.0 + u * (3.0 + u * (-15.0 + u * (105.0 + u * (-945.0 + 10395.0 * u)))))
 
-    Schonfelder (1978), Math. Comp. 32, 1232-1240, c = 3.75; made here from SciPy's erfcx.
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+def tail_over_bell(x: float) -> float:
+    """Return Phi(-x) exp(x^2 / 2), to 1e-15 for 0 <= x <= `FAR`, to 1e-11 for x <= 38.
+
+    Phi(-x) / phi(x) falls like 1 / x, and its product with x + 1 is smooth in
+    v = (3 x / 2 - 6) / (x + 6), which runs from -1 to 1: a polynomial through the Chebyshev nodes,
+    after Shepherd and Laframboise (1981, Mathematics of Computation 36, 249).
     """
+    inverse = 1.0 / ((x + 6.0) * (x + 1.0))
+    v = (1.5 * x - 6.0) * (x + 1.0) * inverse
+    p = -2.3024949281282766e-10 * v + 1.2496100017490767e-09
+    p = (p * v + 3.082365911727147e-09) * v - 2.4675787473823633e-08
+    p = (p * v - 1.1180061567490981e-08) * v + 3.5813722736801374e-07
+    p = (p * v - 5.5759470305672e-07) * v - 3.7362609445404412e-06
+    p = (p * v + 1.948848915909319e-05) * v - 1.314637016538232e-05
+    p = (p * v - 0.00026024945048649093) * v + 0.0016275809268616582
+    p = (p * v - 0.005897880764469266) * v + 0.015588779068463602
+    p = (p * v - 0.03186834629238659) * v + 0.050323299526636646
+    p = (p * v - 0.056699496241962855) * v + 0.02775332308237952
+    p = (p * v + 0.058035982179934886) * v - 0.20199972543483763
+    p = p * v + 1.1832619145678034
+    return DENSITY * p * (x + 6.0) * inverse
 
-    def function(t: Any) -> Any:
-        x = _CENTRE * (1.0 + t) / (1.0 - t)
-        return (1.0 + 2.0 * x) * erfcx(x)
 
-    coefficients: FloatArray = chebinterpolate(function, degree)
-    return coefficients
-
-
-_CENTRE = 3.75
-_ERFCX = _erfcx_coefficients(30)
-
-
-@njit(cache=True, fastmath=_REASSOCIATE)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def tail_ratio(x: FloatArray, ratio: FloatArray) -> None:
-    """Fill ``ratio`` with Phi(-|x|) / exp(-x^2 / 2) = erfcx(|x| / sqrt 2) / 2, to 1e-15.
-
-    Clenshaw's recurrence runs over blocks of numbers, so that the compiler can work on
-    several at once; SciPy goes one branch after another.
-    """
-    size = 256
-    t, b1, b2 = np.empty(size), np.empty(size), np.empty(size)
-    for start in range(0, x.size, size):
-        count = min(size, x.size - start)
-        for i in range(count):
-            u = abs(x[start + i]) * _ROOT_HALF
-            t[i] = 2.0 * (u - _CENTRE) / (u + _CENTRE)
-            b1[i] = 0.0
-            b2[i] = 0.0
-        for k in range(_ERFCX.size - 1, 0, -6):
-            c6, c5, c4 = _ERFCX[k], _ERFCX[k - 1], _ERFCX[k - 2]
-            c3, c2, c1 = _ERFCX[k - 3], _ERFCX[k - 4], _ERFCX[k - 5]
-            for i in range(count):
-                w, p, q = t[i], b1[i], b2[i]
-                q = w * p - q + c6
-                p = w * q - p + c5
-                q = w * p - q + c4
-                p = w * q - p + c3
-                q = w * p - q + c2
-                p = w * q - p + c1
-                b1[i] = p
-                b2[i] = q
-        for i in range(count):
-            value = 0.5 * t[i] * b1[i] - b2[i] + _ERFCX[0]
-            ratio[start + i] = 0.5 * value / (1.0 + 2.0 * abs(x[start + i]) * _ROOT_HALF)
+    """Fill ``ratio`` with Phi(-|x|) exp(x^2 / 2) = erfcx(|x| / sqrt 2) / 2, to 1e-14."""
+    for i in range(x.size):
+        ratio[i] = tail_over_bell(min(abs(x[i]), FAR))
+    for i in range(x.size):
+        far = abs(x[i])
+        if far > FAR:
+            ratio[i] = DENSITY / far * (1.0 + tail_series(far))
 
 
 @njit(cache=True, fastmath=_REASSOCIATE)
@@ -134,34 +121,15 @@ def _less_square(x: FloatArray, log_cdf: FloatArray) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def tail_series(x: float) -> float:
-    """Return s of Phi(-x) = phi(x) / x (1 + s), to 1e-14 for x >= 24, by its asymptotic series."""
-    u = 1.0 / (x * x)
-    return u * (-1.0 + u * (3.0 + u * (-15.0 + u * (105.0 + u * (-945.0 + 10395.0 * u)))))
-
-
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
-def tail_over_bell(x: float) -> float:
-    """Return Phi(-x) exp(x^2 / 2), to 1e-15 for 0 <= x <= `FAR`.
-
-    Phi(-x) / phi(x) falls like 1 / x, and its product with x + 1 is smooth in
-    v = (3 x / 2 - 6) / (x + 6), which runs from -1 to 1: a polynomial through the Chebyshev nodes,
-    after Shepherd and Laframboise (1981, Mathematics of Computation 36, 249).
-    """
-    inverse = 1.0 / ((x + 6.0) * (x + 1.0))
-    v = (1.5 * x - 6.0) * (x + 1.0) * inverse
-    p = -2.3024949281282766e-10 * v + 1.2496100017490767e-09
-    p = (p * v + 3.082365911727147e-09) * v - 2.4675787473823633e-08
-    p = (p * v - 1.1180061567490981e-08) * v + 3.5813722736801374e-07
-    p = (p * v - 5.5759470305672e-07) * v - 3.7362609445404412e-06
-    p = (p * v + 1.948848915909319e-05) * v - 1.314637016538232e-05
-    p = (p * v - 0.00026024945048649093) * v + 0.0016275809268616582
-    p = (p * v - 0.005897880764469266) * v + 0.015588779068463602
-    p = (p * v - 0.03186834629238659) * v + 0.050323299526636646
-    p = (p * v - 0.056699496241962855) * v + 0.02775332308237952
-    p = (p * v + 0.058035982179934886) * v - 0.20199972543483763
-    p = p * v + 1.1832619145678034
-    return DENSITY * p * (x + 6.0) * inverse
+def log_cdf(x: float) -> float:
+    """Return log Phi(x) to 1e-14, for any x."""
+    away = abs(x)
+    if away > FAR:
+        tail = math.log1p(tail_series(away)) - math.log(away) + LOG_DENSITY
+    else:
+        tail = math.log(tail_over_bell(away))
+    tail -= 0.5 * x * x
+    return math.log1p(-math.exp(tail)) if x > 0.0 else tail
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
@@ -195,28 +163,3 @@ def bells(eta: FloatArray, bits: FloatArray, out: FloatArray) -> None:
         whole[i] = (whole[i] + 1023) << 52
     for i in range(len(eta)):
         out[i] *= power[i]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def mills_ratio(z: float) -> float:
-    """Return the normal tail over the normal density, for z >= 0, to 6e-11 of itself.
-
-    (1 + z) R(z) as a polynomial in (z - 4)/(z + 4), as Shepherd and Laframboise (1981) do.
-    """
-    t = (z - 4.0) / (z + 4.0)
-    p = -2.998500290392106e-06
-    p = p * t - 5.224899477846173e-06
-    p = p * t + 2.9296166522684932e-05
-    p = p * t + 4.848559789917838e-05
-    p = p * t - 0.00021644766197429286
-    p = p * t - 0.0002331716462559475
-    p = p * t + 0.0017401730642410034
-    p = p * t - 0.0007173636463629237
-    p = p * t - 0.012538691631817242
-    p = p * t + 0.044959421253558764
-    p = p * t - 0.0807080599294186
-    p = p * t + 0.07169045444957664
-    p = p * t + 0.03509188258442094
-    p = p * t - 0.24239966981134586
-    p = p * t + 1.183261914549703
-    return p / (1.0 + z)

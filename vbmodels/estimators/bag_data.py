@@ -13,8 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints, join_groups
+from vbmodels.core.column_table import ColumnRead
+from vbmodels.core.columns import names_rows, rules_of
 from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.estimators.base import warn_of_columns
+from vbmodels.estimators.mixed import refuse_unclear, seen_of
 from vbmodels.estimators.tables import (
     by_our_names,
     cells_of,
@@ -50,6 +54,8 @@ class GivenBags:
         The table's columns of features, where they are not in one of lists.
     groups
         What the table's column ``group`` says of each bag, None where there is none.
+    left_out
+        The table's columns that are none of ours and no features, and why.
     """
 
     instances: tuple[Instances, ...]
@@ -59,6 +65,17 @@ class GivenBags:
     rows: tuple[IntArray, ...] | None
     columns: tuple[str, ...] = ()
     groups: tuple[Any, ...] | None = None
+    left_out: tuple[ColumnRead, ...] = ()
+
+    @property
+    def features(self) -> list[Sequence[str]]:
+        """Names of the features of each modality; f1, f2, ... where they have none."""
+        return [
+            self.columns
+            if len(self.columns) == of.n_features
+            else [f"f{j + 1}" for j in range(of.n_features)]
+            for of in self.instances
+        ]
 
     def bags(self, label: Any = None) -> Bags:
         """Return the bags with these labels, or without any."""
@@ -137,6 +154,7 @@ def to_bags(
     if not is_frame(table):
         raise ValueError(f"expected a table with a row an instance, found {type(table).__name__}")
     given = read_bags(table, columns=columns)
+    warn_of_columns(given.left_out, 3)
     arrays = [np.split(of.features, of.offsets[1:-1]) for of in given.instances]
     bags: list[Any] = list(arrays[0])
     if given.modalities is not None:
@@ -155,7 +173,7 @@ def read_bags(
         A list with one entry a bag: an array [instances, features], dense or sparse, or a tuple
         or dict of such arrays, one a modality. Or a table with a row an instance: ``bag_id``,
         ``modality``, ``label`` and ``group`` (each may be absent), and the features, in a column
-        of lists called ``features`` or as all other columns.
+        of lists called ``features`` or as all other columns of numbers that are no ids.
     like
         Bags of the fit: new ones must have their modalities and numbers of features.
     columns
@@ -168,8 +186,9 @@ def read_bags(
         Says what was expected, what was found, and in which bag.
     """
     wanted = () if like is None else like.columns
+    chosen = FEATURES in (columns or ())
     X = by_our_names(X, columns, _RESERVED, (LABEL, MODALITY, INSTANCE, GROUP), FEATURES)
-    found = _from_table(X, wanted) if is_frame(X) else _from_list(X, like)
+    found = _from_table(X, wanted, chosen) if is_frame(X) else _from_list(X, like)
     if like is not None and found.modalities != like.modalities:
         raise ValueError(f"expected modalities {like.modalities}, found {found.modalities}")
     for k, of in enumerate(found.instances):
@@ -247,7 +266,20 @@ def _stacked(arrays: Sequence[Any], known: int) -> Instances:
     return Instances(features, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
+def _left_out(name: str, cells: Sequence[Any]) -> str:
+    """Say why a column is no feature by the rules of files; nothing where it is one."""
+    seen = seen_of(name, [cell if cell != "" else None for cell in cells])
+    rules, unclear = rules_of({name: seen})
+    if name in unclear:
+        refuse_unclear(name, cells, unclear[name])
+    kind = rules[name].kind
+    distinct = None if kind == "number" else len(set(cells))
+    if (why := names_rows(name, seen, distinct, kind)) or kind == "number":
+        return why
+    return {"category": "text", "yes or no": "yes/no"}.get(kind, kind)
+
+
+def _from_table(table: Any, wanted: tuple[str, ...], chosen: bool) -> GivenBags:
     names = names_of(table)
     if BAG not in names:
         raise ValueError(f"expected a column {BAG!r}, found {', '.join(names[:20])}")
@@ -264,6 +296,15 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
         raise ValueError(f"expected the columns {', '.join(absent)}, found none of that name")
     columns = wanted or tuple(name for name in names if name not in _RESERVED)
     lists = cells_of(table, FEATURES) if FEATURES in names else None
+    out: dict[str, str] = {}
+    if lists is not None:
+        out = dict.fromkeys(columns, "not among features")
+    elif not wanted and not chosen:
+        out = {n: why for n in columns if (why := _left_out(n, cells_of(table, n)))}
+        columns = tuple(name for name in columns if name not in out)
+        if out and not columns:
+            listed = "; ".join(f"{name}: {why}" for name, why in list(out.items())[:5])
+            raise ValueError(f"expected a column of numbers as a feature, found none ({listed})")
     numbers = None if lists is not None else numbers_of(table, columns)
     instances, rows = [], []
     for kind in kinds or (None,):
@@ -278,7 +319,8 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     labels = _of_bags(LABEL, cells_of(table, LABEL), bag, ids) if LABEL in names else None
     groups = _of_bags(GROUP, cells_of(table, GROUP), bag, ids) if GROUP in names else None
     own = () if numbers is None else columns
-    return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows), own, groups)
+    left_out = tuple(ColumnRead(name, "", used=f"left out: {why}") for name, why in out.items())
+    return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows), own, groups, left_out)
 
 
 def _of_lists(lists: Sequence[Any], rows: IntArray) -> FloatArray:
@@ -302,7 +344,7 @@ def _of_bags(what: str, cells: Sequence[Any], bag: IntArray, ids: Sequence[Any])
 def form_of(given: GivenBags) -> GivenBags:
     """Return bags without their instances: what new ones are compared with."""
     empty = tuple(type(of)(of.features[:0], np.zeros(1, np.int64)) for of in given.instances)
-    return replace(given, instances=empty, ids=(), labels=None, rows=None, groups=None)
+    return replace(given, instances=empty, ids=(), labels=None, rows=None, groups=None, left_out=())
 
 
 class InstanceTransformer(TransformerMixin, BaseEstimator):

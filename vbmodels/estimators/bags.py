@@ -1,7 +1,7 @@
 """Multiple-instance classifiers: which bags are positive, and which instances make them so.
 
-Bags are no table of numbers, so what scikit-learn's checks ask of such a table (a common
-width, NaN, sparse input, one row and all that) does not apply to them; all that they ask
+Bags are no table of numbers, so what scikit-learn's checks require of such a table (a common
+width, NaN, sparse input, one row and all that) does not apply to them; all that they require
 of parameters, cloning, storing and tags does.
 """
 
@@ -17,7 +17,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.bags.bags import UNLABELLED, split
-from vbmodels.bags.embedding.contributions import contributions
+from vbmodels.bags.embedding.contributions import contributions, feature_columns
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.predict import BagScores, predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
@@ -34,7 +34,14 @@ from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
-from vbmodels.estimators.base import Draws, LoopEstimator, NamedColumns, documented, without_weights
+from vbmodels.estimators.base import (
+    Draws,
+    LoopEstimator,
+    NamedColumns,
+    documented,
+    warn_of_columns,
+    without_weights,
+)
 from vbmodels.estimators.findings import classified, draw, intervals, largest, lines_of
 from vbmodels.estimators.tables import is_missing, values_of
 
@@ -84,6 +91,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         """
         self._validate_params()
         self._given = read_bags(X, columns=self.columns)
+        warn_of_columns(self._given.left_out, 6)
         labels = self._given.labels if y is None else values_of(y)
         if labels is None or len(labels) != len(self._given.ids):
             raise ValueError(
@@ -103,7 +111,7 @@ class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
         data = self._given.grouped(code, groups)
         self._groups = len(np.unique(data.group))
         if self._groups == 1:
-            warnings.warn(ONE_GROUP, stacklevel=3)
+            warnings.warn(ONE_GROUP, stacklevel=5)
         self._run(self._model(), split(data, self.n_partitions))
         self._given = form_of(self._given)
         return self
@@ -158,6 +166,9 @@ _OF_ROWS = (
 )
 
 
+_FEATURE = ("modality", "feature", "summary")
+
+
 def _has_rows(given: GivenBags, labels: Sequence[Any]) -> bool:
     """Say whether labels are those of a table's rows."""
     return given.rows is not None and len(labels) == sum(map(len, given.rows))
@@ -207,11 +218,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         """The coefficients by name."""
         layout, given = self.posterior_.scaling.layout.plain, self._given
         modalities = given.modalities or ("",) * len(layout.features)
-        features = [
-            [f"f{j + 1}" for j in range(size)] if len(given.columns) != size else given.columns
-            for size in layout.features
-        ]
-        parts = list(zip(modalities, features, strict=True))
+        parts = list(zip(modalities, given.features, strict=True))
         rows = [("score", "", "intercept")]
         rows += [("score", "", f"bag feature {j + 1}") for j in range(layout.own)]
         rows += [("score", name, feature) for name, own in parts for feature in own]
@@ -290,7 +297,10 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
     classes_
         The two labels.
     weight_means_, weight_sds_
-        Posterior means and standard deviations of the weights w of the kernel's features.
+        Posterior means and standard deviations of the weights w of the kernel's columns.
+    coefficients_
+        Weights of the linear kernel, on scaled features, as a data frame: feature, mean, sd, and
+        the 95 % interval from low to high. No row where the kernel is the Gaussian alone.
 
     Examples
     --------
@@ -315,6 +325,29 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
         half = np.linalg.inv(self.posterior_.factor[0])
         self.weight_sds_ = np.sqrt((half**2).sum(axis=0))
         return self
+
+    @property
+    def coefficients_(self) -> Any:
+        """The linear kernel's weights by name."""
+        check_is_fitted(self)
+        features, kernel = self.posterior_.features, int(self.posterior_.kernel[0])
+        if not features.linear:
+            return intervals({"feature": []}, [], [])
+        scale = features.weights[kernel]
+        half = np.linalg.inv(self.posterior_.factor[0]) * scale
+        found = features.linear_weights(kernel, self.weight_means_ * scale, half)
+        return intervals({"feature": list(self._given.features[0])}, *found)
+
+    def _weights(self) -> list[str]:
+        lines = lines_of(largest(self.coefficients_, ["feature"]))
+        return ["Largest weights (of scaled features, 95 %):", *lines] if lines else []
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the linear kernel's largest weights with 95 % intervals on matplotlib's axes."""
+        table = largest(self.coefficients_, ["feature"])
+        if not len(table["name"]):
+            raise ValueError("expected a linear kernel to draw the weights of, found 'rbf' alone")
+        return draw(table, ax, "weight, with 95 % interval")
 
     def _model(self) -> Any:
         return DirectGP(self._kernel(self.standardise, self._seed()))
@@ -346,6 +379,11 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         primary instances (vMMIC) and base rate; 0 where one was left out. Empty for "embedding".
     blocks_
         Names of the blocks that add to a bag's score, the constant last.
+    features_
+        What a standard deviation of each feature's summary in a bag adds to its probit score, as a
+        data frame: modality, feature, summary (mean, max, min or sd over instances; words), mean,
+        sd, and the 95 % interval from low to high. What kernels of all features together add is
+        not in it.
 
     Examples
     --------
@@ -384,10 +422,37 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         return self
 
     def _weights(self) -> list[str]:
-        if not self.weights_:
-            return []
         shares = ", ".join(f"{name} {weight:.2f}" for name, weight in self.weights_.items())
-        return [f"Weights on held-out bags: {shares}."]
+        return [
+            *([f"Weights on held-out bags: {shares}."] if shares else []),
+            "Most informative features (what an sd adds to the score, 95 %):",
+            *lines_of(self._largest()),
+        ]
+
+    @property
+    def features_(self) -> Any:
+        """What each feature adds to a bag's score, by name."""
+        check_is_fitted(self)
+        names: list[tuple[str, str, str]] = []
+        mean, variance = [np.empty(0)], [np.empty(0)]
+        given = self._given
+        modalities = given.modalities or ("",) * len(given.instances)
+        pools = feature_columns(self._embedding)
+        for modality, features, one in zip(modalities, given.features, pools, strict=True):
+            for pool, columns in one.items():
+                names += [(modality, feature, pool) for feature in features]
+                found = self._embedding.marginals(columns)
+                mean.append(found[0])
+                variance.append(found[1])
+        named = {key: [one[i] for one in names] for i, key in enumerate(_FEATURE)}
+        return intervals(named, np.concatenate(mean), np.sqrt(np.concatenate(variance)))
+
+    def _largest(self) -> Any:
+        return largest(self.features_, _FEATURE)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the most informative features with 95 % intervals on matplotlib's axes."""
+        return draw(self._largest(), ax, "added to the score by an sd, with 95 % interval")
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the mean of the embedding's probit score of every bag, [bags]."""

@@ -51,7 +51,7 @@ from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.options import Range, option, share
 from vbmodels.core.protocol import Observing
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame, native
+from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame, names_of, native
 
 GROUP = "vbmodels.executors"
 ADDRESSES = "distributed"
@@ -109,6 +109,24 @@ NO_TARGET = "no_validation"
 
 class ColumnWarning(UserWarning):
     """A column is left out of a fit, or may not be meant as it is read."""
+
+
+def warn_of_columns(columns: Sequence[ColumnRead], depth: int) -> None:
+    """Warn of columns that a fit leaves out, and why; ``depth`` is the warning's stack level."""
+    out = [one for one in columns if one.left_out]
+    if out:
+        listed = "; ".join(f"{one.name} ({one.used})" for one in out[:10])
+        more = f"; and {len(out) - 10} more" if len(out) > 10 else ""
+        warnings.warn(f"columns not used: {listed}{more}", ColumnWarning, stacklevel=depth)
+
+
+def warn_of_names(table: Any, known: Sequence[str], what: str, depth: int) -> None:
+    """Warn of a table's columns that are none of those that ``what`` have."""
+    names = names_of(table) if is_frame(table) else []
+    why = f"left out: no column of {what} is called so"
+    warn_of_columns(
+        [ColumnRead(name, "", used=why) for name in names if name not in known], depth + 1
+    )
 
 
 E = TypeVar("E", bound="LoopEstimator")
@@ -291,14 +309,6 @@ class LoopEstimator(BaseEstimator):
     def _compared(self, X: Any, y: Any) -> str:
         """Return how well rows are predicted, and what they are compared with."""
         raise NotImplementedError
-
-    def _warn_of_columns(self, columns: Sequence[ColumnRead], depth: int = 4) -> None:
-        """Warn of columns that the fit leaves out, with the reason."""
-        out = [one for one in columns if one.left_out]
-        if out:
-            listed = "; ".join(f"{one.name} ({one.used})" for one in out[:10])
-            more = f"; and {len(out) - 10} more" if len(out) > 10 else ""
-            warnings.warn(f"columns not used: {listed}{more}", ColumnWarning, stacklevel=depth)
 
     @abstractmethod
     def _draws(

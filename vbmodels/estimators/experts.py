@@ -29,6 +29,7 @@ from vbmodels.estimators.base import (
     LoopEstimator,
     documented,
     parameter,
+    warn_of_columns,
     weighted,
 )
 from vbmodels.estimators.findings import (
@@ -416,7 +417,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         if not self._encoded:
             listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
             raise ValueError(f"expected at least one column that predicts, found none ({listed})")
-        self._warn_of_columns(self._columns)
+        warn_of_columns(self._columns, 4)
         return raw, y
 
     def _found_readers(self, seen: list[Seen], cells: list[Any]) -> list[CellReader]:

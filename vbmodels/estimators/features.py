@@ -22,6 +22,7 @@ from vbmodels.estimators.base import (
     Draws,
     LoopEstimator,
     documented,
+    warn_of_columns,
     without_weights,
 )
 from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
@@ -192,7 +193,7 @@ class LatentFeatures(
             raise ValueError(
                 f"expected at least one column with two categories, found none ({listed})"
             )
-        self._warn_of_columns(self._columns, 5)
+        warn_of_columns(self._columns, 5)
         if measured:
             warnings.warn(
                 f"columns of measurements or dates, each value of which is a category: "

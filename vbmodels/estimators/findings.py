@@ -59,7 +59,9 @@ def largest(table: Any, names: Sequence[str]) -> dict[str, Any]:
     """
     rows = narwhals.from_native(table, eager_only=True)
     parts = rows.select([name for name in names if name in rows.columns])
-    name = np.array([" ".join(map(str, row)) for row in parts.iter_rows()], object)
+    name = np.array(
+        [" ".join(str(part) for part in row if part != "") for row in parts.iter_rows()], object
+    )
     kept = np.array([i for i, one in enumerate(name) if not one.endswith("intercept")], np.int64)
     size = np.abs(rows["mean"].to_numpy()[kept])
     order = kept[np.argsort(-size, kind="stable")[:MOST]]
@@ -76,8 +78,25 @@ def lines_of(table: Mapping[str, Any]) -> list[str]:
     return [f"  {n:<{width}}  {mean:+.3g} ({low:.3g} to {high:.3g})" for n, mean, low, high in rows]
 
 
-def draw(table: Mapping[str, Any], ax: Any, label: str) -> Any:
-    """Draw `largest` with its intervals on matplotlib's axes; None makes new ones. Return them."""
+def draw(
+    table: Mapping[str, Any], ax: Any, label: str, *, colour: str | None = None,
+    shift: float = 0.0, zero: bool = True,
+) -> Any:  # fmt: skip
+    """Draw rows with intervals on matplotlib's axes, and return these.
+
+    Parameters
+    ----------
+    table
+        name, mean, low and high, as `largest` returns them.
+    ax
+        Where to draw; None makes new axes.
+    label
+        What the numbers are.
+    colour, shift
+        Of these rows, where others are drawn too: the shift is a share of a line.
+    zero
+        Whether to mark zero.
+    """
     if ax is None:
         from matplotlib import pyplot
 
@@ -85,9 +104,10 @@ def draw(table: Mapping[str, Any], ax: Any, label: str) -> Any:
             figsize=(6.0, 1.0 + 0.3 * len(table["name"])), layout="constrained"
         ).add_subplot()
     place = np.arange(len(table["name"]))[::-1]
-    half = table["high"] - table["mean"]
-    ax.errorbar(table["mean"], place, xerr=half, fmt="o", capsize=2)
-    ax.axvline(0.0, color="0.6", linewidth=0.8)
+    away = np.array([table["mean"] - table["low"], table["high"] - table["mean"]])
+    ax.errorbar(table["mean"], place + shift, xerr=away, fmt="o", capsize=2, color=colour)
+    if zero:
+        ax.axvline(0.0, color="0.6", linewidth=0.8)
     ax.set_yticks(place, list(table["name"]))
     ax.set_xlabel(label)
     return ax

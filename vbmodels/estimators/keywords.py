@@ -29,6 +29,7 @@ from vbmodels.estimators.base import (
     NamedColumns,
     documented,
     parameter,
+    warn_of_names,
     without_weights,
 )
 from vbmodels.estimators.documents import (
@@ -195,6 +196,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     def _fit(self, X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> None:
         ours = self._ours(X)
         given = given_documents(ours, y, complete, ids, scores)
+        warn_of_names(ours, COLUMNS, "documents", 5)
         if sentence := conflict(self):
             raise ValueError(sentence)
         parts = self._parts(given)
@@ -254,7 +256,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
             units, scores = self.model_.phrases_and_scores(self.q_, batch)
         else:
             units, scores = batch, None
-        nodes = own.by_node(its, units, fitted=fitted, beside=scores)
+        nodes = own.by_node(its, units, fitted=fitted, extra=scores)
         return Scored(part, units, average(its, units, nodes))
 
     @property

@@ -16,7 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.base import Draws, LoopEstimator, NamedColumns, documented, without_weights
+from vbmodels.estimators.base import (
+    Draws,
+    LoopEstimator,
+    NamedColumns,
+    documented,
+    warn_of_names,
+    without_weights,
+)
+from vbmodels.estimators.findings import MOST, draw, frame
 from vbmodels.estimators.tables import (
     by_our_names,
     cells_of,
@@ -29,7 +37,7 @@ from vbmodels.estimators.tables import (
 from vbmodels.variants.calls import called, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.options import CallOptions
-from vbmodels.variants.two_groups.batch_null import BatchNull
+from vbmodels.variants.two_groups.batch_null import BatchNull, names_of_types
 from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
 from vbmodels.variants.two_groups.posterior import log_bayes_factors, rates
 
@@ -206,10 +214,10 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
     ----------
     pi_
         P(H1) over all units of the fit.
-    error_rates_
-        Mean error rate by substitution type, [12]; the hyperparameters are point estimates.
-    batch_factors_
-        By how much the case's error rates are those of the control, [12]; 1 without a control.
+    substitutions_
+        Data frame of the error rates, a row each of the twelve substitutions: substitution,
+        error_rate (the mean) and batch_factor (the case's errors over the control's; 1 without a
+        control). They are point estimates.
 
     Examples
     --------
@@ -268,15 +276,56 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
             model = BatchNull("either" if self.two_sided else "gain", MIXTURE)
         counts = self._given.counts
         parts = np.array_split(np.arange(len(counts)), min(self.n_partitions, len(counts)))
-        q = self._run(model, [counts.take(part) for part in parts])
+        self._run(model, [counts.take(part) for part in parts])
         self.pi_ = prior_from_bayes_factors(self._scores(counts)[1])
-        self.error_rates_ = q.a / (q.a + q.b)
-        self.batch_factors_ = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
+        if is_frame(X):
+            ours = by_our_names(X, self.columns, COLUMNS)
+            warn_of_names(ours, COLUMNS, "base counts", 4)
         return self
+
+    @property
+    def substitutions_(self) -> Any:
+        """The error rates by name."""
+        check_is_fitted(self)
+        factors = np.exp(getattr(self.q_, "shift", np.zeros(len(self.q_.a))))
+        return frame(
+            {
+                "substitution": names_of_types(),
+                "error_rate": self.q_.a / (self.q_.a + self.q_.b),
+                "batch_factor": factors,
+            }
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the rates of the alleles with the largest Bayes factors, with 95 % intervals.
+
+        Black is the case, grey the control. The axes are matplotlib's, and are returned.
+        """
+        given, of, score, _, _, called = self._tested(None, None, None)
+        order = np.lexsort((-score, ~called))[:MOST]
+        some = of.take(order)
+        counts, found = given.counts, self._rates(some)
+        name = [
+            f"{given.chrom[j]}:{given.pos[j]} {BASES[counts.ref[j]]}>{BASES[a]}".lstrip(":")
+            for j, a in zip(some.location, some.alt, strict=True)
+        ]
+        alone = bool(counts.case.all())
+        label = "rate of the allele" if alone else "rate in the case (black) and the control (grey)"
+        samples = (("case", "k"), ("control", "0.6"))[: 1 if alone else 2]
+        for shift, (sample, colour) in enumerate(samples):
+            rows = {
+                "name": name,
+                "mean": found[f"{sample}_mean"],
+                "low": found[f"{sample}_q025"],
+                "high": found[f"{sample}_q975"],
+            }
+            ax = draw(rows, ax, label, colour=colour, shift=-shift / 4, zero=False)
+        ax.set_xscale("log")
+        return ax
 
     def _found(self) -> str:
         _, of, _, _, _, called = self._tested(None, None, None)
-        rates = self.error_rates_
+        rates = self.q_.a / (self.q_.a + self.q_.b)
         return (
             f"{int(called.sum())} of {len(of)} alleles called at a false discovery rate of "
             f"{self.fdr:g}; error rates {rates.min():.2g} to {rates.max():.2g}, by substitution."

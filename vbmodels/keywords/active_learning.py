@@ -1,11 +1,11 @@
-"""Which documents to label first: those that would tell most of the number of false selections.
+"""Which documents to label first: those that would say most about the number of false selections.
 
 With S the selected new words, nodes k of the rate with weights w_k and E_k = sum_S (1 - r_ik),
 the number F of false ones among them has, by the law of total variance,
 
     Var F = sum_(i in S) sum_k w_k r_ik (1 - r_ik) + B,    B = Var_k E_k.
 
-Somebody who lists all keywords of document d settles its own words, and tells of the rate: the
+Somebody who lists all keywords of document d fixes its own words, and informs the rate: the
 number K_d of its keywords adds t_d = K_d / max(f, c K_d) to the precision 1/V^2 of log pi, so B
 falls to B (1/V^2) / (1/V^2 + t_d). f is its dispersion, and c = .13 the square of the coefficient
 of variation of documents alike in length (both as in `keyword_counts`): however many keywords one
@@ -35,7 +35,7 @@ class Unsettled:
     Attributes
     ----------
     document
-        [M] numbers of documents, those that may be asked for.
+        [M] numbers of documents, those that may be chosen.
     own
         [M] variance of the number of false selections in each.
     keywords
@@ -73,11 +73,11 @@ def unsettled(
     observed, selected
         [W] known words; the selected ones, known ones included.
     complete
-        [D] documents whose keywords are all known: there is nothing to ask.
+        [D] documents whose keywords are all known: there is nothing to label.
     offsets
         [D + 1] the documents' first rows.
     most
-        Documents that are asked for in all. Of each partition, so many with the largest
+        Documents to choose in all. Of each partition, so many with the largest
         variance and so many with most keywords are kept: the first are among these where one
         of both decides.
     """
@@ -102,7 +102,7 @@ def _largest(values: FloatArray, among: IntArray, most: int) -> IntArray:
     return found
 
 
-def ask_for(
+def choose_documents(
     parts: Sequence[Unsettled],
     weights: FloatArray,
     log_rate_sd: float,
@@ -142,14 +142,14 @@ def ask_for(
     precision = log_rate_sd**-2 if log_rate_sd > 0.0 else np.inf
     chosen, settled = [], []
     for _ in range(min(most, len(own))):
-        tells = keywords / (precision + keywords) if np.isfinite(precision) else 0.0 * keywords
-        gain = np.where(left, own + between * tells, -1.0)
+        shrink = keywords / (precision + keywords) if np.isfinite(precision) else 0.0 * keywords
+        gain = np.where(left, own + between * shrink, -1.0)
         best = int(np.argmax(gain))
         if gain[best] <= 0.0:
             break
         chosen.append(places[best])
         settled.append(float(gain[best] / total))
         left[best] = False
-        between *= 1.0 - float(tells[best])
+        between *= 1.0 - float(shrink[best])
         precision += float(keywords[best])
     return chosen, settled

@@ -141,8 +141,8 @@ def build_batch(
         The graph; see `graph`.
     own_labels
         Whether words are compared with the known ones of their own document; if not, these three
-        features are neutral. Where phrases are known (`phrase_mates`) they tell known words from
-        hidden ones.
+        features are neutral. Where phrases are known (`phrase_mates`) they separate known words
+        from hidden ones.
     """
     graphs = _graphs(tokens, window, self_loops)
     folds = tokens.fold[tokens.document_of_word]
@@ -325,7 +325,7 @@ def _graph_scores(
 def _place_features(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray]:
     """First position, log(1 + tokens before it), and spread, sd of the positions / length.
 
-    The logarithm tells a title from an abstract from a body; with the plain share of the
+    The logarithm separates a title, an abstract and a body; with the plain share of the
     document F on papers is .015 lower, and the same on abstracts.
     """
     size = tokens.n_words

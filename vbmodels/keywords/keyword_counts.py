@@ -13,7 +13,7 @@ document's keywords, and not at all where they list a fixed number:
     w = odds/(1 + odds) f/(f + .03),   odds = N(g1; .45, .27^2) : N(g1; 0, .05^2 + se(g1)^2),
     kappa ~ N(w g1 + (1 - w) .45, max(.005, .25 (1 - w)^2)^2).
 
-Five complete documents or more tell it from their K_d. All of this comes from one table of the
+Five complete documents or more give it by their K_d. All of this comes from one table of the
 corpus: documents by (n_d, k_d, kind), whose counts are whole numbers and add exactly.
 
 Annotators of uneven zeal list another share in each document. Linear credibility (Buehlmann 1967)
@@ -39,7 +39,7 @@ OPEN, COMPLETE, UNLABELLED = 0, 1, 2
 """Kinds of documents: some keywords listed, all listed, nobody has looked."""
 
 EXPONENT, EXPONENT_SD = 0.45, 0.25
-"""kappa over corpora, where the labels do not tell it."""
+"""kappa over corpora, where the labels do not show it."""
 SLOPE_SD, FIXED_SD, LEAST_SD = 0.27, 0.05, 0.005
 LITTLE_DISPERSION = 0.03
 SPREAD_OF_NUMBERS = 0.13

@@ -2,7 +2,8 @@
 
 Features may hold labels of a word's own document, but its own (`vbmodels.keywords.features`).
 That is enough where words are known one by one. Where phrases are known, the other words of its
-phrase are known with it and stand beside it, and the features tell known words from hidden ones.
+phrase are known with it and are its neighbours, so the features separate known words from hidden
+ones.
 """
 
 from __future__ import annotations

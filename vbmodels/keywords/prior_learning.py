@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from vbmodels.core.moments import Moments
+from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.learnt_prior import (
@@ -39,7 +40,6 @@ SD, WEIGHT = 0.15, 2.0
 """The sd of a coefficient over corpora is shrunk to .15, which counts as two corpora."""
 SLOPE, SLOPE_SD, RATE_SD = -0.55, 0.25, 0.7
 STEPS, SMALL = 400, 1e-6
-LOG_SQRT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _fit(x: FloatArray, y: BoolArray, documents: int, kind: str) -> ProbitFit:
     best = value(w)
     while True:
         eta = z @ w
-        mills = np.exp(-0.5 * eta**2 - LOG_SQRT_2PI - log_ndtr(sign * eta))
+        mills = inverse_mills(sign * eta)
         gradient = z.T @ (sign * mills) - precision * w
         information = (z * (mills * (mills + sign * eta))[:, None]).T @ z
         step = np.linalg.solve(information + np.diag(precision), gradient)

@@ -1,4 +1,4 @@
-"""The share pi of the words that are keywords, from all that tells it, with its uncertainty.
+"""The share pi of the words that are keywords, from all that informs it, with its uncertainty.
 
 Four sources, each a normal of log pi: what the user says; the complete documents; the labels'
 own shape; and other corpora. P(listed | x) levels off at delta for the surest words, and a probit's
@@ -26,7 +26,7 @@ SOURCES = ("given", "complete documents", "labels", "other corpora")
 GIVEN, OF_COMPLETE, OF_LABELS, OF_CORPORA = range(4)
 
 EXACT = 0.01
-"""An sd of the logarithm below which a given rate is a fact: one node, nothing else is asked."""
+"""An sd of the logarithm below which a given rate is a fact: one node, no other source is used."""
 VAGUE_RATE, VAGUE_SD = 0.15, 0.8
 LABELS_SHIFT, LABELS_SD, UNEVEN_SD, UNEVEN = 0.1, 0.25, 0.45, 0.3
 PHRASES_SD = 0.4
@@ -44,11 +44,11 @@ class RateSources(State, kind="keywords.RateSources"):
 
     @classmethod
     def none(cls) -> Self:
-        """Return what is known before anything is asked."""
+        """Return the sources before any says something."""
         size = len(SOURCES)
         return cls(np.zeros(size), np.zeros(size), np.zeros(size, bool))
 
-    def told(self, source: int, log_rate: float, sd: float) -> Self:
+    def with_source(self, source: int, log_rate: float, sd: float) -> Self:
         """Return the same with what ``source`` says."""
         means, sds, says = self.log_rate.copy(), self.source_sd.copy(), self.says.copy()
         means[source], sds[source], says[source] = log_rate, sd, True

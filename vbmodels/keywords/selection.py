@@ -22,7 +22,7 @@ def select_by_fdr(
         FDR(h) = sum_i (1 - r_i) 1(r_i >= h) / sum_i 1(r_i >= h),
 
     and the words with r_i >= h are selected at the smallest h with FDR(h) <= gamma
-    (dissertation, section 1.3.3, whose text asks for the largest h and for r_i > h:
+    (dissertation, section 1.3.3, whose text takes the largest h and for r_i > h:
     errata). Words of equal probability are selected together or not at all. Observed
     words are keywords: they count with r_i = 1 and are always selected.
 

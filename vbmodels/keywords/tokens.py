@@ -36,7 +36,7 @@ _CAPITALS = 4
 
 
 class Labels(NamedTuple):
-    """What a row says of a document, besides its words."""
+    """What a row says of a document, in addition to its words."""
 
     doc_id: str
     keywords: Sequence[str] | None = None

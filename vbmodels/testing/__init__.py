@@ -1,6 +1,6 @@
 """The contract of a model as a suite of tests for anyone's model.
 
-A row says what the suite asks for, in terms of the generative model; a class of two lines asks it:
+A row says what the suite needs, in terms of the generative model; a class of two lines runs it:
 
     from vbmodels.testing import Case, ModelContract
 

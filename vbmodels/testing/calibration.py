@@ -16,7 +16,7 @@ and returns what that user reads with what is true. There are two kinds of readi
 Things of one run depend on one another, runs do not: standard errors are over runs. An exact
 posterior is calibrated, so its range is the point 0 (slope 1); an approximation has the range
 that was measured, with a margin, and the row says what that was. A figure fails where it lies
-more than `ERRORS` standard errors outside its range, so few runs ask less than many. Every run
+more than `ERRORS` standard errors outside its range, so few runs demand less than many. Every run
 has a seed of its own: the figures are the same each time.
 """
 

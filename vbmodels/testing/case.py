@@ -1,6 +1,6 @@
 """A model's row in the contract: every item has a hook, or a reason why not.
 
-Every item of the contract is a field of `Case` without a default: give what it asks for, or a
+Every item of the contract is a field of `Case` without a default: give what it needs, or a
 sentence that says why this model cannot have it; the test then skips with that sentence.
 
 The simulated data come as partitions: ``batches(seed, parts)`` must return the same data

@@ -91,14 +91,14 @@ class ModelContract:
     case
         The model's row.
     cases
-        The rows, where one class asks several models; by default ``case`` alone.
+        The rows, where one class checks several models; by default ``case`` alone.
     """
 
     case: ClassVar[Case]
     cases: ClassVar[Sequence[Case]] = ()
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Ask every row, under every loop that its model can run where loops matter."""
+        """Check every row, under every loop that its model can run where loops matter."""
         if not self.cases and not hasattr(self, "case"):
             where = type(self).__name__
             raise ValueError(f"{where}: expected `case = Case(...)` in its body, found none")
@@ -180,7 +180,7 @@ class ModelContract:
     def test_4_vectors_near_the_path_are_states(
         self, case: Case, request: pytest.FixtureRequest
     ) -> None:
-        """Item 4, what SQUAREM asks of a model's coordinates."""
+        """Item 4, what SQUAREM requires of a model's coordinates."""
         if squarem not in runs.loops(case).values():
             pytest.skip("no loop leaves its path: it has no coordinates or a loop of its own")
         run_check(request, stationary.check_near, case, hook_or_skip(case.global_step), seed=0)

@@ -1,7 +1,7 @@
 """Filters on calls by the reads of an allele: ends, qualities, indels, strands, other alleles.
 
 The reads of a true variant are, but for the variant, like the reads that show the reference at the
-same location. Each test of reads asks whether the allele's differ from those, by an effect that
+same location. Each filter is a test whether the allele's reads differ from those, by an effect that
 matters and by more than chance: it takes a true variant with a probability of at most its level.
 """
 
@@ -166,7 +166,7 @@ def more_than_chance(x: IntArray, n: IntArray, of_x: IntArray, of: IntArray) -> 
     return np.asarray(hypergeom.sf(x - 1, n + of, x + of_x, n))
 
 
-def judge(
+def apply_filters(
     own: AlleleReads, of: AlleleReads, level: float
 ) -> tuple[dict[str, BoolArray], FloatArray]:
     """Say which alleles the filters of reads take, but for that of strands.

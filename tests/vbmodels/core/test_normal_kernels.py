@@ -8,15 +8,16 @@ import mpmath as mp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from vbmodels.core.normal_kernels import (
     FAR,
     bells,
+    log_cdf,
     log_cdf_and_mills,
     lower_tail,
-    mills_ratio,
     tail_over_bell,
+    tail_ratio,
 )
 from vbmodels.core.special import inverse_mills
 
@@ -25,11 +26,11 @@ def test_against_sixty_digits():
     x = np.concatenate([np.linspace(-40.0, 20.0, 301), [-1e4, -1e-9, 0.0, 1e-9]])
     log_cdf, mills = log_cdf_and_mills(x)
     with mp.workdps(60):
-        for at, told, slope in zip(x, log_cdf, mills, strict=True):
+        for at, value, slope in zip(x, log_cdf, mills, strict=True):
             v = mp.mpf(float(at))
             cdf = mp.erfc(-v / mp.sqrt(2)) / 2
             want = mp.log(cdf) if at < 0 else mp.log1p(-mp.erfc(v / mp.sqrt(2)) / 2)
-            assert_allclose(told, float(want), rtol=4e-14)
+            assert_allclose(value, float(want), rtol=4e-14)
             assert_allclose(slope, float(mp.npdf(v) / cdf), rtol=4e-14)
 
 
@@ -65,7 +66,23 @@ def test_the_bell_is_the_exponential_wherever_it_is_used():
     assert_allclose(found, np.exp(-0.5 * eta * eta), rtol=4e-16)
 
 
-def test_mills_ratio_is_the_tail_over_the_density():
-    for z in np.linspace(0.0, 37.0, 149):
-        exact = float(mp.ncdf(-z) / mp.npdf(z))
-        assert mills_ratio(z) == pytest.approx(exact, rel=1e-10)
+def test_the_tail_over_the_bell_holds_as_far_as_the_bell():
+    for x in np.linspace(FAR, 38.0, 57):
+        over = float(mp.ncdf(-x) * mp.exp(mp.mpf(x) ** 2 / 2))
+        assert tail_over_bell(x) == pytest.approx(over, rel=1e-11)
+
+
+def test_the_tail_of_an_array_is_scipys_wherever_it_is():
+    x = np.concatenate([np.linspace(-60.0, 60.0, 4001), [0.0, -0.0, 1e-300, 1e200, -1e8]])
+    found = np.empty_like(x)
+    tail_ratio(x, found)
+    assert_allclose(found, 0.5 * erfcx(np.abs(x) * np.sqrt(0.5)), rtol=1e-14)
+
+
+def test_one_logarithm_is_that_of_sixty_digits():
+    with mp.workdps(60):
+        for x in np.concatenate([np.linspace(-40.0, 20.0, 301), [-1e4, -FAR, -1e-9, 0.0, 1e-9]]):
+            v = mp.mpf(float(x))
+            half = mp.erfc(abs(v) / mp.sqrt(2)) / 2
+            want = mp.log(half) if x <= 0 else mp.log1p(-half)
+            assert log_cdf(x) == pytest.approx(float(want), rel=4e-14)

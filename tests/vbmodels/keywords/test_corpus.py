@@ -107,7 +107,7 @@ def test_the_evidence_by_laplace_is_that_of_quadrature():
     """The density at the mode and the information there, against a sum over a grid of w."""
     for seed in (0, 1):
         parts = case_corpus.tiny(seed)
-        model = case_corpus.told()
+        model = case_corpus.given_rate()
         done = fit(model, parts)
         w0, w1 = np.linspace(-12, 12, 241), np.linspace(-6, 6, 161)
         grid = np.stack(np.meshgrid(w0, w1, indexing="ij"), -1)
@@ -177,7 +177,11 @@ def test_the_expected_numbers_add_to_the_rate(corpus):
 
 
 def test_sources_are_multiplied_and_integrated():
-    sources = RateSources.none().told(GIVEN, np.log(0.2), 0.4).told(OF_LABELS, np.log(0.3), 0.3)
+    sources = (
+        RateSources.none()
+        .with_source(GIVEN, np.log(0.2), 0.4)
+        .with_source(OF_LABELS, np.log(0.3), 0.3)
+    )
     mean, sd = sources.combined()
     precision = 0.4**-2 + 0.3**-2
     assert_allclose(mean, (np.log(0.2) * 0.4**-2 + np.log(0.3) * 0.3**-2) / precision)

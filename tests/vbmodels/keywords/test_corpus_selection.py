@@ -1,4 +1,4 @@
-"""One threshold over the corpus: beside the exact selection, over any partitions."""
+"""One threshold over the corpus: against the exact selection, over any partitions."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def spans_of(tokens):
     return find_spans(tokens, stem_keys(STEMS))
 
 
-def told(tokens, spans):
+def stems_and_counts(tokens, spans):
     """Phrases as tuples of stems, with their counts."""
     found = []
     for rows, count in zip(spans.words, spans.count, strict=True):
@@ -107,8 +107,8 @@ def test_candidates_are_those_of_the_rule(seed):
     spans = spans_of(tokens)
     assert int(spans.offsets[-1]) == len(spans.size)
     first = slice(0, int(spans.offsets[1]))
-    assert dict(told(tokens, spans)[first]) == enumerated(document, pos, sentence)
-    rest = dict(told(tokens, spans)[first.stop :])
+    assert dict(stems_and_counts(tokens, spans)[first]) == enumerated(document, pos, sentence)
+    rest = dict(stems_and_counts(tokens, spans)[first.stop :])
     assert rest == enumerated(document[:7], pos[:7], sentence[:7])
     starts = tokens.position[spans.first]
     assert all(np.all(np.diff(starts[a:b]) >= 0) for a, b in pairwise(spans.offsets))
@@ -118,9 +118,9 @@ def test_in_long_documents_a_phrase_stands_twice_or_early():
     document = ["w0", "", "w1", "", "w2", "", "w1"]
     position = [10, 700, 800, 900]
     tokens = tokens_of([document], lengths=[1001], position=position)
-    assert [stems for stems, _ in told(tokens, spans_of(tokens))] == [("w0",), ("w1",)]
+    assert [stems for stems, _ in stems_and_counts(tokens, spans_of(tokens))] == [("w0",), ("w1",)]
     shorter = replace(tokens, n_tokens=np.array([1000]))
-    assert len(told(shorter, spans_of(shorter))) == 3
+    assert len(stems_and_counts(shorter, spans_of(shorter))) == 3
 
 
 def features(tokens, y, n_documents=50, own_labels=True):
@@ -149,12 +149,12 @@ def features(tokens, y, n_documents=50, own_labels=True):
 def test_features_by_hand():
     tokens = tokens_of([["w0", "w1", "", "w1", "w0", "w1", "w2"]])
     spans, batch, x = features(tokens, lambda s: np.zeros(len(s.size), bool))
-    names = [stems for stems, _ in told(tokens, spans)]
+    names = [stems for stems, _ in stems_and_counts(tokens, spans)]
     at = {name: i for i, name in enumerate(names)}
     pair, whole = at["w0", "w1"], at["w0", "w1", "w2"]
     assert batch.x.shape == (len(names), len(PHRASE_FEATURES) - len(SCORED))
     assert_allclose(x["log_tf"][pair], np.log(2))
-    assert_allclose(x["maximal"][pair], 0.5)  # the other time w1 and w2 stand beside it
+    assert_allclose(x["maximal"][pair], 0.5)  # the other time w1 and w2 are its neighbours
     assert x["two_words"][pair] == x["three_words"][whole] == 1.0
     assert_allclose(x["pmi"][pair], np.log(1) + np.log(50) - 2 * np.log(4))
     assert_allclose(x["log_tf_over_commonest_word"][pair], np.log(2) - np.log(3))
@@ -239,7 +239,7 @@ def test_features_that_hold_labels_are_left_out_of_the_scores():
     assert dropped == list(OF_OWN_LABELS)
 
 
-def test_the_rate_is_told_as_keyphrases_a_document(corpus):
+def test_the_rate_is_given_as_keyphrases_a_document(corpus):
     batch, truth = corpus
     mean = truth.sum() / batch.words.n_documents
     model = Keyphrases(per_document=2.0 * mean)
@@ -251,7 +251,7 @@ def test_the_rate_is_told_as_keyphrases_a_document(corpus):
     assert Keyphrases().phrase_rate(model.observe(batch)) is None
 
 
-def test_more_keyphrases_than_a_document_can_have_are_told_and_cut(corpus):
+def test_more_keyphrases_than_a_document_can_have_are_reported_and_cut(corpus):
     batch, _ = corpus
     observed = Keyphrases().observe(batch)
     each = batch.n_phrases / batch.words.n_documents
@@ -265,7 +265,7 @@ def test_more_keyphrases_than_a_document_can_have_are_told_and_cut(corpus):
 
 
 def test_probabilities_mean_what_they_say_and_rank(corpus):
-    """On 900 documents, the rate told: calibrated in the large, and far above chance."""
+    """On 900 documents, the rate given: calibrated in the large, and far above chance."""
     batch, truth = drawn(np.random.default_rng(5), 900, mean_words=15.0)
     model = Keyphrases(per_document=truth.sum() / 900)
     q = fit(model, cut(batch, 3)).q

@@ -1,4 +1,4 @@
-"""Counts in which case and control differ as real libraries do, with the truth beside them."""
+"""Counts in which case and control differ as real libraries do, with the truth."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def simulate_scenario(
     errors = np.where(rng.random(kind.shape) < scenario.hot, scenario.hot_factor * errors, errors)
     context = along(ref.astype(np.int64))
     factor = scenario.errors * np.where(np.isin(kind, _places(OXIDATION)), scenario.oxidation, 1.0)
-    beside = np.isin(N_CONTEXTS * kind + context[:, None], _contexts(DEAMINATED))
-    factor = factor * np.where(beside, scenario.deamination, 1.0)
+    deaminated = np.isin(N_CONTEXTS * kind + context[:, None], _contexts(DEAMINATED))
+    factor = factor * np.where(deaminated, scenario.deamination, 1.0)
     location = np.sort(rng.choice(n_locations, scenario.n_variants, replace=False))
     which = rng.integers(0, 3, scenario.n_variants)
     share = np.zeros(kind.shape)

@@ -46,9 +46,9 @@ def test_the_nested_step_ends_where_an_optimiser_does():
 
     def loss(vector):
         b, of = vector[:3], vector[3:].reshape(3, 5)
-        told = score * (of - at) - 0.5 * information * (of - at) ** 2
+        log_l = score * (of - at) - 0.5 * information * (of - at) ** 2
         nested = -0.5 * ((of - b[:, None]) / CONTEXT_SD) ** 2
-        return -(told + nested).sum() + 0.5 * (((b - mean) / sd) ** 2).sum()
+        return -(log_l + nested).sum() + 0.5 * (((b - mean) / sd) ** 2).sum()
 
     found = nested_step(at, score, information, mean, sd)
     best = minimize(loss, np.zeros(18), tol=1e-12).x

@@ -10,8 +10,8 @@ from scipy.stats import binom, fisher_exact
 
 from benchmarks.read_kinds import KINDS, draw_reads, summed
 from vbmodels.variants.read_filters import (
+    apply_filters,
     below_chance,
-    judge,
     more_than_chance,
     on_one_strand,
 )
@@ -25,7 +25,7 @@ def test_a_true_variant_is_taken_no_more_often_than_the_level_says(kind, n):
     rng = np.random.default_rng(n)
     many = 4000
     own, of = (summed(draw_reads(rng, KINDS[kind], many, k)) for k in (n, 300))
-    taken, z = judge(own, of, LEVEL)
+    taken, z = apply_filters(own, of, LEVEL)
     assert set(taken) == {"read_end", "low_mapq", "low_baseq", "near_indel", "many_mismatches"}
     for name, which in taken.items():
         assert which.sum() <= binom.ppf(0.9999, many, LEVEL), name
@@ -52,26 +52,26 @@ def test_an_artefact_is_taken_by_its_filter_alone(name, change):
     kind = KINDS["good"]
     reads = draw_reads(rng, kind, 20, 30)
     odd = {key: change.get(key, lambda v: v)(v) for key, v in reads.items()}
-    taken, _ = judge(summed(odd), summed(draw_reads(rng, kind, 20, 2000)), LEVEL)
+    taken, _ = apply_filters(summed(odd), summed(draw_reads(rng, kind, 20, 2000)), LEVEL)
     assert taken[name].all()
     assert not any(which.any() for other, which in taken.items() if other != name)
 
 
-def test_reads_without_base_qualities_are_not_judged_by_them():
+def test_reads_without_base_qualities_are_not_filtered_by_them():
     """Half of the reference's have none: the rest are as good as the allele's."""
     rng = np.random.default_rng(5)
     own, of = (summed(draw_reads(rng, KINDS["good"], 20, n)) for n in (30, 2000))
-    assert not judge(own, of, LEVEL)[0]["low_baseq"].any()
+    assert not apply_filters(own, of, LEVEL)[0]["low_baseq"].any()
     known = summed(draw_reads(rng, KINDS["good"], 20, 15))
     half = replace(
         own, base_quality=known.base_quality, base_quality_2=known.base_quality_2,
         no_base_quality=own.n - 15,
     )  # fmt: skip
-    assert not judge(half, of, LEVEL)[0]["low_baseq"].any()
+    assert not apply_filters(half, of, LEVEL)[0]["low_baseq"].any()
     as_if_given = replace(half, no_base_quality=own.n * 0)
-    assert judge(as_if_given, of, LEVEL)[0]["low_baseq"].all()
+    assert apply_filters(as_if_given, of, LEVEL)[0]["low_baseq"].all()
     low = replace(half, base_quality=known.base_quality // 2)
-    assert judge(low, of, LEVEL)[0]["low_baseq"].all()
+    assert apply_filters(low, of, LEVEL)[0]["low_baseq"].all()
 
 
 def test_bennett_s_bound_holds_and_is_not_idle():

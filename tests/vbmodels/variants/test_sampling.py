@@ -48,7 +48,7 @@ def models():
 
 @pytest.mark.parametrize("model", models(), ids=lambda m: type(m).__name__)
 def test_a_weight_is_so_many_units(model):
-    """A location of weight 2 tells what two alike do, one of weight 0 nothing."""
+    """A location of weight 2 says what two alike do, one of weight 0 nothing."""
     counts = many(size=12, replicates=2)
     weight = np.array([1.0, 2.0, 0.0, 2.0, 1.0, 3.0] * 2)
     weighted = replace(counts, weight=weight)

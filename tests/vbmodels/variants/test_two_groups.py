@@ -120,8 +120,8 @@ def test_partitions_without_a_location_to_be_fitted_on_change_nothing():
     marked = replace(counts, weight=np.ones(40))
     left_out = replace(counts, weight=np.zeros(40))
     alone = fit(MODEL, [marked], tol=1e-5)
-    beside = fit(MODEL, [left_out, marked, left_out], tol=1e-5)
-    assert_allclose(MODEL.to_vector(beside.q), MODEL.to_vector(alone.q), rtol=1e-9)
+    among = fit(MODEL, [left_out, marked, left_out], tol=1e-5)
+    assert_allclose(MODEL.to_vector(among.q), MODEL.to_vector(alone.q), rtol=1e-9)
 
 
 def test_germline_finds_a_heterozygous_site_without_control():

@@ -54,10 +54,18 @@ def _weighted(q: Embedding, m: int) -> _Weighted:
 
 
 def feature_weights(q: Embedding) -> list[dict[str, FloatArray]]:
-    """Return what an sd of each pooled feature adds to a bag's score, [D] by pool, by modality.
+    """Return what an sd of each pooled feature adds to a bag's score, [D] by pool, by modality."""
+    return [
+        {pool: columns @ q.block_mean for pool, columns in pools.items()}
+        for pools in feature_columns(q)
+    ]
+
+
+def feature_columns(q: Embedding) -> list[dict[str, FloatArray]]:
+    """Return the columns that an sd of each pooled feature adds, [D, columns] by pool and modality.
 
     Pools are those of `POOL_NAMES`, or "words" for text. What kernels of all features together add
-    belongs to none.
+    belongs to none. `Embedding.marginals` of the columns is what the feature adds to a score.
     """
     names, several = q.map.names(), len(q.map.modalities) > 1
     out = []
@@ -68,12 +76,13 @@ def feature_weights(q: Embedding) -> list[dict[str, FloatArray]]:
             own = name.removeprefix(prefix)
             if not name.startswith(prefix) or own not in (*POOL_NAMES, "words"):
                 continue
-            weights, _ = _weighted(q, m)
+            turn = q.map.bases[m].turn
             if own == "words":
-                weights = of.turn @ weights
+                turn = of.turn @ turn
             elif of.spans[POOL_NAMES.index(own)].size:
-                weights = of.spans[POOL_NAMES.index(own)] @ weights / np.sqrt(of.mean.size)
-            found[own] = weights
+                turn = of.spans[POOL_NAMES.index(own)] @ turn / np.sqrt(of.mean.size)
+            found[own] = np.zeros((len(turn), q.map.block.size))
+            found[own][:, q.map.block == m] = turn
         out.append(found)
     return out
 

@@ -141,6 +141,28 @@ class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
 
+    def linear_weights(
+        self, kernel: int, mean: FloatArray, half: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and sd of the linear part's weights of the scaled features, [D] each.
+
+        Parameters
+        ----------
+        kernel
+            The kernel value in use.
+        mean, half
+            Of the columns' weights as they multiply `base`: their mean [P], and rows [n, P] whose
+            outer products sum to their covariance.
+        """
+        width = self.n_linear
+        of_features, spread = mean[:width], half[:, :width]
+        if self.turn.size:
+            of_features, spread = self.turn @ of_features, spread @ self.turn.T
+        variance = (spread**2).sum(axis=0)
+        if self.alone.size:
+            variance = variance + self.amplitude[kernel] * self.alone
+        return of_features, np.sqrt(variance)
+
     def at_values(self, kernels: IntArray) -> FeatureMap:
         """Return the map of some kernel values, [K']."""
         length, which = np.unique(self.which[kernels], return_inverse=True)

@@ -30,7 +30,6 @@ from vbmodels.core.state import FloatArray
 Terms = tuple[FloatArray, FloatArray, FloatArray]
 """(pi, phi(eta), s) of some instances."""
 
-DENSITY = 1.0 / np.sqrt(2.0 * np.pi)
 
 CHUNK = 8_192
 """Instances that are worked on at once: what they need stays in the cache."""

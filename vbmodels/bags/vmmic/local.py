@@ -18,10 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, expit, log_ndtr, ndtr
+from scipy.special import expit, log_ndtr, ndtr
 
 from vbmodels.bags.vmmic.design import Rows
-from vbmodels.bags.vmmic.likelihood import DENSITY
+from vbmodels.core.normal_kernels import log_cdf_and_mills
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import FloatArray, State, Stats
 
@@ -82,20 +82,9 @@ class Tails:
 
     @classmethod
     def of(cls, x: FloatArray) -> Tails:
-        """Take all four from Phi(-|x|) / exp(-x^2 / 2)."""
-        ratio = 0.5 * erfcx(np.abs(x) * np.sqrt(0.5))
-        exponent = -0.5 * x * x
-        bell = np.exp(exponent)
-        tail = bell * ratio
-        log_tail, log_rest = exponent + np.log(ratio), np.log1p(-tail)
-        steep, flat = DENSITY / ratio, DENSITY * bell / (1.0 - tail)
-        right = x > 0.0
-        return cls(
-            np.where(right, log_rest, log_tail),
-            np.where(right, log_tail, log_rest),
-            np.where(right, flat, steep),
-            np.where(right, steep, flat),
-        )
+        """Return them of x [...]."""
+        (log_up, up), (log_down, down) = log_cdf_and_mills(x), log_cdf_and_mills(-x)
+        return cls(log_up, log_down, up, down)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from vbmodels.core.cached_kernels import njit
 from vbmodels.core.normal_kernels import (
     DENSITY,
     FAR,
+    LOG_DENSITY,
     bells,
     lower_tail,
     tail_over_bell,
@@ -27,7 +28,6 @@ TERMS = 5
 STRIP = 512  # words whose features stay in the processor's cache between weighing and product
 SMALLEST = 1e-100  # a product of probabilities; the next factor is 10^-127 or more
 MOST_ODDS = 300.0  # log; beyond are complete documents alone, whose log delta is fixed
-_LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -76,7 +76,7 @@ def _far(e, listed, log_delta, delta, hidden, expected, out):
     """Fill what `terms` does [TERMS] for one word beyond `FAR`; return its log p(y)."""
     x = abs(e)
     series = tail_series(x)
-    log_density = _LOG_DENSITY - 0.5 * e * e
+    log_density = LOG_DENSITY - 0.5 * e * e
     log_tail = log_density - math.log(x) + math.log1p(series)
     steep = x / (1.0 + series)  # phi(x) / Phi(-x)
     steep_bend = -steep * steep * series  # steep (steep - x)
@@ -120,7 +120,7 @@ def terms(eta, y, document, log_delta, delta, hidden, expected, out):
     log_delta, delta, hidden
         [D] log delta_d, delta_d and 1 - delta_d.
     expected
-        Whether what is expected of the second derivatives is asked for.
+        Whether to return the expected second derivatives.
     out
         [TERMS, W] to be filled; the second derivatives with their signs turned.
     """

@@ -19,7 +19,7 @@ along the ridge with it. Some features look at labels, so it is a pseudo-likelih
 1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
    rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
    where a step promises less than `READ` nats, and takes that step: the shape errs by .25.
-2. Nodes: all that tells the rate is combined (`vbmodels.keywords.rate_prior`), and (w, kappa) is
+2. Nodes: all that informs the rate is combined (`vbmodels.keywords.rate_prior`), and (w, kappa) is
    fitted at each of three values of log pi, together in each pass, from the tangent of the ridge
    dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them.
 
@@ -134,7 +134,7 @@ class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
     law
         Numbers of keywords by length.
     sources
-        What tells the rate.
+        What informs the rate.
     n_documents, n_complete
         Documents fitted, and those of them whose keywords are all known.
     """
@@ -204,7 +204,7 @@ class CorpusProbit:
     labels_sd
         What the labels' shape errs by in log pi, beyond its standard error.
     likely_rate
-        Where the search for log pi begins if nothing tells it; None: at a vague guess.
+        Where the search for log pi begins if nothing informs it; None: at a vague guess.
     learnt
         Prior learnt from other corpora; None: the vague one.
     """
@@ -247,12 +247,14 @@ class CorpusProbit:
         law = CountLaw.of(observed.lengths, self.length_exponent)
         sources = RateSources.none()
         if self.keyword_rate is not None:
-            sources = sources.told(GIVEN, float(np.log(self.keyword_rate)), self.keyword_rate_sd)
+            sources = sources.with_source(
+                GIVEN, float(np.log(self.keyword_rate)), self.keyword_rate_sd
+            )
         if (complete := law.complete_rate()) is not None:
-            sources = sources.told(OF_COMPLETE, *complete)
+            sources = sources.with_source(OF_COMPLETE, *complete)
         if self.learnt is not None and law.n_words:
             size = float(np.log(law.n_words / observed.n_documents))
-            sources = sources.told(OF_CORPORA, *self.learnt.rate.at(size))
+            sources = sources.with_source(OF_CORPORA, *self.learnt.rate.at(size))
         p = len(location)
         start = np.zeros(p + 2)
         q = CorpusGlobal(
@@ -366,15 +368,15 @@ class CorpusProbit:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(
-        self, q: CorpusGlobal, batch: KeywordBatch, local: None, beside: FloatArray | None = None
+        self, q: CorpusGlobal, batch: KeywordBatch, local: None, extra: FloatArray | None = None
     ) -> CorpusStats:
         """Return log-likelihood, gradient and information of the partition at every point.
 
-        ``beside`` [W, P'] are features that the batch does not have.
+        ``extra`` [W, P'] are features that the batch does not have.
         """
         w = np.ascontiguousarray(q.theta[:, :-2])
         return CorpusStats(
-            *likelihood(batch, q.location, q.scale, w, self.listings(q, batch), q.expected, beside)
+            *likelihood(batch, q.location, q.scale, w, self.listings(q, batch), q.expected, extra)
         )
 
     def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
@@ -453,7 +455,7 @@ class CorpusProbit:
         place = int(np.searchsorted(free, q.theta.shape[1] - 2))
         se = float(np.sqrt(covariance[place, place]))
         mean, sd = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
-        sources = q.sources.told(OF_LABELS, mean, sd)
+        sources = q.sources.with_source(OF_LABELS, mean, sd)
         clear = np.hypot(se, self.labels_sd) < CLEAR
         if self.learnt is not None and not self.learnt.kind_given and clear:
             sources = sources.without(OF_CORPORA)
@@ -541,15 +543,15 @@ class CorpusProbit:
 
     def by_node(
         self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool,
-        beside: FloatArray | None = None,
+        extra: FloatArray | None = None,
     ) -> FloatArray:  # fmt: skip
         """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`.
 
-        ``beside`` [W, P'] are features that the batch does not have.
+        ``extra`` [W, P'] are features that the batch does not have.
         """
-        eta = predictors(batch, q.location, q.scale, q.theta[:, :-2], beside)
+        eta = predictors(batch, q.location, q.scale, q.theta[:, :-2], extra)
         if not fitted or q.law.listed < PLENTY * len(q.location):
-            raw = batch.features if beside is None else np.hstack([batch.features, beside])
+            raw = batch.features if extra is None else np.hstack([batch.features, extra])
             x = (raw[:, : len(q.location)] - q.location) / q.scale
             for i, covariance in enumerate(self._covariances(q)):
                 spread = np.einsum("ij,jk,ik->i", x, covariance, x, optimize=True)
@@ -576,7 +578,7 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
     q
         The fit.
     rate
-        Name of the option that tells the rate.
+        Name of the option that gives the rate.
     """
     found = []
     if q.sources.estimated:

@@ -1,4 +1,4 @@
-"""One partition's phrases beside its words."""
+"""One partition's words and phrases."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def build_phrases(
     word_documents
         [W] documents of the corpus that have the word.
     elsewhere
-        What the corpus tells of the phrases.
+        What the corpus says of the phrases.
     n_documents
         Documents of the corpus.
     rates

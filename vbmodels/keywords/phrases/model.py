@@ -9,11 +9,11 @@
    candidate phrases are keyphrases, Kbar_d grows with the number of candidates, and a keyphrase
    is listed with probability delta_d.
 
-The rate of phrases is asked for as keyphrases a document, K, those included that the text does
+The rate of phrases is given as keyphrases a document, K, those included that the text does
 not contain: with C the share of the listed ones that are candidates, and M phrases in D
 documents, pi = K C D / M.
 
-Where nothing tells it, the search for pi begins where as large a share of keyphrases is listed as
+Where nothing informs it, the search for pi begins where as large a share of keyphrases is listed as
 of keywords.
 
 With priors learnt from other corpora the words' regression is fitted at the middle node of its
@@ -201,10 +201,10 @@ class Keyphrases:
 
     def phrase_rate(self, observed: PhraseObserved) -> float | None:
         """pi of phrases by the number of keyphrases that the user says a document has."""
-        rate = self._told_rate(observed)
+        rate = self._given_rate(observed)
         return None if rate is None else min(rate, HIGHEST_RATE)
 
-    def _told_rate(self, observed: PhraseObserved) -> float | None:
+    def _given_rate(self, observed: PhraseObserved) -> float | None:
         if self.per_document is None or not observed.n_phrases:
             return None
         count, share = (0.5, 1.0) if self.coverage is None else (COVERAGE_COUNT, self.coverage)
@@ -213,15 +213,15 @@ class Keyphrases:
 
     def too_many(self, observed: PhraseObserved) -> str | None:
         """Say so where documents cannot have as many keyphrases as the user says."""
-        rate = self._told_rate(observed)
+        rate = self._given_rate(observed)
         if rate is None or rate <= HIGHEST_RATE:
             return None
-        told = self.per_document or 0.0
+        given = self.per_document or 0.0
         each = observed.n_phrases / observed.n_documents
         return (
-            f"keyphrases={told:g} is more than a document can have: expected at most "
-            f"{HIGHEST_RATE * told / rate:.3g}, as it has {each:.3g} candidate phrases on average; "
-            f"{HIGHEST_RATE:g} of these are taken for keyphrases"
+            f"keyphrases={given:g} is more than a document can have: expected at most "
+            f"{HIGHEST_RATE * given / rate:.3g}, as it has {each:.3g} candidate phrases on "
+            f"average; {HIGHEST_RATE:g} of these are taken for keyphrases"
         )
 
     def _phrases_at(self, q: PhraseGlobal, moments: Moments) -> CorpusGlobal:

@@ -22,10 +22,9 @@ a probability eps it carries the allele itself, and then its rate is drawn from 
 
     L_panel(x) = prod_p [(1 - eps) E L_p(x + b_pt + tau u) + eps int L_p g],   u ~ N(0, 1).
 
-A control of the case's own person has an eps of 1e-7: what it carries the case carries too. Beside
-one,
-there is a probability that the allele is one that people carry, a share f of them, f unknown, and
-then the members say nothing of x; else a large panel would outweigh a control of few reads:
+A control of the case's own person has an eps of 1e-7: what it carries the case carries too. With
+one, there is a probability that the allele is one that people carry, a share f of them, f unknown,
+and then the members say nothing of x; else a large panel would outweigh a control of few reads:
 
     L = L_control(x) [(1 - eps) prod_p [...] + eps E_f prod_p [f int L_p g + (1 - f) int L_p h]],
 
@@ -37,7 +36,7 @@ Given x the members are independent, so the moments of a sum over them are close
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import betaln, logsumexp
@@ -53,7 +52,7 @@ from vbmodels.variants.two_groups.batch_null import (
     BatchSums,
     BatchTable,
 )
-from vbmodels.variants.two_groups.model import Observed, of_fit, weighted
+from vbmodels.variants.two_groups.model import Global, Observed, of_fit, weighted
 from vbmodels.variants.two_groups.table import log_binomials, tabulate
 
 MEMBER_SD = 0.5
@@ -203,7 +202,9 @@ class PanelNull(BatchNull):
         return PanelObserved(**vars(super().observe(of)), member_reads=found[0],
                              member_depth=found[1])  # fmt: skip
 
-    def init(self, observed: Any, rng: np.random.Generator) -> PanelGlobal:
+    def init(  # type: ignore[override]
+        self, observed: PanelObserved, rng: np.random.Generator
+    ) -> PanelGlobal:
         """Return the start: that of `BatchNull`, and members' shifts from their pooled rates."""
         reads, depth = observed.member_reads, observed.member_depth
         rate = (reads.sum(axis=0) + _PSEUDO) / (depth.sum(axis=0) + 1e3 * _PSEUDO)
@@ -212,26 +213,30 @@ class PanelNull(BatchNull):
             guess = guess - guess.mean(axis=0)
         return PanelGlobal(**vars(super().init(observed, rng)), member_shift=guess)
 
-    def restart(self, observed: Any, before: Any, rng: np.random.Generator) -> PanelGlobal:
+    def restart(  # type: ignore[override]
+        self, observed: PanelObserved, before: Global, rng: np.random.Generator
+    ) -> PanelGlobal:
         """Start from an earlier fit's hyperparameters, where it was of as many members."""
         fresh = self.init(observed, rng)
-        same = (
+        if (
             isinstance(before, PanelGlobal)
             and before.rho.shape == fresh.rho.shape
             and before.member_shift.shape == fresh.member_shift.shape
-        )
-        return replace(before, anchor=fresh.anchor, looks=0) if same else fresh
+        ):
+            return replace(before, anchor=fresh.anchor, looks=0)
+        return fresh
 
-    def anchored(self, q: Any) -> PanelGlobal:
+    def anchored(self, q: PanelGlobal) -> PanelGlobal:  # type: ignore[override]
         """Return ``q`` with its tables at its own error rates; other taus need not be compared."""
-        found: Any = super().anchored(q)
-        return PanelGlobal(**{**vars(found), "looks": 0})
+        return PanelGlobal(**{**vars(super().anchored(q)), "looks": 0})
 
-    def rate_table(self, q: Any, of: Units) -> PanelTable:
+    def rate_table(self, q: PanelGlobal, of: Units) -> PanelTable:  # type: ignore[override]
         """Return the likelihoods of units that `posterior.rates` reads: the members' too."""
         return self.table(q, of)
 
-    def table(self, q: Any, of: Units, n_nodes: int | None = None) -> PanelTable:
+    def table(  # type: ignore[override]
+        self, q: PanelGlobal, of: Units, n_nodes: int | None = None
+    ) -> PanelTable:
         """Return the likelihoods of units, and those of every member."""
         count = len(q.member_shift)
         plain = super().table(q, _central(of, count), n_nodes)
@@ -259,7 +264,7 @@ class PanelNull(BatchNull):
             log_people=people(carried[:, others], erring[:, others], seen[:, others]),
         )  # fmt: skip
 
-    def under(self, q: Any, tau: float) -> Under:
+    def under(self, q: PanelGlobal, tau: float) -> Under:
         """Return what a pass over the members needs of ``q``, at some tau."""
         eps = np.full(len(q.member_shift), self.contamination)
         if self.matched and len(eps):
@@ -267,7 +272,9 @@ class PanelNull(BatchNull):
         common = self.contamination if self.matched and len(eps) > 1 else 0.0
         return Under(q.member_shift, float(tau), eps, common, int(self.matched))
 
-    def with_panel_likelihood(self, q: Any, table: Any, tau: float | None = None) -> Any:
+    def with_panel_likelihood(  # type: ignore[override]
+        self, q: PanelGlobal, table: PanelTable, tau: float | None = None
+    ) -> PanelTable:
         """Return a table whose control's likelihood is the panel's at ``q``, or at another tau."""
         under = self.under(q, q.tau if tau is None else tau)
         if len(under.eps) == 0:
@@ -278,7 +285,9 @@ class PanelNull(BatchNull):
         kernels.combine(table.x, table.kind, table.panel, under, log_panel)
         return replace(table, log_control=log_panel)
 
-    def e_step(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, PanelSums]:
+    def e_step(  # type: ignore[override]
+        self, q: PanelGlobal, table: PanelTable
+    ) -> tuple[FloatArray, FloatArray, PanelSums]:
         """Return log m0 and log m1 of every unit (without binomials), and the sums.
 
         Both depend on tau by way of the panel, so that each of `TAUS` is a pass of its own.
@@ -301,17 +310,19 @@ class PanelNull(BatchNull):
         sums = {**vars(stats), "spread": spread, "profile": profile}
         return log_m0, log_m1, PanelSums(**sums, members=members)
 
-    def _bound_at(self, q: Any, table: Any, tau: float) -> float:
+    def _bound_at(self, q: PanelGlobal, table: PanelTable, tau: float) -> float:
         moved = replace(q, tau=float(tau))
         at = self.with_panel_likelihood(q, table, float(tau))
         return self._weighed(moved, at, TAUS[:0], np.empty((0, 0, 0)))[2].bound
 
-    def global_step(self, q: Any, stats: Any, careful: bool = False) -> PanelGlobal:
+    def global_step(  # type: ignore[override]
+        self, q: PanelGlobal, stats: PanelSums, careful: bool = False
+    ) -> PanelGlobal:
         """Return the next parameters; see `BatchNull.global_step`."""
         own = super().global_step(q, stats, careful)
         return PanelGlobal(**vars(own), member_shift=self._member_shifts(q, stats, careful))
 
-    def _member_shifts(self, q: Any, stats: Any, careful: bool) -> FloatArray:
+    def _member_shifts(self, q: PanelGlobal, stats: PanelSums, careful: bool) -> FloatArray:
         """Move b_pt by Newton's step under sum_p b_pt = 0: (g_p - l) / h_p, l so that it holds."""
         if len(q.member_shift) < 2:
             return np.asarray(q.member_shift)
@@ -324,20 +335,22 @@ class PanelNull(BatchNull):
         moved = q.member_shift + np.clip((gradient - level) / h, -LONGEST, LONGEST)
         return np.asarray(moved - moved.mean(axis=0))
 
-    def _differences(self, stats: Any) -> float:
+    def _differences(self, stats: PanelSums) -> float:  # type: ignore[override]
         """Return the expected number of differences between sites whose sd is tau."""
         return super()._differences(stats) + float(stats.members[:, :, 0].sum())
 
-    def elbo(self, q: Any, stats: Any) -> float:
+    def elbo(self, q: PanelGlobal, stats: PanelSums) -> float:  # type: ignore[override]
         """Return the penalised log marginal likelihood."""
         penalty = 0.5 * ((q.member_shift / MEMBER_SD) ** 2).sum()
         return float(super().elbo(q, stats) - penalty)
 
-    def to_vector(self, q: Any) -> FloatArray:
+    def to_vector(self, q: PanelGlobal) -> FloatArray:  # type: ignore[override]
         """Return unconstrained coordinates: those of `BatchNull`, and all members' but the last."""
         return np.concatenate([super().to_vector(q), q.member_shift[:-1].ravel()])
 
-    def from_vector(self, q: Any, vector: FloatArray) -> PanelGlobal:
+    def from_vector(  # type: ignore[override]
+        self, q: PanelGlobal, vector: FloatArray
+    ) -> PanelGlobal:
         """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
         count = max(len(q.member_shift) - 1, 0)
         size = count * N_TYPES

@@ -249,7 +249,7 @@ class BatchNull(TwoGroups):
             **self._of_contexts(np.zeros(self._n_shifts), np.full(self._n_shifts, CONTEXT_SD)),
         )  # fmt: skip
 
-    def restart(self, observed: Observed, before: Any, rng: np.random.Generator) -> BatchGlobal:
+    def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> BatchGlobal:
         """Start from the hyperparameters of an earlier fit; the anchors are the new data's."""
         fresh = self.init(observed, rng)
         if not isinstance(before, BatchGlobal) or before.rho.shape != fresh.rho.shape:
@@ -278,16 +278,18 @@ class BatchNull(TwoGroups):
         kernels.widen(plain.x, plain.log_case, WIDE, log_far, slope)
         return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
 
-    def with_panel_likelihood(self, q: Any, table: Any) -> Any:
+    def with_panel_likelihood(self, q: BatchGlobal, table: Table) -> Table:
         """Return a table whose control's likelihoods are those at ``q``: here they all are."""
         return table
 
-    def e_step(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, BatchSums]:
+    def e_step(  # type: ignore[override]
+        self, q: BatchGlobal, table: BatchTable
+    ) -> tuple[FloatArray, FloatArray, BatchSums]:
         """Return log m0 and log m1 of every unit (without binomials), and the sums."""
         return self._weighed(q, table, TAUS if q.comparing else TAUS[:0], _NO_NODES)
 
     def _weighed(
-        self, q: Any, table: Any, profile: FloatArray, nodes: FloatArray
+        self, q: BatchGlobal, table: BatchTable, profile: FloatArray, nodes: FloatArray
     ) -> tuple[FloatArray, FloatArray, BatchSums]:
         """Do what `e_step` does, and fill the nodes' probabilities [U, Q, K] if any."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
@@ -307,7 +309,9 @@ class BatchNull(TwoGroups):
         )  # fmt: skip
         return log_m0, log_m1, stats
 
-    def global_step(self, q: Any, stats: Any, careful: bool = False) -> BatchGlobal:
+    def global_step(  # type: ignore[override]
+        self, q: BatchGlobal, stats: BatchSums, careful: bool = False
+    ) -> BatchGlobal:
         """Return the next parameters.
 
         Parameters
@@ -337,11 +341,11 @@ class BatchNull(TwoGroups):
         )  # fmt: skip
 
     def _shifts(
-        self, q: Any, stats: Any, careful: bool
+        self, q: BatchGlobal, stats: BatchSums, careful: bool
     ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
         """Move b by Newton's step: score over Louis' information, each with its prior's."""
-        if self.contextual:
-            nested = self._nested(q, stats, careful)
+        if q.of_context is not None:
+            nested = self._nested(q, q.of_context, stats, careful)
             found = self._of_contexts(nested.of_context, nested.context_information**-0.5)
             return nested.shift, nested.information**-0.5, found
         near, far, score, observed = stats.shift.T
@@ -356,16 +360,18 @@ class BatchNull(TwoGroups):
         """Return the fields of shifts by context, none where there are none."""
         return {"of_context": shift, "context_se": se} if self.contextual else {}
 
-    def _nested(self, q: Any, stats: Any, careful: bool) -> Nested:
+    def _nested(
+        self, q: BatchGlobal, before: FloatArray, stats: BatchSums, careful: bool
+    ) -> Nested:
         """Move b_tc and b_t together."""
         near, far, score, observed = stats.shift.reshape(*self._n_shifts, 4).transpose(2, 0, 1)
         complete = near / q.tau**2 + far / WIDE**2
         curvature = complete if careful else np.maximum(observed, 0.01 * complete)
-        found = nested_step(q.of_context, score, curvature, q.shift_mean, q.shift_sd)
-        moved = np.clip(found.of_context - q.of_context, -LONGEST, LONGEST)
-        return found._replace(of_context=q.of_context + moved)
+        found = nested_step(before, score, curvature, q.shift_mean, q.shift_sd)
+        moved = np.clip(found.of_context - before, -LONGEST, LONGEST)
+        return found._replace(of_context=before + moved)
 
-    def _tau(self, q: Any, stats: Any, careful: bool) -> float:
+    def _tau(self, q: BatchGlobal, stats: BatchSums, careful: bool) -> float:
         """Move log tau by Newton's step, or to a better one of `TAUS`."""
         score, observed = stats.spread[:2]
         score -= np.log(q.tau / TAU_CENTRE)
@@ -381,11 +387,13 @@ class BatchNull(TwoGroups):
                 moved = _vertex(np.log(TAUS), value, best)
         return float(np.exp(moved))
 
-    def _differences(self, stats: Any) -> float:
+    def _differences(self, stats: BatchSums) -> float:
         """Return the expected number of differences between sites whose sd is tau."""
         return float(stats.shift[:, 0].sum())
 
-    def _weight(self, q: Any, stats: Any, near: float, far: float, careful: bool) -> float:
+    def _weight(
+        self, q: BatchGlobal, stats: BatchSums, near: float, far: float, careful: bool
+    ) -> float:
         """Move logit v by Newton's step."""
         units, (hits, misses) = near + far, np.multiply(V_PRIOR, stats.share)
         expected = float((far + hits) / (units + hits + misses))
@@ -398,7 +406,7 @@ class BatchNull(TwoGroups):
             return expected
         return float(expit(logit(q.v) + np.clip(score / newton, -LONGEST, LONGEST)))
 
-    def elbo(self, q: Any, stats: Any) -> float:
+    def elbo(self, q: BatchGlobal, stats: BatchSums) -> float:  # type: ignore[override]
         """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
         own = (q.shift - q.shift_mean) / q.shift_sd
         penalty = -0.5 * (own**2).sum() - 0.5 * q.shift_mean**2
@@ -414,13 +422,15 @@ class BatchNull(TwoGroups):
         """Climb by Newton's steps and leaps, guarded by the objective."""
         return monotone_squarem(self, q)
 
-    def to_vector(self, q: Any) -> FloatArray:
+    def to_vector(self, q: BatchGlobal) -> FloatArray:  # type: ignore[override]
         """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""
         own = [q.shift_mean, np.log(q.shift_sd), np.log(q.tau), logit(q.v)]
         nested = np.zeros(0) if q.of_context is None else q.of_context.ravel()
         return np.concatenate([nested, super().to_vector(q), q.shift, own])
 
-    def from_vector(self, q: Any, vector: FloatArray) -> BatchGlobal:
+    def from_vector(  # type: ignore[override]
+        self, q: BatchGlobal, vector: FloatArray
+    ) -> BatchGlobal:
         """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
         of_context = None
         if q.of_context is not None:
@@ -439,7 +449,7 @@ class BatchNull(TwoGroups):
             context_se=q.context_se,
         )  # fmt: skip
 
-    def caps_hit(self, q: Any) -> list[str]:
+    def caps_hit(self, q: BatchGlobal) -> list[str]:  # type: ignore[override]
         """Name the hyperparameters that stand at a limit of their range."""
         found = super().caps_hit(q)
         if q.tau >= TAU_RANGE[1] * (1 - 1e-9):

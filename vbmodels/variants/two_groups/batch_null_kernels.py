@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vbmodels.core.cached_kernels import njit
-from vbmodels.core.normal_kernels import mills_ratio
+from vbmodels.core.normal_kernels import DENSITY, tail_over_bell
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.elementary_kernels import dot, exp, total
 from vbmodels.variants.two_groups.pass_kernels import (
@@ -169,9 +169,10 @@ def _tails(places, centre, tau, z, phi, tail):
     for i in range(places.shape[0]):
         z[i] = min(max((places[i] - centre) * scale, -_FAR), _FAR)
     for i in range(places.shape[0]):
-        phi[i] = 0.3989422804014327 * exp(-0.5 * z[i] * z[i])
+        phi[i] = exp(-0.5 * z[i] * z[i])
     for i in range(places.shape[0]):
-        tail[i] = phi[i] * mills_ratio(abs(z[i]))
+        tail[i] = phi[i] * tail_over_bell(abs(z[i]))
+        phi[i] *= DENSITY
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)

@@ -137,7 +137,7 @@ class TwoGroups:
     Parameters
     ----------
     sense
-        "gain": H1 asks for mu_case > mu_control. "either": gain or loss. "germline": a case
+        "gain": H1 requires mu_case > mu_control. "either": gain or loss. "germline": a case
         without control, H1 against the error rates alone; these then have no broad
         component (w = 1e-6), which nothing could separate from the alternative.
     alternatives
@@ -163,7 +163,7 @@ class TwoGroups:
 
     @property
     def restricted(self) -> bool:
-        """Whether H1 asks for mu_case > mu_control."""
+        """Whether H1 requires mu_case > mu_control."""
         return self.sense == "gain"
 
     def observe(self, batch: Counts | Units) -> Observed:

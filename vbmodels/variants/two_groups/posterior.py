@@ -115,7 +115,7 @@ def gains(q: Global, of: Units) -> BoolArray:
 
 
 def rates(
-    model: TwoGroups, q: Any, table: Table, levels: tuple[float, ...] = LEVELS
+    model: TwoGroups, q: Global, table: Table, levels: tuple[float, ...] = LEVELS
 ) -> tuple[Rate, Rate]:
     """Return the posteriors of mu_case and mu_control for every unit of a table.
 
@@ -129,7 +129,7 @@ def rates(
         [L] of the quantiles.
     """
     found = np.empty((len(table), 2, 2 + len(levels)))
-    if isinstance(model, BatchNull):
+    if isinstance(model, BatchNull) and isinstance(q, BatchGlobal):
         under, at = model.shifted(q, np.empty(0)), model.with_panel_likelihood(q, table)
         kernels.batch_posteriors(at.grids, q.group(at), under, np.array(levels), found)
         return _rates(found)

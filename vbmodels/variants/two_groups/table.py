@@ -51,7 +51,7 @@ class Hypotheses(NamedTuple):
     survival
         `survival_tables`.
     restricted
-        Whether H1 asks for mu_case > mu_control.
+        Whether H1 requires mu_case > mu_control.
     cumulative
         `quadrature.sinc_cumulative`.
     """

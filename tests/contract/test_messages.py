@@ -16,7 +16,7 @@ from vbmodels.testing import ContractBroken, runs, stationary, truth
 from vbmodels.testing.contract import ITEMS, ModelContract
 
 
-def told(check, bug, *given) -> ContractBroken:
+def broken_by(check, bug, *given) -> ContractBroken:
     with pytest.raises(ContractBroken) as broken:
         check(replace(CASE, model=bug), *given)
     return broken.value
@@ -34,13 +34,13 @@ def told(check, bug, *given) -> ContractBroken:
     ],
 )  # fmt: skip
 def test_a_broken_identity_says_where_and_what(check, bug, given, where, found):
-    broken = told(check, bug, *given)
+    broken = broken_by(check, bug, *given)
     assert where in broken.where
     assert found in broken.found
 
 
 def test_a_bound_off_its_definition_says_by_how_much():
-    broken = told(truth.check_definition, toy.UnnormalisedConstant, CASE.monte_carlo, 0)
+    broken = broken_by(truth.check_definition, toy.UnnormalisedConstant, CASE.monte_carlo, 0)
     off = 0.5 * np.log(2.0 * np.pi) * 3  # three groups
     assert float(broken.found.rpartition(": ")[2].split()[0]) == pytest.approx(off, rel=0.05)
     assert broken.where == "tiny(0), sweep 0"

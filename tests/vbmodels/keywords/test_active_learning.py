@@ -1,4 +1,4 @@
-"""Documents worth labelling, beside the variance of the number of false selections by draws."""
+"""Documents worth labelling, against the variance of the number of false selections by draws."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.keywords.active_learning import ask_for, unsettled
+from vbmodels.keywords.active_learning import choose_documents, unsettled
 from vbmodels.keywords.keyword_counts import SPREAD_OF_NUMBERS
 
 WEIGHTS = np.array([2.0, 0.5, 0.5]) / 3.0
@@ -45,7 +45,7 @@ def test_the_first_document_lowers_the_variance_most(words):
     for d, own, k in zip(part.document, part.own, part.keywords, strict=True):
         after = 1.0 / (1.0 / v**2 + k / f)
         gain[int(d)] = own + between * (1.0 - after / v**2)
-    chosen, settled = ask_for([part], WEIGHTS, v, f, 3)
+    chosen, settled = choose_documents([part], WEIGHTS, v, f, 3)
     best = max(gain, key=gain.get)
     assert chosen[0] == (0, best)
     assert_allclose(settled[0], gain[best] / (part.own_total + between))
@@ -54,14 +54,14 @@ def test_the_first_document_lowers_the_variance_most(words):
 
 
 def test_all_that_is_open_is_settled_in_the_end(words):
-    """All documents' own variances, and of the rate what their keywords tell together."""
+    """All documents' own variances, and what their keywords say of the rate together."""
     by_node, observed, selected, complete, offsets = words
     complete = np.zeros(6, bool)
     part = unsettled(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
     between = WEIGHTS @ (part.false - WEIGHTS @ part.false) ** 2
-    _, settled = ask_for([part], WEIGHTS, 0.3, 1.0, 10)
-    told = part.keywords / np.maximum(1.0, SPREAD_OF_NUMBERS * part.keywords)
-    left = between * 0.3**-2 / (0.3**-2 + told.sum())
+    _, settled = choose_documents([part], WEIGHTS, 0.3, 1.0, 10)
+    counted = part.keywords / np.maximum(1.0, SPREAD_OF_NUMBERS * part.keywords)
+    left = between * 0.3**-2 / (0.3**-2 + counted.sum())
     assert_allclose(sum(settled), 1.0 - left / (part.own_total + between))
 
 
@@ -75,7 +75,7 @@ def test_partitions_do_not_matter(words):
         unsettled(by_node[:, cut:], WEIGHTS, observed[cut:], selected[cut:], complete[3:],
                   offsets[3:] - cut, 10),
     ]  # fmt: skip
-    one, settled = ask_for([whole], WEIGHTS, 0.3, 1.0, 4)
-    two, also = ask_for(parts, WEIGHTS, 0.3, 1.0, 4)
+    one, settled = choose_documents([whole], WEIGHTS, 0.3, 1.0, 4)
+    two, also = choose_documents(parts, WEIGHTS, 0.3, 1.0, 4)
     assert [d for _, d in one] == [3 * p + d for p, d in two]
     assert_allclose(settled, also)
