@@ -66,16 +66,16 @@ def browsed(tmp_path_factory):
         shown = screenshots.Page(socket)
 
         def evaluate(expression):
-            asked = f"(async () => {{ {expression} }})()"
-            answer = shown.ask(
-                "Runtime.evaluate", expression=asked, awaitPromise=True, returnByValue=True
+            body = f"(async () => {{ {expression} }})()"
+            answer = shown.call(
+                "Runtime.evaluate", expression=body, awaitPromise=True, returnByValue=True
             )
             assert "exceptionDetails" not in answer, answer
             return answer["result"].get("value")
 
         def opened():
-            shown.ask("Page.enable")
-            shown.ask("Page.navigate", url=path.as_uri())
+            shown.call("Page.enable")
+            shown.call("Page.navigate", url=path.as_uri())
             evaluate(
                 "while (document.readyState !== 'complete' || !document.querySelector('.tools'))"
                 " await new Promise((go) => setTimeout(go, 50));"
@@ -90,23 +90,23 @@ CLICK = "document.querySelectorAll('th button')[{}].click();"
 
 
 def test_a_click_sorts_by_what_the_numbers_are(browsed):
-    ask = browsed()
-    assert ask(FIRST)[:4] == ["b", "a", "d", "c"]
-    ask(CLICK.format(1))
-    assert ask(FIRST) == ["d", "n0", "a", "n1", "n2", "n3", "n4", "n5", "b", "c"]
-    ask(CLICK.format(1))
-    assert ask(FIRST)[0] == "c"
-    ask(CLICK.format(1))
-    assert ask(FIRST)[:4] == ["b", "a", "d", "c"]
-    ask(CLICK.format(0))
-    assert ask(FIRST)[:4] == ["a", "b", "c", "d"]
-    ask(CLICK.format(2))
-    assert ask(FIRST)[:3] == ["c", "d", "b"]
+    evaluate = browsed()
+    assert evaluate(FIRST)[:4] == ["b", "a", "d", "c"]
+    evaluate(CLICK.format(1))
+    assert evaluate(FIRST) == ["d", "n0", "a", "n1", "n2", "n3", "n4", "n5", "b", "c"]
+    evaluate(CLICK.format(1))
+    assert evaluate(FIRST)[0] == "c"
+    evaluate(CLICK.format(1))
+    assert evaluate(FIRST)[:4] == ["b", "a", "d", "c"]
+    evaluate(CLICK.format(0))
+    assert evaluate(FIRST)[:4] == ["a", "b", "c", "d"]
+    evaluate(CLICK.format(2))
+    assert evaluate(FIRST)[:3] == ["c", "d", "b"]
 
 
 def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(browsed):
-    ask = browsed()
-    text = ask(
+    evaluate = browsed()
+    text = evaluate(
         "const input = document.querySelector('.tools input'); input.value = 'NO';"
         " input.dispatchEvent(new Event('input'));"
         " let held; const make = URL.createObjectURL;"
@@ -114,7 +114,7 @@ def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(brow
         " document.querySelector('section > .tools button').click(); return await held.text();"
     )
     assert text == 'name,value,note\r\na,0.000123456,"says ""no"", twice"\r\n'
-    assert ask("return document.querySelector('.tools span').textContent;") == "1 of 10"
+    assert evaluate("return document.querySelector('.tools span').textContent;") == "1 of 10"
 
 
 FORMULAS = ("=1+1", "+SUM(A1)", "-2+3|cmd", "@x", "\t=1", '=HYPERLINK("u","v")')
@@ -122,9 +122,9 @@ NUMBERS = ("-1.5", "+0.25", "-1,204", "-3e-05", "+12 %", "-inf", "12", "a=b")
 
 
 def test_no_cell_of_a_download_is_a_formula(browsed):
-    ask = browsed()
+    evaluate = browsed()
     cells = [*FORMULAS, *NUMBERS]
-    text = ask(
+    text = evaluate(
         f"const texts = {json.dumps(cells)};"
         " const table = document.querySelector('table[data-name]');"
         " const row = table.tBodies[0].rows[0]; const first = row.cells[0];"
@@ -146,7 +146,7 @@ DRAWN = (
 
 
 def test_a_mark_of_a_chart_shows_its_value_under_the_pointer(browsed):
-    ask = browsed()
+    evaluate = browsed()
     under = DRAWN + (
         " const at = bars[NUMBER].getBoundingClientRect();"
         " const event = { bubbles: true, clientX: at.right - 3, clientY: at.top + 3 };"
@@ -155,14 +155,14 @@ def test_a_mark_of_a_chart_shows_its_value_under_the_pointer(browsed):
         " const tip = document.querySelector('#vg-tooltip-element.visible');"
         " return tip && tip.textContent;"
     )
-    assert ask(under.replace("NUMBER", "0")) == "<one> & 'two': 3 words"
-    assert ask(under.replace("NUMBER", "1")) == "three: 4.5 words"
+    assert evaluate(under.replace("NUMBER", "0")) == "<one> & 'two': 3 words"
+    assert evaluate(under.replace("NUMBER", "1")) == "three: 4.5 words"
 
 
 def test_charts_take_the_colours_of_the_page_and_can_be_downloaded(browsed):
-    ask = browsed()
-    assert ask(DRAWN + " return bars[0].getAttribute('fill');") == "#0b6e69"
-    links = ask(
+    evaluate = browsed()
+    assert evaluate(DRAWN + " return bars[0].getAttribute('fill');") == "#0b6e69"
+    links = evaluate(
         "return [...document.querySelectorAll('figure .vega-actions a')]"
         ".map((link) => [link.textContent, link.download]);"
     )
