@@ -240,7 +240,7 @@ def _inputs(record: RunRecord) -> Section:
 
 def _settings(record: RunRecord, changed: dict[str, Any]) -> Section:
     def grid(settings: dict[str, Any], caption: str) -> Grid:
-        rows = [(k, "by default" if v is None else v) for k, v in settings.items()]
+        rows = [(name, in_words(value)) for name, value in settings.items()]
         return Grid(("setting", "value"), rows, caption, folded=True)
 
     count = len(changed)
@@ -257,6 +257,19 @@ def _settings(record: RunRecord, changed: dict[str, Any]) -> Section:
         how="The fit, what it took, and the settings. The same settings, files and versions give "
         "the same result.",
     )
+
+
+def in_words(value: object) -> object:
+    """Return a setting as a reader wants it.
+
+    >>> in_words({"label": "diagnosis"}), in_words(["a", "b"]), in_words(None)
+    ('label=diagnosis', 'a, b', 'by default')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={one}" for name, one in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(one) for one in value) or "none"
+    return "by default" if value is None else value
 
 
 def _next_steps(pipeline: str) -> list[NextStep]:

@@ -1,7 +1,8 @@
 """Charts of the report as Vega-Lite specifications: plain JSON, drawn by the browser.
 
 Colours come from the page (`templates/report.js`), so that a chart follows its light or dark theme.
-Each mark carries its own text, which the page shows under the pointer.
+Each mark carries its own text, which the page shows under the pointer; each chart a line that says
+how to read it (`usermeta.how`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _ZOOM = {
     "select": {"type": "interval", "zoom": "wheel![event.shiftKey]"},
     "bind": "scales",
 }
+_ZOOMS = "Drag to move; Shift and the wheel zoom; a double click resets."
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
@@ -43,6 +45,7 @@ def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bo
         _line(iterations, values, tips),
         x=_axis("sweep", axis={"tickMinStep": 1, "format": ",d"}, scale={"zero": False}),
         y=_axis(f"{objective} (nats)", scale=scale),
+        how=f"It should rise and then be level. {_ZOOMS}",
     )
 
 
@@ -68,7 +71,8 @@ def histogram(
         scale={"type": "log", "domainMin": floor, "nice": False},
         axis={"grid": False, "format": ",~g"},
     )
-    return _chart(title, [layer], x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y)
+    how = "The height of a bar is on a logarithmic axis: a step of the grid is a factor."
+    return _chart(title, [layer], x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
 
 
 def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: str) -> Spec:
@@ -78,7 +82,8 @@ def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: st
         for row, (label, value) in enumerate(zip(labels, values, strict=True))
     ]
     step: Spec = {"tickMinStep": 1} if all(float(v).is_integer() for v in values) else {}
-    return _by_label(labels, title, [_layer(rows, "bar")], x=_axis(x_label, axis=step))
+    how = f"Each bar is a number of {x_label}."
+    return _by_label(labels, title, [_layer(rows, "bar")], x=_axis(x_label, axis=step), how=how)
 
 
 def intervals(
@@ -90,9 +95,9 @@ def intervals(
          "tip": f"{label}: {m:.4g} ({m - 1.96 * s:.4g} to {m + 1.96 * s:.4g})"}
         for row, (label, m, s) in enumerate(zip(labels, mean, sd, strict=True))
     ]  # fmt: skip
-    return _by_label(
-        labels, title, [_zero("x", "y", "height"), *_points(points, "x")], x=_axis(x_label)
-    )
+    layers = [_zero("x", "y", "height"), *_points(points, "x")]
+    how = "Points are means, lines 95 % intervals; a line that crosses zero leaves the sign open."
+    return _by_label(labels, title, layers, x=_axis(x_label), how=how)
 
 
 def paired_intervals(
@@ -114,7 +119,8 @@ def paired_intervals(
         layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
         layer["encoding"]["color"] = _series(names, field="series")
     x = _axis(x_label, scale={"type": "log"}, axis={"grid": False})
-    return _by_label(labels, x_label, layers, 20 if len(names) == 1 else 12, x=x)
+    how = "Points are means, lines 95 % intervals, on a logarithmic axis."
+    return _by_label(labels, x_label, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 
 
 def calibration(
@@ -139,6 +145,8 @@ def calibration(
         x=_axis("predicted probability", scale=unit),
         y=_axis("observed share", scale=unit),
         height=300,
+        how="On the diagonal probabilities are right: of what gets 0.8, 80 % are positive. Above "
+        "it they are too low, below too high. Vertical lines are 95 % intervals.",
     )
 
 
@@ -162,8 +170,9 @@ def lines(
     if log:
         shown = {"scale": {"type": "log"}, "axis": {"grid": False}}
     return _chart(
-        title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale={"domainMin": 0.0})
-    )
+        title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale={"domainMin": 0.0}),
+        how=_ZOOMS,
+    )  # fmt: skip
 
 
 def curve(
@@ -183,6 +192,8 @@ def curve(
         [band, _zero("y", "x", "width"), *_line(at, mean, tips)],
         x=_axis(x_label, scale={"zero": False, "nice": False}),
         y=_axis(y_label),
+        how="The line is the mean, the band its 95 % interval; where the band has zero in it, the "
+        "direction is open.",
     )
 
 
@@ -211,14 +222,18 @@ def heat_map(
     )
     x = _labels("columns")
     x["axis"] |= {"labelAngle": -90}
-    spec = _by_label(rows, title, [layer], x=x)
+    how = "Blue is above 0, orange below; the stronger the colour the larger the value."
+    spec = _by_label(rows, title, [layer], x=x, how=how)
     spec["params"].append({"name": "columns", "value": [escaped(name) for name in columns]})
     return spec
 
 
-def _chart(title: str, layers: Sequence[Spec], x: Spec, y: Spec, height: object = 240) -> Spec:
+def _chart(
+    title: str, layers: Sequence[Spec], x: Spec, y: Spec, height: object = 240, *, how: str
+) -> Spec:
     return {
         "description": escaped(title),
+        "usermeta": {"how": how},
         "width": "container",
         "height": height,
         "encoding": {"x": x, "y": y},
@@ -227,10 +242,10 @@ def _chart(title: str, layers: Sequence[Spec], x: Spec, y: Spec, height: object 
 
 
 def _by_label(
-    labels: Sequence[str], title: str, layers: Sequence[Spec], step: int = 20, *, x: Spec
+    labels: Sequence[str], title: str, layers: Sequence[Spec], step: int = 20, *, x: Spec, how: str
 ) -> Spec:
     """Return a chart with one row for each label; equal labels keep a row each."""
-    spec = _chart(title, layers, x, _labels("labels"), {"step": step})
+    spec = _chart(title, layers, x, _labels("labels"), {"step": step}, how=how)
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec | {"params": [{"name": "labels", "value": [escaped(one) for one in labels]}]}
 

@@ -68,7 +68,7 @@ def test_the_head_has_the_picture_and_the_tiles():
     head = html[html.index('<dl class="tiles">') : html.index("<h2>First part")]
     assert "<dt>found</dt><dd>12</dd><dd>of 20</dd>" in head
     assert "<dt>rows used</dt><dd>10 of 12</dd>" in head
-    assert "<figcaption>Frequent words</figcaption>" in head
+    assert '<figcaption>Frequent words<br><span class="how">Each bar is a number of words.' in head
     assert html.count("<figcaption>") == 1
 
 

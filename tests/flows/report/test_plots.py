@@ -67,6 +67,7 @@ def test_every_mark_has_its_text(kind):
     spec = draw()
     assert list(dict.fromkeys(tips(spec))) == texts
     assert spec["description"]
+    assert spec["usermeta"]["how"].endswith(".")
     json.dumps(spec, allow_nan=False)
 
 
