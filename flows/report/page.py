@@ -42,6 +42,17 @@ class NextStep:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A cell that leads to another page."""
+
+    text: str
+    url: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class Grid:
     """A table of the report.
 

@@ -150,6 +150,24 @@ def calibration(
     )
 
 
+def scatter(points: Sequence[tuple[float, float]], x_label: str, y_label: str, title: str) -> Spec:
+    """Plot pairs of probabilities, with the diagonal on which both are the same."""
+    rows = [
+        {"x": x, "y": y, "tip": f"{x_label} {x:.3g}, {y_label} {y:.3g}"} for x, y in points
+    ]  # fmt: skip
+    diagonal = _layer([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}], "line", style="ink")
+    marks = _layer(rows, "point", opacity={"value": 0.5})
+    unit: Spec = {"domain": [0.0, 1.0]}
+    return _chart(
+        title,
+        [diagonal, marks],
+        x=_axis(x_label, scale=unit),
+        y=_axis(y_label, scale=unit),
+        height=300,
+        how="On the diagonal both are the same; the further from it, the more a row moved.",
+    )
+
+
 def lines(
     x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str,
     log: bool = False,

@@ -1,19 +1,44 @@
-"""Two runs side by side: settings, data, results and fit."""
+"""Two runs compared: settings, data, results, fit and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flows.data import storage
-from flows.data.runs import RunRecord, fit_in_words, open_run
+from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
 from flows.runs.listing import plain
+from flows.runs.predictions import Moved, compare_predictions
 
 _MOST = 200  # characters of a value that are shown
+HEADINGS = {
+    "settings": "Settings that differ",
+    "data": "Data",
+    "results": "Results",
+    "fit": "Fit",
+    "versions": "Versions that differ",
+}
 
 
-def compare(first: str, second: str) -> dict[str, Any]:
-    """Put two finished runs side by side: their ids, and by part what both have under a name."""
+@dataclass(frozen=True)
+class Comparison:
+    """Two finished runs, and by part what both have under a name."""
+
+    runs: tuple[RunPaths, RunPaths]
+    records: tuple[RunRecord, RunRecord]
+    parts: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    predictions: Sequence[Moved]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all as plain values."""
+        first, second = (paths.run_id for paths in self.runs)
+        predictions = [one.as_json() for one in self.predictions]
+        return {"first": first, "second": second, **self.parts, "predictions": predictions}
+
+
+def compare(first: str, second: str) -> Comparison:
+    """Compare two finished runs."""
     (here, one), (there, two) = open_run(first), open_run(second)
     parts = {
         "settings": _differing(one.settings, two.settings),
@@ -22,7 +47,7 @@ def compare(first: str, second: str) -> dict[str, Any]:
         "fit": _both(_fit(one), _fit(two)),
         "versions": _differing(one.versions, two.versions),
     }
-    return {"first": here.run_id, "second": there.run_id, **parts}
+    return Comparison((here, there), (one, two), parts, compare_predictions(here, there))
 
 
 def _both(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -88,3 +113,14 @@ def shown(value: Any) -> str:
         return "-"
     text = f"{value:.5g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
+
+
+def moved_in_words(one: Moved) -> str:
+    """Say in a line how the probabilities of a table moved."""
+    correlation = "" if one.correlation is None else f", correlation {one.correlation:.3f}"
+    alone = one.only_first + one.only_second
+    return (
+        f"{one.table}: {one.shared:,} rows in both ({alone:,} in one alone); mean change "
+        f"{one.mean_change:.3g}{correlation}; {one.moved:,} moved by more than 0.1, "
+        f"{one.crossed:,} crossed 0.5"
+    )

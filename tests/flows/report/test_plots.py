@@ -34,6 +34,10 @@ PICTURES = {
             "predicted 0.9: observed share 1 (0.996 to 1; n = 1,200)",
         ],
     ),
+    "scatter": (
+        lambda: plots.scatter([(0.25, 0.5)], "run a", "run b", "S"),
+        ["run a 0.25, run b 0.5"],
+    ),
     "paired_intervals": (
         lambda: plots.paired_intervals(
             NAMES, [("case", [(0.1, 0.05, 0.2), (0.01, 0.01, 0.01)])], "rate"
