@@ -192,23 +192,23 @@ def html(page: Page) -> str:
     pages = Environment(
         loader=PackageLoader("flows.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    lead, sections = _with_lead(page.sections)
+    lead, lead_part, sections = _with_lead(page.sections)
     charts = lead is not None or any(_has_chart(section) for section in sections)
     scripts = [_script(name) for name in [*(["vega.js"] if charts else []), "report.js"]]
     return pages.get_template("report.html").render(
-        page=page, lead=lead, sections=sections, terms=terms_in(_texts(page)),
+        page=page, lead=lead, lead_part=lead_part, sections=sections, terms=terms_in(_texts(page)),
         pattern=pattern, cell=_cell, exact=_exact, most=MOST_ROWS,
         scripts=[Markup(text) for text in scripts], digests=[_digest(text) for text in scripts],
     )  # fmt: skip
 
 
-def _with_lead(sections: Sequence[Section]) -> tuple[Spec | None, list[Section]]:
-    """Take the first chart out of its section."""
+def _with_lead(sections: Sequence[Section]) -> tuple[Spec | None, int, list[Section]]:
+    """Take the first chart out of its section; return it and the number of the section."""
     for place, section in enumerate(sections):
         if section.plots:
             rest = replace(section, plots=section.plots[1:])
-            return section.plots[0], [*sections[:place], rest, *sections[place + 1 :]]
-    return None, list(sections)
+            return section.plots[0], place + 1, [*sections[:place], rest, *sections[place + 1 :]]
+    return None, 0, list(sections)
 
 
 def _has_chart(section: Section) -> bool:

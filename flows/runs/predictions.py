@@ -70,9 +70,10 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     one, two = _read(first, name), _read(second, name)
     if one is None or two is None or one.schema.names != two.schema.names:
         return None
-    *keys, column = one.schema.names
-    if any(len(t) != len(t.group_by(keys).aggregate([])) for t in (one, two)):
+    keys, column = _naming((one, two)), one.schema.names[-1]
+    if not keys:
         return None
+    one, two = (table.select([*keys, column]) for table in (one, two))
     both = one.join(two, keys, join_type="inner", right_suffix=" 2").drop_null()
     if not len(both):
         return None
@@ -96,6 +97,15 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
         largest=[(t, float(p[i]), float(q[i])) for t, i in zip(labels, order, strict=True)],
         drawn=[(float(p[i]), float(q[i])) for i in some],
     )
+
+
+def _naming(tables: Sequence[pa.Table]) -> list[str]:
+    """Return the fewest first columns that name a row in each table; none where none do."""
+    names = tables[0].schema.names[:-1]
+    for count in range(1, len(names) + 1):
+        if all(len(t) == len(t.group_by(names[:count]).aggregate([])) for t in tables):
+            return names[:count]
+    return []
 
 
 def _read(paths: RunPaths, name: str) -> pa.Table | None:

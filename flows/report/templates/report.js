@@ -145,7 +145,7 @@ const switcher = toolButton("", () => {
 });
 switcher.className = "theme";
 document.querySelector(".kicker").append(switcher);
-const named = () => (switcher.textContent = isDark() ? "light" : "dark");
+const named = () => (switcher.textContent = isDark() ? "light mode" : "dark mode");
 named();
 
 // The contents are folded on a narrow screen, and mark the part that is being read.

@@ -22,18 +22,18 @@ def run_with(target, name, **columns):
 
 def test_rows_are_matched_by_name_whatever_their_order(tmp_path):
     first = run_with(
-        tmp_path, "a", id=["a", "b", "c", "d"], of=["x", None, None, None],
-        probability=[0.1, 0.4, 0.9, 0.5],
+        tmp_path, "a", id=["a", "a", "b", "c"], of=["x", None, None, None],
+        same=["s", "s", "s", "s"], probability=[0.1, 0.4, 0.9, 0.5],
     )  # fmt: skip
     second = run_with(
-        tmp_path, "b", id=["e", "c", "b", "a"], of=[None, None, None, "x"],
-        probability=[0.3, 0.85, 0.7, 0.1],
+        tmp_path, "b", id=["e", "b", "a", "a"], of=[None, None, None, "x"],
+        same=["s", "s", "s", "s"], probability=[0.3, 0.85, 0.7, 0.1],
     )  # fmt: skip
     (found,) = compare_predictions(first, second)
     assert (found.shared, found.only_first, found.only_second) == (3, 1, 1)
     assert found.mean_change == pytest.approx((0.0 + 0.3 + 0.05) / 3)
     assert (found.moved, found.crossed) == (1, 1)
-    assert found.largest[0] == ("b", 0.4, 0.7)
+    assert found.largest[0] == ("a", 0.4, 0.7)
     assert found.largest[2] == ("a, x", 0.1, 0.1)
     expected = np.corrcoef([0.1, 0.4, 0.9], [0.1, 0.7, 0.85])[0, 1]
     assert found.correlation == pytest.approx(expected)
