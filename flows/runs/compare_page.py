@@ -36,11 +36,11 @@ def _page(found: Comparison) -> page.Page:
     pipelines = dict.fromkeys(record.pipeline for record in found.records)
     return page.Page(
         name=f"compare-{first}-{second}",
-        kicker=f"vbflows · compare · {', '.join(pipelines)} · {first} and {second}",
+        kicker=f"vbflows · compare · {', '.join(pipelines)} · first {first} · second {second}",
         headline=_headline(found),
         tiles=list(_tiles(found)),
         sections=[
-            *(_predictions(one, first, second) for one in found.predictions),
+            *map(_predictions, found.predictions),
             *(_part(found, part) for part in HEADINGS if found.parts[part]),
             _runs(found),
         ],
@@ -83,14 +83,14 @@ def _tiles(found: Comparison) -> Iterator[Tile]:
     yield Tile("settings that differ", str(settings))
 
 
-def _predictions(one: Moved, first: str, second: str) -> Section:
+def _predictions(one: Moved) -> Section:
     x, y = f"{one.column} in the first run", f"{one.column} in the second run"
     some = len(one.drawn)
     title = f"{one.table}: each row's {one.column} in both runs"
     title += f" ({some:,} of {one.shared:,} rows drawn)" if some < one.shared else ""
     rows = [(name, p, q, f"{q - p:+.3f}") for name, p, q in one.largest if p != q]
     grid = Grid(
-        ("row", first, second, "change"), rows, "The rows that moved most.",
+        ("row", "first", "second", "change"), rows, "The rows that moved most.",
         total=one.shared if len(rows) == MOST_MOVED else None, where=f"the tables {one.table}/",
     )  # fmt: skip
     text = (
@@ -108,7 +108,7 @@ def _part(found: Comparison, part: str) -> Section:
         change = "" if not values["change"] else f"{values['change']:+.4g}"
         return name, shown(values["first"]), shown(values["second"]), change
 
-    columns = ("", *(paths.run_id for paths in found.runs), "change")
+    columns = ("", "first", "second", "change")
     every = found.parts[part].items()
     differ = [row(name, values) for name, values in every if differs(values)]
     same = [row(name, values) for name, values in every if not differs(values)]
