@@ -85,13 +85,25 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Widget:
+    """A part that a script of its own builds in the page: a file of ``templates``, and its data."""
+
+    script: str
+    data: Any
+
+
+@dataclass(frozen=True)
 class Section:
-    """One part of the report: a heading, how to read it, lines of text, charts and tables."""
+    """One part of the report: a heading, lines of text, charts, tables and a widget.
+
+    ``how`` says how to read it, below the heading.
+    """
 
     title: str
     text: str = ""
     plots: Sequence[Spec] = ()
     grids: Sequence[Grid] = field(default_factory=tuple)
+    widget: Widget | None = None
     how: str = ""
 
 
@@ -194,7 +206,9 @@ def html(page: Page) -> str:
     )
     lead, lead_part, sections = _with_lead(page.sections)
     charts = lead is not None or any(_has_chart(section) for section in sections)
-    scripts = [_script(name) for name in [*(["vega.js"] if charts else []), "report.js"]]
+    widgets = {s.widget.script for s in sections if s.widget is not None}
+    names = [*(["vega.js"] if charts else []), "report.js", *sorted(widgets)]
+    scripts = [_script(name) for name in names]
     return pages.get_template("report.html").render(
         page=page, lead=lead, lead_part=lead_part, sections=sections, terms=terms_in(_texts(page)),
         pattern=pattern, cell=_cell, exact=_exact, most=MOST_ROWS,

@@ -99,7 +99,7 @@ def _predictions(one: Moved) -> Section:
     )
     return Section(
         f"Predictions: {one.table}", text, [plots.scatter(one.drawn, x, y, title)],
-        [grid] if rows else [], "Rows of the same name in both runs.",
+        [grid] if rows else [], how="Rows of the same name in both runs.",
     )  # fmt: skip
 
 

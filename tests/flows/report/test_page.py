@@ -44,7 +44,11 @@ def findings(rows=ROWS):
     picture = plots.bars(["<one> & 'two'", "three"], [3.0, 4.5], "words", "Frequent words")
     return Findings(
         "What was found",
-        [Section("First part", "The AUROC, and the AUROC again.", (picture,), [grid], "Read it.")],
+        [
+            Section(
+                "First part", "The AUROC, and the AUROC again.", (picture,), [grid], how="Read it."
+            )
+        ],
         tiles=[Tile("found", "12", "of 20"), Tile("log loss", "0.3", "base rate 0.7")],
         next_steps=[NextStep("Score new rows:", "vbflows score {run} NEW OUT")],
     )
