@@ -35,10 +35,14 @@ class Tile:
 
 @dataclass(frozen=True)
 class NextStep:
-    """Something to do after reading; ``{run}`` in its command becomes the run's address."""
+    """Something to do after reading; ``{run}`` in its command becomes the run's address.
+
+    ``needs_fit``: only for a run that fitted, not for one that scored.
+    """
 
     text: str
     command: str = ""
+    needs_fit: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,8 @@ def render(
         warnings=record.warnings,
         next_steps=[
             replace(step, command=step.command.replace(_RUN, shlex.quote(run)))
-            for step in (*findings.next_steps, *_next_steps(record.pipeline))
+            for step in (*findings.next_steps, *_NEXT_STEPS)
+            if record.elbo is not None or not step.needs_fit
         ],
         footer=_footer(record),
     )  # fmt: skip
@@ -297,14 +302,13 @@ def in_words(value: object) -> object:
     return "by default" if value is None else value
 
 
-def _next_steps(pipeline: str) -> list[NextStep]:
-    return [
-        NextStep("See the run and the names of its tables on a terminal:", f"vbflows show {_RUN}"),
-        NextStep(
-            "After a change of the settings or the data, compare the two runs:",
-            f"vbflows compare {_RUN} OTHER_RUN --report compare.html",
-        ),
-    ]
+_NEXT_STEPS = (
+    NextStep("See the run and the names of its tables on a terminal:", f"vbflows show {_RUN}"),
+    NextStep(
+        "After a change of the settings or the data, compare the two runs:",
+        f"vbflows compare {_RUN} OTHER_RUN --report compare.html",
+    ),
+)
 
 
 def _footer(record: RunRecord) -> str:
@@ -336,4 +340,4 @@ def _cell(value: object) -> str:
         return f"{value:.3g}" if abs(value) < 1e4 else f"{value:,.0f}"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    return "" if value is None else str(value)
