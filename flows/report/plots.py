@@ -73,7 +73,7 @@ def histogram(
         scale={"type": "log", "domainMin": floor, "nice": False},
         axis={"grid": False, "format": ",~g"},
     )
-    how = "The height of a bar is on a logarithmic axis: a step of the grid is a factor."
+    how = f"Each bar is a number of {y_label}, on a logarithmic axis."
     return _chart(title, [layer], x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
 
 
