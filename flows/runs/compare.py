@@ -69,14 +69,15 @@ def differs(values: Mapping[str, Any]) -> bool:
     return bool(plain(values["first"]) != plain(values["second"]))
 
 
-def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results by name, those of each of several cases too."""
+def _flat(results: Mapping[str, Any], of: str = "") -> dict[str, Any]:
+    """Return the results by name, those within another by both names.
+
+    >>> _flat({"a": 1, "b": {"c": 2}})
+    {'a': 1, 'b: c': 2}
+    """
     found: dict[str, Any] = {}
     for name, value in results.items():
-        if isinstance(value, Mapping) and all(isinstance(own, Mapping) for own in value.values()):
-            found |= {f"{of}: {what}": v for of, own in value.items() for what, v in own.items()}
-        else:
-            found[name] = value
+        found |= _flat(value, f"{of}{name}: ") if isinstance(value, Mapping) else {of + name: value}
     return found
 
 
@@ -108,10 +109,20 @@ def _fit(record: RunRecord) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a reader wants it, cut where it is long."""
+    """Return a value as a reader wants it, cut where it is long.
+
+    >>> shown([0.123456789, 2]), shown([{}, {}]), shown(None)
+    ('0.12346, 2', '2 entries', '-')
+    """
     if value is None:
         return "-"
-    text = f"{value:.5g}" if isinstance(value, float) else str(value)
+    if isinstance(value, list):
+        nested = any(isinstance(one, (Mapping, list)) for one in value)
+        text = f"{len(value)} entries" if nested else ", ".join(map(shown, value)) or "none"
+    elif isinstance(value, Mapping):
+        text = ", ".join(f"{name}={shown(one)}" for name, one in value.items()) or "none"
+    else:
+        text = f"{value:.5g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
 
 
