@@ -11,6 +11,7 @@ import numpy as np
 from flows.bags import stacked
 from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
 from flows.bags.tables import block_named
+from flows.bags.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
@@ -89,7 +90,9 @@ def report(
         {"bag": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
-    return Findings(headline, sections, results, warnings, top)
+    return Findings(
+        headline, sections, results, warnings, top, tiles_of(results), NEXT_STEPS
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -208,10 +211,19 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...], words: Words) 
         ("Least sure", unsure),
     )
     columns = ("bag", f"P({words.positive})", "label", "top instances")
-    grids = [Grid(columns, [_row(e, words) for e in some], name) for name, some in sorts if some]
+    grids = [
+        Grid(columns, [_row(e, words) for e in some], name, [_opened(e, words) for e in some])
+        for name, some in sorts
+        if some
+    ]
     if grids:
         sections.append(Section("Most and least certain bags", "", (), grids))
     return sections
+
+
+def _opened(example: Example, words: Words) -> Section:
+    """Return what opens below a bag: its instances, and what adds to its score."""
+    return Section("", "", (), (_in_detail(example, words), *_why(example)))
 
 
 def _why(example: Example) -> list[Grid]:

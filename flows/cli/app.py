@@ -365,16 +365,29 @@ def _kept(prune: str) -> int:
 
 
 @app.command(cls=ExampleCommand)
-def compare(first: Run, second: Run, json_output: Json = False) -> None:
-    """Compare two runs: settings, data, results, fit."""
+def compare(
+    first: Run,
+    second: Run,
+    report: Annotated[
+        str, _option("--report", "FILE", "Write the comparison to a page, FILE.html.")
+    ] = "",
+    json_output: Json = False,
+) -> None:
+    """Compare two runs: settings, data, results, predictions."""
     from flows.cli.tables import show_comparison
-    from flows.runs.compare import compare as compared
+    from flows.runs import compare as comparing
 
-    found = compared(first, second)
+    found = comparing.compare(first, second)
+    if report:
+        from flows.runs.compare_page import write_page
+
+        report = write_page(found, report)
     if json_output:
-        print_json(found)
-    else:
-        show_comparison(out(), found)
+        print_json(found.as_json() | ({"report": report} if report else {}))
+        return
+    show_comparison(out(), found)
+    if report:
+        line(f"report {report}")
 
 
 @app.command(cls=ExampleCommand)

@@ -14,18 +14,11 @@ from flows.data.run_tables import POSTERIOR
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.faults import InputError
-from flows.runs.compare import differs, shown
+from flows.runs.compare import HEADINGS, Comparison, differs, moved_in_words, shown
 from flows.runs.listing import Listed, cell, tables_of
 
 _ROWS = 30
 _FOLDED = 24  # signs of a text that are shown in a line
-_HEADINGS = {
-    "settings": "Settings that differ",
-    "data": "Data",
-    "results": "Results",
-    "fit": "Fit",
-    "versions": "Versions that differ",
-}
 
 
 def _table(*headings: str, numbers: Iterable[str] = (), fixed: Iterable[str] = ()) -> Table:
@@ -131,18 +124,19 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
         console.print("! had not converged")
 
 
-def show_comparison(console: Console, found: Mapping[str, Any]) -> None:
-    """Print two runs side by side; what differs is bold."""
-    table = _table(
-        "", found["first"], found["second"], "change", numbers=["change"], fixed=["change"]
-    )
-    for part, heading in _HEADINGS.items():
+def show_comparison(console: Console, found: Comparison) -> None:
+    """Print two runs next to each other; what differs is bold."""
+    first, second = (paths.run_id for paths in found.runs)
+    table = _table("", first, second, "change", numbers=["change"], fixed=["change"])
+    for part, heading in HEADINGS.items():
         table.add_row(Text(heading, style="bold"))
-        for name, values in found[part].items():
+        for name, values in found.parts[part].items():
             style = "bold" if differs(values) else ""
             change = f"{values['change']:+.3g}" if values["change"] else ""
             both = (_text(shown(values[run]), style) for run in ("first", "second"))
             table.add_row(_text(f"  {name}"), *both, change)
-        if not found[part]:
+        if not found.parts[part]:
             table.add_row("  none")
     console.print(table)
+    for one in found.predictions:
+        console.print(_text(moved_in_words(one)))

@@ -10,6 +10,7 @@ import numpy as np
 from flows.experts.report import table_sections
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
+from flows.experts.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
 from flows.report.baselines import shown
 from flows.report.page import Findings, Grid, Section
@@ -40,7 +41,9 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     for one in (b for s in summaries for b in s.baselines):
         if one.name == "boosted trees" and one.high < 0.0:
             headline += f"; boosted trees do better here ({one.log_loss:.4f})"
-    return Findings(headline, sections, results, better, top)
+    return Findings(
+        headline, sections, results, better, top, tiles_of(results), NEXT_STEPS
+    )  # fmt: skip
 
 
 def _quality(

@@ -12,6 +12,7 @@ from flows.data.names import listed
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
+from flows.experts.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
 from flows.report.baselines import Baseline, shown
 from flows.report.page import Findings, Grid, Section
@@ -95,7 +96,9 @@ def report(
             f"This is no mixture: one of {k} experts has the largest share of every row. Take "
             "n_experts=1, which is logistic regression, or another prior (tau).",
         )
-    return Findings(headline, sections, results, warnings, top)
+    return Findings(
+        headline, sections, results, warnings, top, tiles_of(results), NEXT_STEPS
+    )  # fmt: skip
 
 
 _FORMS = {

@@ -14,6 +14,7 @@ from flows.features.fit_sections import fit_section
 from flows.features.naming import NAMED, ColumnContrast, Meaning, MeaningSums, meanings
 from flows.features.sections import column_section, occurrence_sections, profile_sections
 from flows.features.settings import FeatureSettings
+from flows.features.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import IntArray, tree_sum
@@ -312,7 +313,9 @@ def report(
         {"feature": k + 1, "share": f"{one.prevalence:.1%}", "is": feature_name(one, columns)}
         for k, one in enumerate(told_of)
     ]
-    return Findings(headline, sections, results, tuple(warnings), top)
+    return Findings(
+        headline, sections, results, tuple(warnings), top, tiles_of(results), NEXT_STEPS
+    )  # fmt: skip
 
 
 def _dictionary(column: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from flows.data.run_tables import Parameter
 from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
@@ -256,7 +257,9 @@ def report(
         {"document": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}
         for e in examples[:20]
     ]
-    return Findings(headline, sections, results, warnings, top)
+    return Findings(
+        headline, sections, results, warnings, top, tiles_of(results), NEXT_STEPS
+    )  # fmt: skip
 
 
 def _found(found: int, documents: int, known: int, names: Names) -> str:

@@ -5,7 +5,7 @@ Differences are of paired rows, with 95 % intervals by the bootstrap over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from flows.report.auroc import auroc
-from flows.report.page import Grid, Section
+from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 
 DRAWS = 1000
@@ -199,3 +199,26 @@ def _verdict(baseline: Baseline) -> str:
     if baseline.high < 0.0:
         return "yes: use it"
     return "no" if baseline.low > 0.0 else "no clear difference"
+
+
+def log_loss_tile(results: Mapping[str, Any], base: str, rows: str) -> list[Tile]:
+    """Return the log loss on ``rows``, with that of ``base``, a name in the results, if known."""
+    if "log_loss" not in results:
+        return []
+    note = rows
+    if base in results:
+        named = "the base rate" if base.startswith("base") else "logistic regression"
+        note = f"{results[base]:.3f} for {named}; {rows}"
+    return [Tile("log loss", f"{results['log_loss']:.3f}", note)]
+
+
+def baseline_tile(results: Mapping[str, Any]) -> list[Tile]:
+    """Compare the log loss with that of the best simple baseline."""
+    baselines = results.get("baselines")
+    if not baselines:
+        return []
+    name, best = min(baselines.items(), key=lambda one: one[1]["log_loss"])
+    low, high = best["interval"]
+    value = "better" if low > 0.0 else "worse" if high < 0.0 else "no clear difference"
+    note = f"log loss, baseline minus model: {best['more']:+.3f} ({low:+.3f} to {high:+.3f})"
+    return [Tile(f"against {name}", value, note)]

@@ -1,37 +1,114 @@
-"""The report of a run: one self-contained HTML page, everything from the input escaped."""
+"""The report of a run: one self-contained HTML page, everything from the input escaped.
+
+A page reads from the top: one sentence, a picture and a few numbers that answer; then the parts;
+then what was read, with which settings, and what to do next.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
-from flows.data.runs import RunRecord
+from flows.data import storage
+from flows.data.runs import RunRecord, fit_in_words
+from flows.report.glossary import pattern, terms_in
 from flows.report.plots import Spec
 
-_OWN_PARTS = ("Input files", "Settings and resources")
+MOST_ROWS = 1000  # of a table, shown
+_MOST_FILES = 50
+_RUN = "{run}"  # in a command: where the run is
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number of the page's head: what it is, its value, and a line on how to take it."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """Something to do after reading; ``{run}`` in its command becomes the run's address.
+
+    ``needs_fit``: only for a run that fitted, not for one that scored.
+    """
+
+    text: str
+    command: str = ""
+    needs_fit: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """A cell that leads to another page."""
+
+    text: str
+    url: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of the report: its columns, its rows of text or numbers, and a caption."""
+    """A table of the report.
+
+    Attributes
+    ----------
+    columns, rows, caption
+        Headings, rows of text or numbers, and a line above; the first column names the row.
+    details
+        What opens below each row, such as the instances of a bag; None where there is nothing.
+    total
+        How many rows there are in all, where ``rows`` has only some of them.
+    where
+        Where all rows are: "the table calls (vbflows show RUN calls)".
+    folded
+        Whether the table opens on a click; its caption is what one clicks.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     caption: str = ""
+    details: Sequence[Section | None] = ()
+    total: int | None = None
+    where: str = "the run's tables"
+    folded: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many rows there are in all."""
+        return len(self.rows) if self.total is None else self.total
+
+
+@dataclass(frozen=True)
+class Widget:
+    """A part that a script of its own builds in the page: a file of ``templates``, and its data."""
+
+    script: str
+    data: Any
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the report: a heading, lines of text, charts and tables."""
+    """One part of the report: a heading, lines of text, charts, tables and a widget.
+
+    ``how`` says how to read it, below the heading.
+    """
 
     title: str
     text: str = ""
     plots: Sequence[Spec] = ()
     grids: Sequence[Grid] = field(default_factory=tuple)
+    widget: Widget | None = None
+    how: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,13 +120,17 @@ class Findings:
     headline
         The main finding in one sentence.
     sections
-        The parts of the report.
+        The parts of the report. The first chart among them opens the page.
     results
         Numbers for run.json.
     warnings
         What the user should know.
     top
         The most telling rows, for the run's page.
+    tiles
+        Two to five numbers of the head: what was found, how sure, compared with what.
+    next_steps
+        What to do with the result.
     """
 
     headline: str
@@ -57,20 +138,70 @@ class Findings:
     results: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     top: Sequence[dict[str, Any]] = ()
+    tiles: Sequence[Tile] = ()
+    next_steps: Sequence[NextStep] = ()
 
 
-def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str:
-    """Return the report as HTML.
+@dataclass(frozen=True)
+class Page:
+    """All that a page shows, in its order; ``name`` begins the names of its downloads."""
+
+    name: str
+    kicker: str
+    headline: str
+    sections: Sequence[Section]
+    tiles: Sequence[Tile] = ()
+    warnings: Sequence[str] = ()
+    next_steps: Sequence[NextStep] = ()
+    footer: str = ""
+
+
+def render(
+    record: RunRecord,
+    findings: Findings,
+    more: Sequence[Section] = (),
+    *,
+    run: str = "RUN",
+    changed: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the report of a run as HTML.
 
     Parameters
     ----------
     record
         The record of the run.
-    headline
-        The main finding in one sentence.
-    sections
-        The parts that are the pipeline's own, in order.
+    findings
+        What the pipeline found.
+    more
+        Parts that every pipeline has, after the findings.
+    run
+        The run's address, for commands.
+    changed
+        The settings that differ from the defaults.
     """
+    used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} rows used"
+    finished = record.finished.strftime("%Y-%m-%d %H:%M")
+    shown = Page(
+        name=f"{record.pipeline}-{record.run_id}",
+        kicker=f"vbflows · {record.pipeline} · {finished} UTC · {used}",
+        headline=findings.headline,
+        sections=[
+            *findings.sections, *more, _inputs(record), _settings(record, dict(changed or {})),
+        ],
+        tiles=[*findings.tiles, _used(record)],
+        warnings=record.warnings,
+        next_steps=[
+            replace(step, command=step.command.replace(_RUN, shlex.quote(run)))
+            for step in (*findings.next_steps, *_NEXT_STEPS)
+            if record.elbo is not None or not step.needs_fit
+        ],
+        footer=_footer(record),
+    )  # fmt: skip
+    return html(shown)
+
+
+def html(page: Page) -> str:
+    """Return a page as HTML that needs nothing else."""
     # Workers load this module and write no page.
     from jinja2 import Environment, PackageLoader
     from markupsafe import Markup
@@ -78,13 +209,112 @@ def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str
     pages = Environment(
         loader=PackageLoader("flows.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    names = ["vega.js"] if any(s.plots for s in sections) else []
-    scripts = [_script(name) for name in [*names, "report.js"]]
+    lead, lead_part, sections = _with_lead(page.sections)
+    charts = lead is not None or any(_has_chart(section) for section in sections)
+    widgets = {s.widget.script for s in sections if s.widget is not None}
+    names = [*(["vega.js"] if charts else []), "report.js", *sorted(widgets)]
+    scripts = [_script(name) for name in names]
     return pages.get_template("report.html").render(
-        record=record, headline=headline, sections=sections, cell=_cell, exact=_exact,
-        titles=[*(s.title for s in sections), *_OWN_PARTS],
+        page=page, lead=lead, lead_part=lead_part, sections=sections, terms=terms_in(_texts(page)),
+        pattern=pattern, cell=_cell, exact=_exact, most=MOST_ROWS,
         scripts=[Markup(text) for text in scripts], digests=[_digest(text) for text in scripts],
     )  # fmt: skip
+
+
+def _with_lead(sections: Sequence[Section]) -> tuple[Spec | None, int, list[Section]]:
+    """Take the first chart out of its section; return it and the number of the section."""
+    for place, section in enumerate(sections):
+        if section.plots:
+            rest = replace(section, plots=section.plots[1:])
+            return section.plots[0], place + 1, [*sections[:place], rest, *sections[place + 1 :]]
+    return None, 0, list(sections)
+
+
+def _has_chart(section: Section) -> bool:
+    return bool(section.plots) or any(
+        opened is not None and _has_chart(opened)
+        for grid in section.grids
+        for opened in grid.details
+    )
+
+
+def _texts(page: Page) -> list[str]:
+    """Return the texts of a page in which terms are explained."""
+    texts = [page.headline, *page.warnings]
+    texts += [text for tile in page.tiles for text in (tile.label, tile.note)]
+    for section in page.sections:
+        texts += [section.title, section.text, section.how]
+        texts += [str(plot["description"]) for plot in section.plots]
+        for grid in section.grids:
+            texts += [*grid.columns, grid.caption]
+    return texts
+
+
+def _used(record: RunRecord) -> Tile:
+    """Say how many rows were used, and what most of the others lack."""
+    value = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)}"
+    if record.dropped:
+        most = max(record.dropped, key=lambda one: one.count)
+        return Tile("rows used", value, f"not used: {most.reason} ({_cell(most.count)})")
+    return Tile("rows used", value, "nothing was left out")
+
+
+def _inputs(record: RunRecord) -> Section:
+    read = [(file.url, file.rows, file.size) for file in record.inputs[:_MOST_FILES]]
+    grids = [Grid(("file", "rows", "bytes"), read, total=len(record.inputs), where="run.json")]
+    if record.dropped:
+        rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
+        grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))
+    return Section("Input files", grids=grids, how="What was read, and what of it was not used.")
+
+
+def _settings(record: RunRecord, changed: dict[str, Any]) -> Section:
+    def grid(settings: dict[str, Any], caption: str) -> Grid:
+        rows = [(name, in_words(value)) for name, value in settings.items()]
+        return Grid(("setting", "value"), rows, caption, folded=True)
+
+    count = len(changed)
+    parts = f"{record.partitions:,} partition{'' if record.partitions == 1 else 's'}"
+    memory = f"{record.peak_memory_bytes / 2**20:,.0f} MiB of memory at most"
+    text = f"{fit_in_words(record)}; {parts}; {record.seconds:.1f} s; {memory}."
+    return Section(
+        "Settings and resources",
+        text[0].upper() + text[1:],
+        grids=[
+            *([grid(changed, f"Settings that differ from the defaults ({count})")] * bool(count)),
+            grid(record.settings, f"All settings ({len(record.settings)})"),
+        ],
+        how="The fit, what it took, and the settings. The same settings, files and versions give "
+        "the same result.",
+    )
+
+
+def in_words(value: object) -> object:
+    """Return a setting as a reader wants it.
+
+    >>> in_words({"label": "diagnosis"}), in_words(["a", "b"]), in_words(None)
+    ('label=diagnosis', 'a, b', 'by default')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={one}" for name, one in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(one) for one in value) or "none"
+    return "by default" if value is None else value
+
+
+_NEXT_STEPS = (
+    NextStep("See the run and the names of its tables on a terminal:", f"vbflows show {_RUN}"),
+    NextStep(
+        "After a change of the settings or the data, compare the two runs:",
+        f"vbflows compare {_RUN} OTHER_RUN --report compare.html",
+    ),
+)
+
+
+def _footer(record: RunRecord) -> str:
+    made_by = ", ".join(f"{name} {version}" for name, version in record.versions.items())
+    source = storage.source_in_words(record.source)
+    return f"Run {record.run_id} · source {source} · {made_by}"
 
 
 def _script(name: str) -> str:
@@ -110,4 +340,4 @@ def _cell(value: object) -> str:
         return f"{value:.3g}" if abs(value) < 1e4 else f"{value:,.0f}"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    return "" if value is None else str(value)

@@ -1,7 +1,8 @@
 """Charts of the report as Vega-Lite specifications: plain JSON, drawn by the browser.
 
 Colours come from the page (`templates/report.js`), so that a chart follows its light or dark theme.
-Each mark carries its own text, which the page shows under the pointer.
+Each mark carries its own text, which the page shows under the pointer; each chart a line that says
+how to read it (`usermeta.how`).
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from flows.escape import escaped
 Spec = dict[str, Any]
 
 _POINTS = 200  # points of one line that show their values
+_DAY = 86_400_000.0  # milliseconds
 _LOW = 1e-7  # the left end of a logarithmic axis
 # Wong (2011): distinct for the colour-blind on light and dark grounds.
 _ABOVE, _BELOW = "#56b4e9", "#d55e00"
+_NEITHER = "rgba(128, 128, 128, 0.06)"
 _ZOOM = {
     "name": "zoom",
     "select": {"type": "interval", "zoom": "wheel![event.shiftKey]"},
     "bind": "scales",
 }
+_ZOOMS = "Drag to move; Shift and the wheel zoom; a double click resets."
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
@@ -43,6 +47,7 @@ def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bo
         _line(iterations, values, tips),
         x=_axis("sweep", axis={"tickMinStep": 1, "format": ",d"}, scale={"zero": False}),
         y=_axis(f"{objective} (nats)", scale=scale),
+        how=f"It should rise and then be level. {_ZOOMS}",
     )
 
 
@@ -68,7 +73,8 @@ def histogram(
         scale={"type": "log", "domainMin": floor, "nice": False},
         axis={"grid": False, "format": ",~g"},
     )
-    return _chart(title, [layer], x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y)
+    how = f"Each bar is a number of {y_label}, on a logarithmic axis."
+    return _chart(title, [layer], x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
 
 
 def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: str) -> Spec:
@@ -78,7 +84,8 @@ def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: st
         for row, (label, value) in enumerate(zip(labels, values, strict=True))
     ]
     step: Spec = {"tickMinStep": 1} if all(float(v).is_integer() for v in values) else {}
-    return _by_label(labels, title, [_layer(rows, "bar")], x=_axis(x_label, axis=step))
+    how = f"Each bar is a number of {x_label}."
+    return _by_label(labels, title, [_layer(rows, "bar")], x=_axis(x_label, axis=step), how=how)
 
 
 def intervals(
@@ -90,9 +97,9 @@ def intervals(
          "tip": f"{label}: {m:.4g} ({m - 1.96 * s:.4g} to {m + 1.96 * s:.4g})"}
         for row, (label, m, s) in enumerate(zip(labels, mean, sd, strict=True))
     ]  # fmt: skip
-    return _by_label(
-        labels, title, [_zero("x", "y", "height"), *_points(points, "x")], x=_axis(x_label)
-    )
+    layers = [_zero("x", "y", "height"), *_points(points, "x")]
+    how = "Points are means, lines 95 % intervals; a line that crosses zero leaves the sign open."
+    return _by_label(labels, title, layers, x=_axis(x_label), how=how)
 
 
 def paired_intervals(
@@ -114,7 +121,8 @@ def paired_intervals(
         layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
         layer["encoding"]["color"] = _series(names, field="series")
     x = _axis(x_label, scale={"type": "log"}, axis={"grid": False})
-    return _by_label(labels, x_label, layers, 20 if len(names) == 1 else 12, x=x)
+    how = "Points are means, lines 95 % intervals, on a logarithmic axis."
+    return _by_label(labels, x_label, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 
 
 def calibration(
@@ -139,6 +147,26 @@ def calibration(
         x=_axis("predicted probability", scale=unit),
         y=_axis("observed share", scale=unit),
         height=300,
+        how="On the diagonal probabilities are right: of what gets 0.8, 80 % are positive. Above "
+        "it they are too low, below too high. Vertical lines are 95 % intervals.",
+    )
+
+
+def scatter(points: Sequence[tuple[float, float]], x_label: str, y_label: str, title: str) -> Spec:
+    """Plot pairs of probabilities, with the diagonal on which both are the same."""
+    rows = [
+        {"x": x, "y": y, "tip": f"{x_label} {x:.3g}, {y_label} {y:.3g}"} for x, y in points
+    ]  # fmt: skip
+    diagonal = _layer([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}], "line", style="ink")
+    marks = _layer(rows, "point", opacity={"value": 0.5})
+    unit: Spec = {"domain": [0.0, 1.0]}
+    return _chart(
+        title,
+        [diagonal, marks],
+        x=_axis(x_label, scale=unit),
+        y=_axis(y_label, scale=unit),
+        height=300,
+        how="On the diagonal both are the same; the further from it, the more a row moved.",
     )
 
 
@@ -162,63 +190,126 @@ def lines(
     if log:
         shown = {"scale": {"type": "log"}, "axis": {"grid": False}}
     return _chart(
-        title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale={"domainMin": 0.0})
-    )
+        title, layers, x=_axis(x_label, **shown), y=_axis(y_label, scale={"domainMin": 0.0}),
+        how=_ZOOMS,
+    )  # fmt: skip
 
 
 def curve(
-    x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str, title: str
-) -> Spec:
-    """Plot one curve with its 95 % band."""
-    at, mean, half = (np.asarray(v, float) for v in (x, y, sd))
+    x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str, title: str,
+    rug: ArrayLike = (), domain: tuple[float, float] | None = None, dates: bool = False,
+) -> Spec:  # fmt: skip
+    """Plot one curve with its 95 % band.
+
+    ``rug`` are places that have a tick below it; ``domain`` are the ends of the axis of ``y``;
+    ``dates``: places are days since 1970-01-01.
+    """
+    at, mean, half, ticks = (np.asarray(v, float) for v in (x, y, sd, rug))
     low, high = mean - 1.96 * half, mean + 1.96 * half
+    named = [str(day) for day in at.round().astype("M8[D]")] if dates else [f"{a:.4g}" for a in at]
     tips = [
-        f"{x_label} = {a:.4g}: {m:.3g} ({lo:.3g} to {hi:.3g})"
-        for a, m, lo, hi in zip(at, mean, low, high, strict=True)
+        f"{x_label} = {a}: {m:.3g} ({lo:.3g} to {hi:.3g})"
+        for a, m, lo, hi in zip(named, mean, low, high, strict=True)
     ]
+    if dates:
+        at, ticks = at * _DAY, ticks * _DAY
     rows = [{"x": a, "y": lo, "y2": hi} for a, lo, hi in zip(at, low, high, strict=True)]
     band = _layer(rows, "area", style="band", y2={"field": "y2"})
+    band["mark"]["clip"] = True
+    layers = [band, _zero("y", "x", "width"), *_line(at, mean, tips)]
+    if ticks.size:
+        below = _layer([{"x": a} for a in ticks], "rule", style="ink")
+        below["encoding"] |= {"y": {"value": "height"}, "y2": {"value": 232}}
+        layers.append(below)
+    across = _axis(x_label, scale={"nice": False} if dates else {"zero": False, "nice": False})
     return _chart(
         title,
-        [band, _zero("y", "x", "width"), *_line(at, mean, tips)],
-        x=_axis(x_label, scale={"zero": False, "nice": False}),
-        y=_axis(y_label),
+        layers,
+        x=across | ({"type": "temporal"} if dates else {}),
+        y=_axis(y_label, **({} if domain is None else {"scale": {"domain": list(domain)}})),
+        how="The line is the mean, the band its 95 % interval; where the band has zero in it, the "
+        "direction is open.",
+    )
+
+
+def level_bars(
+    labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], counts: Sequence[float],
+    x_label: str, title: str, domain: tuple[float, float],
+) -> Spec:  # fmt: skip
+    """Plot a bar with its 95 % interval for each level, the first on top.
+
+    ``counts`` are the rows of each, if they are known; ``domain`` are the ends of the axis.
+    """
+    said = [f" ({n:,.0f} rows)" for n in counts] if len(counts) else [""] * len(labels)
+    rows = [
+        {"row": row, "x": m, "low": m - 1.96 * s, "high": m + 1.96 * s,
+         "tip": f"{label}{n}: {m:.3g} ({m - 1.96 * s:.3g} to {m + 1.96 * s:.3g})"}
+        for row, (label, m, s, n) in enumerate(zip(labels, mean, sd, said, strict=True))
+    ]  # fmt: skip
+    bar = _layer(rows, "bar", x2={"datum": 0.0})
+    interval, _ = _points(rows, "x")
+    for layer in (bar, interval):
+        layer["mark"]["clip"] = True
+    bar["mark"]["opacity"] = 0.5
+    x = _axis(x_label, scale={"domain": list(domain)})
+    return _by_label(
+        labels,
+        title,
+        [bar, interval, _zero("x", "y", "height")],
+        x=x,
+        how="Bars are means, lines 95 % intervals; a line that crosses zero leaves the sign open.",
     )
 
 
 def heat_map(
-    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str
-) -> Spec:
-    """Plot values from -1 to 1 as cells: blue above 0, orange below, opaque at the largest."""
+    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str,
+    sd: ArrayLike | None = None, top: float | None = None, legend: str = "",
+) -> Spec:  # fmt: skip
+    """Plot values as cells: blue above 0, orange below, opaque at ``top`` or the largest.
+
+    ``sd`` are standard deviations, for the cells' texts; a legend of the colours has a title.
+    """
     table = np.asarray(values, dtype=np.float64).reshape(len(rows), len(columns))
-    top = max(float(np.nanmax(np.abs(table), initial=0.0)), 1e-9)
+    top = max(float(np.nanmax(np.abs(table), initial=0.0)), 1e-9) if top is None else top
+    half = None if sd is None else 1.96 * np.asarray(sd, float).reshape(table.shape)
     cells = [
-        {"column": c, "row": r, "v": value, "strength": abs(value) / top,
-         "tip": f"{rows[r]}, {columns[c]}: {value:.3g}"}
+        {"column": c, "row": r, "v": value,
+         "tip": f"{rows[r]}, {columns[c]}: {value:.3g}" + (
+             "" if half is None
+             else f" ({value - half[r, c]:.3g} to {value + half[r, c]:.3g})"
+         )}
         for (r, c), value in np.ndenumerate(table)
         if np.isfinite(value)
     ]  # fmt: skip
     layer = _layer(
         cells,
         "rect",
-        color={"condition": {"test": "datum.v >= 0", "value": _ABOVE}, "value": _BELOW},
-        opacity={
-            "field": "strength",
+        color={
+            "field": "v",
             "type": "quantitative",
-            "scale": {"domain": [0, 1], "range": [0, 1]},
-            "legend": None,
+            "scale": {
+                "domain": [-top, 0, top], "range": [_BELOW, _NEITHER, _ABOVE],
+                "interpolate": "rgb", "clamp": True,
+            },
+            "legend": {"title": escaped(legend), "orient": "bottom", "titleLimit": 320}
+            if legend
+            else None,
         },
-    )
+    )  # fmt: skip
     x = _labels("columns")
     x["axis"] |= {"labelAngle": -90}
-    spec = _by_label(rows, title, [layer], x=x)
+    how = "Blue is above 0, orange below; the stronger the colour the larger the value."
+    spec = _by_label(rows, title, [layer], x=x, how=how)
     spec["params"].append({"name": "columns", "value": [escaped(name) for name in columns]})
     return spec
 
 
-def _chart(title: str, layers: Sequence[Spec], x: Spec, y: Spec, height: object = 240) -> Spec:
+def _chart(
+    title: str, layers: Sequence[Spec], x: Spec, y: Spec, height: object = 240, *, how: str
+) -> Spec:
     return {
         "description": escaped(title),
+        "usermeta": {"how": how},
         "width": "container",
         "height": height,
         "encoding": {"x": x, "y": y},
@@ -227,10 +318,10 @@ def _chart(title: str, layers: Sequence[Spec], x: Spec, y: Spec, height: object 
 
 
 def _by_label(
-    labels: Sequence[str], title: str, layers: Sequence[Spec], step: int = 20, *, x: Spec
+    labels: Sequence[str], title: str, layers: Sequence[Spec], step: int = 20, *, x: Spec, how: str
 ) -> Spec:
     """Return a chart with one row for each label; equal labels keep a row each."""
-    spec = _chart(title, layers, x, _labels("labels"), {"step": step})
+    spec = _chart(title, layers, x, _labels("labels"), {"step": step}, how=how)
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec | {"params": [{"name": "labels", "value": [escaped(one) for one in labels]}]}
 

@@ -1,19 +1,44 @@
-"""Two runs side by side: settings, data, results and fit."""
+"""Two runs compared: settings, data, results, fit and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flows.data import storage
-from flows.data.runs import RunRecord, fit_in_words, open_run
+from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
 from flows.runs.listing import plain
+from flows.runs.predictions import Moved, compare_predictions
 
 _MOST = 200  # characters of a value that are shown
+HEADINGS = {
+    "settings": "Settings that differ",
+    "data": "Data",
+    "results": "Results",
+    "fit": "Fit",
+    "versions": "Versions that differ",
+}
 
 
-def compare(first: str, second: str) -> dict[str, Any]:
-    """Put two finished runs side by side: their ids, and by part what both have under a name."""
+@dataclass(frozen=True)
+class Comparison:
+    """Two finished runs, and by part what both have under a name."""
+
+    runs: tuple[RunPaths, RunPaths]
+    records: tuple[RunRecord, RunRecord]
+    parts: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    predictions: Sequence[Moved]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all as plain values."""
+        first, second = (paths.run_id for paths in self.runs)
+        predictions = [one.as_json() for one in self.predictions]
+        return {"first": first, "second": second, **self.parts, "predictions": predictions}
+
+
+def compare(first: str, second: str) -> Comparison:
+    """Compare two finished runs."""
     (here, one), (there, two) = open_run(first), open_run(second)
     parts = {
         "settings": _differing(one.settings, two.settings),
@@ -22,7 +47,7 @@ def compare(first: str, second: str) -> dict[str, Any]:
         "fit": _both(_fit(one), _fit(two)),
         "versions": _differing(one.versions, two.versions),
     }
-    return {"first": here.run_id, "second": there.run_id, **parts}
+    return Comparison((here, there), (one, two), parts, compare_predictions(here, there))
 
 
 def _both(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -44,14 +69,15 @@ def differs(values: Mapping[str, Any]) -> bool:
     return bool(plain(values["first"]) != plain(values["second"]))
 
 
-def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results by name, those of each of several cases too."""
+def _flat(results: Mapping[str, Any], of: str = "") -> dict[str, Any]:
+    """Return the results by name, those within another by both names.
+
+    >>> _flat({"a": 1, "b": {"c": 2}})
+    {'a': 1, 'b: c': 2}
+    """
     found: dict[str, Any] = {}
     for name, value in results.items():
-        if isinstance(value, Mapping) and all(isinstance(own, Mapping) for own in value.values()):
-            found |= {f"{of}: {what}": v for of, own in value.items() for what, v in own.items()}
-        else:
-            found[name] = value
+        found |= _flat(value, f"{of}{name}: ") if isinstance(value, Mapping) else {of + name: value}
     return found
 
 
@@ -83,8 +109,29 @@ def _fit(record: RunRecord) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a reader wants it, cut where it is long."""
+    """Return a value as a reader wants it, cut where it is long.
+
+    >>> shown([0.123456789, 2]), shown([{}, {}]), shown(None)
+    ('0.12346, 2', '2 entries', '-')
+    """
     if value is None:
         return "-"
-    text = f"{value:.5g}" if isinstance(value, float) else str(value)
+    if isinstance(value, list):
+        nested = any(isinstance(one, (Mapping, list)) for one in value)
+        text = f"{len(value)} entries" if nested else ", ".join(map(shown, value)) or "none"
+    elif isinstance(value, Mapping):
+        text = ", ".join(f"{name}={shown(one)}" for name, one in value.items()) or "none"
+    else:
+        text = f"{value:.5g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
+
+
+def moved_in_words(one: Moved) -> str:
+    """Say in a line how the probabilities of a table moved."""
+    correlation = "" if one.correlation is None else f", correlation {one.correlation:.3f}"
+    alone = one.only_first + one.only_second
+    return (
+        f"{one.table}: {one.shared:,} rows in both ({alone:,} in one alone); mean change "
+        f"{one.mean_change:.3g}{correlation}; {one.moved:,} moved by more than 0.1, "
+        f"{one.crossed:,} crossed 0.5"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -34,6 +35,7 @@ from flows.report import plots
 from flows.runs.checking import all_dropped, file_warnings, loss_warnings
 from flows.runs.context import Run
 from flows.runs.incremental import section as what_is_new
+from flows.runs.listing import changed_settings
 from flows.runs.listing import rows_of as table_rows
 from flows.runs.resume import publish_complete
 from vbmodels.core.protocol import CLIMBED, objective_of
@@ -50,7 +52,8 @@ def publish(run: Run) -> dict[str, Any]:
         )  # fmt: skip
     findings = family.report(model, q, summaries, run.ingested, run.settings)
     record = _record(run, findings)
-    sections = [*filter(None, [what_is_new(run)]), *findings.sections, *_columns_section(run)]
+    findings = replace(findings, sections=[*filter(None, [what_is_new(run)]), *findings.sections])
+    more = _columns_section(run)
     if model is not None:
         write_posterior(run.paths, q, family.posterior(model, q, run.paths))
     family.keep(q, run.settings, run.paths, run.fitted)
@@ -59,9 +62,11 @@ def publish(run: Run) -> dict[str, Any]:
         write_trace(
             run.paths, trace.iteration.tolist(), trace.elbo.tolist(), trace.seconds.tolist()
         )
-        sections.append(_trace_section(fit, record.objective))
+        more.append(_trace_section(fit, record.objective))
     url = run.paths.file("report.html")
-    html = report.render(record, findings.headline, sections)
+    html = report.render(
+        record, findings, more, run=run.paths.root, changed=changed_settings(record)
+    )
     storage.write_bytes(url, html.encode())
     run.verify()
     complete(run.paths, record)
@@ -127,8 +132,8 @@ def _columns_section(run: Run) -> list[report.Section]:
     columns = run.prepared.columns
     if not columns:
         return []
-    text = "How each column was read, what it holds, and whether it is used."
-    return [report.Section("Columns", text, grids=(report.Grid(HEADINGS, rows_of(columns)),))]
+    how = "How each column was read, what it holds, and whether it is used."
+    return [report.Section("Columns", grids=(report.Grid(HEADINGS, rows_of(columns)),), how=how)]
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:

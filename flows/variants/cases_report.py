@@ -21,6 +21,7 @@ from flows.variants.report import (
     warnings_of,
 )
 from flows.variants.settings import VariantSettings
+from flows.variants.tiles import tiles_of
 from vbmodels.variants.two_groups.batch_null import names_of_types
 from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
 
@@ -70,6 +71,7 @@ def cases_report(
         {"cases": results, **sums},
         tuple(_once(told)),
         top,
+        tiles_of({"cases": results, **sums}, f"each {level_of(settings)}"),
     )
 
 

@@ -25,6 +25,7 @@ from flows.variants.fitted_on import FIT_UNITS
 from flows.variants.read_account import SampleReads
 from flows.variants.roles import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
+from flows.variants.tiles import NEXT_STEPS, tiles_of
 from flows.variants.vcf import FILTERS
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.panel.model import CONTAMINATION
@@ -174,8 +175,9 @@ def report(
     ]  # fmt: skip
     results = results_of(parts, settings, batch)
     return Findings(
-        headline, sections, results, tuple(warnings_of(parts, caps, settings, batch)), top
-    )
+        headline, sections, results, tuple(warnings_of(parts, caps, settings, batch)), top,
+        tiles_of(results, level_of(settings), 0 if reads is None else reads.positions), NEXT_STEPS,
+    )  # fmt: skip
 
 
 def in_order(parts: Sequence[PartCalls]) -> list[dict[str, Any]]:
@@ -367,7 +369,20 @@ def _calls(
     for reason in dict.fromkeys(not_run.values()):
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         text += f" {names} did not run: {reason}."
-    return Section("Calls", text, (), (Grid(columns, rows),))
+    details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
+    return Section("Calls", text, (), (Grid(columns, rows, details=details),))
+
+
+def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
+    """Return the reads of every replicate of a call."""
+    names = {"case": settings.case, "control": settings.control, "panel": "panel"}
+    rows = [
+        (names.get(role, role), number, reads, depth, reads / depth if depth else None)
+        for role, replicates in call["replicates"].items()
+        for number, (reads, depth) in enumerate(replicates, 1)
+    ]
+    grid = Grid(("sample", "replicate", "reads with the allele", "depth", "share"), rows)
+    return Section(name_of(call), "", (), (grid,), how="The reads of every replicate.")
 
 
 def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Section:

@@ -23,7 +23,7 @@ from flows.data.runs import PublishError, RunPaths, RunRecord, open_run, version
 from flows.data.storage import StorageError
 from flows.faults import RunError
 from flows.features.settings import FeatureSettings
-from flows.report.page import Grid, Section, render
+from flows.report.page import Findings, Grid, Section, render
 from flows.run import run as launch
 from flows.settings import ComputeSettings, S3Access
 from tests.faults import pipelines, stores
@@ -86,7 +86,7 @@ def hostile_report():
     )  # fmt: skip
     grid = Grid(HOSTILE, [HOSTILE], HOSTILE[0])
     sections = [Section(name, name, (), [grid]) for name in HOSTILE]
-    return render(record, " ".join(HOSTILE), sections)
+    return render(record, Findings(" ".join(HOSTILE), sections))
 
 
 def own_script_alone(html):

@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.family import Findings
 from flows.report import plots
-from flows.report.page import Grid, Section
+from flows.report.page import Grid, Section, Tile
 from vbmodels.core.state import FloatArray
 
 
@@ -61,4 +61,9 @@ def report(summaries: Sequence[TopicSummary]) -> Findings:
     results = {"documents": documents, "words": float(words.sum()), "largest_share": share.max()}
     top = [{"topic": k, "share": round(float(share[k]), 4), "words": row[2]}
            for k, row in zip(order, rows, strict=True)][:10]  # fmt: skip
-    return Findings(headline, [section], {k: float(v) for k, v in results.items()}, top=top)
+    tiles = [
+        Tile("topics", f"{len(share)}", f"in {documents:,} documents"),
+        Tile("largest topic", f"{share[largest]:.0%} of the words", " ".join(first[largest][:3])),
+    ]
+    numbers = {name: float(value) for name, value in results.items()}
+    return Findings(headline, [section], numbers, top=top, tiles=tiles)

@@ -1,6 +1,10 @@
 "use strict";
-// Tables that sort, filter and download; charts that show values, zoom and download. Without
-// scripts the page has the same text and tables.
+// Tables that sort, filter, open and download; charts that show values, zoom and download; a
+// switch of light and dark; terms that explain themselves. Without scripts the page has the same
+// text and tables.
+const root = document.documentElement;
+root.classList.add("scripted");
+
 const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
 
 // The number that a text begins with, as in "1,204" or "-0.67 ± 0.03"; NaN where it begins with none.
@@ -12,6 +16,25 @@ function compare(a, b) {
   const x = leading(a), y = leading(b);
   if (!Number.isNaN(x) && !Number.isNaN(y) && x !== y) return x - y;
   return a.localeCompare(b, undefined, { numeric: true });
+}
+
+// The row below a row that opens on a click.
+const details = new Map();
+
+function openable(row) {
+  const detail = row.nextElementSibling;
+  if (!detail?.classList.contains("detail")) return;
+  details.set(row, detail);
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "open-row";
+  button.ariaExpanded = "false";
+  button.append(...row.cells[0].childNodes);
+  row.cells[0].append(button);
+  button.addEventListener("click", () => {
+    button.ariaExpanded = String(detail.classList.toggle("open"));
+    detail.querySelectorAll("figure[data-name]").forEach((figure) => drawn.has(figure) || draw(figure));
+  });
 }
 
 function sortable(table, rows) {
@@ -31,7 +54,7 @@ function sortable(table, rows) {
         const sign = order === "ascending" ? 1 : -1;
         sorted.sort((a, b) => sign * compare(textOf(a.cells[column]), textOf(b.cells[column])));
       }
-      table.tBodies[0].append(...sorted);
+      table.tBodies[0].append(...sorted.flatMap((row) => (details.has(row) ? [row, details.get(row)] : [row])));
     });
   });
 }
@@ -40,13 +63,15 @@ function filterable(rows, tools) {
   const input = document.createElement("input");
   const count = document.createElement("span");
   input.type = "search";
-  input.placeholder = "filter rows";
-  input.ariaLabel = "filter the rows of this table";
+  input.placeholder = "search rows";
+  input.ariaLabel = "search the rows of this table";
   input.addEventListener("input", () => {
     const wanted = input.value.toLowerCase();
     let shown = 0;
     for (const row of rows) {
-      row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      const detail = details.get(row);
+      row.hidden = !(row.textContent + (detail?.textContent ?? "")).toLowerCase().includes(wanted);
+      if (detail) detail.hidden = row.hidden;
       shown += row.hidden ? 0 : 1;
     }
     count.textContent = wanted ? `${shown} of ${rows.length}` : "";
@@ -79,13 +104,14 @@ const plain = (text) => (/^[=+\-@\t\r]/.test(text) && !NUMBER.test(text) ? `'${t
 const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 function asCsv(table) {
-  const lines = [...table.rows].filter((row) => !row.hidden)
+  const lines = [...table.rows].filter((row) => !row.hidden && !row.classList.contains("detail"))
     .map((row) => [...row.cells].map((cell) => quoted(plain(textOf(cell)))).join(","));
   return lines.join("\r\n") + "\r\n";
 }
 
 for (const table of document.querySelectorAll("table[data-name]")) {
-  const rows = [...table.tBodies[0].rows];
+  const rows = [...table.tBodies[0].rows].filter((row) => !row.classList.contains("detail"));
+  rows.forEach(openable);
   if (rows.length < 2) continue;
   const tools = document.createElement("div");
   tools.className = "tools";
@@ -94,6 +120,93 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   if (ALONE) tools.append(toolButton("download CSV", () =>
     download(asCsv(table), "text/csv", table.dataset.name)));
   table.parentElement.before(tools);
+}
+
+// Light or dark: as the system has it until the reader switches. Where a page may not store
+// anything (within another page) the choice lasts as long as the page.
+const system = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+
+function stored(value) {
+  try {
+    if (value) localStorage.setItem("vbflows-theme", value);
+    return localStorage.getItem("vbflows-theme");
+  } catch {
+    return null;
+  }
+}
+
+const chosen = stored();
+if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
+const switcher = toolButton("", () => {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  stored(root.dataset.theme);
+  repaint();
+});
+switcher.className = "theme";
+document.querySelector(".kicker").append(switcher);
+const named = () => (switcher.textContent = isDark() ? "light mode" : "dark mode");
+named();
+
+// The contents are folded on a narrow screen, and mark the part that is being read.
+const contents = document.querySelector("nav details");
+contents.open = matchMedia("(min-width: 64rem)").matches;
+const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting) continue;
+    links.forEach((link) => link.removeAttribute("aria-current"));
+    links.get(entry.target.id)?.setAttribute("aria-current", "true");
+  }
+}, { rootMargin: "0px 0px -75% 0px" });
+document.querySelectorAll("main > section").forEach((section) => seen.observe(section));
+
+// The first use of a term in each part gets its meaning.
+const terms = [...document.querySelectorAll(".terms dt")];
+const box = document.createElement("div");
+box.id = "meaning";
+box.role = "tooltip";
+box.hidden = true;
+document.body.append(box);
+
+function explain(node, used) {
+  const found = anyTerm.exec(node.data);
+  if (!found) return;
+  const number = found.slice(1).findIndex((group) => group !== undefined);
+  const rest = node.splitText(found.index);
+  const after = rest.splitText(found[0].length);
+  if (!used.has(number)) {
+    used.add(number);
+    const abbr = document.createElement("abbr");
+    abbr.tabIndex = 0;
+    abbr.setAttribute("aria-describedby", "meaning");
+    rest.replaceWith(abbr);
+    abbr.append(rest);
+    const meaning = terms[number].nextElementSibling.textContent;
+    for (const event of ["pointerenter", "focus"]) {
+      abbr.addEventListener(event, () => {
+        box.textContent = meaning;
+        box.hidden = false;
+        const place = abbr.getBoundingClientRect();
+        const below = place.bottom + 8 + box.offsetHeight < innerHeight;
+        box.style.left = `${Math.max(16, Math.min(place.left, innerWidth - box.offsetWidth - 16))}px`;
+        box.style.top = `${below ? place.bottom + 8 : place.top - box.offsetHeight - 8}px`;
+      });
+    }
+    for (const event of ["pointerleave", "blur"]) abbr.addEventListener(event, () => (box.hidden = true));
+  }
+  explain(after, used);
+}
+
+const anyTerm = new RegExp(terms.map((term) => `(${term.dataset.pattern})`).join("|") || "$^", "i");
+for (const part of document.querySelectorAll("header, .tiles, main > section:not(#terms, #next)")) {
+  const used = new Set();
+  for (const place of part.querySelectorAll("h1, p, caption, th, figcaption, .tiles dt, .tiles dd + dd")) {
+    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    const nodes = [];
+    while (walker.nextNode()) nodes.push(walker.currentNode);
+    nodes.forEach((node) => explain(node, used));
+  }
 }
 
 // A chart takes the page's colours, and is drawn again when they change.
@@ -124,17 +237,21 @@ const drawn = new Map();
 
 async function draw(figure) {
   const place = drawn.get(figure)?.place ?? figure.appendChild(document.createElement("div"));
-  drawn.get(figure)?.view.finalize();
+  drawn.get(figure)?.view?.finalize();
+  drawn.set(figure, { place });
   const spec = JSON.parse(figure.querySelector("script").textContent);
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const { view } = await vegaEmbed(place, spec, {
     ast: true, renderer: "svg", config: theme(), downloadFileName: figure.dataset.name,
-    tooltip: { theme: dark ? "dark" : "light" },
+    tooltip: { theme: isDark() ? "dark" : "light" },
     actions: ALONE && { export: true, source: false, compiled: false, editor: false },
   });
   drawn.set(figure, { place, view });
 }
 
-const figures = document.querySelectorAll("figure[data-name]");
-figures.forEach(draw);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach(draw));
+function repaint() {
+  named();
+  drawn.forEach((_, figure) => draw(figure));
+}
+
+document.querySelectorAll("figure[data-name]").forEach((figure) => figure.closest(".detail") || draw(figure));
+system.addEventListener("change", repaint);

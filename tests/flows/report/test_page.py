@@ -1,4 +1,4 @@
-"""The report's tables sort, filter and download in a browser, and its charts show values."""
+"""The report's page in a browser: tables, charts, contents, light and dark, terms, what opens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 from flows.data.runs import RunRecord, versions
 from flows.report import plots
-from flows.report.page import Grid, Section, render
+from flows.report.glossary import glossary
+from flows.report.page import MOST_ROWS, Findings, Grid, NextStep, Section, Tile, render
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
@@ -37,19 +38,74 @@ def record():
     )  # fmt: skip
 
 
-def page(rows=ROWS):
-    grid = Grid(("name", "value", "note"), rows, "a table")
+def findings(rows=ROWS):
+    opened = Section("", "What is in b.", grids=[Grid(("what",), [["inner"]])])
+    grid = Grid(("name", "value", "note"), rows, "a table by AUROC", (opened,))
     picture = plots.bars(["<one> & 'two'", "three"], [3.0, 4.5], "words", "Frequent words")
-    return render(record(), "What was found", [Section("First part", "", (picture,), [grid])])
+    return Findings(
+        "What was found",
+        [
+            Section(
+                "First part", "The AUROC, and the AUROC again.", (picture,), [grid], how="Read it."
+            )
+        ],
+        tiles=[Tile("found", "12", "of 20"), Tile("log loss", "0.3", "base rate 0.7")],
+        next_steps=[NextStep("Score new rows:", "vbflows score {run} NEW OUT")],
+    )
+
+
+def page(rows=ROWS, **options):
+    return render(record(), findings(rows), **options)
 
 
 def test_contents_name_every_part_and_costs_come_last():
     html = page()
-    for number, title in enumerate(("First part", "Input files"), 1):
+    for number, title in enumerate(("First part", "Input files", "Settings and resources"), 1):
         assert f'<a href="#part-{number}">{title}</a>' in html
         assert f'<section id="part-{number}">' in html
-    assert html.index("10 of 12 rows used") < html.index("First part")
-    assert html.index("bound (nats)") > html.index("Settings and resources</h2>")
+    assert html.index("10 of 12 rows used") < html.index("<h2>First part")
+    assert html.index("Bound 1.0000 after 3 sweeps") > html.index("Settings and resources</h2>")
+
+
+def test_the_head_has_the_picture_and_the_tiles():
+    html = page()
+    head = html[html.index('<dl class="tiles">') : html.index("<h2>First part")]
+    assert "<dt>found</dt><dd>12</dd><dd>of 20</dd>" in head
+    assert "<dt>rows used</dt><dd>10 of 12</dd>" in head
+    assert '<figcaption>Frequent words<br><span class="how">Each bar is a number of words.' in head
+    assert html.count("<figcaption>") == 1
+
+
+def test_commands_have_the_address_of_the_run():
+    html = page(run="/data/my runs/r1")
+    assert "vbflows score &#39;/data/my runs/r1&#39; NEW OUT" in html
+    assert "vbflows show &#39;/data/my runs/r1&#39;" in html
+
+
+def test_settings_are_folded_and_those_that_differ_come_first():
+    html = page(changed={"tol": 1e-6})
+    assert html.index("Settings that differ from the defaults (1)") < html.index("All settings (1)")
+    assert html.count('<details class="fold">') == 3
+    assert "Settings that differ" not in page()
+
+
+def test_a_long_table_says_where_the_rest_is():
+    rows = [(f"n{i}", i, "") for i in range(10**5)]
+    html = page(rows)
+    assert len(html) < 3 * 2**20
+    assert f"{MOST_ROWS:,} of 100,000 rows; all are in the run&#39;s tables." in html
+    assert f"n{MOST_ROWS - 1}<" in html
+    assert f"n{MOST_ROWS}<" not in html
+    grid = Grid(("name",), [["a"]], total=10**5, where="the table rows")
+    html = render(record(), Findings("Found", [Section("Part", grids=[grid])]))
+    assert "1 of 100,000 rows; all are in the table rows." in html
+
+
+def test_the_glossary_has_the_terms_of_the_page_alone():
+    html = page()
+    assert f"<dd>{glossary()['AUROC']}</dd>" in html
+    assert f"<dd>{glossary()['log loss']}</dd>" in html
+    assert glossary()["q-value"] not in html
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +122,20 @@ def browsed(tmp_path_factory):
         shown = screenshots.Page(socket)
 
         def evaluate(expression):
-            asked = f"(async () => {{ {expression} }})()"
-            answer = shown.ask(
-                "Runtime.evaluate", expression=asked, awaitPromise=True, returnByValue=True
+            body = f"(async () => {{ {expression} }})()"
+            answer = shown.call(
+                "Runtime.evaluate", expression=body, awaitPromise=True, returnByValue=True
             )
             assert "exceptionDetails" not in answer, answer
             return answer["result"].get("value")
 
-        def opened():
-            shown.ask("Page.enable")
-            shown.ask("Page.navigate", url=path.as_uri())
+        def opened(width=800):
+            shown.call(
+                "Emulation.setDeviceMetricsOverride",
+                width=width, height=900, deviceScaleFactor=1, mobile=width < 600,
+            )  # fmt: skip
+            shown.call("Page.enable")
+            shown.call("Page.navigate", url=path.as_uri())
             evaluate(
                 "while (document.readyState !== 'complete' || !document.querySelector('.tools'))"
                 " await new Promise((go) => setTimeout(go, 50));"
@@ -85,28 +145,31 @@ def browsed(tmp_path_factory):
         yield opened
 
 
-FIRST = "return [...document.querySelectorAll('tbody')[0].rows].map((r) => r.cells[0].textContent);"
+FIRST = (
+    "return [...document.querySelector('tbody').rows].filter((r) => r.className !== 'detail')"
+    ".map((r) => r.cells[0].textContent);"
+)
 CLICK = "document.querySelectorAll('th button')[{}].click();"
 
 
 def test_a_click_sorts_by_what_the_numbers_are(browsed):
-    ask = browsed()
-    assert ask(FIRST)[:4] == ["b", "a", "d", "c"]
-    ask(CLICK.format(1))
-    assert ask(FIRST) == ["d", "n0", "a", "n1", "n2", "n3", "n4", "n5", "b", "c"]
-    ask(CLICK.format(1))
-    assert ask(FIRST)[0] == "c"
-    ask(CLICK.format(1))
-    assert ask(FIRST)[:4] == ["b", "a", "d", "c"]
-    ask(CLICK.format(0))
-    assert ask(FIRST)[:4] == ["a", "b", "c", "d"]
-    ask(CLICK.format(2))
-    assert ask(FIRST)[:3] == ["c", "d", "b"]
+    evaluate = browsed()
+    assert evaluate(FIRST)[:4] == ["b", "a", "d", "c"]
+    evaluate(CLICK.format(1))
+    assert evaluate(FIRST) == ["d", "n0", "a", "n1", "n2", "n3", "n4", "n5", "b", "c"]
+    evaluate(CLICK.format(1))
+    assert evaluate(FIRST)[0] == "c"
+    evaluate(CLICK.format(1))
+    assert evaluate(FIRST)[:4] == ["b", "a", "d", "c"]
+    evaluate(CLICK.format(0))
+    assert evaluate(FIRST)[:4] == ["a", "b", "c", "d"]
+    evaluate(CLICK.format(2))
+    assert evaluate(FIRST)[:3] == ["c", "d", "b"]
 
 
 def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(browsed):
-    ask = browsed()
-    text = ask(
+    evaluate = browsed()
+    text = evaluate(
         "const input = document.querySelector('.tools input'); input.value = 'NO';"
         " input.dispatchEvent(new Event('input'));"
         " let held; const make = URL.createObjectURL;"
@@ -114,7 +177,7 @@ def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(brow
         " document.querySelector('section > .tools button').click(); return await held.text();"
     )
     assert text == 'name,value,note\r\na,0.000123456,"says ""no"", twice"\r\n'
-    assert ask("return document.querySelector('.tools span').textContent;") == "1 of 10"
+    assert evaluate("return document.querySelector('.tools span').textContent;") == "1 of 10"
 
 
 FORMULAS = ("=1+1", "+SUM(A1)", "-2+3|cmd", "@x", "\t=1", '=HYPERLINK("u","v")')
@@ -122,9 +185,9 @@ NUMBERS = ("-1.5", "+0.25", "-1,204", "-3e-05", "+12 %", "-inf", "12", "a=b")
 
 
 def test_no_cell_of_a_download_is_a_formula(browsed):
-    ask = browsed()
+    evaluate = browsed()
     cells = [*FORMULAS, *NUMBERS]
-    text = ask(
+    text = evaluate(
         f"const texts = {json.dumps(cells)};"
         " const table = document.querySelector('table[data-name]');"
         " const row = table.tBodies[0].rows[0]; const first = row.cells[0];"
@@ -146,7 +209,7 @@ DRAWN = (
 
 
 def test_a_mark_of_a_chart_shows_its_value_under_the_pointer(browsed):
-    ask = browsed()
+    evaluate = browsed()
     under = DRAWN + (
         " const at = bars[NUMBER].getBoundingClientRect();"
         " const event = { bubbles: true, clientX: at.right - 3, clientY: at.top + 3 };"
@@ -155,18 +218,71 @@ def test_a_mark_of_a_chart_shows_its_value_under_the_pointer(browsed):
         " const tip = document.querySelector('#vg-tooltip-element.visible');"
         " return tip && tip.textContent;"
     )
-    assert ask(under.replace("NUMBER", "0")) == "<one> & 'two': 3 words"
-    assert ask(under.replace("NUMBER", "1")) == "three: 4.5 words"
+    assert evaluate(under.replace("NUMBER", "0")) == "<one> & 'two': 3 words"
+    assert evaluate(under.replace("NUMBER", "1")) == "three: 4.5 words"
 
 
 def test_charts_take_the_colours_of_the_page_and_can_be_downloaded(browsed):
-    ask = browsed()
-    assert ask(DRAWN + " return bars[0].getAttribute('fill');") == "#0b6e69"
-    links = ask(
+    evaluate = browsed()
+    assert evaluate(DRAWN + " return bars[0].getAttribute('fill');") == "#0b6e69"
+    links = evaluate(
         "return [...document.querySelectorAll('figure .vega-actions a')]"
         ".map((link) => [link.textContent, link.download]);"
     )
-    assert links == [["Save as SVG", "bags-r1-1-1.svg"], ["Save as PNG", "bags-r1-1-1.png"]]
+    assert links == [["Save as SVG", "bags-r1-lead.svg"], ["Save as PNG", "bags-r1-lead.png"]]
+
+
+def test_the_switch_repaints_page_and_charts_and_is_remembered(browsed):
+    evaluate = browsed()
+    ink = "return getComputedStyle(document.body).color;"
+    assert evaluate(ink) == "rgb(31, 35, 40)"
+    evaluate(DRAWN + " document.querySelector('.theme').click();")
+    assert evaluate(ink) == "rgb(230, 228, 223)"
+    wait = (
+        "while (document.querySelector('figure svg .mark-rect path')?.getAttribute('fill')"
+        " !== '#4cc2b8') await new Promise((go) => setTimeout(go, 50)); return true;"
+    )
+    assert evaluate(wait)
+    evaluate = browsed()
+    assert evaluate("return document.documentElement.dataset.theme;") == "dark"
+    evaluate("document.querySelector('.theme').click();")
+    assert evaluate(ink) == "rgb(31, 35, 40)"
+    evaluate("localStorage.clear();")
+
+
+def test_the_first_use_of_a_term_in_a_part_has_its_meaning(browsed):
+    evaluate = browsed()
+    found = evaluate(
+        "return [...document.querySelectorAll('main abbr')].map((a) => a.textContent);"
+    )
+    assert found == ["log loss", "base rate", "AUROC", "Bound", "sweeps", "partition"]
+    text = evaluate(
+        "document.querySelector('section abbr').dispatchEvent(new PointerEvent('pointerenter'));"
+        " const box = document.getElementById('meaning'); return box.hidden ? '' : box.textContent;"
+    )
+    assert text == glossary()["AUROC"]
+
+
+def test_a_row_opens_and_its_detail_follows_it_when_sorted(browsed):
+    evaluate = browsed()
+    height = "return document.querySelector('tr.detail').offsetHeight;"
+    assert evaluate(height) == 0
+    evaluate("document.querySelector('.open-row').click();")
+    assert evaluate(height) > 20
+    evaluate(CLICK.format(0))
+    before = "return document.querySelector('tr.detail').previousElementSibling.cells[0].innerText;"
+    assert evaluate(before).endswith("b")
+
+
+def test_the_contents_are_at_the_side_and_fold_on_a_narrow_screen(browsed):
+    evaluate = browsed(1280)
+    left = "return document.querySelector('main').getBoundingClientRect().left;"
+    assert evaluate("return document.querySelector('nav details').open;")
+    assert evaluate(left) > 200
+    evaluate = browsed(390)
+    assert not evaluate("return document.querySelector('nav details').open;")
+    assert evaluate(left) < 30
+    assert evaluate("return document.documentElement.scrollWidth;") == 390
 
 
 def test_names_in_a_chart_end_no_script():
@@ -176,4 +292,4 @@ def test_names_in_a_chart_end_no_script():
 
 
 def test_a_page_without_charts_has_no_library():
-    assert len(render(record(), "Found", [Section("Part")])) < 50_000
+    assert len(render(record(), Findings("Found", [Section("Part")]))) < 50_000

@@ -34,6 +34,10 @@ PICTURES = {
             "predicted 0.9: observed share 1 (0.996 to 1; n = 1,200)",
         ],
     ),
+    "scatter": (
+        lambda: plots.scatter([(0.25, 0.5)], "run a", "run b", "S"),
+        ["run a 0.25, run b 0.5"],
+    ),
     "paired_intervals": (
         lambda: plots.paired_intervals(
             NAMES, [("case", [(0.1, 0.05, 0.2), (0.01, 0.01, 0.01)])], "rate"
@@ -67,6 +71,7 @@ def test_every_mark_has_its_text(kind):
     spec = draw()
     assert list(dict.fromkeys(tips(spec))) == texts
     assert spec["description"]
+    assert spec["usermeta"]["how"].endswith(".")
     json.dumps(spec, allow_nan=False)
 
 

@@ -80,11 +80,22 @@ def test_what_is_no_target_is_refused(tmp_path, capsys):
 def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     place, ids = three
     first, second = (f"{place}/runs/{run_id}" for run_id in ids[:2])
-    code, out, _ = run(capsys, "compare", first, second, "--json")
+    file = tmp_path / "compared.html"
+    code, out, _ = run(capsys, "compare", first, second, "--json", "--report", file)
     printed = json.loads(out)
     assert code == 0
     assert set(printed["settings"]) == {"fdr"}
     assert (printed["settings"]["fdr"]["first"], printed["settings"]["fdr"]["second"]) == (0.2, 0.1)
+    (moved,) = printed["predictions"]
+    rows = pq.read_table(open_run(first)[0].table("keywords")).num_rows
+    assert (moved["table"], moved["shared"], moved["only_first"]) == ("keywords", rows, 0)
+    assert moved["correlation"] == pytest.approx(1.0)
+    assert (moved["moved"], moved["crossed"]) == (0, 0)
+    page = file.read_text(encoding="utf-8")
+    assert printed["report"] == str(file)
+    assert f"0 of {rows:,} predictions in keywords/ moved by more than 0.1" in page
+    assert "1 setting (fdr) changed, the same data" in page
+    assert page.count('report.html">report.html</a>') == 2
     records = [open_run(one)[1] for one in (first, second)]
     for name, line in printed["results"].items():
         assert [line["first"], line["second"]] == [record.results.get(name) for record in records]

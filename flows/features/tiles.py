@@ -1,0 +1,36 @@
+"""The numbers at the head of the features report, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flows.report.page import NextStep, Tile
+
+
+def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
+    """Return how many features there are, how sure that is, and what simpler models reach."""
+    meaning = results.get("meaning", [])
+    size = f"{results['rows']:,} rows, {len(results['columns']):,} columns"
+    tiles = [Tile("features", f"{results['features']:,}", size)]
+    if meaning:
+        most = max(meaning, key=lambda one: one["prevalence"])
+        tiles.append(Tile("most common feature", f"{most['prevalence']:.0%} of rows", most["name"]))
+        if meaning[0]["other_starts"]:
+            again = sum(one["found_by"] > 0 for one in meaning)
+            starts = meaning[0]["other_starts"]
+            note = f"by at least one of {starts} other start{'s' * (starts > 1)} of the search"
+            tiles.append(Tile("reproduced", f"{again} of {len(meaning)}", note))
+    models = results.get("simpler_models") or {}
+    if models.get("features") is not None:
+        gain = models["features"] - models["classes"]
+        tiles.append(Tile("against latent classes", f"{gain:+,.0f} nats", "above 0 it is better"))
+    if results["imputed_cells"]:
+        tiles.append(Tile("missing cells filled", f"{results['imputed_cells']:,}"))
+    return tiles
+
+
+NEXT_STEPS = (
+    NextStep("See what each feature does to each category:", "vbflows show {run} weights"),
+    NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),
+)

@@ -1,0 +1,137 @@
+"""How the predictions of two runs differ, row by row of the tables that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.data import storage
+from flows.data.runs import RunPaths
+from flows.runs.listing import parts_of, tables_of
+
+MOST_ROWS = 2_000_000  # of a table, read
+MOST_DRAWN = 2_000
+MOST_MOVED = 50
+_MOVED = 0.1  # a change of a probability that counts
+_CHANCES = ("probability", "prob")
+_PLACE = "pos"  # the one number that names a row
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A column of probabilities in both runs, over the rows that both have.
+
+    Attributes
+    ----------
+    table, column
+        Where it is.
+    shared, only_first, only_second
+        Rows of both runs, and of one alone.
+    mean_change, correlation
+        Mean absolute difference; correlation, None where one run has no spread.
+    moved, crossed
+        Rows that moved by more than 0.1, and that are on another side of 0.5.
+    largest
+        The rows that moved most: their name, the first and the second probability.
+    drawn
+        Pairs for a picture.
+    """
+
+    table: str
+    column: str
+    shared: int
+    only_first: int
+    only_second: int
+    mean_change: float
+    correlation: float | None
+    moved: int
+    crossed: int
+    largest: Sequence[tuple[str, float, float]]
+    drawn: Sequence[tuple[float, float]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the numbers and the rows that moved most."""
+        return {name: value for name, value in asdict(self).items() if name != "drawn"}
+
+
+def compare_predictions(first: RunPaths, second: RunPaths) -> list[Moved]:
+    """Compare the probabilities of all tables that both runs have and whose rows have names."""
+    names = [name for name in tables_of(first) if name in tables_of(second)]
+    found = (_compare(name, first, second) for name in names)
+    return [one for one in found if one is not None]
+
+
+def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
+    one, two = _read(first, name), _read(second, name)
+    if one is None or two is None or one.schema.names != two.schema.names:
+        return None
+    keys, column = _naming((one, two)), one.schema.names[-1]
+    if not keys:
+        return None
+    one, two = (table.select([*keys, column]) for table in (one, two))
+    both = one.join(two, keys, join_type="inner", right_suffix=" 2").drop_null()
+    if not len(both):
+        return None
+    both = both.sort_by([(key, "ascending") for key in keys])
+    p, q = (both[c].to_numpy().astype(float) for c in (column, f"{column} 2"))
+    order = np.argsort(-np.abs(q - p), kind="stable")[:MOST_MOVED]
+    texts = both.select(keys).take(pa.array(order)).to_pylist()
+    labels = [", ".join(str(v) for v in row.values() if v != "") for row in texts]
+    some = np.unique(np.linspace(0, len(p) - 1, min(len(p), MOST_DRAWN)).astype(int))
+    spread = min(p.std(), q.std()) > 0.0
+    return Moved(
+        table=name,
+        column=column,
+        shared=len(both),
+        only_first=len(one) - len(both),
+        only_second=len(two) - len(both),
+        mean_change=float(np.abs(q - p).mean()),
+        correlation=float(np.corrcoef(p, q)[0, 1]) if spread else None,
+        moved=int(np.sum(np.abs(q - p) > _MOVED)),
+        crossed=int(np.sum((p > 0.5) != (q > 0.5))),
+        largest=[(t, float(p[i]), float(q[i])) for t, i in zip(labels, order, strict=True)],
+        drawn=[(float(p[i]), float(q[i])) for i in some],
+    )
+
+
+def _naming(tables: Sequence[pa.Table]) -> list[str]:
+    """Return the fewest first columns that name a row in each table; none where none do."""
+    names = tables[0].schema.names[:-1]
+    for count in range(1, len(names) + 1):
+        if all(len(t) == len(t.group_by(names[:count]).aggregate([])) for t in tables):
+            return names[:count]
+    return []
+
+
+def _read(paths: RunPaths, name: str) -> pa.Table | None:
+    """Read the columns that name a row, and its probability; None where there are none."""
+    urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
+    schema = storage.parquet_file(urls[0]).schema_arrow
+    column = next((one for one in _CHANCES if one in schema.names), None)
+    if column is None:
+        return None
+    keys = []
+    for field in schema:
+        if field.name == column or pa.types.is_floating(field.type):
+            break
+        if pa.types.is_string(field.type) or field.name == _PLACE:
+            keys.append(field.name)
+    if not keys:
+        return None
+    tables: list[pa.Table] = []
+    for url in urls:
+        tables.append(storage.read_table(url, [*keys, column]))
+        if sum(map(len, tables)) >= MOST_ROWS:
+            break
+    table = pa.concat_tables(tables).slice(0, MOST_ROWS)
+    for key in keys:
+        if pa.types.is_string(table[key].type):
+            table = table.set_column(
+                table.schema.get_field_index(key), key, pc.fill_null(table[key], "")
+            )
+    return table

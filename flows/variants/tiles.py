@@ -1,0 +1,41 @@
+"""The numbers at the head of the variants report, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flows.report.page import NextStep, Tile
+
+
+def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list[Tile]:
+    """Return what was called, at which level, and how much of the regions could have shown it.
+
+    ``positions`` is the size of the regions, those without a read too.
+    """
+    filtered = results["calls"] - results["passed"]
+    note = f"{level}; {filtered:,} more {'is' if filtered == 1 else 'are'} filtered"
+    tiles = [Tile("variants", f"{results['passed']:,}", note)]
+    if "callable_locations" in results:
+        every = max(positions, results["locations"], 1)
+        share = results["callable_locations"] / every
+        note = f"{results['callable_locations']:,} of {every:,} positions"
+        tiles.append(Tile("callable", f"{share:.1%}", note))
+        limit = results["median_limit_of_detection"]
+        value = "none" if limit is None else f"{limit:.2%}"
+        tiles.append(Tile("limit of detection", value, "median over the locations"))
+    if "indels" in results:
+        note = f"{results['indel_units']:,} were tested"
+        tiles.append(Tile("insertions and deletions", f"{results['indels']:,}", note))
+    if "cases" in results:
+        some = sum(own["passed"] > 0 for own in results["cases"].values())
+        tiles.append(Tile("cases with a variant", f"{some:,} of {len(results['cases']):,}"))
+    return tiles
+
+
+NEXT_STEPS = (
+    NextStep("Look at the calls in any tool that reads VCF:",
+             "bcftools view {run}/variants.vcf.gz"),
+    NextStep("See the most probable locations, called or not:",
+             "vbflows show {run} loci --sort prob"),
+)  # fmt: skip

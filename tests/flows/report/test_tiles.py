@@ -1,0 +1,97 @@
+"""The numbers at the head of each pipeline's report, from what its run.json has."""
+
+from __future__ import annotations
+
+import pytest
+
+from flows.bags.tiles import tiles_of as bags
+from flows.experts.tiles import tiles_of as experts
+from flows.features.tiles import tiles_of as features
+from flows.keywords.tiles import tiles_of as keywords
+from flows.report.baselines import baseline_tile
+from flows.report.page import Tile
+from flows.variants.tiles import tiles_of as variants
+
+
+def shown(tiles):
+    return {one.label: (one.value, one.note) for one in tiles}
+
+
+@pytest.mark.parametrize(
+    ("interval", "value"),
+    [((0.1, 0.3), "better"), ((-0.3, -0.1), "worse"), ((-0.1, 0.3), "no clear difference")],
+)
+def test_the_best_baseline_is_the_one_compared(interval, value):
+    baselines = {
+        "logistic regression": {"log_loss": 0.9, "more": 0.5, "interval": [0.4, 0.6]},
+        "boosted trees": {"log_loss": 0.5, "more": 0.1, "interval": list(interval)},
+    }
+    low, high = interval
+    note = f"log loss, baseline minus model: +0.100 ({low:+.3f} to {high:+.3f})"
+    assert baseline_tile({"baselines": baselines}) == [Tile("against boosted trees", value, note)]
+    assert baseline_tile({}) == []
+
+
+def test_bags():
+    results = {"bags": 240, "labelled": 200, "instances": 1797}
+    assert shown(bags(results)) == {"bags": ("240", "200 with a label; 1,797 instances")}
+    results |= {"auroc": 0.98, "auroc_interval": [0.95, 0.99], "tested": 40, "log_loss": 0.19,
+                "base_log_loss": 0.693}  # fmt: skip
+    found = shown(bags(results))
+    assert found["AUROC"] == ("0.980", "0.95 to 0.99; 40 bags not seen")
+    assert found["log loss"] == ("0.190", "0.693 for the base rate; 40 bags not seen")
+
+
+def test_experts():
+    assert shown(experts({}))["accuracy"][0] == "not known"
+    results = {"accuracy": 0.957, "test_rows": 46, "log_loss": 0.0822, "logistic_log_loss": 0.0932}
+    found = shown(experts(results))
+    assert found["accuracy"] == ("95.7%", "46 rows not fitted")
+    assert found["log loss"] == ("0.082", "0.093 for logistic regression; 46 rows not fitted")
+
+
+def test_keywords():
+    results = {
+        "found": 921, "documents": 277, "observed": 394, "expected_right": [0.398, 0.4021],
+        "expected_false": 554.1, "keyword_rate": 0.0377, "keyword_rate_sources": ["given"],
+        "f": 0.576, "precision": 0.5, "recall": 0.68,
+    }  # fmt: skip
+    found = shown(keywords(results))
+    assert found["found"] == ("921", "in 277 documents; 394 were known")
+    assert found["right, by the model"][0] == "40 %"
+    assert found["rate among candidates"] == ("3.8 %", "source: given")
+    assert found["F against the true ones"] == ("0.58", "precision 0.50, recall 0.68")
+    results["expected_right"] = [0.21, 0.54]
+    assert shown(keywords(results))["right, by the model"][0] == "21 to 54 %"
+
+
+def test_features():
+    meaning = [
+        {"prevalence": 0.3, "name": "a = 1", "other_starts": 2, "found_by": 2},
+        {"prevalence": 0.4, "name": "b = 2", "other_starts": 2, "found_by": 0},
+    ]
+    results = {
+        "features": 2, "rows": 216, "columns": [{}] * 4, "meaning": meaning, "imputed_cells": 12,
+        "simpler_models": {"features": -90.0, "classes": -100.4},
+    }  # fmt: skip
+    assert shown(features(results)) == {
+        "features": ("2", "216 rows, 4 columns"),
+        "most common feature": ("40% of rows", "b = 2"),
+        "reproduced": ("1 of 2", "by at least one of 2 other starts of the search"),
+        "against latent classes": ("+10 nats", "above 0 it is better"),
+        "missing cells filled": ("12", ""),
+    }
+    none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
+    assert list(shown(features(none))) == ["features"]
+
+
+def test_variants():
+    results = {"calls": 3, "passed": 1, "locations": 299, "callable_locations": 279,
+               "median_limit_of_detection": 0.0147, "indels": 0, "indel_units": 436}  # fmt: skip
+    found = shown(variants(results, "at an FDR of 0.05", 300))
+    assert found["variants"] == ("1", "at an FDR of 0.05; 2 more are filtered")
+    assert found["callable"] == ("93.0%", "279 of 300 positions")
+    assert found["limit of detection"] == ("1.47%", "median over the locations")
+    assert found["insertions and deletions"] == ("0", "436 were tested")
+    cases = {"cases": {"a": {"passed": 1}, "b": {"passed": 0}}, "calls": 2, "passed": 1}
+    assert shown(variants(cases, "each"))["cases with a variant"] == ("1 of 2", "")
