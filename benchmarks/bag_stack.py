@@ -1,4 +1,4 @@
-"""The stack for bags and its members beside simple rivals, fold by fold, on sets of bags.
+"""The stack for bags, its members and simple rivals, fold by fold, on sets of bags.
 
     python -m benchmarks.bag_stack FOLDER [--sets elephant fox] [--seeds 1] [--rivals] [--vmmic]
     python -m benchmarks.bag_stack FOLDER --left-out
@@ -73,9 +73,9 @@ def stack(train: Bags, test: Bags, seed: int) -> tuple[MemberStats, np.ndarray, 
     model = AutoModel(EmbeddingModel(sample_seed=seed))
     q = fit(model, [train], seed=seed, max_iter=10_000).q
     found = predict_auto(model, q, test)
-    told = {"auto": found.probability, "embedding": found.members[:, 0]}
-    told |= {"gp_probit": found.members[:, 1], "base rate": found.members[:, 3]}
-    return told, q.weights, found.instances(test)[0]
+    predicted = {"auto": found.probability, "embedding": found.members[:, 0]}
+    predicted |= {"gp_probit": found.members[:, 1], "base rate": found.members[:, 3]}
+    return predicted, q.weights, found.instances(test)[0]
 
 
 def mic(train: Bags, test: Bags, seed: int) -> np.ndarray:
@@ -116,9 +116,9 @@ def smooth(train: Bags, test: Bags, seed: int) -> np.ndarray:
     kernel = Nystroem(gamma=gamma, n_components=count, random_state=seed).fit(scale.transform(rows))
 
     def means(data: Bags, x: np.ndarray) -> np.ndarray:
-        told = kernel.transform(scale.transform(x))
-        instances = Instances(told, data.modalities[0].offsets)
-        return np.hstack([pooled(instances)[:, : told.shape[1]], sizes_of(data)])
+        mapped = kernel.transform(scale.transform(x))
+        instances = Instances(mapped, data.modalities[0].offsets)
+        return np.hstack([pooled(instances)[:, : mapped.shape[1]], sizes_of(data)])
 
     head = LogisticRegressionCV(
         Cs=7, cv=5, scoring="neg_log_loss", max_iter=2000, l1_ratios=(0.0,),
@@ -150,11 +150,11 @@ if "attention" in globals():
     RIVALS["attention"] = attention
 
 
-def judged(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ...]]:
+def evaluate(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ...]]:
     """Return (AUC, log loss, ECE, CPU seconds) of every method on one set; print them."""
     data, truth = read(path)
     y, k = data.label.astype(int), 2 if path.stem.startswith("newsgroups") else 5
-    told: MemberStats = {}
+    predicted: MemberStats = {}
     seconds: dict[str, float] = {}
     weights, inside = [], np.zeros(data.n_instances)
     folds = list(StratifiedKFold(k, shuffle=True, random_state=0).split(y, y))
@@ -170,9 +170,9 @@ def judged(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ...]
             found[name] = rival(some, new, seed)
             seconds[name] = seconds.get(name, 0.0) + time.process_time() - clock
         for name, p in found.items():
-            told.setdefault(name, np.zeros(y.size))[test] = p
+            predicted.setdefault(name, np.zeros(y.size))[test] = p
     out = {}
-    for name, p in told.items():
+    for name, p in predicted.items():
         auc = float(np.mean([roc_auc_score(y[test], p[test]) for _, test in folds]))
         loss = float(log_loss(y, np.clip(p, 1e-15, 1 - 1e-15)))
         out[name] = (auc, loss, calibration(y, p), seconds.get(name, 0.0))
@@ -190,13 +190,13 @@ def left_out(path: Path, seed: int) -> str:
     """
     data, _ = read(path)
     y, k = data.label.astype(int), 2 if path.stem.startswith("newsgroups") else 5
-    told, inside, cpu = np.zeros(y.size), [], time.process_time()
+    predicted, inside, cpu = np.zeros(y.size), [], time.process_time()
     for train, test in StratifiedKFold(k, shuffle=True, random_state=0).split(y, y):
         done = fit(EmbeddingModel(sample_seed=seed), [data.take(train)], seed=seed, max_iter=10_000)
         inside.append(-float(done.reduce.local_states(done.iterations - 1)[0].log_z.mean()))
-        told[test] = predict_bags(done.q, data.take(test), 0.0).probability
+        predicted[test] = predict_bags(done.q, data.take(test), 0.0).probability
     cpu = (time.process_time() - cpu) / k
-    held, own = float(log_loss(y, np.clip(told, 1e-15, 1 - 1e-15))), float(np.mean(inside))
+    held, own = float(log_loss(y, np.clip(predicted, 1e-15, 1 - 1e-15))), float(np.mean(inside))
     return f"| {path.stem} | {y.size} | {own:.3f} | {held:.3f} | {own - held:+.3f} | {cpu:.1f} |"
 
 
@@ -218,23 +218,23 @@ def table(found: dict[str, dict[str, tuple[float, ...]]]) -> list[str]:
     for what, column, sign in (("AUC", 0, -1.0), ("log loss", 1, 1.0)):
         values = sign * np.array([[each[n][column] for n in compared] for each in found.values()])
         ranks = (values[:, :, None] > values[:, None]).sum(-1) + 1.0
-        told = ", ".join(f"{n} {r:.2f}" for n, r in zip(compared, ranks.mean(0), strict=True))
+        listed = ", ".join(f"{n} {r:.2f}" for n, r in zip(compared, ranks.mean(0), strict=True))
         means = ", ".join(
             f"{n} {sign * v:.3f}" for n, v in zip(compared, values.mean(0), strict=True)
         )
-        lines.append(f"\nMean rank in {what}: {told}. Mean {what}: {means}.")
+        lines.append(f"\nMean rank in {what}: {listed}. Mean {what}: {means}.")
     return lines
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("folder", type=Path)
-    asked.add_argument("--sets", nargs="*")
-    asked.add_argument("--seeds", type=int, default=1)
-    asked.add_argument("--rivals", action="store_true")
-    asked.add_argument("--vmmic", action="store_true")
-    asked.add_argument("--left-out", action="store_true")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sets", nargs="*")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--vmmic", action="store_true")
+    parser.add_argument("--left-out", action="store_true")
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.rivals and MISSING:
         print("\n".join(MISSING), flush=True)
@@ -247,7 +247,7 @@ def main() -> None:
         return
     rivals = (RIVALS if given.rivals else {}) | (VMMIC if given.vmmic else {})
     for seed in range(given.seeds):
-        found = {p.stem: judged(p, seed, rivals) for p in paths}
+        found = {p.stem: evaluate(p, seed, rivals) for p in paths}
         print(f"\nSeed {seed}\n\n" + "\n".join(table(found)))
 
 

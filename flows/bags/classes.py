@@ -58,7 +58,7 @@ def with_label(table: pa.Table) -> pa.Table:
 
 
 def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> None:
-    """Tell of classes in two columns, and of bags without any label.
+    """Report classes in two columns, and bags without any label.
 
     ``several`` says whether the model takes several classes.
     """
@@ -77,7 +77,7 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
 
 
 def check_classes(table: pa.Table, column: str, found: Found) -> None:
-    """Tell of rows that give their bag other classes than an earlier row does."""
+    """Report rows that give their bag other classes than an earlier row does."""
     seen: dict[Any, Any] = {}
     other = {}
     rows = zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True)

@@ -210,7 +210,7 @@ class BagsFamily:
         if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
         none = not any(sum(one["widths"]) for one in about)
-        if fitted is None and none and settings.asks_for_instances:
+        if fitted is None and none and settings.needs_instances:
             raise InputError([without_instances(settings.model)])
         words = max((one["words"] for one in about), default=0)
         if fitted is None and words and settings.takes_words:
@@ -254,11 +254,11 @@ class BagsFamily:
         form = read_form(form_url(paths))
         about = read_about(paths, index)
         rows = storage.read_table(work_url(paths, "bag_rows", index))
-        told = storage.read_table(work_url(paths, "instance_rows", index))
+        instance_rows = storage.read_table(work_url(paths, "instance_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
         found = bag_models.apply(model, q, batch, local if fitted is None else None)
-        tables = list(written(found, rows, told, about, form, held_out))
+        tables = list(written(found, rows, instance_rows, about, form, held_out))
         for name in ("bags", "instances", "reasons"):
             parts = [getattr(one, name) for one in tables]
             if parts[0] is not None:
@@ -283,7 +283,7 @@ class BagsFamily:
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Judge simple baselines on the bags held out of a fit."""
+        """Compare simple baselines on the bags held out of a fit."""
         return (
             with_baselines(summaries, settings, paths, each) if fitted is None else summaries
         ), q
@@ -317,8 +317,8 @@ class BagsFamily:
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
         if empty and settings.leakless:
             warnings += (
-                f"{empty:,} bags with the label 1 have no instance: model {settings.model} asks "
-                "for a positive instance, so it gives them probability 0 and learns nothing from "
+                f"{empty:,} bags with the label 1 have no instance: model {settings.model} needs "
+                "a positive instance, so it gives them probability 0 and learns nothing from "
                 "them; leave them out, or take another model (model=auto, say).",
             )
         classes = [one.of_class for one in summaries[0]]

@@ -47,7 +47,7 @@ def form_url(paths: RunPaths) -> str:
 
 
 def kept_url(paths: RunPaths) -> str:
-    """Return the URL of the common form in a finished run, beside its posterior."""
+    """Return the URL of the common form in a finished run, next to its posterior."""
     return storage.join(paths.root, "posterior", "bags.json")
 
 
@@ -190,7 +190,7 @@ def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, An
                     file=fitted.root,
                     expected=f"the modalities of the fitted run and their features: {known}",
                     found=f"{name or 'one without a name'} ({width})",
-                    remedy="score data of the same form, or fit them anew",
+                    remedy="score data with the same columns, or fit this data in a new run",
                 )
             )
     if new["own"] != kept["own"]:
@@ -200,7 +200,7 @@ def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, An
                 column="bag_features",
                 expected=f"{kept['own']} features of a bag, as in the fitted run",
                 found=str(new["own"]),
-                remedy="score data of the same form, or fit them anew",
+                remedy="score data with the same columns, or fit this data in a new run",
             )
         )
     if faults:
@@ -378,8 +378,8 @@ def _swamped(
     """Warn of features in which a value lies so far out that z-scores see nothing else."""
     if not spreads:
         return []
-    told = np.array(spreads)
-    middle, width = np.median(told[:, 0], axis=0), told[:, 1].max(axis=0)
+    found = np.array(spreads)
+    middle, width = np.median(found[:, 0], axis=0), found[:, 1].max(axis=0)
     away = np.maximum(high - middle, middle - low)
     far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
     where = f" of modality {name}" if name else ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flows.bags import stacked
-from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
+from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, BagSummary, Example
 from flows.bags.tables import block_named
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
@@ -66,7 +66,7 @@ def report(
     sections += _coefficients(blocks, summaries[0].modalities, summaries[0].features)
     words = Words.of(None if several else positive)
     sections += _examples(examples, show, words)
-    sections += _telling([e for s in summaries for e in s.telling], words)
+    sections += _most_informative([e for s in summaries for e in s.informative], words)
     sections.append(_spread(probability, "" if "auroc" in results else meant, words))
     if not several:
         results["positive"] = "1" if positive is None else positive
@@ -189,9 +189,9 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...], words: Words) 
     """Show some bags instance by instance, and the surest and least sure over all partitions."""
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
-    asked = [e for name in show for e in examples if e.bag_id == name]
-    title, chosen = "Bags that were asked for", asked
-    if not asked:
+    requested = [e for name in show for e in examples if e.bag_id == name]
+    title, chosen = "Requested bags", requested
+    if not requested:
         title, chosen = "Two bags: the surest and the least sure", [*ordered[:1], *unsure[:1]]
     text = "The instances that are most probably primary, or add most."
     if any(i[3] is not None for e in chosen for i in e.instances):
@@ -230,7 +230,7 @@ def _row(example: Example, words: Words) -> tuple[str, ...]:
 
 
 def _in_detail(example: Example, words: Words) -> Grid:
-    """Return one bag's instances; what the model does not tell has no column."""
+    """Return one bag's instances; what the model does not give has no column."""
     with_modality = any(modality for _, modality, *_ in example.instances)
     with_contribution = any(i[3] is not None for i in example.instances)
     with_bald = any(i[4] is not None for i in example.instances)
@@ -241,8 +241,8 @@ def _in_detail(example: Example, words: Words) -> Grid:
         chance = "" if p is None else _chance(p)
         row = [name] + [modality] * with_modality + [chance] * with_chance
         adds = "" if contribution is None else f"{contribution:+.2f}"
-        told = "" if bald is None else f"{bald:.3f}"
-        rows.append(row + [adds] * with_contribution + [told] * with_bald)
+        information = "" if bald is None else f"{bald:.3f}"
+        rows.append(row + [adds] * with_contribution + [information] * with_bald)
     caption = f"{example.bag_id}: P({words.positive}) = {_chance(example.probability)}"
     if example.label is not None:
         caption += f", label {words.label(example)}"
@@ -257,9 +257,9 @@ def _chance(probability: float) -> str:
     return f"{probability:.3f}" if probability <= 0.999 else "> 0.999"
 
 
-def _telling(telling: Sequence[Example], words: Words) -> list[Section]:
-    """Show the bags whose labels are worth asking for, the most telling first."""
-    chosen = sorted(telling, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_TELLING]
+def _most_informative(informative: Sequence[Example], words: Words) -> list[Section]:
+    """Show the bags whose labels would inform the model most, the most informative first."""
+    chosen = sorted(informative, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_INFORMATIVE]
     if not chosen:
         return []
     rows = []
@@ -315,7 +315,7 @@ def _coefficients(
             )
             text = "" if sections else text
             if not any(np.any(np.abs(b.mean) > 1.96 * b.sd) for b in shown):
-                text += "No feature by itself differs from zero here: their sum tells bags apart."
+                text += "No feature by itself differs from zero here: their sum separates bags."
             sections.append(Section(title, text, figures))
     return sections
 

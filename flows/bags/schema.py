@@ -39,7 +39,7 @@ INSTANCES_IN = Table(
         Column(
             "label",
             INT8,
-            "label of the bag: 0, 1, or null where it is not known; may be absent beside labels",
+            "label of the bag: 0, 1, or null where it is not known; not needed with labels",
             nullable=True,
             required=False,
             accepts=(FLAG, NUMBER),
@@ -134,13 +134,14 @@ BAGS = Table(
         Column(
             "bald",
             NUMBER,
-            "what its label is expected to tell the model, in nats; null where the model has none",
+            "information that its label is expected to bring the model, in nats; null where it has "
+            "none",
             nullable=True,
         ),
         Column(
             "class",
             TEXT,
-            "the class that is told of, where bags have labels of several; else null",
+            "the class of this row, where bags have labels of several; else null",
             nullable=True,
         ),
     ),
@@ -157,7 +158,7 @@ INSTANCES = Table(
         Column(
             "probability",
             NUMBER,
-            "probability that the instance is primary; null where the model tells contributions "
+            "probability that the instance is primary; null where the model gives contributions "
             "only (embedding)",
             nullable=True,
         ),
@@ -171,13 +172,13 @@ INSTANCES = Table(
         Column(
             "bald",
             NUMBER,
-            "what its own label would tell the model, in nats; null where the model has none",
+            "information that its own label would bring the model, in nats; null where it has none",
             nullable=True,
         ),
         Column(
             "class",
             TEXT,
-            "the class that is told of, where bags have labels of several; else null",
+            "the class of this row, where bags have labels of several; else null",
             nullable=True,
         ),
     ),

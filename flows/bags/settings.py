@@ -18,7 +18,7 @@ _BAG_FORMS = {
     "embedding": ("expectation_propagation",),
 }
 ONE_WAY = ("auto", "embedding", "gp_logistic")
-"""Models with one inference, which is not asked for by name."""
+"""Models with one inference, which is not named in the settings."""
 WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 HELD_OUT = 0.2
@@ -76,8 +76,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     )
     baselines: bool = Field(
         True,
-        description="Whether the report judges simple methods (base rate, boosted trees on pooled "
-        "features and on instances) on the bags held out, beside the model.",
+        description="Whether the report compares the model with simple methods (base rate, boosted "
+        "trees on pooled features and on instances) on the bags held out.",
     )
     held_out: float | None = Field(
         None,
@@ -114,7 +114,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         return self.model == "gp_logistic" or (self.model == "gp_probit" and not self.leak)
 
     @property
-    def asks_for_instances(self) -> bool:
+    def needs_instances(self) -> bool:
         """Whether the model, or a member of it, is a process of instances alone."""
         return self.model.startswith("gp_") or (self.model == "auto" and self.witness_memory > 0)
 

@@ -13,7 +13,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 EXAMPLES = 5  # bags of each sort
 MOST_INSTANCES = 8  # shown of a bag
-MOST_TELLING = 10  # bags worth a label
+MOST_INFORMATIVE = 10  # bags worth a label
 BINS = 2000
 
 
@@ -49,14 +49,14 @@ class BagSummary:
         [2, BINS] instances that are not and are primary in truth, by probability.
     examples
         Bags that the model is sure are positive, sure are negative, and unsure of.
-    telling
+    informative
         Bags whose label the fit has not seen and would learn most from, where it says so.
     expected_primary
         Sum of the instances' probabilities; None where the model has none.
     of_class
         Name of the class that the labels are of, where there are several.
     baselines
-        What simple baselines get on the bags held out; told with the first partition.
+        What simple baselines get on the bags held out; kept in the first partition's summary.
     """
 
     label: IntArray
@@ -71,7 +71,7 @@ class BagSummary:
     features: tuple[str, ...]
     new: bool
     examples: tuple[Example, ...]
-    telling: tuple[Example, ...] = ()
+    informative: tuple[Example, ...] = ()
     of_class: str | None = None
     baselines: tuple[Baseline, ...] = ()
 
@@ -79,7 +79,7 @@ class BagSummary:
 def summarise(
     bags: pa.Table,
     instances: pa.Table,
-    told: pa.Table,
+    rows_known: pa.Table,
     modalities: tuple[str, ...],
     features: tuple[str, ...],
     *,
@@ -95,7 +95,7 @@ def summarise(
     ----------
     bags, instances
         Rows of the tables of these names.
-    told
+    rows_known
         Each instance's bag, by number, and its truth.
     modalities, features
         Their names; of features none where lists hold them.
@@ -112,20 +112,22 @@ def summarise(
     """
     probability = bags["probability"].to_numpy()
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
-    asked: Iterable[int] = np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
-    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, asked)})
-    bag = told["bag"].to_numpy()
+    requested: Iterable[int] = (
+        np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
+    )
+    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, requested)})
+    bag = rows_known["bag"].to_numpy()
     primary = instances["probability"].fill_null(np.nan).to_numpy()
     ranked = np.where(np.isnan(primary), instances["score"].to_numpy(), primary)
-    known = told["primary"].is_valid().to_numpy() & ~np.isnan(primary)
-    true = told["primary"].fill_null(False).to_numpy()
+    known = rows_known["primary"].is_valid().to_numpy() & ~np.isnan(primary)
+    true = rows_known["primary"].fill_null(False).to_numpy()
     truth = [
         np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
     ]
     unseen = np.flatnonzero((label < 0) | bags["held_out"].to_numpy() | new)
     gain = bags["bald"].fill_null(-1.0).to_numpy()[unseen]
-    telling: Iterable[int] = (
-        unseen[np.argsort(-gain, kind="stable")[:MOST_TELLING]] if (gain >= 0).any() else []
+    informative: Iterable[int] = (
+        unseen[np.argsort(-gain, kind="stable")[:MOST_INFORMATIVE]] if (gain >= 0).any() else []
     )
     return BagSummary(
         label=label,
@@ -140,7 +142,9 @@ def summarise(
         features=features,
         new=new,
         examples=tuple(_example(i, bags, label, instances, bag, ranked, reasons) for i in chosen),
-        telling=tuple(_example(int(i), bags, label, instances, bag, ranked) for i in telling),
+        informative=tuple(
+            _example(int(i), bags, label, instances, bag, ranked) for i in informative
+        ),
         of_class=of_class,
     )
 

@@ -132,7 +132,7 @@ VMMIC = (
                 bins=0.06,
                 measured="150 runs: -.007 +- .005, slope .97 +- .04",
             ),
-            # Labels of 50 bags hardly tell whether anything is primary; of the posterior, which
+            # Labels of 50 bags hardly show whether anything is primary; of the posterior, which
             # reaches to "nothing is", the Gaussian takes the part around one mode.
             "their instances": Bounds(
                 large=(-0.13, -0.04),

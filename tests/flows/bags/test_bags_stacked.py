@@ -37,8 +37,8 @@ def with_empty_bags(n=60):
 @pytest.mark.parametrize("model", MODELS)
 def test_it_tells_bags_reasons_and_baselines(tmp_path, capsys, model):
     path, target = written(tmp_path, with_empty_bags()), tmp_path / "t"
-    told = fitted(capsys, path, target, f"model={model}", "partitions=3", "held_out=0.3")
-    results = told["results"]
+    found = fitted(capsys, path, target, f"model={model}", "partitions=3", "held_out=0.3")
+    results = found["results"]
     assert results["auroc"] > 0.7
     assert set(results["baselines"]) == {
         "base rate", "boosted trees on pooled features", "boosted trees on instances",
@@ -96,11 +96,11 @@ def test_a_run_since_another_goes_on_from_it(tmp_path, capsys):
     one, two = (table_of(t, "bags").sort_by("bag_id") for t in (place, whole))
     assert one["bag_id"].equals(two["bag_id"])
     assert one.num_rows == 80
-    told, expected = (t["probability"].to_numpy() for t in (one, two))
-    np.testing.assert_allclose(told, expected, atol=0.02)
-    now, anew = posterior(place), posterior(whole)
-    assert (before.searched, now.searched, anew.searched) == (60, 60, 80)
-    assert now.witness.features.n_kernels < anew.witness.features.n_kernels == 28
+    found, expected = (t["probability"].to_numpy() for t in (one, two))
+    np.testing.assert_allclose(found, expected, atol=0.02)
+    now, fresh = posterior(place), posterior(whole)
+    assert (before.searched, now.searched, fresh.searched) == (60, 60, 80)
+    assert now.witness.features.n_kernels < fresh.witness.features.n_kernels == 28
 
 
 def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
@@ -111,10 +111,10 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     assert code == 0
     (said,) = [w for w in json.loads(out)["warnings"] if "witness_memory" in w]
     assert "more than witness_memory=0.0001, so it is left out of the stack" in said
-    told = fitted(capsys, path, target, small, "held_out=0.3")
-    assert said in told["warnings"]
-    assert set(told["results"]["weights"]) == {"pooled features", "base rate"}
-    assert abs(sum(told["results"]["weights"].values()) - 1.0) < 1e-9
+    found = fitted(capsys, path, target, small, "held_out=0.3")
+    assert said in found["warnings"]
+    assert set(found["results"]["weights"]) == {"pooled features", "base rate"}
+    assert abs(sum(found["results"]["weights"].values()) - 1.0) < 1e-9
     found = table_of(target, "instances")
     assert found["probability"].null_count == found.num_rows
     assert found["contribution"].null_count == 0
@@ -127,8 +127,8 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
 @pytest.mark.parametrize("n", [2, 6])
 def test_the_default_takes_few_bags(tmp_path, capsys, n):
     path = written(tmp_path, instances(n))
-    told = fitted(capsys, path, tmp_path / "t")
-    assert set(told["results"]["weights"]) == {"pooled features", "instances", "base rate"}
+    found = fitted(capsys, path, tmp_path / "t")
+    assert set(found["results"]["weights"]) == {"pooled features", "instances", "base rate"}
     p = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
     assert np.all((p > 0.0) & (p < 1.0))
 

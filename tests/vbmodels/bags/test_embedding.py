@@ -131,8 +131,8 @@ def test_left_out_is_near_a_fit_without_the_bag():
             local = model.local_step(q, others, local)
             q = model.global_step(q, model.suff_stats(q, others, local))
         p = predict_bags(q, data.take(np.array([i])), 0.0).probability[0]
-        told = np.log(p if data.label[i] else 1.0 - p)
-        assert_allclose(log_z[i], told, atol=0.02)
+        expected = np.log(p if data.label[i] else 1.0 - p)
+        assert_allclose(log_z[i], expected, atol=0.02)
 
 
 def test_text_has_its_own_blocks():
@@ -180,5 +180,5 @@ def test_a_features_weights_make_its_pools_share():
     assert set(weights) == set(POOL_NAMES)
     for name, weight in weights.items():
         own = shares[:, names.index(name)]
-        told = scaled[name] @ weight
-        assert_allclose(own - own[0], told - told[0], rtol=1e-7, atol=1e-9)
+        expected = scaled[name] @ weight
+        assert_allclose(own - own[0], expected - expected[0], rtol=1e-7, atol=1e-9)

@@ -24,7 +24,7 @@ _Weighted = tuple[FloatArray, float]  # of a block: weights [Q] of its columns, 
 
 
 def of_instances(name: str) -> bool:
-    """Whether a block's share is told of instances.
+    """Whether a block's share is divided among instances.
 
     >>> of_instances("smooth mean 0.5"), of_instances("trees 1"), of_instances("1: max")
     (True, False, True)
@@ -107,8 +107,8 @@ class _Run:
         winner = (values == np.repeat(highest, self.sizes, axis=0)).astype(float)
         number = np.add.reduceat(winner, self.starts, axis=0)
         each = (highest if counted is None else counted) * weights / number
-        told: FloatArray = (winner * np.repeat(each, self.sizes, axis=0)).sum(axis=1)
-        return told - np.repeat(centre / self.sizes, self.sizes)
+        gain: FloatArray = (winner * np.repeat(each, self.sizes, axis=0)).sum(axis=1)
+        return gain - np.repeat(centre / self.sizes, self.sizes)
 
 
 def _of_modality(of: ModalityMap, instances: Instances, own: dict[str, _Weighted]) -> FloatArray:
@@ -194,12 +194,12 @@ def _of_large(of: ModalityMap, rows: FloatArray, own: dict[str, _Weighted]) -> F
                 best[kind, m] = high, number
     out = []
     for piece in pieces_of(rows):
-        told = np.zeros(len(piece))
+        gain = np.zeros(len(piece))
         for kind, values in of.kernels_at(piece).items():
             for m, kernel in enumerate(values):
                 (turned, centre), (weights, middle) = _weights(of, own, kind, m)
                 high, number = best[kind, m]
-                told += (kernel @ turned - centre - middle) / len(rows)
-                told += (kernel == high).astype(float) @ (high * weights / number)
-        out.append(told)
+                gain += (kernel @ turned - centre - middle) / len(rows)
+                gain += (kernel == high).astype(float) @ (high * weights / number)
+        out.append(gain)
     return np.concatenate(out)

@@ -7,7 +7,7 @@ section 3.4, with the erratum that the sd, not the variance, divides):
     instance:  Phi((c0 + phi'mu) / sqrt(1 + r + phi'Sigma phi))
     bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor,
                eps + (1 - 2 eps) times that where labels may be wrong
-    BALD:      H[E_w p(w)] - E_w H[p(w)], what a label is expected to tell of w, in nats
+    BALD:      H[E_w p(w)] - E_w H[p(w)], what a label is expected to add about w, in nats
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def bag_predictions(
     """Return P(Y_b = 1) (section 3.4), BALD of each bag by draws of class c's w [S, P]; [B] each.
 
     Bags are taken a few at a time, and rows within a bag, so that memory stays at some 16 MiB
-    beside the draws, whatever the number of bags.
+    in addition to the draws, whatever the number of bags.
     """
     n_bags = block.offsets.size - 1
     probability, bald = np.empty(n_bags), np.empty(n_bags)
@@ -137,8 +137,8 @@ def negative_bags(
 ) -> FloatArray:
     """Return log P(Y_b = 0 | w) of each bag at draws of class c's w [S, P], [B, S].
 
-    Rows are taken a few at a time, so that memory stays at some 8 MiB beside the draws and what
-    is returned.
+    Rows are taken a few at a time, so that memory stays at some 8 MiB in addition to the draws
+    and the result.
     """
     columns, weights = block.columns[features.which[k]], features.weights[k]
     s = np.sqrt(1.0 + block.noise(features, k))
@@ -163,8 +163,8 @@ def bag_summary(log_negative: FloatArray, noise: float = 0.0) -> tuple[FloatArra
     if noise:
         positive = noise + (1.0 - 2.0 * noise) * positive
         probability = positive.mean(axis=1)
-        told = entropy(probability) - entropy(positive).mean(axis=1)
-        return probability, np.maximum(told, 0.0)
+        information = entropy(probability) - entropy(positive).mean(axis=1)
+        return probability, np.maximum(information, 0.0)
     probability = positive.mean(axis=1)
     log_positive = log1mexp(np.where(positive > 0.0, -log_negative, 1.0))
     inside = positive * log_positive + np.exp(log_negative) * log_negative
