@@ -23,6 +23,7 @@ from flows.bags.form import (
     build,
     form_of,
     form_url,
+    gap_warnings,
     gaps_of,
     groups_of,
     kept_form,
@@ -34,6 +35,7 @@ from flows.bags.form import (
     sums_of,
     too_many_words,
     warnings_of,
+    with_names,
     without_instances,
     work_url,
 )
@@ -220,13 +222,13 @@ class BagsFamily:
         if fitted is None:
             with reading_of(self, settings):
                 names = input_columns.names_of_features(first, settings)
-            alike = all(width == len(names) for width in form["widths"])
-            form["names"] = names if alike else []
+            form = with_names(form, names)
         json_files.write(form_url(paths), BagForm(**form))
         groups, counts, said = groups_of(len(parts), paths, each)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
         warnings: list[str] = []
+        gaps = gaps_of(about, form)
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
             warnings = [*warnings_of(counts, form, built), *said]
@@ -235,10 +237,10 @@ class BagsFamily:
                 warnings.append(
                     f"{held:,} bags are held out of the fit to test it; --set held_out=0 fits all."
                 )
-            gaps = gaps_of(about, form, settings.columns.get("features", ""))
             with reading_of(self, settings):
                 columns, said = input_columns.describe(first, settings, gaps, counts)
             warnings += said
+        warnings += gap_warnings(gaps)
         batch = MultiLabelBags if form.get("classes") else Bags
         return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), columns=columns)
 

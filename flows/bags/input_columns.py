@@ -6,7 +6,7 @@ by its word. What was found is a setting of the run, so that new data are read i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -279,7 +279,10 @@ def _number(text: str) -> float | None:
 
 
 def describe(
-    file: InputFile, settings: BagSettings, gaps: dict[str, int], labels: Sequence[int]
+    file: InputFile,
+    settings: BagSettings,
+    gaps: Mapping[str, tuple[int, bool]],
+    labels: Sequence[int],
 ) -> tuple[tuple[ColumnRead, ...], list[str]]:
     """Return the table of columns of the first file, and what to say of them.
 
@@ -290,7 +293,7 @@ def describe(
     settings
         The settings.
     gaps
-        Missing numbers of each feature, which are mean-imputed.
+        Missing values of each feature, and whether it has a column for them.
     labels
         Bags with the labels 0 and 1 that are fitted.
     """
@@ -312,15 +315,11 @@ def describe(
         if not role:
             role = f"left out: {why or _plain_kind(one.rule)}"
         row = column_read(name, one.rule, one.seen, one.levels, role)
-        filled = gaps.get(name, 0)
+        filled, _ = gaps.get(name, (0, False))
         rows.append(row if not filled else ColumnRead(**{**row.as_json(), "missing": filled}))
         used += [name] if is_feature else []
     warnings = suggestions({n: one.seen for n, one in found.items()}, {}, used)
     warnings += _on_bags(given, found, used, settings)
-    if gone := {name: count for name, count in gaps.items() if count}:
-        listed = ", ".join(f"{name} ({count:,})" for name, count in list(gone.items())[:8])
-        more = f" and {len(gone) - 8} more" if len(gone) > 8 else ""
-        warnings.append(f"Missing features are set to their column's mean: {listed}{more}.")
     return tuple(rows), warnings
 
 

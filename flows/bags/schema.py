@@ -83,8 +83,8 @@ INSTANCES_IN = Table(
         Column(
             "features",
             NUMBERS,
-            "as many numbers for every instance of a modality; a missing one is set to its "
-            "column's mean; null: the bag has no instance here",
+            "as many numbers for every instance of a modality; a missing one is mean-imputed, with "
+            "a column that says so; null: the bag has no instance here",
             nullable=True,
             finite=True,
             gaps=True,

@@ -1,0 +1,53 @@
+"""What becomes of missing features, categories and labels as users have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.flows.bags.bag_files import fitted, table_of, written
+from tests.flows.commands import answer
+
+
+def cells(n=60, seed=0):
+    """Return rows of bags of four instances, whose label is in no value but in what is missing."""
+    rng = np.random.default_rng(seed)
+    bag = np.repeat(np.arange(n), 4)
+    label = np.arange(n) % 2
+    gap = rng.random(4 * n) < np.where(label[bag] == 1, 0.6, 0.1)
+    table = {
+        "bag_id": [f"b{i:03d}" for i in bag],
+        "label": label[bag],
+        "CD3": np.where(gap, np.nan, rng.normal(size=4 * n)),
+        "CD8": rng.normal(size=4 * n),
+    }
+    table["CD8"][:2] = np.nan
+    return table
+
+
+@pytest.fixture(scope="module")
+def gaps(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gaps")
+    return folder, written(folder, pa.table(cells())), folder / "t"
+
+
+def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):
+    _, path, target = gaps
+    made = cells()
+    found = fitted(capsys, path, target, "model=embedding", "partitions=2")
+    assert found["results"]["auroc"] > 0.85
+    missing = int(np.isnan(made["CD3"]).sum())
+    said = [text for text in found["warnings"] if text.startswith("Missing features")]
+    assert said == [
+        "Missing features are mean-imputed, and a column of its own says where each is missing: "
+        f"CD3 ({missing}).",
+        "Missing features are mean-imputed, without a column for so few or so many: CD8 (2).",
+    ]
+    new = {name: values[4:44] for name, values in cells(seed=1).items()}
+    scored = answer(capsys, "score", target, written(tmp_path, pa.table(new)), tmp_path / "s")
+    assert any(f"CD3 ({int(np.isnan(new['CD3']).sum())})" in text for text in scored["warnings"])
+    values = table_of(tmp_path / "s", "bags")
+    label = values["label"].to_numpy()
+    chance = values["probability"].to_numpy()
+    assert chance[label == 1].mean() > chance[label == 0].mean() + 0.3
