@@ -333,7 +333,7 @@ class BagsFamily:
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
         more, own = about_members(q, flat, numbers)
         own += left_out(q, settings)
-        return report(flat, blocks, numbers, warnings + own, show, more, settings.positive)
+        return report(flat, blocks, numbers, warnings + own, show, more, settings.positive_name)
 
     def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""

@@ -120,6 +120,7 @@ def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "classes": sorted({name for one in about for name in one["classes"]}),
         "fill": [one.tolist() for one in fill],
         "indicators": enough,
+        "names": [],
     }
 
 

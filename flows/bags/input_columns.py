@@ -168,7 +168,7 @@ def _single(column: pa.ChunkedArray) -> bool:
 
 def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
     """Return the settings with the positive label, where words of two labels say it."""
-    if settings.positive is not None:
+    if settings.positive or settings.threshold is not None:
         return settings
     theirs = settings.columns.get("label", "label")
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
@@ -197,7 +197,7 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if names == ["-1", "1"]:
         word = "1"
     if word:
-        return settings.model_copy(update={"positive": word})
+        return settings.model_copy(update={"positive": (word,)})
     raise _refusal(files, theirs, names)
 
 
@@ -249,12 +249,17 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
     if None not in numbers and (len(names) > 20 or any(v != round(v or 0.0) for v in numbers)):
         found = f"{len(names):,} different numbers from {min(names, key=float)} to "
         found += max(names, key=float)
-        remedy = "this pipeline does not predict numbers: cut the label into two classes"
-    elif None not in numbers and len(names) > 2:
-        found = f"{len(names)} grades: {', '.join(sorted(names, key=float))}"
+        middle = f"{np.median([value for value in numbers if value is not None]):g}"
         remedy = (
-            "this pipeline does not fit an order: cut the grades into two classes (1 from a grade "
-            f"on, else 0), or {one}"
+            "this pipeline does not predict numbers; say from which number on a bag is positive: "
+            f"--set threshold={middle} (the middle of them)"
+        )
+    elif None not in numbers and len(names) > 2:
+        grades = sorted(names, key=float)
+        found = f"{len(names)} grades: {', '.join(grades)}"
+        remedy = (
+            "this pipeline does not fit an order; say from which grade on a bag is positive: "
+            f"--set threshold={grades[len(grades) // 2]}, or {one}"
         )
     elif len(names) == 2:
         found = f"{names[0]} and {names[1]}"
@@ -262,8 +267,8 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
     else:
         found = f"{len(names)} classes: {listed}"
         remedy = (
-            f"{one}; --column labels={column} --set model=gp_probit fits each class against the "
-            "others"
+            f"{one}, --set positive={names[-2]},{names[-1]} these two; --column labels={column} "
+            "--set model=gp_probit fits each class against the others"
         )
     return InputError.of(
         file=where, column=column, expected="labels of two classes: 1 and 0, or yes and no",
@@ -330,7 +335,7 @@ def _own_column(
     if name != "label":
         return ColumnRead(theirs, _type(kind), 0, "", name)
     held = f"{labels[1]:,} positive and {labels[0]:,} negative bags are fitted"
-    role = f"label: positive is {settings.positive or 'yes or 1'}"
+    role = f"label: positive is {settings.positive_name or 'yes or 1'}"
     return ColumnRead(theirs, "yes/no", 0, held, role)
 
 

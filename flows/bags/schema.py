@@ -15,6 +15,7 @@ from flows.data.table import (
     WORDS,
     Bound,
     Column,
+    PositiveLabel,
     Table,
     list_of,
 )
@@ -45,7 +46,7 @@ INSTANCES_IN = Table(
             accepts=(FLAG, NUMBER),
             values=(0, 1),
             remedy="code the label as 0 or 1, null where it is not known, or say which one is "
-            "positive: --set positive=LABEL",
+            "positive: --set positive=LABEL, or --set threshold=NUMBER",
         ),
         Column(
             "labels",
@@ -112,7 +113,9 @@ INSTANCES_IN = Table(
 
 def instances_in(settings: BagSettings) -> Table:
     """Return the table of instances as some files have it."""
-    positive = None if settings.positive is None else ("label", settings.positive)
+    positive = None
+    if settings.positive or settings.threshold is not None:
+        positive = PositiveLabel("label", settings.positive, settings.threshold)
     return replace(INSTANCES_IN.of(settings), positive=positive)
 
 

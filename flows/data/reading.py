@@ -18,7 +18,16 @@ from flows.data import mixed
 from flows.data.arrow_types import decoded, is_text
 from flows.data.names import row_names
 from flows.data.storage import CELLS, SEPARATOR
-from flows.data.table import ANY, NUMBERS, Column, Kind, Table, is_pattern, matches
+from flows.data.table import (
+    ANY,
+    NUMBERS,
+    Column,
+    Kind,
+    PositiveLabel,
+    Table,
+    is_pattern,
+    matches,
+)
 from flows.faults import Fault, did_you_mean, nearest
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import NO, YES
@@ -73,12 +82,33 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
     A pattern's columns become one. What stands twice in the file does so here, for `faults`.
     """
     rows = _chosen(table, _called(table, rows))
-    name, positive = table.positive or ("", "")
-    if rows.column_names.count(name) != 1 or not _may_be_numbers(rows[name].type):
+    positive = table.positive
+    if positive is None or rows.column_names.count(positive.column) != 1:
         return rows
-    words = pc.utf8_trim_whitespace(decoded(rows[name]).cast(pa.string()))
-    place = rows.column_names.index(name)
-    return rows.set_column(place, name, pc.equal(words, positive).cast(pa.int8()))
+    place = rows.column_names.index(positive.column)
+    if not _may_be_numbers(rows.column(place).type):
+        return rows
+    flags = _positive_flags(rows.column(place), positive, table.missing)
+    return rows.set_column(place, positive.column, flags)
+
+
+def _positive_flags(
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
+) -> pa.Array:
+    """Return 1 for cells that are positive, 0 for others, null for missing ones.
+
+    Raises
+    ------
+    UnreadableCells
+        If numbers are compared and some cells are none.
+    """
+    if positive.least is not None:
+        numbers = _read_numbers(positive.column, column, missing)
+        return pa.array((numbers >= positive.least).astype(np.int8), mask=np.isnan(numbers))
+    known = mixed.taken(column, missing)[0].is_valid()
+    words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
+    flags = pc.is_in(words, pa.array(positive.labels, pa.string())).cast(pa.int8())
+    return pc.if_else(known, flags, pa.scalar(None, pa.int8()))
 
 
 def _chosen(table: Table, rows: pa.Table) -> pa.Table:

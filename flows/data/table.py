@@ -75,6 +75,15 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class PositiveLabel:
+    """Which cells of a column stand for 1: some labels, or numbers from one on; others for 0."""
+
+    column: str
+    labels: tuple[str, ...] = ()
+    least: float | None = None
+
+
+@dataclass(frozen=True)
 class Column:
     """One column of a table.
 
@@ -211,8 +220,7 @@ class Table:
         Columns of the files that are not read; the only ones among ``others`` that are. Patterns
         too.
     positive
-        A column of labels and the one that stands for 1, all others for 0; None where they are
-        written as 1 and 0, or as yes and no.
+        Which labels stand for 1; None where they are written as 1 and 0, or as yes and no.
     """
 
     name: str
@@ -226,7 +234,7 @@ class Table:
     missing: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     included: tuple[str, ...] = ()
-    positive: tuple[str, str] | None = None
+    positive: PositiveLabel | None = None
 
     def of(self, spelling: Spelling) -> Table:
         """Return this table as some files have it, as the settings of a run say."""
