@@ -260,8 +260,8 @@ class BagsFamily:
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
         found = bag_models.apply(model, q, batch, local if fitted is None else None)
-        tables = list(written(found, rows, instance_rows, about, form, held_out))
-        for name in ("bags", "instances", "reasons"):
+        tables = list(written(found, rows, instance_rows, about, form, held_out, bags_of(batch)))
+        for name in ("bags", "instances", "reasons", "markers"):
             parts = [getattr(one, name) for one in tables]
             if parts[0] is not None:
                 storage.write_table(paths.table(name, index), pa.concat_tables(parts))
@@ -277,6 +277,7 @@ class BagsFamily:
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
                 reasons=one.reasons,
+                markers=one.markers,
             )
             for one in tables
         ]

@@ -188,6 +188,24 @@ INSTANCES = Table(
 )
 
 
+MARKERS = Table(
+    "markers",
+    "What features of a bag's foremost instances add to its score (models auto and embedding).",
+    (
+        Column("bag_id", TEXT, "name of the bag"),
+        Column("instance_id", TEXT, "name of the instance"),
+        Column("modality", TEXT, "its kind", nullable=True),
+        Column("feature", TEXT, "name of the feature, or its number"),
+        Column("value", NUMBER, "the instance's value of it"),
+        Column(
+            "adds",
+            NUMBER,
+            "to the embedding's probit score, by the bag's mean, largest and smallest value",
+        ),
+    ),
+)
+
+
 REASONS = Table(
     "reasons",
     "What each block of features adds to a bag's score (models auto and embedding).",

@@ -10,7 +10,11 @@ import numpy as np
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.tables import Coefficients, Scores
 from vbmodels.bags.bags import UNLABELLED, Bags
-from vbmodels.bags.embedding.contributions import contributions, feature_weights
+from vbmodels.bags.embedding.contributions import (
+    contributions,
+    feature_weights,
+    marker_contributions,
+)
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
@@ -25,6 +29,8 @@ MODELS = ("auto", "embedding")
 Stacked = AutoModel | EmbeddingModel
 LEAST = 0.1
 """Weight of the member that gives instances' probabilities below which these are warned of."""
+MOST_MARKERS = 3
+"""Features of an instance that are said to add to its bag's score."""
 
 
 def make(settings: BagSettings, witness: DirectGP) -> Stacked:
@@ -48,7 +54,8 @@ def apply(model: Stacked, q: Any, data: Bags, local: Any = None) -> Scores:
         What the fit left of these bags; None for new ones.
     """
     without = None if local is None else _without(model, q, data, local)
-    return replace(_applied(model, q, data), without=without)
+    markers = marker_contributions(_embedding(q), data, MOST_MARKERS)
+    return replace(_applied(model, q, data), without=without, markers=markers)
 
 
 def _without(model: Stacked, q: Any, data: Bags, local: Any) -> FloatArray:

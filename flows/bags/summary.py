@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from flows.bags.tables import MOST_INSTANCES
 from flows.report.baselines import Baseline
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 EXAMPLES = 5  # bags of each sort
-MOST_INSTANCES = 8  # shown of a bag
 MOST_INFORMATIVE = 10  # bags worth a label
 BINS = 2000
 
@@ -21,7 +22,8 @@ BINS = 2000
 class Example:
     """One bag with its most probable primary instances.
 
-    An instance is (name, modality, P, contribution, bald), None where a model has none. A
+    An instance is (name, modality, P, contribution, bald), None where a model has none.
+    ``markers`` are (feature, value, what it adds) of the instance with that name and modality. A
     reason is (block, what it adds to the bag's score), the largest first.
     """
 
@@ -31,6 +33,7 @@ class Example:
     instances: tuple[tuple[str, str, float | None, float | None, float | None], ...]
     bald: float | None = None
     reasons: tuple[tuple[str, float], ...] = ()
+    markers: dict[tuple[str, str], list[tuple[str, float, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def summarise(
     show: tuple[str, ...] = (),
     of_class: str | None = None,
     reasons: pa.Table | None = None,
+    markers: pa.Table | None = None,
 ) -> BagSummary:
     """Summarise one partition's tables.
 
@@ -107,8 +111,8 @@ def summarise(
         Bags that the report shows in any case.
     of_class
         Name of the class, where there are several.
-    reasons
-        Rows of the table of this name, where the model gives any.
+    reasons, markers
+        Rows of the tables of these names, where the model gives any.
     """
     probability = bags["probability"].to_numpy()
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
@@ -141,7 +145,9 @@ def summarise(
         modalities=modalities,
         features=features,
         new=new,
-        examples=tuple(_example(i, bags, label, instances, bag, ranked, reasons) for i in chosen),
+        examples=tuple(
+            _example(i, bags, label, instances, bag, ranked, reasons, markers) for i in chosen
+        ),
         informative=tuple(
             _example(int(i), bags, label, instances, bag, ranked) for i in informative
         ),
@@ -165,6 +171,7 @@ def _example(
     bag: IntArray,
     ranked: FloatArray,
     reasons: pa.Table | None = None,
+    markers: pa.Table | None = None,
 ) -> Example:
     first, last = np.searchsorted(bag, [i, i + 1])
     best = first + np.argsort(-ranked[first:last], kind="stable")[:MOST_INSTANCES]
@@ -179,7 +186,21 @@ def _example(
         ),
         bald=bags["bald"][i].as_py(),
         reasons=_reasons_of(i, bags.num_rows, reasons),
+        markers=_markers_of(bags["bag_id"][i].as_py(), markers),
     )
+
+
+def _markers_of(
+    bag_id: str, markers: pa.Table | None
+) -> dict[tuple[str, str], list[tuple[str, float, float]]]:
+    """Return the features that add most, by instance and modality."""
+    found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
+    if markers is None:
+        return found
+    for row in markers.filter(pc.equal(markers["bag_id"], bag_id)).to_pylist():
+        name = row["instance_id"], row["modality"] or ""
+        found.setdefault(name, []).append((row["feature"], row["value"], row["adds"]))
+    return found
 
 
 def _reasons_of(i: int, n_bags: int, reasons: pa.Table | None) -> tuple[tuple[str, float], ...]:

@@ -10,8 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from flows.bags import classes as bag_classes
-from flows.bags.schema import BAGS, INSTANCES, REASONS
-from vbmodels.core.state import FloatArray
+from flows.bags.schema import BAGS, INSTANCES, MARKERS, REASONS
+from vbmodels.bags.bags import Bags
+from vbmodels.core.state import FloatArray, IntArray
+
+MOST_INSTANCES = 8
+"""Instances of a bag, the foremost, whose features are written and shown."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,8 @@ class Written:
 
     Attributes
     ----------
-    bags, instances, reasons
-        Rows of the tables of these names; None where a model gives no reasons.
+    bags, instances, reasons, markers
+        Rows of the tables of these names; the latter two None where a model has none.
     shown, known
         The bags, and each instance's bag and truth, as the report takes them: with the class
         in the bag's name.
@@ -31,13 +35,14 @@ class Written:
     bags: pa.Table
     instances: pa.Table
     reasons: pa.Table | None
+    markers: pa.Table | None
     shown: pa.Table
     known: pa.Table
 
 
 def written(
     found: Sequence[Scores], rows: pa.Table, instance_rows: pa.Table, about: dict[str, Any],
-    form: dict[str, Any], held_out: Any,
+    form: dict[str, Any], held_out: Any, data: Bags,
 ) -> Iterator[Written]:  # fmt: skip
     """Yield the tables of every class, or of the one problem that there is.
 
@@ -51,6 +56,8 @@ def written(
         The partition's own modalities, and the form of all partitions.
     held_out
         Whether each bag's label was kept from the fit.
+    data
+        The bags.
     """
     classes = form.get("classes") or []
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
@@ -68,7 +75,10 @@ def written(
         )  # fmt: skip
         instances = _instance_table(scores, instance_rows, rows["bag_id"], about, form, name)
         reasons = _reasons(scores, rows["bag_id"], form["modalities"])
-        yield Written(name, bags, instances, reasons, *_for_report(bags, instance_rows, name))
+        markers = _markers(scores, instances, data, form)
+        yield Written(
+            name, bags, instances, reasons, markers, *_for_report(bags, instance_rows, name)
+        )
 
 
 def named(bag: str, name: str | None) -> str:
@@ -127,6 +137,53 @@ def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str])
     return pa.table(columns, schema=REASONS.arrow)
 
 
+def foremost(instances: pa.Table, bag: IntArray) -> IntArray:
+    """Return the rows of each bag's most probable instances, or of those that add most, in order.
+
+    ``bag`` is the number of each row's bag, in rising order.
+    """
+    chance = instances["probability"].fill_null(np.nan).to_numpy()
+    ranked = np.where(np.isnan(chance), instances["score"].to_numpy(), chance)
+    order = np.lexsort((-ranked, bag))
+    place = np.arange(len(order)) - np.searchsorted(bag, bag, side="left")
+    return order[place < MOST_INSTANCES]
+
+
+def _markers(
+    found: Scores, instances: pa.Table, data: Bags, form: dict[str, Any]
+) -> pa.Table | None:
+    """Return what features of the foremost instances of each bag add, the largest first."""
+    if found.markers is None:
+        return None
+    names = pa.array(form["modalities"], pa.string())
+    kind = pa.compute.index_in(instances["modality"].fill_null(""), names).to_numpy()
+    place = np.zeros(len(kind), np.int64)
+    for k in range(len(data.modalities)):
+        place[kind == k] = np.arange(np.count_nonzero(kind == k))
+    codes = instances["bag_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    tables = []
+    rows = foremost(instances, codes)
+    for k, (which, adds) in enumerate(found.markers):
+        own = rows[kind[rows] == k]
+        at, count = place[own], which.shape[1]
+        labels = form["names"] or [str(d + 1) for d in range(data.modalities[k].n_features)]
+        chosen = instances.take(pa.array(np.repeat(own, count)))
+        columns = which[at].ravel()
+        values = data.modalities[k].features[np.repeat(at, count), columns].astype(float)
+        tables.append(
+            pa.table(
+                [
+                    *(chosen[name] for name in ("bag_id", "instance_id", "modality")),
+                    pa.array(labels, pa.string()).take(pa.array(columns)),
+                    pa.array(values),
+                    pa.array(adds[at].ravel()),
+                ],
+                schema=MARKERS.arrow,
+            )
+        )
+    return pa.concat_tables(tables)
+
+
 def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
     """Return values, null where they are NaN."""
     return pa.nulls(size, pa.float64()) if values is None else pa.array(values, from_pandas=True)
@@ -174,7 +231,9 @@ class Scores:
     ``probability`` is None where a model gives only the contributions of instances. ``bald`` and
     ``bag_bald`` are the information that a label is expected to bring, in nats, where a model knows
     it. ``without`` is P(y = 1) of fitted bags, predicted without them, NaN for others, [B].
-    ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
+    ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M];
+    ``markers`` the features of each instance that add most, and what they add, two of [N_k, R] a
+    modality.
     """
 
     bags: FloatArray
@@ -186,6 +245,7 @@ class Scores:
     without: FloatArray | None = None
     reasons: FloatArray | None = None
     reason_names: tuple[str, ...] = ()
+    markers: tuple[tuple[IntArray, FloatArray], ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,13 @@ def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):
         "Missing features are mean-imputed, without a column for so few or so many: CD8 (2).",
     ]
     new = {name: values[4:44] for name, values in cells(seed=1).items()}
+    markers = table_of(target, "markers")
+    assert set(markers.column_names) >= {"bag_id", "instance_id", "feature", "value", "adds"}
+    assert len(markers) == 3 * 240
+    of = [row for row in markers.to_pylist() if row["feature"] == "CD3 missing"]
+    assert all(row["value"] in (0.0, 1.0) for row in of)
+    adds = {v: np.mean([row["adds"] for row in of if row["value"] == v]) for v in (0.0, 1.0)}
+    assert adds[1.0] > 0.0 > adds[0.0]
     scored = answer(capsys, "score", target, written(tmp_path, pa.table(new)), tmp_path / "s")
     assert any(f"CD3 ({int(np.isnan(new['CD3']).sum())})" in text for text in scored["warnings"])
     values = table_of(tmp_path / "s", "bags")

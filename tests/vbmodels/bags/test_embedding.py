@@ -13,7 +13,12 @@ from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.embedding import contributions as bag_contributions
 from vbmodels.bags.embedding import pools as bag_pools
 from vbmodels.bags.embedding.blocks import POOL_NAMES
-from vbmodels.bags.embedding.contributions import contributions, feature_weights, of_instances
+from vbmodels.bags.embedding.contributions import (
+    contributions,
+    feature_weights,
+    marker_contributions,
+    of_instances,
+)
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.core.fit import fit
@@ -167,6 +172,22 @@ def test_a_large_bag_is_taken_a_piece_at_a_time(monkeypatch):
         monkeypatch.setattr(module, "BLOCK", 4)
     assert_allclose(predict_bags(q, tied, 0.0).mean, whole.mean, rtol=1e-12)
     assert_allclose(contributions(q, tied)[0], each, rtol=1e-9, atol=1e-12)
+
+
+def test_features_of_instances_sum_to_the_pools_share():
+    data = some_bags(d=3)
+    q = fitted(data).q
+    (weights,), (of,) = feature_weights(q), q.map.modalities
+    scaled = dict(zip(POOL_NAMES, of.pools(bag_pools.pooled(data.modalities[0])), strict=True))
+    ((which, adds),) = marker_contributions(q, data, 3)
+    assert np.sort(which, axis=1).tolist() == [[0, 1, 2]] * len(which)
+    assert np.all(np.diff(np.abs(adds), axis=1) <= 0.0)
+    found = np.bincount(data.modalities[0].bag, adds.sum(axis=1), minlength=data.n_bags)
+    expected = sum(scaled[name] @ weights[name] for name in POOL_NAMES[:3])
+    assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    ((first, largest),) = marker_contributions(q, data, 1)
+    assert np.array_equal(first, which[:, :1])
+    assert_allclose(largest, adds[:, :1])
 
 
 def test_a_features_weights_make_its_pools_share():
