@@ -39,6 +39,7 @@ from flows.bags.form import (
     without_instances,
     work_url,
 )
+from flows.bags.markers import explainer
 from flows.bags.pieces import slices_of
 from flows.bags.report import Block, about_members, report
 from flows.bags.schema import instances_in
@@ -260,7 +261,9 @@ class BagsFamily:
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
         found = bag_models.apply(model, q, batch, local if fitted is None else None)
-        tables = list(written(found, rows, instance_rows, about, form, held_out, bags_of(batch)))
+        data = bags_of(batch)
+        explain = explainer(model, q, data)
+        tables = list(written(found, rows, instance_rows, about, form, held_out, data, explain))
         for name in ("bags", "instances", "reasons", "markers"):
             parts = [getattr(one, name) for one in tables]
             if parts[0] is not None:
@@ -332,9 +335,9 @@ class BagsFamily:
         ]  # fmt: skip
         flat = [summary for one in summaries for summary in one]
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
-        more, own = about_members(q, flat, numbers)
-        own += left_out(q, settings)
-        return report(flat, blocks, numbers, warnings + own, show, more, settings.positive_name)
+        members = about_members(q, flat, numbers)
+        warnings += members.warnings + left_out(q, settings)
+        return report(flat, blocks, numbers, warnings, show, members, settings.positive_name)
 
     def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""

@@ -190,7 +190,8 @@ INSTANCES = Table(
 
 MARKERS = Table(
     "markers",
-    "What features of a bag's foremost instances add to its score (models auto and embedding).",
+    "What features of a bag's foremost instances add (models auto and embedding), by the member "
+    "with the largest weight.",
     (
         Column("bag_id", TEXT, "name of the bag"),
         Column("instance_id", TEXT, "name of the instance"),
@@ -200,7 +201,8 @@ MARKERS = Table(
         Column(
             "adds",
             NUMBER,
-            "to the embedding's probit score, by the bag's mean, largest and smallest value",
+            "pooled features: to the bag's probit score, by its mean, largest and smallest value; "
+            "instances: to the instance's own probit score, against the average instance",
         ),
     ),
 )

@@ -10,11 +10,7 @@ import numpy as np
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.tables import Coefficients, Scores
 from vbmodels.bags.bags import UNLABELLED, Bags
-from vbmodels.bags.embedding.contributions import (
-    contributions,
-    feature_weights,
-    marker_contributions,
-)
+from vbmodels.bags.embedding.contributions import contributions, feature_weights
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
@@ -29,8 +25,6 @@ MODELS = ("auto", "embedding")
 Stacked = AutoModel | EmbeddingModel
 LEAST = 0.1
 """Weight of the member that gives instances' probabilities below which these are warned of."""
-MOST_MARKERS = 3
-"""Features of an instance that are said to add to its bag's score."""
 
 
 def make(settings: BagSettings, witness: DirectGP) -> Stacked:
@@ -54,8 +48,7 @@ def apply(model: Stacked, q: Any, data: Bags, local: Any = None) -> Scores:
         What the fit left of these bags; None for new ones.
     """
     without = None if local is None else _without(model, q, data, local)
-    markers = marker_contributions(_embedding(q), data, MOST_MARKERS)
-    return replace(_applied(model, q, data), without=without, markers=markers)
+    return replace(_applied(model, q, data), without=without)
 
 
 def _without(model: Stacked, q: Any, data: Bags, local: Any) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.bags.tables import MOST_INSTANCES
+from flows.bags.markers import MOST_INSTANCES
 from flows.report.baselines import Baseline
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 

@@ -10,12 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from flows.bags import classes as bag_classes
-from flows.bags.schema import BAGS, INSTANCES, MARKERS, REASONS
+from flows.bags.markers import Explain, marker_table
+from flows.bags.schema import BAGS, INSTANCES, REASONS
 from vbmodels.bags.bags import Bags
-from vbmodels.core.state import FloatArray, IntArray
-
-MOST_INSTANCES = 8
-"""Instances of a bag, the foremost, whose features are written and shown."""
+from vbmodels.core.state import FloatArray
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,7 @@ class Written:
 def written(
     found: Sequence[Scores], rows: pa.Table, instance_rows: pa.Table, about: dict[str, Any],
     form: dict[str, Any], held_out: Any, data: Bags,
+    explain: Explain | None,
 ) -> Iterator[Written]:  # fmt: skip
     """Yield the tables of every class, or of the one problem that there is.
 
@@ -56,8 +55,8 @@ def written(
         The partition's own modalities, and the form of all partitions.
     held_out
         Whether each bag's label was kept from the fit.
-    data
-        The bags.
+    data, explain
+        The bags, and what gives the features that add to instances' scores, if the model can.
     """
     classes = form.get("classes") or []
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
@@ -75,7 +74,7 @@ def written(
         )  # fmt: skip
         instances = _instance_table(scores, instance_rows, rows["bag_id"], about, form, name)
         reasons = _reasons(scores, rows["bag_id"], form["modalities"])
-        markers = _markers(scores, instances, data, form)
+        markers = None if explain is None else marker_table(instances, data, form, explain)
         yield Written(
             name, bags, instances, reasons, markers, *_for_report(bags, instance_rows, name)
         )
@@ -137,53 +136,6 @@ def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str])
     return pa.table(columns, schema=REASONS.arrow)
 
 
-def foremost(instances: pa.Table, bag: IntArray) -> IntArray:
-    """Return the rows of each bag's most probable instances, or of those that add most, in order.
-
-    ``bag`` is the number of each row's bag, in rising order.
-    """
-    chance = instances["probability"].fill_null(np.nan).to_numpy()
-    ranked = np.where(np.isnan(chance), instances["score"].to_numpy(), chance)
-    order = np.lexsort((-ranked, bag))
-    place = np.arange(len(order)) - np.searchsorted(bag, bag, side="left")
-    return order[place < MOST_INSTANCES]
-
-
-def _markers(
-    found: Scores, instances: pa.Table, data: Bags, form: dict[str, Any]
-) -> pa.Table | None:
-    """Return what features of the foremost instances of each bag add, the largest first."""
-    if found.markers is None:
-        return None
-    names = pa.array(form["modalities"], pa.string())
-    kind = pa.compute.index_in(instances["modality"].fill_null(""), names).to_numpy()
-    place = np.zeros(len(kind), np.int64)
-    for k in range(len(data.modalities)):
-        place[kind == k] = np.arange(np.count_nonzero(kind == k))
-    codes = instances["bag_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-    tables = []
-    rows = foremost(instances, codes)
-    for k, (which, adds) in enumerate(found.markers):
-        own = rows[kind[rows] == k]
-        at, count = place[own], which.shape[1]
-        labels = form["names"] or [str(d + 1) for d in range(data.modalities[k].n_features)]
-        chosen = instances.take(pa.array(np.repeat(own, count)))
-        columns = which[at].ravel()
-        values = data.modalities[k].features[np.repeat(at, count), columns].astype(float)
-        tables.append(
-            pa.table(
-                [
-                    *(chosen[name] for name in ("bag_id", "instance_id", "modality")),
-                    pa.array(labels, pa.string()).take(pa.array(columns)),
-                    pa.array(values),
-                    pa.array(adds[at].ravel()),
-                ],
-                schema=MARKERS.arrow,
-            )
-        )
-    return pa.concat_tables(tables)
-
-
 def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
     """Return values, null where they are NaN."""
     return pa.nulls(size, pa.float64()) if values is None else pa.array(values, from_pandas=True)
@@ -231,9 +183,7 @@ class Scores:
     ``probability`` is None where a model gives only the contributions of instances. ``bald`` and
     ``bag_bald`` are the information that a label is expected to bring, in nats, where a model knows
     it. ``without`` is P(y = 1) of fitted bags, predicted without them, NaN for others, [B].
-    ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M];
-    ``markers`` the features of each instance that add most, and what they add, two of [N_k, R] a
-    modality.
+    ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
     """
 
     bags: FloatArray
@@ -245,7 +195,6 @@ class Scores:
     without: FloatArray | None = None
     reasons: FloatArray | None = None
     reason_names: tuple[str, ...] = ()
-    markers: tuple[tuple[IntArray, FloatArray], ...] | None = None
 
 
 @dataclass(frozen=True)

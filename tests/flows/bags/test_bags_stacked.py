@@ -35,7 +35,7 @@ def with_empty_bags(n=60):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("model", MODELS)
-def test_it_tells_bags_reasons_and_baselines(tmp_path, capsys, model):
+def test_bags_reasons_and_baselines_are_written(tmp_path, capsys, model):
     path, target = written(tmp_path, with_empty_bags()), tmp_path / "t"
     found = fitted(capsys, path, target, f"model={model}", "partitions=3", "held_out=0.3")
     results = found["results"]
