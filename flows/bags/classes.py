@@ -104,6 +104,11 @@ def names_of(lists: pa.Array) -> list[str]:
     return sorted({name for name in lists.flatten().to_pylist()})
 
 
+def one_each(lists: pa.Array) -> bool:
+    """Whether each bag with known classes has exactly one."""
+    return bool(pc.all(pc.equal(pc.list_value_length(lists.drop_null()), 1)).as_py() is not False)
+
+
 def matrix(lists: Sequence[list[str] | None], classes: Sequence[str]) -> NDArray[np.int8]:
     """Return 1, 0 or ``UNLABELLED`` for each bag and class, [B, C]."""
     found = np.zeros((len(lists), len(classes)), np.int8)

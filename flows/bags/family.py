@@ -41,6 +41,7 @@ from flows.bags.form import (
 )
 from flows.bags.markers import explainer
 from flows.bags.pieces import slices_of
+from flows.bags.predicted_classes import with_predicted_classes
 from flows.bags.report import Block, about_members, report
 from flows.bags.schema import instances_in
 from flows.bags.settings import HELD_OUT, BagSettings
@@ -175,6 +176,7 @@ class BagsFamily:
             widths=[m.n_features for m in found.bags.modalities],
             own=found.bags.bag_features.shape[1],
             classes=_classes(found.bag_rows, settings),
+            exclusive=bag_classes.one_each(found.bag_rows["labels"].combine_chunks()),
             words=too_many_words(found.bags),
             sums=[total for total, _, _ in sums],
             gaps=[missing for _, missing, _ in sums],
@@ -279,6 +281,7 @@ class BagsFamily:
                 group=bags_of(batch).group,
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
+                exclusive=form["exclusive"],
                 reasons=one.reasons,
                 markers=one.markers,
             )
@@ -337,7 +340,8 @@ class BagsFamily:
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
         members = about_members(q, flat, numbers)
         warnings += members.warnings + left_out(q, settings)
-        return report(flat, blocks, numbers, warnings, show, members, settings.positive_name)
+        found = report(flat, blocks, numbers, warnings, show, members, settings.positive_name)
+        return with_predicted_classes(found, summaries)
 
     def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""

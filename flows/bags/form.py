@@ -56,15 +56,17 @@ def kept_url(paths: RunPaths) -> str:
 class BagForm(json_files.Form):
     """The modalities, their numbers of features, those of a bag itself, and the classes.
 
-    ``fill`` are the means that missing features of each modality are set to, and ``indicators`` the
-    numbers of the features with a further column, behind all others, that is 1 where the feature is
-    missing; ``names`` are those of all columns, none where lists hold the features.
+    ``exclusive``: whether each labelled bag has exactly one of several classes. ``fill`` are the
+    means that missing features of each modality are set to, and ``indicators`` the numbers of the
+    features with a further column, behind all others, that is 1 where the feature is missing;
+    ``names`` are those of all columns, none where lists hold the features.
     """
 
     modalities: list[str]
     widths: list[int]
     own: int
     classes: list[str] = Field(default_factory=list)
+    exclusive: bool = False
     fill: list[list[float]] = Field(default_factory=list)
     indicators: list[list[int]] = Field(default_factory=list)
     names: list[str] = Field(default_factory=list)
@@ -109,6 +111,7 @@ def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
     names = sorted(widths) or [""]
     fill, gaps, rows = _means(about, names, widths)
+    classes = sorted({name for one in about for name in one["classes"]})
     enough = [
         np.flatnonzero((missing >= FEWEST_GAPS) & (count - missing >= FEWEST_GAPS)).tolist()
         for missing, count in zip(gaps, rows, strict=True)
@@ -117,7 +120,8 @@ def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "modalities": names,
         "widths": [widths.get(name, 0) for name in names],
         "own": max(one["own"] for one in about),
-        "classes": sorted({name for one in about for name in one["classes"]}),
+        "classes": classes,
+        "exclusive": len(classes) > 1 and all(one["exclusive"] for one in about),
         "fill": [one.tolist() for one in fill],
         "indicators": enough,
         "names": [],

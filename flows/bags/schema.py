@@ -51,11 +51,11 @@ INSTANCES_IN = Table(
         Column(
             "labels",
             WORDS,
-            "classes that the bag has, each a problem of its own (gp_probit, gp_logistic); null "
-            "where they are not known",
+            "classes that the bag has, or its only one, each a problem of its own (gp_probit, "
+            "gp_logistic); null where they are not known",
             nullable=True,
             required=False,
-            accepts=(list_of(INT64),),
+            accepts=(list_of(INT64), TEXT, INT64),
         ),
         Column(
             "bag_label_mask",
@@ -125,7 +125,12 @@ BAGS = Table(
     (
         Column("bag_id", TEXT, "name of the bag"),
         Column("label", INT8, "its label as given", nullable=True),
-        Column("probability", NUMBER, "probability that the label is 1"),
+        Column(
+            "probability",
+            NUMBER,
+            "probability that the label is 1, or that the bag has the class; where each bag has "
+            "one class these sum to 1",
+        ),
         Column("held_out", FLAG, "whether its label was kept from the fit, for testing"),
         Column(
             "without_it",
@@ -145,6 +150,12 @@ BAGS = Table(
             "class",
             TEXT,
             "the class of this row, where bags have labels of several; else null",
+            nullable=True,
+        ),
+        Column(
+            "predicted",
+            TEXT,
+            "the bag's most probable class, where each bag has one class; else null",
             nullable=True,
         ),
     ),

@@ -58,6 +58,8 @@ class BagSummary:
         Sum of the instances' probabilities; None where the model has none.
     of_class
         Name of the class that the labels are of, where there are several.
+    exclusive
+        Whether each bag has exactly one of these, so that their probabilities sum to one.
     baselines
         What simple baselines get on the bags held out; kept in the first partition's summary.
     """
@@ -76,6 +78,7 @@ class BagSummary:
     examples: tuple[Example, ...]
     informative: tuple[Example, ...] = ()
     of_class: str | None = None
+    exclusive: bool = False
     baselines: tuple[Baseline, ...] = ()
 
 
@@ -90,6 +93,7 @@ def summarise(
     group: IntArray,
     show: tuple[str, ...] = (),
     of_class: str | None = None,
+    exclusive: bool = False,
     reasons: pa.Table | None = None,
     markers: pa.Table | None = None,
 ) -> BagSummary:
@@ -111,6 +115,8 @@ def summarise(
         Bags that the report shows in any case.
     of_class
         Name of the class, where there are several.
+    exclusive
+        Whether each bag has exactly one of the classes.
     reasons, markers
         Rows of the tables of these names, where the model gives any.
     """
@@ -152,6 +158,7 @@ def summarise(
             _example(int(i), bags, label, instances, bag, ranked) for i in informative
         ),
         of_class=of_class,
+        exclusive=exclusive,
     )
 
 

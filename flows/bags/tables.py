@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from flows.bags import classes as bag_classes
 from flows.bags.markers import Explain, marker_table
 from flows.bags.schema import BAGS, INSTANCES, REASONS
 from vbmodels.bags.bags import Bags
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,10 @@ def written(
     """
     classes = form.get("classes") or []
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
+    predicted = pa.nulls(rows.num_rows, pa.string())
+    if form["exclusive"]:
+        found, best = normalised(found)
+        predicted = pa.array(classes, pa.string()).take(pa.array(best))
     for c, scores in enumerate(found):
         name, label = None, rows["label"]
         if classes:
@@ -69,7 +73,7 @@ def written(
             [rows["bag_id"], label, pa.array(scores.bags), held_out,
              _or_nulls(scores.without, rows.num_rows),
              _or_nulls(scores.bag_bald, rows.num_rows),
-             pa.array([name] * rows.num_rows, pa.string())],
+             pa.array([name] * rows.num_rows, pa.string()), predicted],
             schema=BAGS.arrow,
         )  # fmt: skip
         instances = _instance_table(scores, instance_rows, rows["bag_id"], about, form, name)
@@ -78,6 +82,15 @@ def written(
         yield Written(
             name, bags, instances, reasons, markers, *_for_report(bags, instance_rows, name)
         )
+
+
+def normalised(found: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
+    """Return scores whose bags' probabilities sum to one over classes, and the largest of each."""
+    chance = np.column_stack([one.bags for one in found])
+    chance = np.maximum(chance, np.finfo(float).tiny)
+    chance = chance / chance.sum(axis=1, keepdims=True)
+    parts = [replace(one, bags=own) for one, own in zip(found, chance.T, strict=True)]
+    return parts, chance.argmax(axis=1)
 
 
 def named(bag: str, name: str | None) -> str:

@@ -67,9 +67,25 @@ def cast(cells: pa.ChunkedArray, column: Column) -> pa.Array:
     if of_codes(column) and pa.types.is_floating(cells.type):
         missing = pa.scalar(None, cells.type)
         cells = pc.if_else(pc.is_nan(cells), missing, cells).cast(pa.int64())
+    if pa.types.is_list(column.arrow) and not _is_list(cells.type):
+        return _lists_of_one(cells, column.arrow)
     # A whole number beyond 2**53 is taken for the float next to it.
     cells = cells.cast(column.arrow, safe=not pa.types.is_floating(column.arrow))
     return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _lists_of_one(cells: pa.ChunkedArray | pa.Array, kind: pa.ListType) -> pa.Array:
+    """Return single cells as lists of one, null where a cell is missing."""
+    own = cells.cast(kind.value_type)
+    own = own.combine_chunks() if isinstance(own, pa.ChunkedArray) else own
+    ends = np.concatenate([[0], np.cumsum(np.asarray(own.is_valid()))])
+    offsets = pa.array(ends, pa.int32(), mask=np.append(np.asarray(own.is_null()), False))
+    return pa.ListArray.from_arrays(offsets, own.drop_null()).cast(kind)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
 
 
 def _accepted(column: Column) -> list[pa.DataType]:

@@ -58,3 +58,33 @@ def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):
     label = values["label"].to_numpy()
     chance = values["probability"].to_numpy()
     assert chance[label == 1].mean() > chance[label == 0].mean() + 0.3
+
+
+def test_a_bag_of_one_class_has_probabilities_that_sum_to_one(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(90), 3)
+    kind = np.arange(90) % 3
+    place = np.eye(3)[kind[bag]] * (np.arange(270) % 3 == 0)[:, None] * 4.0
+    features = rng.normal(size=(270, 3)) + place
+    table = {
+        "bag_id": [f"b{i:03d}" for i in bag],
+        "labels": np.array(["LUAD", "LUSC", "normal"])[kind[bag]],
+        **{f"f{d}": features[:, d] for d in range(3)},
+    }
+    target = tmp_path / "t"
+    options = ("held_out=0.4", "model=gp_probit", "partitions=2")
+    found = fitted(capsys, written(tmp_path, pa.table(table)), target, *options)
+    results = found["results"]
+    assert results["accuracy"] > results["base_accuracy"] + 0.2
+    assert found["lines"][0].startswith("The class of ")
+    bags = table_of(target, "bags").to_pylist()
+    assert len(bags) == 270
+    chance: dict[str, dict[str, float]] = {}
+    for row in bags:
+        chance.setdefault(row["bag_id"], {})[row["class"]] = row["probability"]
+    assert all(abs(sum(own.values()) - 1.0) < 1e-12 for own in chance.values())
+    assert all(chance[r["bag_id"]][r["predicted"]] == max(chance[r["bag_id"]].values())
+               for r in bags)  # fmt: skip
+    right = {r["bag_id"]: r["predicted"] == r["class"] for r in bags
+             if r["held_out"] and r["label"] == 1}  # fmt: skip
+    assert results["accuracy"] == pytest.approx(np.mean(list(right.values())))
