@@ -244,6 +244,8 @@ class BagsFamily:
                 columns, said = input_columns.describe(first, settings, gaps, counts)
             warnings += said
         warnings += gap_warnings(gaps)
+        with reading_of(self, settings):
+            warnings += input_columns.other_levels(first, settings)
         batch = MultiLabelBags if form.get("classes") else Bags
         return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), columns=columns)
 

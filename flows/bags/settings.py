@@ -38,7 +38,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     page = "docs/pipelines/bags.md"
     first = ("model", "held_out", "inference", "standardise", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("positive", "threshold", "precision"),
+        "data": ("positive", "threshold", "levels", "precision"),
         "output": ("show_bags",),
         "expert": (
             "witness_memory", "n_inducing", "leak", "label_noise", "chains", "warmup", "draws",
@@ -59,6 +59,12 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         description="The label that is positive, as the files write it, or several, such as "
         "medium,high; any other is then negative. By default labels are 1, yes or true, and 0, no "
         "or false, and the former are positive.",
+    )
+    levels: tuple[str, ...] = Field(
+        (),
+        description="Levels of text features, each a feature that is 1 in instances that have it, "
+        "such as stain=HE,stain=IHC; by default the levels that the first rows have, of columns "
+        "that vary within bags and have at most 20.",
     )
     threshold: float | None = Field(
         None,

@@ -155,17 +155,21 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
     gone: set[str] = set()
     for own, theirs in table.called.items():
         gone.add(own)
-        if is_pattern(theirs) and theirs not in rows.column_names:
+        if theirs in table.levels or (is_pattern(theirs) and theirs not in rows.column_names):
             wide = [name for name in rows.column_names if matches(name, theirs)]
             gone |= set(wide)
             if again := twice & set(wide):
                 first = rows.column(rows.column_names.index(min(again)))
                 taken += [(own, first), (own, first)]
                 continue
-            odd = [name for name in wide if not _may_be_numbers(rows[name].type)]
+            odd = [
+                name
+                for name in wide
+                if name not in table.levels and not _may_be_numbers(rows[name].type)
+            ]
             if wide:
                 columns = {name: rows[name] for name in wide}
-                lists = None if odd else _one_list(columns, table.missing)
+                lists = None if odd else _one_list(columns, table.missing, table.levels)
                 taken.append((own, rows[odd[0]] if lists is None else lists))
         elif theirs in rows.column_names:
             gone.add(theirs)
@@ -334,21 +338,43 @@ class UnreadableCells(ValueError):
         self.column, self.row, self.cell, self.count = column, row, cell, count
 
 
-def _one_list(columns: Mapping[str, pa.ChunkedArray], missing: Sequence[str]) -> pa.ChunkedArray:
+def _one_list(
+    columns: Mapping[str, pa.ChunkedArray],
+    missing: Sequence[str],
+    levels: Mapping[str, Sequence[str]],
+) -> pa.ChunkedArray:
     """Join columns of numbers to one of lists; a row without any number has no list.
+
+    A column with levels gives a number for each.
 
     Raises
     ------
     UnreadableCells
         If some cells of text are no numbers.
     """
-    numbers = np.stack([_read_numbers(n, c, missing) for n, c in columns.items()], axis=1)
+    parts = [
+        _one_hot(column, missing, levels[name])
+        if name in levels
+        else _read_numbers(name, column, missing)[:, None]
+        for name, column in columns.items()
+    ]
+    numbers = np.hstack(parts)
     missed = np.isnan(numbers)
     cells = pa.array(numbers.ravel(), pa.float64(), mask=missed.ravel())
     ends = pa.array(np.arange(len(numbers) + 1) * numbers.shape[1], pa.int64())
     lists = pa.LargeListArray.from_arrays(ends, cells)
     none = pa.array(missed.all(axis=1))
     return pa.chunked_array([pc.if_else(none, pa.scalar(None, lists.type), lists)])
+
+
+def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[str]) -> FloatArray:
+    """Return 1 where cells have a level and 0 where another, [n, L]; NaN where they are missing."""
+    cells = mixed.texts(mixed.taken(column, missing)[0])
+    place = pc.index_in(cells, pa.array(levels, pa.string()))
+    codes = place.fill_null(-1).to_numpy(zero_copy_only=False)
+    found: FloatArray = (codes[:, None] == np.arange(len(levels))).astype(float)
+    found[np.asarray(cells.is_null())] = np.nan
+    return found
 
 
 def _read_numbers(name: str, column: pa.ChunkedArray, missing: Sequence[str]) -> FloatArray:

@@ -88,3 +88,35 @@ def test_a_bag_of_one_class_has_probabilities_that_sum_to_one(tmp_path, capsys):
     right = {r["bag_id"]: r["predicted"] == r["class"] for r in bags
              if r["held_out"] and r["label"] == 1}  # fmt: skip
     assert results["accuracy"] == pytest.approx(np.mean(list(right.values())))
+
+
+def test_text_that_varies_within_bags_is_a_feature_of_each_level(tmp_path, capsys):
+    """A bag is positive where it has a cell of type T; site is the same in all its rows."""
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(60), 4)
+    label = np.arange(60) % 2
+    kind = rng.choice(["B", "NK"], 240).astype(object)
+    kind[(label[bag] == 1) & (np.arange(240) % 4 == 0)] = "T"
+    kind[[5, 9]] = None
+    kind[6] = "rare"
+    table = {
+        "bag_id": [f"b{i:03d}" for i in bag],
+        "label": label[bag],
+        "size": rng.normal(size=240),
+        "kind": pa.array(kind, pa.string()),
+        "site": [f"s{i % 3}" for i in bag],
+    }
+    target = tmp_path / "t"
+    found = fitted(capsys, written(tmp_path, pa.table(table)), target, "model=embedding")
+    assert found["results"]["auroc"] > 0.95
+    said = "\n".join(found["warnings"])
+    assert "kind=B (2), kind=NK (2), kind=T (2)" in said
+    assert "Levels of kind that are no features (rows): rare (1)." in said
+    assert "kind=T" in set(table_of(target, "markers")["feature"].to_pylist())
+    kind[6] = "new"
+    table["kind"] = pa.array(kind, pa.string())
+    new = written(tmp_path, pa.table(table), "new.parquet")
+    scored = answer(capsys, "score", target, new, tmp_path / "s")
+    assert "Levels of kind that are no features (rows): new (1)." in scored["warnings"]
+    before, after = (table_of(one, "bags") for one in (target, tmp_path / "s"))
+    np.testing.assert_allclose(after["probability"], before["probability"], rtol=1e-9)
