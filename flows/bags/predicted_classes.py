@@ -58,6 +58,10 @@ def with_predicted_classes(found: Findings, summaries: Sequence[Sequence[BagSumm
         f"({right / number:.0%}, {interval.low:.0%} to {interval.high:.0%}; {names[common]} for "
         f"all: {base / number:.0%})"
     )
+    if interval.low <= base / number:
+        headline = (
+            f"No better than {names[common]} for every bag: {headline[0].lower()}{headline[1:]}"
+        )
     lines.insert(0, f"{headline}.")
     section = Section(
         "Predicted and true classes",

@@ -65,7 +65,7 @@ def report(
     several = summaries[0].of_class is not None
     meant = "" if several else _meant(positive)
     words = Words.of(None if several else positive)
-    sections = _accuracy(test, results, meant, words)
+    sections = _accuracy(test, results, meant, words, several)
     sections += members.baselines
     sections += _examples(examples, show, words, members)
     sections.append(_spread(probability, "" if "auroc" in results else meant, words))
@@ -264,8 +264,8 @@ def _examples(
             grids = [grid for e, own in zip(chosen, grids, strict=True) for grid in (own, *_why(e))]
         detail.append(Section(title, text, (), grids))
     sorts = (
-        (f"Surely {words.positive}", ordered[:EXAMPLES]),
-        (f"Surely {words.negative}", ordered[::-1][:EXAMPLES]),
+        (f"Most probably {words.positive}", ordered[:EXAMPLES]),
+        (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
     )
     columns = ("bag", f"P({words.positive})", "label", "top instances")
@@ -388,7 +388,9 @@ def _coefficients(
     return sections
 
 
-def _accuracy(test: TestedBags, results: dict[str, Any], meant: str, words: Words) -> list[Section]:
+def _accuracy(
+    test: TestedBags, results: dict[str, Any], meant: str, words: Words, several: bool
+) -> list[Section]:
     label, probability, group = test.label, test.probability, test.group
     if not label.size:
         return []
@@ -435,6 +437,8 @@ def _accuracy(test: TestedBags, results: dict[str, Any], meant: str, words: Word
         for name, value in ((words.positive, 1), (words.negative, 0))
     ]  # fmt: skip
     sides = ("label", f"P({words.positive}) above 0.5", "0.5 or less")
+    # Where bags have one of several classes, one above 0.5 is rare and says little.
+    grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
     text = (
         f"{texts[test.which]} {meant}\nAUROC is the chance that a {words.positive} bag has a "
         "higher probability than another. Log loss, the mean of -log P of the true label, is "
@@ -445,7 +449,7 @@ def _accuracy(test: TestedBags, results: dict[str, Any], meant: str, words: Word
             "How well the labels are predicted",
             text,
             (plots.calibration(predicted, observed, number, "Calibration"),),
-            (Grid(columns, [row]), Grid(sides, counts_of, "Bags by label and probability")),
+            (Grid(columns, [row]), *grids),
         )
     ]
 

@@ -67,7 +67,12 @@ def test_a_run_leaves_what_it_promises(fitted, simulated):
     assert 0.1 < np.mean(bags["held_out"].to_numpy(zero_copy_only=False)) < 0.4
     assert record.results["instance_auroc"] > 0.75
     page = storage.read_bytes(place.file("report.html")).decode()
-    for found in ("What makes an instance primary", "Surely positive", "Calibration", "held out"):
+    for found in (
+        "What makes an instance primary",
+        "Most probably positive",
+        "Calibration",
+        "held out",
+    ):
         assert found in page
 
 
