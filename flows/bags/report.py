@@ -514,6 +514,8 @@ def about_members(q: Any, summaries: Sequence[BagSummary], results: dict[str, An
         sections += _markers(stacked.markers_of(q), modalities, features)
         sections += _blocks(blocks)
     sections = [*_weights(weights, results), *sections]
+    if explained_by(q) != POOLED:
+        sections = [*_marks(summaries), *sections]
     warnings = (*warnings, *stacked.warnings_of(q))
     return AboutMembers(compared, sections, warnings, pooled_counts, explained_by(q))
 
@@ -571,6 +573,28 @@ def _markers(
     rows = [(name, f"{total:.2f}", detail) for total, name, detail in ranked]
     grid = Grid(("feature", "adds together", "summary of the bag"), rows)
     return [Section("Most informative features", text, (), (grid,))]
+
+
+def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
+    """Rank features by how many probably primary instances they are foremost in."""
+    total: dict[str, FloatArray] = {}
+    for one in summaries:
+        for name, sums in one.marks.items():
+            total[name] = total.get(name, np.zeros(3)) + sums
+    if not total:
+        return []
+    ordered = sorted(total.items(), key=lambda item: (-item[1][0], item[0]))[:MOST_FEATURES]
+    rows = [
+        (name, int(count), f"{adds / count:+.2f}", f"{value / count:.3g}")
+        for name, (count, adds, value) in ordered
+    ]
+    text = (
+        "Of the instances with a probability above 0.5 (at most eight of a bag): how many have the "
+        "feature among the three that add most, and there its mean share of the instance's score "
+        "and its mean value."
+    )
+    columns = ("feature", "instances", "adds on average", "mean value")
+    return [Section("Features of primary instances", text, (), (Grid(columns, rows),))]
 
 
 _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}

@@ -60,6 +60,9 @@ class BagSummary:
         Name of the class that the labels are of, where there are several.
     exclusive
         Whether each bag has exactly one of these, so that their probabilities sum to one.
+    marks
+        By feature, how many probably primary instances it is foremost in, and there the sums of
+        what it adds and of its value, [3].
     baselines
         What simple baselines get on the bags held out; kept in the first partition's summary.
     """
@@ -80,6 +83,7 @@ class BagSummary:
     of_class: str | None = None
     exclusive: bool = False
     baselines: tuple[Baseline, ...] = ()
+    marks: dict[str, FloatArray] = field(default_factory=dict)
 
 
 def summarise(
@@ -159,7 +163,24 @@ def summarise(
         ),
         of_class=of_class,
         exclusive=exclusive,
+        marks=_marks(instances, markers),
     )
+
+
+def _marks(instances: pa.Table, markers: pa.Table | None) -> dict[str, FloatArray]:
+    """Return `BagSummary.marks` from the tables of these names."""
+    if markers is None or instances["probability"].null_count:
+        return {}
+    keys = ["bag_id", "instance_id", "modality"]
+    likely = instances.filter(pc.greater(instances["probability"], 0.5)).select(keys)
+    # A join matches no nulls.
+    tables = [one.set_column(2, "modality", one["modality"].fill_null(""))
+              for one in (markers, likely)]  # fmt: skip
+    found = tables[0].join(tables[1], keys, join_type="left semi").group_by("feature")
+    sums = found.aggregate([("adds", "count"), ("adds", "sum"), ("value", "sum")])
+    columns = [sums[name].to_numpy() for name in ("adds_count", "adds_sum", "value_sum")]
+    rows = np.column_stack(columns).astype(float)
+    return dict(zip(sums["feature"].to_pylist(), rows, strict=True))
 
 
 def _extreme(probability: FloatArray, count: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Multiple-instance classifiers: which bags are positive, and which instances make them so.
 
-Bags are no table of numbers, so what scikit-learn's checks ask of such a table (a common
-width, NaN, sparse input, one row and all that) does not apply to them; all that they ask
+Bags are no table of numbers, so what scikit-learn's checks require of such a table (a common
+width, NaN, sparse input, one row and all that) does not apply to them; all that they require
 of parameters, cloning, storing and tags does.
 """
 

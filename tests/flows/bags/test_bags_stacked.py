@@ -140,3 +140,27 @@ def test_it_takes_several_modalities(tmp_path, capsys):
     fitted(capsys, path, tmp_path / "t")
     blocks = set(table_of(tmp_path / "t", "reasons")["block"].to_pylist())
     assert {"size", "image: mean", "text: trees 1"} <= blocks
+
+
+def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path, capsys):
+    """One instance of six makes a bag positive, by f2: the process of instances finds it."""
+    rng = np.random.default_rng(0)
+    bag, label = np.repeat(np.arange(80), 6), np.arange(80) % 2
+    features = rng.normal(size=(480, 4))
+    own = (label[bag] == 1) & (np.arange(480) % 6 == 0)
+    features[own, 2] += 4.0
+    table = {"bag_id": [f"b{i}" for i in bag], "label": label[bag]}
+    table |= {f"f{d}": features[:, d] for d in range(4)}
+    target = tmp_path / "t"
+    found = fitted(capsys, written(tmp_path, pa.table(table)), target)
+    weights = found["results"]["weights"]
+    assert weights["instances"] > weights["pooled features"]
+    markers, instances = (table_of(target, name) for name in ("markers", "instances"))
+    likely = {(r["bag_id"], r["instance_id"]) for r in instances.to_pylist()
+              if r["probability"] > 0.9}  # fmt: skip
+    first = [r for r in markers.to_pylist()[::3] if (r["bag_id"], r["instance_id"]) in likely]
+    assert len(first) >= 20
+    assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
+    page = report(target)
+    assert "In short" in page
+    assert "Features of primary instances" in page
