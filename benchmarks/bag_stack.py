@@ -116,9 +116,9 @@ def smooth(train: Bags, test: Bags, seed: int) -> np.ndarray:
     kernel = Nystroem(gamma=gamma, n_components=count, random_state=seed).fit(scale.transform(rows))
 
     def means(data: Bags, x: np.ndarray) -> np.ndarray:
-        scaled = kernel.transform(scale.transform(x))
-        instances = Instances(scaled, data.modalities[0].offsets)
-        return np.hstack([pooled(instances)[:, : scaled.shape[1]], sizes_of(data)])
+        mapped = kernel.transform(scale.transform(x))
+        instances = Instances(mapped, data.modalities[0].offsets)
+        return np.hstack([pooled(instances)[:, : mapped.shape[1]], sizes_of(data)])
 
     head = LogisticRegressionCV(
         Cs=7, cv=5, scoring="neg_log_loss", max_iter=2000, l1_ratios=(0.0,),
@@ -150,7 +150,7 @@ if "attention" in globals():
     RIVALS["attention"] = attention
 
 
-def score_members(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ...]]:
+def evaluate(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ...]]:
     """Return (AUC, log loss, ECE, CPU seconds) of every method on one set; print them."""
     data, truth = read(path)
     y, k = data.label.astype(int), 2 if path.stem.startswith("newsgroups") else 5
@@ -218,11 +218,11 @@ def table(found: dict[str, dict[str, tuple[float, ...]]]) -> list[str]:
     for what, column, sign in (("AUC", 0, -1.0), ("log loss", 1, 1.0)):
         values = sign * np.array([[each[n][column] for n in compared] for each in found.values()])
         ranks = (values[:, :, None] > values[:, None]).sum(-1) + 1.0
-        shown = ", ".join(f"{n} {r:.2f}" for n, r in zip(compared, ranks.mean(0), strict=True))
+        listed = ", ".join(f"{n} {r:.2f}" for n, r in zip(compared, ranks.mean(0), strict=True))
         means = ", ".join(
             f"{n} {sign * v:.3f}" for n, v in zip(compared, values.mean(0), strict=True)
         )
-        lines.append(f"\nMean rank in {what}: {shown}. Mean {what}: {means}.")
+        lines.append(f"\nMean rank in {what}: {listed}. Mean {what}: {means}.")
     return lines
 
 
@@ -247,7 +247,7 @@ def main() -> None:
         return
     rivals = (RIVALS if given.rivals else {}) | (VMMIC if given.vmmic else {})
     for seed in range(given.seeds):
-        found = {p.stem: score_members(p, seed, rivals) for p in paths}
+        found = {p.stem: evaluate(p, seed, rivals) for p in paths}
         print(f"\nSeed {seed}\n\n" + "\n".join(table(found)))
 
 

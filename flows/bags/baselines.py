@@ -63,7 +63,7 @@ class Held:
 def with_baselines(
     summaries: Sequence[Sequence[BagSummary]], settings: BagSettings, paths: RunPaths, each: Each
 ) -> list[Sequence[BagSummary]]:
-    """Return the summaries, the first with the baselines' judgement where bags were held out."""
+    """Return the summaries, the first with the baselines' results where bags were held out."""
     flat = [summary for one in summaries for summary in one]
     several = flat[0].of_class is not None
     held = np.concatenate([s.held_out & (s.label >= 0) for s in flat])
@@ -73,11 +73,11 @@ def with_baselines(
     sizes = each(_size, list(range(len(summaries))), paths)
     with_rows = sum(sizes) <= LARGEST
     parts = each(_read, list(range(len(summaries))), paths, with_rows)
-    first = replace(summaries[0][0], baselines=judged(_joined(parts), settings.seed))
+    first = replace(summaries[0][0], baselines=fit_baselines(_joined(parts), settings.seed))
     return [(first, *summaries[0][1:]), *summaries[1:]]
 
 
-def judged(of: Held, seed: int) -> tuple[Baseline, ...]:
+def fit_baselines(of: Held, seed: int) -> tuple[Baseline, ...]:
     """Fit the baselines and compare them on the bags held out."""
     known = of.label != UNLABELLED
     seen, held = np.flatnonzero(known & ~of.held), np.flatnonzero(known & of.held)
@@ -106,9 +106,9 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     labels = of.label[of.bag]
     for f in range(FOLDS):
         fit = (fold[of.bag] >= 0) & (fold[of.bag] != f)
-        tell = fold[of.bag] == f
-        if np.unique(labels[fit]).size == 2 and tell.any():
-            score[tell] = trees(of.rows[fit], labels[fit], seed)(of.rows[tell])
+        test = fold[of.bag] == f
+        if np.unique(labels[fit]).size == 2 and test.any():
+            score[test] = trees(of.rows[fit], labels[fit], seed)(of.rows[test])
     everything = fold[of.bag] >= 0
     new = np.isin(of.bag, held)
     if new.any():
@@ -118,12 +118,14 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     mean = np.bincount(of.bag, logit, minlength=of.label.size) / np.maximum(size, 1)
     high = np.full(of.label.size, -10.0)
     np.maximum.at(high, of.bag, logit)
-    told = np.column_stack([mean, high, np.log1p(size)])
-    told = (told - told[seen].mean(0)) / np.maximum(told[seen].std(0), 1e-9)
+    pooled_scores = np.column_stack([mean, high, np.log1p(size)])
+    pooled_scores = (pooled_scores - pooled_scores[seen].mean(0)) / np.maximum(
+        pooled_scores[seen].std(0), 1e-9
+    )
     from sklearn.linear_model import LogisticRegression
 
-    head = LogisticRegression().fit(told[seen], of.label[seen])
-    found: FloatArray = head.predict_proba(told[held])[:, 1]
+    head = LogisticRegression().fit(pooled_scores[seen], of.label[seen])
+    found: FloatArray = head.predict_proba(pooled_scores[held])[:, 1]
     return found
 
 
@@ -138,14 +140,14 @@ def _bags(index: int, paths: RunPaths) -> Bags:
 def _read(index: int, paths: RunPaths, with_rows: bool) -> Held:
     data = _bags(index, paths)
     rows = storage.read_table(work_url(paths, "bag_rows", index))
-    told = storage.read_table(paths.table("bags", index), ["probability"])
+    scored = storage.read_table(paths.table("bags", index), ["probability"])
     first = data.modalities[0]
     several = len(data.modalities) > 1
     return Held(
         pooled=np.hstack([*map(pooled, data.modalities), sizes_of(data), data.bag_features]),
         label=rows["label"].cast("int64").fill_null(UNLABELLED).to_numpy(),
         held=rows["held_out"].to_numpy(zero_copy_only=False),
-        probability=told["probability"].to_numpy(),
+        probability=scored["probability"].to_numpy(),
         rows=first.features.astype(np.float32) if with_rows and not several else np.empty((0, 0)),
         bag=first.bag if with_rows and not several else np.empty(0, np.int64),
         group=data.group if data.group.size else digests_of(rows["bag_id"].to_pylist()),

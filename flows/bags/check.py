@@ -177,7 +177,7 @@ def check_together(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
 
 
 def _other_labels(together: Sequence[tuple[Found, Runs]]) -> None:
-    """Tell of the bags that two files give other labels."""
+    """Report the bags that two files give other labels."""
     first: dict[str, tuple[int, str]] = {}
     for found, said in together:
         other = {}
@@ -197,7 +197,7 @@ def _other_labels(together: Sequence[tuple[Found, Runs]]) -> None:
 
 
 def _other_prints(together: Sequence[tuple[Found, Runs]], column: str, remedy: str) -> None:
-    """Tell of the bags that two files give other features, or other classes."""
+    """Report the bags that two files give other features, or other classes."""
     first: dict[str, tuple[int, str, int]] = {}
     for found, said in together:
         prints = said.own_prints if column == "bag_features" else said.class_prints
@@ -215,7 +215,7 @@ def _other_prints(together: Sequence[tuple[Found, Runs]], column: str, remedy: s
 
 
 def _shared_instances(together: Sequence[tuple[Found, Runs]]) -> None:
-    """Tell of the instances that an earlier file has too."""
+    """Report the instances that an earlier file has too."""
     of = [said.instances for _, said in together]
     prints = np.concatenate([np.zeros(0, np.int64), *(own.prints for own in of)])
     rows = np.concatenate([np.zeros(0, np.int64), *(own.rows for own in of)])

@@ -58,7 +58,7 @@ def with_label(table: pa.Table) -> pa.Table:
 
 
 def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> None:
-    """Tell of classes in two columns, and of bags without any label.
+    """Report classes in two columns, and bags without any label.
 
     ``several`` says whether the model takes several classes.
     """
@@ -77,7 +77,7 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
 
 
 def check_classes(table: pa.Table, column: str, found: Found) -> None:
-    """Tell of rows that give their bag other classes than an earlier row does."""
+    """Report rows that give their bag other classes than an earlier row does."""
     seen: dict[Any, Any] = {}
     other = {}
     rows = zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True)
@@ -102,6 +102,11 @@ def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:
 def names_of(lists: pa.Array) -> list[str]:
     """Return all classes of some bags, sorted."""
     return sorted({name for name in lists.flatten().to_pylist()})
+
+
+def one_each(lists: pa.Array) -> bool:
+    """Whether each bag with known classes has exactly one."""
+    return bool(pc.all(pc.equal(pc.list_value_length(lists.drop_null()), 1)).as_py() is not False)
 
 
 def matrix(lists: Sequence[list[str] | None], classes: Sequence[str]) -> NDArray[np.int8]:

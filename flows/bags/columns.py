@@ -80,7 +80,7 @@ def _prints(column: pa.ListArray) -> NDArray[np.int64]:
 
 
 def check_modalities(thin: Thin, found: Found) -> None:
-    """Tell of instances without the name of a modality where others have one."""
+    """Report instances without the name of a modality where others have one."""
     if "modality" not in thin.table.column_names:
         return
     modality = thin.table["modality"]
@@ -91,7 +91,7 @@ def check_modalities(thin: Thin, found: Found) -> None:
 
 
 def feature_widths(thin: Thin, found: Found) -> dict[str, int]:
-    """Return the number of features by modality; tell of rows that differ."""
+    """Return the number of features by modality; report rows that differ."""
     number, names = _kinds(thin.table)
     widths = {}
     for k, name in enumerate(names):
@@ -102,7 +102,7 @@ def feature_widths(thin: Thin, found: Found) -> dict[str, int]:
 
 
 def own_width(thin: Thin, found: Found) -> int:
-    """Return the number of a bag's own features; tell of rows that differ."""
+    """Return the number of a bag's own features; report rows that differ."""
     rows = np.flatnonzero(thin.own >= 0)
     return _width(thin.own, rows, "bag_features", "", found) if rows.size else 0
 
@@ -144,7 +144,7 @@ def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np
 
 
 def check_own(thin: Thin, number: IntArray, found: Found) -> None:
-    """Tell of rows whose bag_features are not those of their bag, and of bags with none."""
+    """Report rows whose bag_features are not those of their bag, and bags with none."""
     given = np.flatnonzero(thin.own >= 0)
     if not given.size:
         return
@@ -163,7 +163,7 @@ def check_own(thin: Thin, number: IntArray, found: Found) -> None:
 
 
 def check_instances(table: pa.Table, number: IntArray, found: Found) -> None:
-    """Tell of rows whose instance has the name of an earlier one of its bag and modality."""
+    """Report rows whose instance has the name of an earlier one of its bag and modality."""
     if "instance_id" not in table.column_names:
         return
     names = table["instance_id"].combine_chunks()

@@ -23,6 +23,7 @@ from flows.bags.form import (
     build,
     form_of,
     form_url,
+    gap_warnings,
     gaps_of,
     groups_of,
     kept_form,
@@ -34,10 +35,13 @@ from flows.bags.form import (
     sums_of,
     too_many_words,
     warnings_of,
+    with_names,
     without_instances,
     work_url,
 )
+from flows.bags.markers import explainer
 from flows.bags.pieces import slices_of
+from flows.bags.predicted_classes import with_predicted_classes
 from flows.bags.report import Block, about_members, report
 from flows.bags.schema import instances_in
 from flows.bags.settings import HELD_OUT, BagSettings
@@ -172,6 +176,7 @@ class BagsFamily:
             widths=[m.n_features for m in found.bags.modalities],
             own=found.bags.bag_features.shape[1],
             classes=_classes(found.bag_rows, settings),
+            exclusive=bag_classes.one_each(found.bag_rows["labels"].combine_chunks()),
             words=too_many_words(found.bags),
             sums=[total for total, _, _ in sums],
             gaps=[missing for _, missing, _ in sums],
@@ -210,7 +215,7 @@ class BagsFamily:
         if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
         none = not any(sum(one["widths"]) for one in about)
-        if fitted is None and none and settings.asks_for_instances:
+        if fitted is None and none and settings.needs_instances:
             raise InputError([without_instances(settings.model)])
         words = max((one["words"] for one in about), default=0)
         if fitted is None and words and settings.takes_words:
@@ -220,13 +225,13 @@ class BagsFamily:
         if fitted is None:
             with reading_of(self, settings):
                 names = input_columns.names_of_features(first, settings)
-            alike = all(width == len(names) for width in form["widths"])
-            form["names"] = names if alike else []
+            form = with_names(form, names)
         json_files.write(form_url(paths), BagForm(**form))
         groups, counts, said = groups_of(len(parts), paths, each)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
         warnings: list[str] = []
+        gaps = gaps_of(about, form)
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
             warnings = [*warnings_of(counts, form, built), *said]
@@ -235,10 +240,12 @@ class BagsFamily:
                 warnings.append(
                     f"{held:,} bags are held out of the fit to test it; --set held_out=0 fits all."
                 )
-            gaps = gaps_of(about, form, settings.columns.get("features", ""))
             with reading_of(self, settings):
                 columns, said = input_columns.describe(first, settings, gaps, counts)
             warnings += said
+        warnings += gap_warnings(gaps)
+        with reading_of(self, settings):
+            warnings += input_columns.other_levels(first, settings)
         batch = MultiLabelBags if form.get("classes") else Bags
         return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), columns=columns)
 
@@ -254,12 +261,14 @@ class BagsFamily:
         form = read_form(form_url(paths))
         about = read_about(paths, index)
         rows = storage.read_table(work_url(paths, "bag_rows", index))
-        told = storage.read_table(work_url(paths, "instance_rows", index))
+        instance_rows = storage.read_table(work_url(paths, "instance_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
         found = bag_models.apply(model, q, batch, local if fitted is None else None)
-        tables = list(written(found, rows, told, about, form, held_out))
-        for name in ("bags", "instances", "reasons"):
+        data = bags_of(batch)
+        explain = explainer(model, q, data)
+        tables = list(written(found, rows, instance_rows, about, form, held_out, data, explain))
+        for name in ("bags", "instances", "reasons", "markers"):
             parts = [getattr(one, name) for one in tables]
             if parts[0] is not None:
                 storage.write_table(paths.table(name, index), pa.concat_tables(parts))
@@ -274,7 +283,9 @@ class BagsFamily:
                 group=bags_of(batch).group,
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
+                exclusive=form["exclusive"],
                 reasons=one.reasons,
+                markers=one.markers,
             )
             for one in tables
         ]
@@ -283,7 +294,7 @@ class BagsFamily:
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Judge simple baselines on the bags held out of a fit."""
+        """Compare simple baselines on the bags held out of a fit."""
         return (
             with_baselines(summaries, settings, paths, each) if fitted is None else summaries
         ), q
@@ -317,8 +328,8 @@ class BagsFamily:
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
         if empty and settings.leakless:
             warnings += (
-                f"{empty:,} bags with the label 1 have no instance: model {settings.model} asks "
-                "for a positive instance, so it gives them probability 0 and learns nothing from "
+                f"{empty:,} bags with the label 1 have no instance: model {settings.model} needs "
+                "a positive instance, so it gives them probability 0 and learns nothing from "
                 "them; leave them out, or take another model (model=auto, say).",
             )
         classes = [one.of_class for one in summaries[0]]
@@ -329,9 +340,10 @@ class BagsFamily:
         ]  # fmt: skip
         flat = [summary for one in summaries for summary in one]
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
-        more, own = about_members(q, flat, numbers)
-        own += left_out(q, settings)
-        return report(flat, blocks, numbers, warnings + own, show, more, settings.positive)
+        members = about_members(q, flat, numbers)
+        warnings += members.warnings + left_out(q, settings)
+        found = report(flat, blocks, numbers, warnings, show, members, settings.positive_name)
+        return with_predicted_classes(found, summaries)
 
     def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""

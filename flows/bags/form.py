@@ -34,6 +34,8 @@ MEASURED = 10_000
 """Rows of a partition that a spread is taken of."""
 FAR_OUT = 1e4
 """Spreads beyond which a value swamps its feature."""
+FEWEST_GAPS = 5
+"""Instances with and without a feature's value from which its gaps have a column of their own."""
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
@@ -47,22 +49,26 @@ def form_url(paths: RunPaths) -> str:
 
 
 def kept_url(paths: RunPaths) -> str:
-    """Return the URL of the common form in a finished run, beside its posterior."""
+    """Return the URL of the common form in a finished run, next to its posterior."""
     return storage.join(paths.root, "posterior", "bags.json")
 
 
 class BagForm(json_files.Form):
     """The modalities, their numbers of features, those of a bag itself, and the classes.
 
-    ``fill`` are the means that missing features of each modality are set to; ``names`` those of
-    the features' columns, none where lists hold them.
+    ``exclusive``: whether each labelled bag has exactly one of several classes. ``fill`` are the
+    means that missing features of each modality are set to, and ``indicators`` the numbers of the
+    features with a further column, behind all others, that is 1 where the feature is missing;
+    ``names`` are those of all columns, none where lists hold the features.
     """
 
     modalities: list[str]
     widths: list[int]
     own: int
     classes: list[str] = Field(default_factory=list)
+    exclusive: bool = False
     fill: list[list[float]] = Field(default_factory=list)
+    indicators: list[list[int]] = Field(default_factory=list)
     names: list[str] = Field(default_factory=list)
 
 
@@ -104,20 +110,51 @@ def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if width
     }
     names = sorted(widths) or [""]
-    fill, _ = _means(about, names, widths)
+    fill, gaps, rows = _means(about, names, widths)
+    classes = sorted({name for one in about for name in one["classes"]})
+    enough = [
+        np.flatnonzero((missing >= FEWEST_GAPS) & (count - missing >= FEWEST_GAPS)).tolist()
+        for missing, count in zip(gaps, rows, strict=True)
+    ]
     return {
         "modalities": names,
         "widths": [widths.get(name, 0) for name in names],
         "own": max(one["own"] for one in about),
-        "classes": sorted({name for one in about for name in one["classes"]}),
+        "classes": classes,
+        "exclusive": len(classes) > 1 and all(one["exclusive"] for one in about),
         "fill": [one.tolist() for one in fill],
+        "indicators": enough,
+        "names": [],
     }
+
+
+def with_names(form: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return the form with the names of its columns, where all modalities have these.
+
+    A feature that has gaps enough in one modality then has an indicator in all.
+    """
+    if any(width != len(names) for width in form["widths"]):
+        return form
+    missing = sorted({d for own in form["indicators"] for d in own})
+    return {
+        **form,
+        "indicators": [missing] * len(form["indicators"]),
+        "names": [*names, *(f"{names[d]} missing" for d in missing)],
+    }
+
+
+def _columns_named(form: dict[str, Any], k: int) -> list[str]:
+    """Return a name or number for each column of modality k."""
+    if form["names"]:
+        return list(form["names"])
+    missing = [f"{d + 1} (missing)" for d in form["indicators"][k]]
+    return [*(str(d + 1) for d in range(form["widths"][k])), *missing]
 
 
 def _means(
     about: Sequence[dict[str, Any]], names: Sequence[str], widths: dict[str, int]
-) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Return the mean of each feature of each modality, and how many are missing."""
+) -> tuple[list[FloatArray], list[FloatArray], list[int]]:
+    """Return each modality's means, how many values of each feature are missing, and its rows."""
     sums = [np.zeros(widths.get(name, 0)) for name in names]
     gaps, rows = [np.zeros_like(one) for one in sums], [0] * len(names)
     for one in about:
@@ -132,21 +169,36 @@ def _means(
         total / np.maximum(count - missing, 1)
         for total, missing, count in zip(sums, gaps, rows, strict=True)
     ]
-    return means, gaps
+    return means, gaps, rows
 
 
-def gaps_of(about: Sequence[dict[str, Any]], form: dict[str, Any], columns: str) -> dict[str, int]:
-    """Return how many numbers of each feature are missing, by the names of its columns."""
+def gaps_of(about: Sequence[dict[str, Any]], form: dict[str, Any]) -> dict[str, tuple[int, bool]]:
+    """Return how many values of each feature are missing, and whether a column says which."""
     widths = dict(zip(form["modalities"], form["widths"], strict=True))
-    _, gaps = _means(about, form["modalities"], widths)
-    named = [name.strip() for name in columns.split(",")]
+    _, gaps, _ = _means(about, form["modalities"], widths)
     found = {}
-    for modality, missing in zip(form["modalities"], gaps, strict=True):
-        own = [f"feature {d + 1}" for d in range(len(missing))]
-        if len(named) == len(missing) and "*" not in columns and "?" not in columns:
-            own = named
+    parts = zip(form["modalities"], gaps, form["indicators"], strict=True)
+    for modality, missing, indicated in parts:
         of = f" of modality {modality}" if modality and len(gaps) > 1 else ""
-        found.update({f"{n}{of}": int(m) for n, m in zip(own, missing, strict=True) if m})
+        for d in np.flatnonzero(missing).tolist():
+            name = form["names"][d] if form["names"] else f"feature {d + 1}"
+            found[f"{name}{of}"] = int(missing[d]), d in indicated
+    return found
+
+
+def gap_warnings(gaps: dict[str, tuple[int, bool]]) -> list[str]:
+    """Say how missing features are filled, with their counts."""
+    texts = {
+        True: "Missing features are mean-imputed, and a column of its own says where each is "
+        "missing: {}.",
+        False: "Missing features are mean-imputed, without a column for so few or so many: {}.",
+    }
+    found = []
+    for indicated, text in texts.items():
+        some = [f"{name} ({count:,})" for name, (count, own) in gaps.items() if own == indicated]
+        more = f" and {len(some) - 8} more" if len(some) > 8 else ""
+        if some:
+            found.append(text.format(f"{', '.join(some[:8])}{more}"))
     return found
 
 
@@ -157,16 +209,20 @@ def sums_of(features: np.ndarray) -> tuple[list[float], list[int], int]:
     return total.tolist(), missing.sum(axis=0).tolist(), len(features)
 
 
-def filled(data: Bags, fill: Sequence[Sequence[float]]) -> Bags:
-    """Return bags whose missing features are set to their column's mean."""
+def filled(
+    data: Bags, fill: Sequence[Sequence[float]], indicators: Sequence[Sequence[int]]
+) -> Bags:
+    """Return bags whose missing features are means, with the indicators behind the features."""
     parts = []
-    for one, means in zip(data.modalities, fill, strict=True):
+    for one, means, indicated in zip(data.modalities, fill, indicators, strict=True):
         missing = np.isnan(one.features)
-        if not missing.any():
+        if not indicated and not missing.any():
             parts.append(one)
             continue
-        mean = np.asarray(means, one.features.dtype)
-        parts.append(replace(one, features=np.where(missing, mean, one.features)))
+        kind = one.features.dtype
+        values = np.where(missing, np.asarray(means, kind), one.features)
+        columns = np.hstack([values, missing[:, list(indicated)].astype(kind)])
+        parts.append(replace(one, features=columns))
     return replace(data, modalities=tuple(parts))
 
 
@@ -190,7 +246,7 @@ def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, An
                     file=fitted.root,
                     expected=f"the modalities of the fitted run and their features: {known}",
                     found=f"{name or 'one without a name'} ({width})",
-                    remedy="score data of the same form, or fit them anew",
+                    remedy="score data with the same columns, or fit this data in a new run",
                 )
             )
     if new["own"] != kept["own"]:
@@ -200,7 +256,7 @@ def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, An
                 column="bag_features",
                 expected=f"{kept['own']} features of a bag, as in the fitted run",
                 found=str(new["own"]),
-                remedy="score data of the same form, or fit them anew",
+                remedy="score data with the same columns, or fit this data in a new run",
             )
         )
     if faults:
@@ -297,7 +353,7 @@ def build(
         np.array(form["widths"]),
         settings.precision,
     )
-    wide = filled(wide, form["fill"])
+    wide = filled(wide, form["fill"], form["indicators"])
     target = work_url(paths, "partitions", index, "npz")
     classes = form.get("classes") or []
     rows = storage.read_table(work_url(paths, "bag_rows", index))
@@ -360,14 +416,13 @@ def warnings_of(counts: Sequence[int], form: dict[str, Any], built: Sequence[Any
         low = np.min([b[1][k] for b in built], axis=0)
         high = np.max([b[2][k] for b in built], axis=0)
         same = np.flatnonzero(low == high) + 1
+        named = _columns_named(form, k)
         if same.size:
-            named = form.get("names") or range(1, len(low) + 1)
-            which = ", ".join(str(named[d - 1]) for d in same[:20].tolist())
+            which = ", ".join(named[d - 1] for d in same[:20].tolist())
             which += " ..." if same.size > 20 else ""
             where = f" of modality {name}" if name else ""
             are = "s {} are" if same.size > 1 else " {} is"
             warnings.append(f"Feature{are.format(which + where)} constant, so not used.")
-        named = form.get("names") or range(1, len(low) + 1)
         warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]], named)
     return warnings
 
@@ -378,8 +433,8 @@ def _swamped(
     """Warn of features in which a value lies so far out that z-scores see nothing else."""
     if not spreads:
         return []
-    told = np.array(spreads)
-    middle, width = np.median(told[:, 0], axis=0), told[:, 1].max(axis=0)
+    found = np.array(spreads)
+    middle, width = np.median(found[:, 0], axis=0), found[:, 1].max(axis=0)
     away = np.maximum(high - middle, middle - low)
     far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
     where = f" of modality {name}" if name else ""

@@ -6,7 +6,7 @@ by its word. What was found is a setting of the run, so that new data are read i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from flows.data.column_table import suggestions
 from flows.data.levels import count_levels
 from flows.data.mixed import CATEGORY, FLAG, NUMBER
 from flows.data.storage import InputFile, StorageError
-from flows.data.table import matches
+from flows.data.table import levels_by_column, matches
 from flows.faults import InputError
 from vbmodels.core.column_table import ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
@@ -36,6 +36,10 @@ FILES = 20
 """Files whose labels are looked at."""
 MANY_BAGS, MANY_GROUPS = 500, 50
 """Labelled bags, and groups of them, from which some are held out by default."""
+MOST_LEVELS = 20
+"""Levels of a column of text beyond which it is no feature."""
+FEWEST_ROWS = 5
+"""Rows with a level from which it is a feature."""
 FEWEST_GROUPS = 10
 """Values of a column of numbers that may be names of groups: fewer are a grade or a stage."""
 
@@ -67,9 +71,12 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
         schema = _given(files[0].url, settings, 0).schema
         if "features" not in schema.names and "features" not in settings.columns:
             names = feature_names(files[0], settings)
+            names += categories_of(files[0], settings)
             if names:
                 columns = {**settings.columns, "features": ",".join(names)}
                 settings = settings.model_copy(update={"columns": type(settings.columns)(columns)})
+        if not settings.levels and "features" in settings.columns:
+            settings = _with_levels(files[0], settings)
         settings = _with_positive(files, settings)
         if settings.held_out is None:
             share = HELD_OUT if _many_bags(files, settings) else 0.0
@@ -87,7 +94,59 @@ def names_of_features(file: InputFile, settings: BagSettings) -> list[str]:
         return []
     parts = [part.strip() for part in wanted.split(",")]
     found = [[name for name in schema.names if matches(name, part)] for part in parts]
-    return list(dict.fromkeys(name for names in found for name in names))
+    levels = levels_by_column(settings.levels)
+    return [
+        one
+        for name in dict.fromkeys(name for names in found for name in names)
+        for one in ([f"{name}={level}" for level in levels[name]] if name in levels else [name])
+    ]
+
+
+def categories_of(file: InputFile, settings: BagSettings) -> list[str]:
+    """Return the columns of text that may be features: of few levels, which vary within bags."""
+    given = _given(file.url, settings, LOOKED)
+    if "bag_id" not in given.column_names:
+        return []
+    bag, first = _bags_of(given)
+    found = []
+    for name, one in _others_in(given, settings).items():
+        codes = _codes(one)
+        varies = bool((codes != codes[first][bag]).any())
+        few = len(_kept_levels(one)) > 1 and len(one.levels.counts) <= MOST_LEVELS
+        if one.rule.kind in (CATEGORY, FLAG) and few and varies and "=" not in name:
+            found.append(name)
+    return found
+
+
+def _kept_levels(one: FoundColumn) -> list[str]:
+    return sorted(name for name, count in one.levels.counts.items() if count >= FEWEST_ROWS)
+
+
+def _with_levels(file: InputFile, settings: BagSettings) -> BagSettings:
+    """Return the settings with the levels of the features that are text."""
+    wanted = settings.columns["features"]
+    levels = [
+        f"{name}={level}"
+        for name, one in other_columns(file, settings).items()
+        if matches(name, wanted) and one.rule.kind in (CATEGORY, FLAG) and "=" not in name
+        for level in _kept_levels(one)
+    ]
+    return settings.model_copy(update={"levels": tuple(levels)})
+
+
+def other_levels(file: InputFile, settings: BagSettings) -> list[str]:
+    """Say which levels of a file's first rows are no features, with their counts."""
+    levels = levels_by_column(settings.levels)
+    if not levels:
+        return []
+    said = []
+    for name, one in other_columns(file, settings).items():
+        counts = one.levels.counts
+        others = sorted(set(counts) - set(levels.get(name, counts)))
+        if others:
+            listed = ", ".join(f"{level} ({counts[level]:,})" for level in others[:8])
+            said.append(f"Levels of {name} that are no features (rows): {listed}.")
+    return said
 
 
 def _given(url: str, settings: BagSettings, rows: int) -> pa.Table:
@@ -168,7 +227,7 @@ def _single(column: pa.ChunkedArray) -> bool:
 
 def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
     """Return the settings with the positive label, where words of two labels say it."""
-    if settings.positive is not None:
+    if settings.positive or settings.threshold is not None:
         return settings
     theirs = settings.columns.get("label", "label")
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
@@ -197,7 +256,7 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if names == ["-1", "1"]:
         word = "1"
     if word:
-        return settings.model_copy(update={"positive": word})
+        return settings.model_copy(update={"positive": (word,)})
     raise _refusal(files, theirs, names)
 
 
@@ -249,12 +308,17 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
     if None not in numbers and (len(names) > 20 or any(v != round(v or 0.0) for v in numbers)):
         found = f"{len(names):,} different numbers from {min(names, key=float)} to "
         found += max(names, key=float)
-        remedy = "this pipeline does not predict numbers: cut the label into two classes"
-    elif None not in numbers and len(names) > 2:
-        found = f"{len(names)} grades: {', '.join(sorted(names, key=float))}"
+        middle = f"{np.median([value for value in numbers if value is not None]):g}"
         remedy = (
-            "this pipeline does not fit an order: cut the grades into two classes (1 from a grade "
-            f"on, else 0), or {one}"
+            "this pipeline does not predict numbers; say from which number on a bag is positive: "
+            f"--set threshold={middle} (the middle of them)"
+        )
+    elif None not in numbers and len(names) > 2:
+        grades = sorted(names, key=float)
+        found = f"{len(names)} grades: {', '.join(grades)}"
+        remedy = (
+            "this pipeline does not fit an order; say from which grade on a bag is positive: "
+            f"--set threshold={grades[len(grades) // 2]}, or {one}"
         )
     elif len(names) == 2:
         found = f"{names[0]} and {names[1]}"
@@ -262,8 +326,8 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
     else:
         found = f"{len(names)} classes: {listed}"
         remedy = (
-            f"{one}; --column labels={column} --set model=gp_probit fits each class against the "
-            "others"
+            f"{one}, --set positive={names[-2]},{names[-1]} these two; --column labels={column} "
+            "--set model=gp_probit fits each class against the others"
         )
     return InputError.of(
         file=where, column=column, expected="labels of two classes: 1 and 0, or yes and no",
@@ -279,7 +343,10 @@ def _number(text: str) -> float | None:
 
 
 def describe(
-    file: InputFile, settings: BagSettings, gaps: dict[str, int], labels: Sequence[int]
+    file: InputFile,
+    settings: BagSettings,
+    gaps: Mapping[str, tuple[int, bool]],
+    labels: Sequence[int],
 ) -> tuple[tuple[ColumnRead, ...], list[str]]:
     """Return the table of columns of the first file, and what to say of them.
 
@@ -290,7 +357,7 @@ def describe(
     settings
         The settings.
     gaps
-        Missing numbers of each feature, which are mean-imputed.
+        Missing values of each feature, and whether it has a column for them.
     labels
         Bags with the labels 0 and 1 that are fitted.
     """
@@ -312,15 +379,11 @@ def describe(
         if not role:
             role = f"left out: {why or _plain_kind(one.rule)}"
         row = column_read(name, one.rule, one.seen, one.levels, role)
-        filled = gaps.get(name, 0)
+        filled, _ = gaps.get(name, (0, False))
         rows.append(row if not filled else ColumnRead(**{**row.as_json(), "missing": filled}))
         used += [name] if is_feature else []
     warnings = suggestions({n: one.seen for n, one in found.items()}, {}, used)
     warnings += _on_bags(given, found, used, settings)
-    if gone := {name: count for name, count in gaps.items() if count}:
-        listed = ", ".join(f"{name} ({count:,})" for name, count in list(gone.items())[:8])
-        more = f" and {len(gone) - 8} more" if len(gone) > 8 else ""
-        warnings.append(f"Missing features are set to their column's mean: {listed}{more}.")
     return tuple(rows), warnings
 
 
@@ -331,7 +394,7 @@ def _own_column(
     if name != "label":
         return ColumnRead(theirs, _type(kind), 0, "", name)
     held = f"{labels[1]:,} positive and {labels[0]:,} negative bags are fitted"
-    role = f"label: positive is {settings.positive or 'yes or 1'}"
+    role = f"label: positive is {settings.positive_name or 'yes or 1'}"
     return ColumnRead(theirs, "yes/no", 0, held, role)
 
 
@@ -353,16 +416,13 @@ def _on_bags(
     """Say which columns are the same in all rows of a bag: groups of bags, or labels."""
     if "bag_id" not in given.column_names:
         return []
-    coded = mixed.texts(mixed.taken(given["bag_id"])[0]).dictionary_encode()
-    bag = coded.indices.fill_null(0).to_numpy()
-    bags = len(coded.dictionary)
-    first = np.full(bags, -1)
-    first[bag[::-1]] = np.arange(len(bag))[::-1]
+    bag, first = _bags_of(given)
+    bags = len(first)
     if bags < 4 or len(bag) == bags:
         return []
     same: dict[str, IntArray] = {}
     for name, one in found.items():
-        codes = mixed.texts(one.cells).dictionary_encode().indices.fill_null(-1).to_numpy()
+        codes = _codes(one)
         if (codes == codes[first][bag]).all():
             same[name] = np.unique(codes[first], return_inverse=True)[1]
     said = []
@@ -399,6 +459,21 @@ def _on_bags(
             f"all bags of one {name} out together."
         )
     return said
+
+
+def _bags_of(given: pa.Table) -> tuple[IntArray, IntArray]:
+    """Return the number of each row's bag, and the first row of each bag."""
+    coded = mixed.texts(mixed.taken(given["bag_id"])[0]).dictionary_encode()
+    bag = coded.indices.fill_null(0).to_numpy()
+    first = np.full(len(coded.dictionary), -1)
+    first[bag[::-1]] = np.arange(len(bag))[::-1]
+    return bag, first
+
+
+def _codes(one: FoundColumn) -> IntArray:
+    """Return a number of each cell's value, -1 where it is missing."""
+    codes: IntArray = mixed.texts(one.cells).dictionary_encode().indices.fill_null(-1).to_numpy()
+    return codes
 
 
 def _whole(one: FoundColumn) -> bool:

@@ -33,7 +33,7 @@ ONE_VALUE: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (3.0,)}
 
 
 def make(settings: BagSettings) -> Any:
-    """Return the model that the settings ask for."""
+    """Return the model of the settings."""
     if settings.model in stacked.MODELS:
         return stacked.make(settings, make_witness(settings))
     if settings.model != "vmmic":
@@ -157,8 +157,8 @@ def _make_gp(settings: BagSettings) -> GPModel:
 
 def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
     if isinstance(model, LogisticGP):
-        told = predict_logistic(q, data)
-        return [Scores(bag, (instance,), (score,), None) for score, instance, bag in told]
+        logistic = predict_logistic(q, data)
+        return [Scores(bag, (instance,), (score,), None) for score, instance, bag in logistic]
     if isinstance(model, GibbsGP):
         found = predict_from_draws(q, data)
     else:
@@ -172,10 +172,10 @@ def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Score
 def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:
     """Return what the posterior of each class says; see `_class_coefficients`."""
     n_classes = q.w.shape[1] if isinstance(model, GibbsGP) else len(_posterior(model, q).mean)
-    told = [_class_coefficients(model, q, c) for c in range(n_classes)]
+    found = [_class_coefficients(model, q, c) for c in range(n_classes)]
     if n_classes == 1:
-        return told[0]
-    return [replace(block, of_class=c) for c, blocks in enumerate(told) for block in blocks]
+        return found[0]
+    return [replace(block, of_class=c) for c, blocks in enumerate(found) for block in blocks]
 
 
 def _posterior(model: GPModel, q: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from flows.bags import stacked
-from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
+from flows.bags.markers import explained_by
+from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, BagSummary, Example
 from flows.bags.tables import block_named
 from flows.bags.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
@@ -22,6 +23,8 @@ from vbmodels.core.state import FloatArray, IntArray
 
 MOST_FEATURES = 16  # shown of a block of coefficients
 MOST_REASONS = 8  # shown of what adds to a bag's score
+UNSURE = 0.2, 0.8  # probabilities between which a bag is worth a look
+LEAST = 0.1  # weight of pooled features from which what they add is shown
 CALIBRATION_BINS = 10
 
 
@@ -42,13 +45,14 @@ def report(
     results: dict[str, Any],
     warnings: tuple[str, ...],
     show: tuple[str, ...] = (),
-    more: Sequence[Section] = (),
+    members: AboutMembers | None = None,
     positive: str | None = None,
 ) -> Findings:
-    """Say what was found in all partitions.
+    """Say what was found in all partitions: first what a reader acts on, then the model.
 
     ``positive`` is the label that the user calls positive.
     """
+    members = members or AboutMembers()
     label = np.concatenate([s.label for s in summaries])
     probability = np.concatenate([s.probability for s in summaries])
     held_out = np.concatenate([s.held_out for s in summaries])
@@ -61,19 +65,23 @@ def report(
     test = TestedBags.of(summaries, label, group, held_out, probability)
     several = summaries[0].of_class is not None
     meant = "" if several else _meant(positive)
-    sections = _accuracy(test, results, meant)
-    sections += more
+    words = Words.of(None if several else positive)
+    sections = _accuracy(test, results, meant, words, several)
+    sections += members.baselines
+    sections += _examples(examples, show, words, members)
+    sections.append(_spread(probability, "" if "auroc" in results else meant, words))
+    sections += _most_informative([e for s in summaries for e in s.informative], words)
     sections += _instance_truth(summaries, results)
     sections += _coefficients(blocks, summaries[0].modalities, summaries[0].features)
-    words = Words.of(None if several else positive)
-    sections += _examples(examples, show, words)
-    sections += _telling([e for s in summaries for e in s.telling], words)
-    sections.append(_spread(probability, "" if "auroc" in results else meant, words))
+    sections += members.model
     if not several:
         results["positive"] = "1" if positive is None else positive
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
     if len(expected) == len(summaries):
         results["expected_primary"] = sum(expected)
+    unsure = [e for e in examples if UNSURE[0] < e.probability < UNSURE[1]]
+    text = _in_short(test, results, probability, unsure, "labels" if several else "bags", words)
+    sections.insert(0, Section("In short", text))
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
         instances=instances,
@@ -93,6 +101,50 @@ def report(
     return Findings(
         headline, sections, results, warnings, top, tiles_of(results), NEXT_STEPS
     )  # fmt: skip
+
+
+def _in_short(
+    test: TestedBags, results: dict[str, Any], probability: FloatArray,
+    unsure: Sequence[Example], things: str, words: Words,
+) -> str:  # fmt: skip
+    """Say in a few lines what to do with the result."""
+    lines = []
+    if not test.label.size:
+        lines.append(
+            "How well new bags are predicted is not known, since no labelled bag was kept from the "
+            "fit: run again with --set held_out=0.3."
+        )
+    else:
+        right = int(np.sum((test.probability > 0.5) == (test.label == 1)))
+        most = int(max(np.sum(test.label == 1), np.sum(test.label == 0)))
+        count = test.label.size
+        line = (
+            f"{right:,} of {count:,} {things} ({right / count:.0%}) are on the right side of a "
+            f"probability of 0.5; the more frequent label alone is right for {most:,} "
+            f"({most / count:.0%})."
+        )
+        if results.get("beats_base_rate") is False:
+            line = (
+                "Do not act on these probabilities: they are no better than the base rate. Label "
+                f"more bags, or measure other features. {line}"
+            )
+        lines.append(line)
+    low, high = UNSURE
+    number = int(np.sum((probability > low) & (probability < high)))
+    line = (
+        f"{number:,} of {probability.size:,} {things} have a probability between {low} and {high}"
+    )
+    if unsure:
+        ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
+        line += f"; check these by eye first: {', '.join(e.bag_id for e in ordered[:EXAMPLES])}"
+        line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
+    lines.append(f"{line}.")
+    if "expected_primary" in results:
+        lines.append(
+            f"About {results['expected_primary']:,.0f} instances make their bags {words.positive} "
+            "(the sum of their probabilities): within a bag, look at the most probable first."
+        )
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -188,42 +240,61 @@ def _figure(probability: float | None, adds: float | None) -> str:
     return f"{probability:.2f}" if probability is not None else f"{adds or 0.0:+.2f}"
 
 
-def _examples(examples: Sequence[Example], show: tuple[str, ...], words: Words) -> list[Section]:
-    """Show some bags instance by instance, and the surest and least sure over all partitions."""
+def _examples(
+    examples: Sequence[Example], show: tuple[str, ...], words: Words, members: AboutMembers
+) -> list[Section]:
+    """Show the surest and least sure bags over all partitions, and some instance by instance."""
+    pooled_counts = members.pooled_counts
+    explained = "its bag's score" if members.explained_by == POOLED else "the instance's score"
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
-    asked = [e for name in show for e in examples if e.bag_id == name]
-    title, chosen = "Bags that were asked for", asked
-    if not asked:
+    requested = [e for name in show for e in examples if e.bag_id == name]
+    title, chosen = "Requested bags", requested
+    if not requested:
         title, chosen = "Two bags: the surest and the least sure", [*ordered[:1], *unsure[:1]]
-    text = "The instances that are most probably primary, or add most."
-    if any(i[3] is not None for e in chosen for i in e.instances):
-        text += " What one adds is what it is expected to add to its bag's probit score."
-    if any(i[4] is not None for e in chosen for i in e.instances):
-        text += " The last column is how much the model would learn from an instance's own label."
-    sections = []
+    text = f"Primary instances are those that make their bag {words.positive}."
+    if any(i[3] is not None for e in chosen for i in e.instances) and pooled_counts:
+        text += (
+            " What an instance adds is to the probit score of its bag: 0 is a probability of 0.5, "
+            "1 of 0.84, 2 of 0.98."
+        )
+    if any(e.markers for e in chosen):
+        text += f" Features are those that add most to {explained}, with its value in brackets."
+    detail = []
     if chosen:
-        grids = [grid for e in chosen for grid in (_in_detail(e, words), *_why(e))]
-        sections.append(Section(title, text, (), grids))
+        grids = [_in_detail(e, words, pooled_counts) for e in chosen]
+        if pooled_counts:
+            grids = [grid for e, own in zip(chosen, grids, strict=True) for grid in (own, *_why(e))]
+        detail.append(Section(title, text, (), grids))
     sorts = (
-        (f"Surely {words.positive}", ordered[:EXAMPLES]),
-        (f"Surely {words.negative}", ordered[::-1][:EXAMPLES]),
+        (f"Most probably {words.positive}", ordered[:EXAMPLES]),
+        (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
     )
     columns = ("bag", f"P({words.positive})", "label", "top instances")
     grids = [
-        Grid(columns, [_row(e, words) for e in some], name, [_opened(e, words) for e in some])
+        Grid(
+            columns,
+            [_row(e, words) for e in some],
+            name,
+            [_opened(e, words, pooled_counts) for e in some],
+        )
         for name, some in sorts
         if some
     ]
-    if grids:
-        sections.append(Section("Most and least certain bags", "", (), grids))
-    return sections
+    if not grids:
+        return detail
+    what = "its probability of being primary"
+    if all(i[2] is None for e in examples for i in e.instances):
+        what = "what it adds to the score"
+    text = f"With the foremost instances of each, and in brackets {what}."
+    return [Section("Most and least certain bags", text, (), grids), *detail]
 
 
-def _opened(example: Example, words: Words) -> Section:
+def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:
     """Return what opens below a bag: its instances, and what adds to its score."""
-    return Section("", "", (), (_in_detail(example, words), *_why(example)))
+    why = _why(example) if pooled_counts else []
+    return Section("", "", (), (_in_detail(example, words, pooled_counts), *why))
 
 
 def _why(example: Example) -> list[Grid]:
@@ -241,24 +312,27 @@ def _row(example: Example, words: Words) -> tuple[str, ...]:
     return example.bag_id, _chance(example.probability), words.label(example), _listed(example)
 
 
-def _in_detail(example: Example, words: Words) -> Grid:
-    """Return one bag's instances; what the model does not tell has no column."""
+def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
+    """Return one bag's instances; what the model does not give has no column."""
     with_modality = any(modality for _, modality, *_ in example.instances)
-    with_contribution = any(i[3] is not None for i in example.instances)
-    with_bald = any(i[4] is not None for i in example.instances)
+    with_contribution = pooled_counts and any(i[3] is not None for i in example.instances)
     with_chance = any(i[2] is not None for i in example.instances)
+    with_markers = bool(example.markers)
     columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"] * with_chance
     rows = []
-    for name, modality, p, contribution, bald in example.instances:
+    for name, modality, p, contribution, _ in example.instances:
         chance = "" if p is None else _chance(p)
         row = [name] + [modality] * with_modality + [chance] * with_chance
         adds = "" if contribution is None else f"{contribution:+.2f}"
-        told = "" if bald is None else f"{bald:.3f}"
-        rows.append(row + [adds] * with_contribution + [told] * with_bald)
+        markers = ", ".join(
+            f"{feature} {adds:+.2f} ({value:.3g})"
+            for feature, value, adds in example.markers.get((name, modality), ())
+        )
+        rows.append(row + [adds] * with_contribution + [markers] * with_markers)
     caption = f"{example.bag_id}: P({words.positive}) = {_chance(example.probability)}"
     if example.label is not None:
         caption += f", label {words.label(example)}"
-    columns += ["adds"] * with_contribution + ["information (nats)"] * with_bald
+    columns += ["adds"] * with_contribution + ["features that add most"] * with_markers
     return Grid(columns, rows, caption)
 
 
@@ -269,9 +343,9 @@ def _chance(probability: float) -> str:
     return f"{probability:.3f}" if probability <= 0.999 else "> 0.999"
 
 
-def _telling(telling: Sequence[Example], words: Words) -> list[Section]:
-    """Show the bags whose labels are worth asking for, the most telling first."""
-    chosen = sorted(telling, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_TELLING]
+def _most_informative(informative: Sequence[Example], words: Words) -> list[Section]:
+    """Show the bags whose labels would inform the model most, the most informative first."""
+    chosen = sorted(informative, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_INFORMATIVE]
     if not chosen:
         return []
     rows = []
@@ -327,12 +401,14 @@ def _coefficients(
             )
             text = "" if sections else text
             if not any(np.any(np.abs(b.mean) > 1.96 * b.sd) for b in shown):
-                text += "No feature by itself differs from zero here: their sum tells bags apart."
+                text += "No feature by itself differs from zero here: their sum separates bags."
             sections.append(Section(title, text, figures))
     return sections
 
 
-def _accuracy(test: TestedBags, results: dict[str, Any], meant: str) -> list[Section]:
+def _accuracy(
+    test: TestedBags, results: dict[str, Any], meant: str, words: Words, several: bool
+) -> list[Section]:
     label, probability, group = test.label, test.probability, test.group
     if not label.size:
         return []
@@ -373,12 +449,25 @@ def _accuracy(test: TestedBags, results: dict[str, Any], meant: str) -> list[Sec
         base, label.size,
     )  # fmt: skip
     columns = ("AUROC", "95 % interval", "log loss", "log loss of the base rate", "bags")
+    counts_of = [
+        (name, *(int(np.sum((label == value) & ((probability > 0.5) == side)))
+                 for side in (True, False)))
+        for name, value in ((words.positive, 1), (words.negative, 0))
+    ]  # fmt: skip
+    sides = ("label", f"P({words.positive}) above 0.5", "0.5 or less")
+    # Where bags have one of several classes, one above 0.5 is rare and says little.
+    grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
+    text = (
+        f"{texts[test.which]} {meant}\nAUROC is the chance that a {words.positive} bag has a "
+        "higher probability than another. Log loss, the mean of -log P of the true label, is "
+        "better where smaller. Points near the line are calibrated."
+    )
     return [
         Section(
             "How well the labels are predicted",
-            f"{texts[test.which]} {meant}".strip(),
+            text,
             (plots.calibration(predicted, observed, number, "Calibration"),),
-            (Grid(columns, [row]),),
+            (Grid(columns, [row]), *grids),
         )
     ]
 
@@ -415,18 +504,38 @@ def _spread(probability: FloatArray, text: str, words: Words) -> Section:
 MOST_BLOCKS = 12
 
 
-def about_members(
-    q: Any, summaries: Sequence[BagSummary], results: dict[str, Any]
-) -> tuple[list[Section], tuple[str, ...]]:
-    """Return sections and warnings; figures go into ``results``."""
+@dataclass(frozen=True)
+class AboutMembers:
+    """Sections on simple baselines and on the model, and warnings.
+
+    ``pooled_counts``: whether pooled features have a weight at which they are worth showing;
+    ``explained_by``: the member by which features of instances are ranked.
+    """
+
+    baselines: Sequence[Section] = ()
+    model: Sequence[Section] = ()
+    warnings: tuple[str, ...] = ()
+    pooled_counts: bool = True
+    explained_by: str = POOLED
+
+
+def about_members(q: Any, summaries: Sequence[BagSummary], results: dict[str, Any]) -> AboutMembers:
+    """Return what is said of baselines and members; figures go into ``results``."""
     baselines = [baseline for one in summaries for baseline in one.baselines]
-    sections, warnings = shown(baselines, results, "bags")
-    sections += _weights(stacked.weights_of(q), results)
-    modalities = summaries[0].modalities
-    blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
-    sections += _markers(stacked.markers_of(q), modalities, summaries[0].features)
-    sections += _blocks(blocks)
-    return sections, (*warnings, *stacked.warnings_of(q))
+    compared, warnings = shown(baselines, results, "bags")
+    weights = stacked.weights_of(q)
+    pooled_counts = weights.get(POOLED, 1.0) >= LEAST
+    modalities, features = summaries[0].modalities, summaries[0].features
+    sections = []
+    if pooled_counts:
+        blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
+        sections += _markers(stacked.markers_of(q), modalities, features)
+        sections += _blocks(blocks)
+    sections = [*_weights(weights, results), *sections]
+    if explained_by(q) != POOLED:
+        sections = [*_marks(summaries), *sections]
+    warnings = (*warnings, *stacked.warnings_of(q))
+    return AboutMembers(compared, sections, warnings, pooled_counts, explained_by(q))
 
 
 def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section]:
@@ -442,6 +551,8 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
             " Instances have the probabilities of the member of instances that has the larger "
             "weight, which says how far the labels bear out that single instances decide."
         )
+    if weights.get(POOLED, 1.0) < LEAST:
+        text += f" Pooled features have a weight below {LEAST}, so what they add is not shown."
     rows = [(name, _MEMBERS[name], f"{value:.3f}") for name, value in weights.items()]
     return [Section("The members", text, (), (Grid(("member", "what it is", "weight"), rows),))]
 
@@ -480,6 +591,28 @@ def _markers(
     rows = [(name, f"{total:.2f}", detail) for total, name, detail in ranked]
     grid = Grid(("feature", "adds together", "summary of the bag"), rows)
     return [Section("Most informative features", text, (), (grid,))]
+
+
+def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
+    """Rank features by how many probably primary instances they are foremost in."""
+    total: dict[str, FloatArray] = {}
+    for one in summaries:
+        for name, sums in one.marks.items():
+            total[name] = total.get(name, np.zeros(3)) + sums
+    if not total:
+        return []
+    ordered = sorted(total.items(), key=lambda item: (-item[1][0], item[0]))[:MOST_FEATURES]
+    rows = [
+        (name, int(count), f"{adds / count:+.2f}", f"{value / count:.3g}")
+        for name, (count, adds, value) in ordered
+    ]
+    text = (
+        "Of the instances with a probability above 0.5 (at most eight of a bag): how many have the "
+        "feature among the three that add most, and there its mean share of the instance's score "
+        "and its mean value."
+    )
+    columns = ("feature", "instances", "adds on average", "mean value")
+    return [Section("Features of primary instances", text, (), (Grid(columns, rows),))]
 
 
 _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}

@@ -15,6 +15,7 @@ from flows.data.table import (
     WORDS,
     Bound,
     Column,
+    PositiveLabel,
     Table,
     list_of,
 )
@@ -39,22 +40,22 @@ INSTANCES_IN = Table(
         Column(
             "label",
             INT8,
-            "label of the bag: 0, 1, or null where it is not known; may be absent beside labels",
+            "label of the bag: 0, 1, or null where it is not known; not needed with labels",
             nullable=True,
             required=False,
             accepts=(FLAG, NUMBER),
             values=(0, 1),
             remedy="code the label as 0 or 1, null where it is not known, or say which one is "
-            "positive: --set positive=LABEL",
+            "positive: --set positive=LABEL, or --set threshold=NUMBER",
         ),
         Column(
             "labels",
             WORDS,
-            "classes that the bag has, each a problem of its own (gp_probit, gp_logistic); null "
-            "where they are not known",
+            "classes that the bag has, or its only one, each a problem of its own (gp_probit, "
+            "gp_logistic); null where they are not known",
             nullable=True,
             required=False,
-            accepts=(list_of(INT64),),
+            accepts=(list_of(INT64), TEXT, INT64),
         ),
         Column(
             "bag_label_mask",
@@ -83,8 +84,8 @@ INSTANCES_IN = Table(
         Column(
             "features",
             NUMBERS,
-            "as many numbers for every instance of a modality; a missing one is set to its "
-            "column's mean; null: the bag has no instance here",
+            "as many numbers for every instance of a modality; a missing one is mean-imputed, with "
+            "a column that says so; null: the bag has no instance here",
             nullable=True,
             finite=True,
             gaps=True,
@@ -112,7 +113,9 @@ INSTANCES_IN = Table(
 
 def instances_in(settings: BagSettings) -> Table:
     """Return the table of instances as some files have it."""
-    positive = None if settings.positive is None else ("label", settings.positive)
+    positive = None
+    if settings.positive or settings.threshold is not None:
+        positive = PositiveLabel("label", settings.positive, settings.threshold)
     return replace(INSTANCES_IN.of(settings), positive=positive)
 
 
@@ -122,7 +125,12 @@ BAGS = Table(
     (
         Column("bag_id", TEXT, "name of the bag"),
         Column("label", INT8, "its label as given", nullable=True),
-        Column("probability", NUMBER, "probability that the label is 1"),
+        Column(
+            "probability",
+            NUMBER,
+            "probability that the label is 1, or that the bag has the class; where each bag has "
+            "one class these sum to 1",
+        ),
         Column("held_out", FLAG, "whether its label was kept from the fit, for testing"),
         Column(
             "without_it",
@@ -134,13 +142,20 @@ BAGS = Table(
         Column(
             "bald",
             NUMBER,
-            "what its label is expected to tell the model, in nats; null where the model has none",
+            "information that its label is expected to bring the model, in nats; null where it has "
+            "none",
             nullable=True,
         ),
         Column(
             "class",
             TEXT,
-            "the class that is told of, where bags have labels of several; else null",
+            "the class of this row, where bags have labels of several; else null",
+            nullable=True,
+        ),
+        Column(
+            "predicted",
+            TEXT,
+            "the bag's most probable class, where each bag has one class; else null",
             nullable=True,
         ),
     ),
@@ -157,7 +172,7 @@ INSTANCES = Table(
         Column(
             "probability",
             NUMBER,
-            "probability that the instance is primary; null where the model tells contributions "
+            "probability that the instance is primary; null where the model gives contributions "
             "only (embedding)",
             nullable=True,
         ),
@@ -171,14 +186,34 @@ INSTANCES = Table(
         Column(
             "bald",
             NUMBER,
-            "what its own label would tell the model, in nats; null where the model has none",
+            "information that its own label would bring the model, in nats; null where it has none",
             nullable=True,
         ),
         Column(
             "class",
             TEXT,
-            "the class that is told of, where bags have labels of several; else null",
+            "the class of this row, where bags have labels of several; else null",
             nullable=True,
+        ),
+    ),
+)
+
+
+MARKERS = Table(
+    "markers",
+    "What features of a bag's foremost instances add (models auto and embedding), by the member "
+    "with the largest weight.",
+    (
+        Column("bag_id", TEXT, "name of the bag"),
+        Column("instance_id", TEXT, "name of the instance"),
+        Column("modality", TEXT, "its kind", nullable=True),
+        Column("feature", TEXT, "name of the feature, or its number"),
+        Column("value", NUMBER, "the instance's value of it"),
+        Column(
+            "adds",
+            NUMBER,
+            "pooled features: to the bag's probit score, by its mean, largest and smallest value; "
+            "instances: to the instance's own probit score, against the average instance",
         ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
 from flows.settings.tables import TableSettings
@@ -18,7 +18,7 @@ _BAG_FORMS = {
     "embedding": ("expectation_propagation",),
 }
 ONE_WAY = ("auto", "embedding", "gp_logistic")
-"""Models with one inference, which is not asked for by name."""
+"""Models with one inference, which is not named in the settings."""
 WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 HELD_OUT = 0.2
@@ -38,7 +38,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     page = "docs/pipelines/bags.md"
     first = ("model", "held_out", "inference", "standardise", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("positive", "precision"),
+        "data": ("positive", "threshold", "levels", "precision"),
         "output": ("show_bags",),
         "expert": (
             "witness_memory", "n_inducing", "leak", "label_noise", "chains", "warmup", "draws",
@@ -54,11 +54,22 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
         "positive when one of its instances is; gp_logistic: the same with a logistic link.",
     )
-    positive: str | None = Field(
+    positive: tuple[str, ...] = Field(
+        (),
+        description="The label that is positive, as the files write it, or several, such as "
+        "medium,high; any other is then negative. By default labels are 1, yes or true, and 0, no "
+        "or false, and the former are positive.",
+    )
+    levels: tuple[str, ...] = Field(
+        (),
+        description="Levels of text features, each a feature that is 1 in instances that have it, "
+        "such as stain=HE,stain=IHC; by default the levels that the first rows have, of columns "
+        "that vary within bags and have at most 20.",
+    )
+    threshold: float | None = Field(
         None,
-        description="The label that is called positive, as the files write it; any other is then "
-        "negative. By default labels are 1, yes or true, and 0, no or false, and the former are "
-        "positive.",
+        allow_inf_nan=False,
+        description="Labels are numbers, and positive from this one on; lower ones are negative.",
     )
     inference: Literal["collapsed", "mean_field", "gibbs", "direct"] | None = Field(
         None,
@@ -76,8 +87,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     )
     baselines: bool = Field(
         True,
-        description="Whether the report judges simple methods (base rate, boosted trees on pooled "
-        "features and on instances) on the bags held out, beside the model.",
+        description="Whether the report compares the model with simple methods (base rate, boosted "
+        "trees on pooled features and on instances) on the bags held out.",
     )
     held_out: float | None = Field(
         None,
@@ -109,12 +120,19 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         return self.inference or _BAG_FORMS[self.model][0]
 
     @property
+    def positive_name(self) -> str | None:
+        """What positive labels are called; None where they are 1, yes or true."""
+        if self.threshold is not None:
+            return f"{self.threshold:g} or more"
+        return " or ".join(self.positive) or None
+
+    @property
     def leakless(self) -> bool:
         """Whether the model is a Gaussian process by which an empty bag cannot be positive."""
         return self.model == "gp_logistic" or (self.model == "gp_probit" and not self.leak)
 
     @property
-    def asks_for_instances(self) -> bool:
+    def needs_instances(self) -> bool:
         """Whether the model, or a member of it, is a process of instances alone."""
         return self.model.startswith("gp_") or (self.model == "auto" and self.witness_memory > 0)
 
@@ -124,14 +142,6 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         linear = self.kernel == "auto" or "linear" in self.kernel
         process = linear and not self.standardise
         return self.model in ("auto", "embedding") or (self.model != "vmmic" and process)
-
-    @field_validator("positive", mode="before")
-    @classmethod
-    def _as_files_write_it(cls, value: object) -> object:
-        """Take the numbers and flags that a file of settings or a command line makes of text."""
-        if isinstance(value, bool):
-            return str(value).lower()
-        return str(value) if isinstance(value, int | float) else value
 
     @model_validator(mode="after")
     def _possible(self) -> BagSettings:
@@ -146,6 +156,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
             raise ValueError(
                 f"model {self.model} has inference {' or '.join(known)}, not {self.form}"
             )
+        if self.positive and self.threshold is not None:
+            raise ValueError("positive and threshold both say which labels are positive; set one")
         if self.label_noise and self.model in WITHOUT_NOISE:
             raise ValueError(
                 f"label_noise is for model auto, embedding or gp_probit, not {self.model}"

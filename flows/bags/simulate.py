@@ -1,4 +1,4 @@
-"""Bags drawn from vMMIC (the study of `vbmodels.bags.simulate`), with the truth beside them."""
+"""Bags drawn from vMMIC (the study of `vbmodels.bags.simulate`), with ground truth."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LEAST = 0.1
 
 
 def make(settings: BagSettings, witness: DirectGP) -> Stacked:
-    """Return the model that the settings ask for."""
+    """Return the model of the settings."""
     embedding = EmbeddingModel(eps=settings.label_noise, sample_seed=settings.seed)
     if settings.model == "embedding":
         return embedding

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from flows.bags.markers import MOST_INSTANCES
 from flows.report.baselines import Baseline
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 EXAMPLES = 5  # bags of each sort
-MOST_INSTANCES = 8  # shown of a bag
-MOST_TELLING = 10  # bags worth a label
+MOST_INFORMATIVE = 10  # bags worth a label
 BINS = 2000
 
 
@@ -21,7 +22,8 @@ BINS = 2000
 class Example:
     """One bag with its most probable primary instances.
 
-    An instance is (name, modality, P, contribution, bald), None where a model has none. A
+    An instance is (name, modality, P, contribution, bald), None where a model has none.
+    ``markers`` are (feature, value, what it adds) of the instance with that name and modality. A
     reason is (block, what it adds to the bag's score), the largest first.
     """
 
@@ -31,6 +33,7 @@ class Example:
     instances: tuple[tuple[str, str, float | None, float | None, float | None], ...]
     bald: float | None = None
     reasons: tuple[tuple[str, float], ...] = ()
+    markers: dict[tuple[str, str], list[tuple[str, float, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,19 @@ class BagSummary:
         [2, BINS] instances that are not and are primary in truth, by probability.
     examples
         Bags that the model is sure are positive, sure are negative, and unsure of.
-    telling
+    informative
         Bags whose label the fit has not seen and would learn most from, where it says so.
     expected_primary
         Sum of the instances' probabilities; None where the model has none.
     of_class
         Name of the class that the labels are of, where there are several.
+    exclusive
+        Whether each bag has exactly one of these, so that their probabilities sum to one.
+    marks
+        By feature, how many probably primary instances it is foremost in, and there the sums of
+        what it adds and of its value, [3].
     baselines
-        What simple baselines get on the bags held out; told with the first partition.
+        What simple baselines get on the bags held out; kept in the first partition's summary.
     """
 
     label: IntArray
@@ -71,15 +79,17 @@ class BagSummary:
     features: tuple[str, ...]
     new: bool
     examples: tuple[Example, ...]
-    telling: tuple[Example, ...] = ()
+    informative: tuple[Example, ...] = ()
     of_class: str | None = None
+    exclusive: bool = False
     baselines: tuple[Baseline, ...] = ()
+    marks: dict[str, FloatArray] = field(default_factory=dict)
 
 
 def summarise(
     bags: pa.Table,
     instances: pa.Table,
-    told: pa.Table,
+    rows_known: pa.Table,
     modalities: tuple[str, ...],
     features: tuple[str, ...],
     *,
@@ -87,7 +97,9 @@ def summarise(
     group: IntArray,
     show: tuple[str, ...] = (),
     of_class: str | None = None,
+    exclusive: bool = False,
     reasons: pa.Table | None = None,
+    markers: pa.Table | None = None,
 ) -> BagSummary:
     """Summarise one partition's tables.
 
@@ -95,7 +107,7 @@ def summarise(
     ----------
     bags, instances
         Rows of the tables of these names.
-    told
+    rows_known
         Each instance's bag, by number, and its truth.
     modalities, features
         Their names; of features none where lists hold them.
@@ -107,25 +119,29 @@ def summarise(
         Bags that the report shows in any case.
     of_class
         Name of the class, where there are several.
-    reasons
-        Rows of the table of this name, where the model gives any.
+    exclusive
+        Whether each bag has exactly one of the classes.
+    reasons, markers
+        Rows of the tables of these names, where the model gives any.
     """
     probability = bags["probability"].to_numpy()
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
-    asked: Iterable[int] = np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
-    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, asked)})
-    bag = told["bag"].to_numpy()
+    requested: Iterable[int] = (
+        np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
+    )
+    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, requested)})
+    bag = rows_known["bag"].to_numpy()
     primary = instances["probability"].fill_null(np.nan).to_numpy()
     ranked = np.where(np.isnan(primary), instances["score"].to_numpy(), primary)
-    known = told["primary"].is_valid().to_numpy() & ~np.isnan(primary)
-    true = told["primary"].fill_null(False).to_numpy()
+    known = rows_known["primary"].is_valid().to_numpy() & ~np.isnan(primary)
+    true = rows_known["primary"].fill_null(False).to_numpy()
     truth = [
         np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
     ]
     unseen = np.flatnonzero((label < 0) | bags["held_out"].to_numpy() | new)
     gain = bags["bald"].fill_null(-1.0).to_numpy()[unseen]
-    telling: Iterable[int] = (
-        unseen[np.argsort(-gain, kind="stable")[:MOST_TELLING]] if (gain >= 0).any() else []
+    informative: Iterable[int] = (
+        unseen[np.argsort(-gain, kind="stable")[:MOST_INFORMATIVE]] if (gain >= 0).any() else []
     )
     return BagSummary(
         label=label,
@@ -139,10 +155,32 @@ def summarise(
         modalities=modalities,
         features=features,
         new=new,
-        examples=tuple(_example(i, bags, label, instances, bag, ranked, reasons) for i in chosen),
-        telling=tuple(_example(int(i), bags, label, instances, bag, ranked) for i in telling),
+        examples=tuple(
+            _example(i, bags, label, instances, bag, ranked, reasons, markers) for i in chosen
+        ),
+        informative=tuple(
+            _example(int(i), bags, label, instances, bag, ranked) for i in informative
+        ),
         of_class=of_class,
+        exclusive=exclusive,
+        marks=_marks(instances, markers),
     )
+
+
+def _marks(instances: pa.Table, markers: pa.Table | None) -> dict[str, FloatArray]:
+    """Return `BagSummary.marks` from the tables of these names."""
+    if markers is None or instances["probability"].null_count:
+        return {}
+    keys = ["bag_id", "instance_id", "modality"]
+    likely = instances.filter(pc.greater(instances["probability"], 0.5)).select(keys)
+    # A join matches no nulls.
+    tables = [one.set_column(2, "modality", one["modality"].fill_null(""))
+              for one in (markers, likely)]  # fmt: skip
+    found = tables[0].join(tables[1], keys, join_type="left semi").group_by("feature")
+    sums = found.aggregate([("adds", "count"), ("adds", "sum"), ("value", "sum")])
+    columns = [sums[name].to_numpy() for name in ("adds_count", "adds_sum", "value_sum")]
+    rows = np.column_stack(columns).astype(float)
+    return dict(zip(sums["feature"].to_pylist(), rows, strict=True))
 
 
 def _extreme(probability: FloatArray, count: int) -> list[int]:
@@ -161,6 +199,7 @@ def _example(
     bag: IntArray,
     ranked: FloatArray,
     reasons: pa.Table | None = None,
+    markers: pa.Table | None = None,
 ) -> Example:
     first, last = np.searchsorted(bag, [i, i + 1])
     best = first + np.argsort(-ranked[first:last], kind="stable")[:MOST_INSTANCES]
@@ -175,7 +214,21 @@ def _example(
         ),
         bald=bags["bald"][i].as_py(),
         reasons=_reasons_of(i, bags.num_rows, reasons),
+        markers=_markers_of(bags["bag_id"][i].as_py(), markers),
     )
+
+
+def _markers_of(
+    bag_id: str, markers: pa.Table | None
+) -> dict[tuple[str, str], list[tuple[str, float, float]]]:
+    """Return the features that add most, by instance and modality."""
+    found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
+    if markers is None:
+        return found
+    for row in markers.filter(pc.equal(markers["bag_id"], bag_id)).to_pylist():
+        name = row["instance_id"], row["modality"] or ""
+        found.setdefault(name, []).append((row["feature"], row["value"], row["adds"]))
+    return found
 
 
 def _reasons_of(i: int, n_bags: int, reasons: pa.Table | None) -> tuple[tuple[str, float], ...]:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from flows.bags import classes as bag_classes
+from flows.bags.markers import Explain, marker_table
 from flows.bags.schema import BAGS, INSTANCES, REASONS
-from vbmodels.core.state import FloatArray
+from vbmodels.bags.bags import Bags
+from vbmodels.core.state import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class Written:
-    """What is told of one partition and one class.
+    """Result of one partition and one class.
 
     Attributes
     ----------
-    bags, instances, reasons
-        Rows of the tables of these names; None where a model gives no reasons.
+    bags, instances, reasons, markers
+        Rows of the tables of these names; the latter two None where a model has none.
     shown, known
         The bags, and each instance's bag and truth, as the report takes them: with the class
         in the bag's name.
@@ -31,13 +33,15 @@ class Written:
     bags: pa.Table
     instances: pa.Table
     reasons: pa.Table | None
+    markers: pa.Table | None
     shown: pa.Table
     known: pa.Table
 
 
 def written(
-    found: Sequence[Scores], rows: pa.Table, told: pa.Table, about: dict[str, Any],
-    form: dict[str, Any], held_out: Any,
+    found: Sequence[Scores], rows: pa.Table, instance_rows: pa.Table, about: dict[str, Any],
+    form: dict[str, Any], held_out: Any, data: Bags,
+    explain: Explain | None,
 ) -> Iterator[Written]:  # fmt: skip
     """Yield the tables of every class, or of the one problem that there is.
 
@@ -45,15 +49,21 @@ def written(
     ----------
     found
         What the model says, class by class.
-    rows, told
+    rows, instance_rows
         The partition's bags and instances; see `flows.bags.instances.Read`.
     about, form
         The partition's own modalities, and the form of all partitions.
     held_out
         Whether each bag's label was kept from the fit.
+    data, explain
+        The bags, and what gives the features that add to instances' scores, if the model can.
     """
     classes = form.get("classes") or []
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
+    predicted = pa.nulls(rows.num_rows, pa.string())
+    if form["exclusive"]:
+        found, best = normalised(found)
+        predicted = pa.array(classes, pa.string()).take(pa.array(best))
     for c, scores in enumerate(found):
         name, label = None, rows["label"]
         if classes:
@@ -63,12 +73,24 @@ def written(
             [rows["bag_id"], label, pa.array(scores.bags), held_out,
              _or_nulls(scores.without, rows.num_rows),
              _or_nulls(scores.bag_bald, rows.num_rows),
-             pa.array([name] * rows.num_rows, pa.string())],
+             pa.array([name] * rows.num_rows, pa.string()), predicted],
             schema=BAGS.arrow,
         )  # fmt: skip
-        instances = _instance_table(scores, told, rows["bag_id"], about, form, name)
+        instances = _instance_table(scores, instance_rows, rows["bag_id"], about, form, name)
         reasons = _reasons(scores, rows["bag_id"], form["modalities"])
-        yield Written(name, bags, instances, reasons, *_for_report(bags, told, name))
+        markers = None if explain is None else marker_table(instances, data, form, explain)
+        yield Written(
+            name, bags, instances, reasons, markers, *_for_report(bags, instance_rows, name)
+        )
+
+
+def normalised(found: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
+    """Return scores whose bags' probabilities sum to one over classes, and the largest of each."""
+    chance = np.column_stack([one.bags for one in found])
+    chance = np.maximum(chance, np.finfo(float).tiny)
+    chance = chance / chance.sum(axis=1, keepdims=True)
+    parts = [replace(one, bags=own) for one, own in zip(found, chance.T, strict=True)]
+    return parts, chance.argmax(axis=1)
 
 
 def named(bag: str, name: str | None) -> str:
@@ -76,14 +98,16 @@ def named(bag: str, name: str | None) -> str:
     return bag if name is None else f"{bag}, class {name}"
 
 
-def _for_report(bags: pa.Table, told: pa.Table, name: str | None) -> tuple[pa.Table, pa.Table]:
-    """Name the class with each bag; whether an instance is primary is not told by class."""
+def _for_report(
+    bags: pa.Table, instance_rows: pa.Table, name: str | None
+) -> tuple[pa.Table, pa.Table]:
+    """Name the class with each bag; whether an instance is primary is not known by class."""
     if name is None:
-        return bags, told
+        return bags, instance_rows
     names = pa.array([named(bag, name) for bag in bags["bag_id"].to_pylist()], pa.string())
-    place = told.column_names.index("primary")
-    unknown = pa.nulls(len(told), pa.bool_())
-    return bags.set_column(0, "bag_id", names), told.set_column(place, "primary", unknown)
+    place = instance_rows.column_names.index("primary")
+    unknown = pa.nulls(len(instance_rows), pa.bool_())
+    return bags.set_column(0, "bag_id", names), instance_rows.set_column(place, "primary", unknown)
 
 
 def block_named(block: str, modalities: Sequence[str]) -> str:
@@ -114,13 +138,13 @@ _BLOCKS = {
 
 
 def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str]) -> pa.Table | None:
-    """Tell every bag's parts, one a row, bag by bag."""
+    """Return every bag's parts, one a row, bag by bag."""
     if found.reasons is None:
         return None
     n_bags, count = found.reasons.shape
     which = pa.array(np.repeat(np.arange(n_bags), count))
-    told = [block_named(name, modalities) for name in found.reason_names]
-    names = pa.array(told * n_bags, pa.string())
+    block_names = [block_named(name, modalities) for name in found.reason_names]
+    names = pa.array(block_names * n_bags, pa.string())
     columns = [bag_ids.take(which), names, pa.array(found.reasons.ravel())]
     return pa.table(columns, schema=REASONS.arrow)
 
@@ -131,11 +155,11 @@ def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
 
 
 def _instance_table(
-    found: Scores, told: pa.Table, bag_ids: Any, about: dict[str, Any],
+    found: Scores, instance_rows: pa.Table, bag_ids: Any, about: dict[str, Any],
     form: dict[str, Any], name: str | None,
 ) -> pa.Table:  # fmt: skip
     """Put the modalities' instances back into one table, bag by bag."""
-    local = told["modality"].to_numpy()
+    local = instance_rows["modality"].to_numpy()
     kind = np.array([form["modalities"].index(m) if m in form["modalities"] else -1
                      for m in about["modalities"]])[local]  # fmt: skip
 
@@ -152,8 +176,8 @@ def _instance_table(
     )
     return pa.table(
         [
-            bag_ids.take(told["bag"].combine_chunks()),
-            told["instance_id"],
+            bag_ids.take(instance_rows["bag"].combine_chunks()),
+            instance_rows["instance_id"],
             names.take(pa.array(kind)),
             probability,
             gathered(found.score),

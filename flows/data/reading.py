@@ -18,7 +18,16 @@ from flows.data import mixed
 from flows.data.arrow_types import decoded, is_text
 from flows.data.names import row_names
 from flows.data.storage import CELLS, SEPARATOR
-from flows.data.table import ANY, NUMBERS, Column, Kind, Table, is_pattern, matches
+from flows.data.table import (
+    ANY,
+    NUMBERS,
+    Column,
+    Kind,
+    PositiveLabel,
+    Table,
+    is_pattern,
+    matches,
+)
 from flows.faults import Fault, did_you_mean, nearest
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import NO, YES
@@ -58,9 +67,25 @@ def cast(cells: pa.ChunkedArray, column: Column) -> pa.Array:
     if of_codes(column) and pa.types.is_floating(cells.type):
         missing = pa.scalar(None, cells.type)
         cells = pc.if_else(pc.is_nan(cells), missing, cells).cast(pa.int64())
+    if pa.types.is_list(column.arrow) and not _is_list(cells.type):
+        return _lists_of_one(cells, column.arrow)
     # A whole number beyond 2**53 is taken for the float next to it.
     cells = cells.cast(column.arrow, safe=not pa.types.is_floating(column.arrow))
     return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _lists_of_one(cells: pa.ChunkedArray | pa.Array, kind: pa.ListType) -> pa.Array:
+    """Return single cells as lists of one, null where a cell is missing."""
+    own = cells.cast(kind.value_type)
+    own = own.combine_chunks() if isinstance(own, pa.ChunkedArray) else own
+    ends = np.concatenate([[0], np.cumsum(np.asarray(own.is_valid()))])
+    offsets = pa.array(ends, pa.int32(), mask=np.append(np.asarray(own.is_null()), False))
+    return pa.ListArray.from_arrays(offsets, own.drop_null()).cast(kind)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
 
 
 def _accepted(column: Column) -> list[pa.DataType]:
@@ -73,12 +98,33 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
     A pattern's columns become one. What stands twice in the file does so here, for `faults`.
     """
     rows = _chosen(table, _called(table, rows))
-    name, positive = table.positive or ("", "")
-    if rows.column_names.count(name) != 1 or not _may_be_numbers(rows[name].type):
+    positive = table.positive
+    if positive is None or rows.column_names.count(positive.column) != 1:
         return rows
-    words = pc.utf8_trim_whitespace(decoded(rows[name]).cast(pa.string()))
-    place = rows.column_names.index(name)
-    return rows.set_column(place, name, pc.equal(words, positive).cast(pa.int8()))
+    place = rows.column_names.index(positive.column)
+    if not _may_be_numbers(rows.column(place).type):
+        return rows
+    flags = _positive_flags(rows.column(place), positive, table.missing)
+    return rows.set_column(place, positive.column, flags)
+
+
+def _positive_flags(
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
+) -> pa.Array:
+    """Return 1 for cells that are positive, 0 for others, null for missing ones.
+
+    Raises
+    ------
+    UnreadableCells
+        If numbers are compared and some cells are none.
+    """
+    if positive.least is not None:
+        numbers = _read_numbers(positive.column, column, missing)
+        return pa.array((numbers >= positive.least).astype(np.int8), mask=np.isnan(numbers))
+    known = mixed.taken(column, missing)[0].is_valid()
+    words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
+    flags = pc.is_in(words, pa.array(positive.labels, pa.string())).cast(pa.int8())
+    return pc.if_else(known, flags, pa.scalar(None, pa.int8()))
 
 
 def _chosen(table: Table, rows: pa.Table) -> pa.Table:
@@ -109,17 +155,21 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
     gone: set[str] = set()
     for own, theirs in table.called.items():
         gone.add(own)
-        if is_pattern(theirs) and theirs not in rows.column_names:
+        if theirs in table.levels or (is_pattern(theirs) and theirs not in rows.column_names):
             wide = [name for name in rows.column_names if matches(name, theirs)]
             gone |= set(wide)
             if again := twice & set(wide):
                 first = rows.column(rows.column_names.index(min(again)))
                 taken += [(own, first), (own, first)]
                 continue
-            odd = [name for name in wide if not _may_be_numbers(rows[name].type)]
+            odd = [
+                name
+                for name in wide
+                if name not in table.levels and not _may_be_numbers(rows[name].type)
+            ]
             if wide:
                 columns = {name: rows[name] for name in wide}
-                lists = None if odd else _one_list(columns, table.missing)
+                lists = None if odd else _one_list(columns, table.missing, table.levels)
                 taken.append((own, rows[odd[0]] if lists is None else lists))
         elif theirs in rows.column_names:
             gone.add(theirs)
@@ -290,21 +340,43 @@ class UnreadableCells(ValueError):
         self.column, self.row, self.cell, self.count = column, row, cell, count
 
 
-def _one_list(columns: Mapping[str, pa.ChunkedArray], missing: Sequence[str]) -> pa.ChunkedArray:
+def _one_list(
+    columns: Mapping[str, pa.ChunkedArray],
+    missing: Sequence[str],
+    levels: Mapping[str, Sequence[str]],
+) -> pa.ChunkedArray:
     """Join columns of numbers to one of lists; a row without any number has no list.
+
+    A column with levels gives a number for each.
 
     Raises
     ------
     UnreadableCells
         If some cells of text are no numbers.
     """
-    numbers = np.stack([_read_numbers(n, c, missing) for n, c in columns.items()], axis=1)
+    parts = [
+        _one_hot(column, missing, levels[name])
+        if name in levels
+        else _read_numbers(name, column, missing)[:, None]
+        for name, column in columns.items()
+    ]
+    numbers = np.hstack(parts)
     missed = np.isnan(numbers)
     cells = pa.array(numbers.ravel(), pa.float64(), mask=missed.ravel())
     ends = pa.array(np.arange(len(numbers) + 1) * numbers.shape[1], pa.int64())
     lists = pa.LargeListArray.from_arrays(ends, cells)
     none = pa.array(missed.all(axis=1))
     return pa.chunked_array([pc.if_else(none, pa.scalar(None, lists.type), lists)])
+
+
+def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[str]) -> FloatArray:
+    """Return 1 where cells have a level and 0 where another, [n, L]; NaN where they are missing."""
+    cells = mixed.texts(mixed.taken(column, missing)[0])
+    place = pc.index_in(cells, pa.array(levels, pa.string()))
+    codes = place.fill_null(-1).to_numpy(zero_copy_only=False)
+    found: FloatArray = (codes[:, None] == np.arange(len(levels))).astype(float)
+    found[np.asarray(cells.is_null())] = np.nan
+    return found
 
 
 def _read_numbers(name: str, column: pa.ChunkedArray, missing: Sequence[str]) -> FloatArray:

@@ -6,7 +6,7 @@ print a table at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
@@ -72,6 +72,15 @@ class Bound:
     least: int | None = None
     most: int | None = None
     remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class PositiveLabel:
+    """Which cells of a column stand for 1: some labels, or numbers from one on; others for 0."""
+
+    column: str
+    labels: tuple[str, ...] = ()
+    least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -211,8 +220,9 @@ class Table:
         Columns of the files that are not read; the only ones among ``others`` that are. Patterns
         too.
     positive
-        A column of labels and the one that stands for 1, all others for 0; None where they are
-        written as 1 and 0, or as yes and no.
+        Which labels stand for 1; None where they are written as 1 and 0, or as yes and no.
+    levels
+        Levels of text columns in lists of numbers: each is a number that is 1 in rows that have it.
     """
 
     name: str
@@ -226,7 +236,8 @@ class Table:
     missing: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     included: tuple[str, ...] = ()
-    positive: tuple[str, str] | None = None
+    positive: PositiveLabel | None = None
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, spelling: ColumnMapping) -> Table:
         """Return this table as some files have it, as the settings of a run say."""
@@ -237,6 +248,7 @@ class Table:
             missing=tuple(getattr(spelling, "missing", ())),
             excluded=tuple(getattr(spelling, "exclude", ())),
             included=tuple(getattr(spelling, "include", ())),
+            levels=levels_by_column(getattr(spelling, "levels", ())),
         )
 
     @property
@@ -277,6 +289,19 @@ class Table:
         """Return what is known of a file's columns, those that are not looked at left out."""
         known = {c.name: c for c in self.columns if c.name in names}
         return known | dict.fromkeys(self.others_in(names), self.others) if self.others else known
+
+
+def levels_by_column(levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the levels of each column from texts ``column=level``, in their order.
+
+    >>> levels_by_column(["stain=HE", "stain=IHC"])
+    {'stain': ('HE', 'IHC')}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for one in levels:
+        name, _, level = one.partition("=")
+        found[name] = (*found.get(name, ()), level)
+    return found
 
 
 def is_pattern(name: str) -> bool:

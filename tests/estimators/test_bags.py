@@ -75,8 +75,8 @@ def test_the_stack_says_why(model):
     reasons = found.reasons(x)
     assert reasons.shape == (len(x), len(found.blocks_))
     assert_allclose(reasons.sum(axis=1), found.decision_function(x), atol=1e-9)
-    shares = found.contributions(x)
-    assert [len(bag) for bag in shares] == [len(bag) for bag in x]
+    adds = found.contributions(x)
+    assert [len(bag) for bag in adds] == [len(bag) for bag in x]
     assert set(found.weights_) == (set(MEMBERS) if model == "auto" else set())
     if model == "embedding":
         with pytest.raises(ValueError, match="no probabilities of instances"):

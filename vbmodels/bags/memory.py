@@ -14,7 +14,7 @@ T = TypeVar("T")
 class Memory(Generic[T]):
     """The last thing that was made of each batch, under its key.
 
-    Entries go with their batch, and when a thing of another key is asked for.
+    Entries go with their batch, and when another key is requested.
     """
 
     kept: dict[int, tuple[bytes, T]] = field(default_factory=dict)

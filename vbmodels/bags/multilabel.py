@@ -313,7 +313,7 @@ class Observed(Stats, kind="bags.Observed"):
     samples
         Of instances of bags positive in none of the classes, and of each class's positive bags.
     products
-        Of the instances of unit length, where they were asked for.
+        Of the instances of unit length, where they were requested.
     """
 
     spread: Spread

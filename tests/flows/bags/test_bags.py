@@ -67,8 +67,13 @@ def test_a_run_leaves_what_it_promises(fitted, simulated):
     assert 0.1 < np.mean(bags["held_out"].to_numpy(zero_copy_only=False)) < 0.4
     assert record.results["instance_auroc"] > 0.75
     page = storage.read_bytes(place.file("report.html")).decode()
-    for told in ("What makes an instance primary", "Surely positive", "Calibration", "held out"):
-        assert told in page
+    for found in (
+        "What makes an instance primary",
+        "Most probably positive",
+        "Calibration",
+        "held out",
+    ):
+        assert found in page
 
 
 @pytest.mark.thorough
@@ -151,8 +156,8 @@ def test_bags_without_instances_label_or_modality_are_kept_and_named(tmp_path, c
         }
     )
     source = written(tmp_path, pa.concat_tables([table, extra]))
-    told = fitted_by(capsys, source, tmp_path / "t")
-    assert (told["results"]["bags"], told["results"]["labelled"]) == (42, 41)
+    found = fitted_by(capsys, source, tmp_path / "t")
+    assert (found["results"]["bags"], found["results"]["labelled"]) == (42, 41)
     record = open_run(str(tmp_path / "t"))[1]
     assert [(d.count, d.examples) for d in record.dropped] == [(1, ["empty"])]
     probability = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
@@ -187,9 +192,9 @@ def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys, model, 
     )
     source = written(tmp_path, pa.concat_tables([table, large]))
     here = ("--workers", "0", "witness_memory=1") if model == "auto" else ()
-    told = fitted_by(capsys, source, tmp_path / "t", f"model={model}", "partitions=2", *here)
-    assert told["results"]["instances"] == many + 120
-    left_out = [w for w in told["warnings"] if "more than witness_memory=1" in w]
+    found = fitted_by(capsys, source, tmp_path / "t", f"model={model}", "partitions=2", *here)
+    assert found["results"]["instances"] == many + 120
+    left_out = [w for w in found["warnings"] if "more than witness_memory=1" in w]
     assert len(left_out) == (model == "auto")
     record = open_run(str(tmp_path / "t"))[1]
     assert (record.rows_read, record.rows_kept) == (many + 120, many + 120)

@@ -26,8 +26,8 @@ GP = "model=gp_probit"
 def test_every_form_of_the_gaussian_process_runs(tmp_path, capsys, options):
     path = written(tmp_path, instances(60, primary=pa.array(np.tile([True, False, True], 60))))
     target = tmp_path / "t"
-    told = fitted(capsys, path, target, GP, "held_out=0.3", "partitions=3", *options)
-    assert told["results"]["auroc"] > 0.6
+    found = fitted(capsys, path, target, GP, "held_out=0.3", "partitions=3", *options)
+    assert found["results"]["auroc"] > 0.6
     bags, found = table_of(target, "bags"), table_of(target, "instances")
     logistic = "model=gp_logistic" in options
     for column in (bags["bald"], found["bald"]):
@@ -150,20 +150,20 @@ def test_an_empty_bag_with_the_label_1_is_warned_of(tmp_path, capsys, model):
     path = written(tmp_path, pa.concat_tables([instances(30), empty]))
     target = tmp_path / "t"
     warnings = fitted(capsys, path, target, f"model={model}", "partitions=2", *more)["warnings"]
-    told = [w for w in warnings if "have no instance" in w]
+    found = [w for w in warnings if "have no instance" in w]
     found = table_of(target, "bags")
     of = dict(zip(found["bag_id"].to_pylist(), found["probability"].to_pylist(), strict=True))
     (dropped,) = open_run(str(target))[1].dropped
     assert dropped.count == 3
     if model == "vmmic":
-        assert not told
+        assert not found
         assert of["e1"] > 0
         assert "intercept" in dropped.reason
     elif model == "gp_probit" and not more:
-        assert not told
+        assert not found
         assert 0 < of["e1"] == of["e2"] == of["e3"] < 0.2
         assert "leak" in dropped.reason
     else:
-        assert told[0].startswith("2 bags with the label 1 have no instance: model " + model)
+        assert found[0].startswith("2 bags with the label 1 have no instance: model " + model)
         assert of["e1"] == of["e2"] == of["e3"] == 0.0
         assert "its probability is 0" in dropped.reason

@@ -43,10 +43,10 @@ def copied():
 def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_out):
     table = patients()
     path = written(tmp_path, table.rename_columns(["bag_id", "group", *table.column_names[2:]]))
-    told = fitted(capsys, path, tmp_path / "t", f"held_out={held_out}", "partitions=3")
-    low, high = told["results"]["auroc_interval"]
+    found = fitted(capsys, path, tmp_path / "t", f"held_out={held_out}", "partitions=3")
+    low, high = found["results"]["auroc_interval"]
     assert low < 0.5 < high
-    assert told["lines"][0].startswith("No better than the base rate on ")
+    assert found["lines"][0].startswith("No better than the base rate on ")
 
 
 def test_a_column_that_decides_the_labels_is_suggested_as_a_group(tmp_path, capsys):
@@ -62,10 +62,10 @@ def test_a_column_that_decides_the_labels_is_suggested_as_a_group(tmp_path, caps
 @pytest.mark.parametrize("partitions", [1, 4])
 def test_copies_are_held_out_together(tmp_path, capsys, partitions):
     path, target = written(tmp_path, copied()), tmp_path / "t"
-    told = fitted(
+    found = fitted(
         capsys, path, target, "held_out=0.4", "model=embedding", f"partitions={partitions}"
     )
-    (said,) = [text for text in told["warnings"] if "exact copies" in text]
+    (said,) = [text for text in found["warnings"] if "exact copies" in text]
     assert said.startswith("10 bags are exact copies of one another (b0 and copy of b0, say)")
     bags = table_of(target, "bags")
     held = dict(zip(bags["bag_id"].to_pylist(), bags["held_out"].to_pylist(), strict=True))
@@ -76,12 +76,12 @@ def test_copies_are_held_out_together(tmp_path, capsys, partitions):
 def test_fitted_bags_are_no_headline(tmp_path, capsys):
     """A model that predicts no bag without itself says how to test it; the stack does predict."""
     path = written(tmp_path, instances(40))
-    told = fitted(capsys, path, tmp_path / "t", "model=gp_probit")
-    assert told["lines"][0].endswith("set held_out=0.3 to see how well new bags are predicted")
-    assert "auroc" not in told["results"]
-    told = fitted(capsys, path, tmp_path / "t", "model=embedding")
-    assert told["lines"][0].startswith("AUROC 0.8")
-    assert "on 40 bags, each predicted without itself;" in told["lines"][0]
+    found = fitted(capsys, path, tmp_path / "t", "model=gp_probit")
+    assert found["lines"][0].endswith("set held_out=0.3 to see how well new bags are predicted")
+    assert "auroc" not in found["results"]
+    found = fitted(capsys, path, tmp_path / "t", "model=embedding")
+    assert found["lines"][0].startswith("AUROC 0.8")
+    assert "on 40 bags, each predicted without itself;" in found["lines"][0]
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
     seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
@@ -102,10 +102,10 @@ def test_features_and_labels_have_the_users_names(tmp_path, capsys):
     word = pa.array(["yes it is" if label else "other" for label in table["label"].to_pylist()])
     names = ["bag_id", "group", "label", "CD3", "CD8", "area", "PDL1"]
     path = written(tmp_path, table.set_column(2, "label", word).rename_columns(names))
-    told = fitted(
+    found = fitted(
         capsys, path, tmp_path / "t", "model=embedding", "positive=yes it is", "max_iter=3000"
     )
-    assert told["lines"][0].endswith("are probably yes it is")
+    assert found["lines"][0].endswith("are probably yes it is")
     page = report(tmp_path / "t")
     for text in ("Most informative features", "CD3", "P(yes it is)", "not yes it is"):
         assert text in page
@@ -120,5 +120,5 @@ def test_a_bag_has_one_group_and_one_group_of_all_bags_is_said(tmp_path, capsys)
     assert "one group for bag" in json.loads(out)["error"]
     (tmp_path / "one").mkdir()
     one = table.append_column("group", [["all"] * len(table)])
-    told = fitted(capsys, written(tmp_path / "one", one), tmp_path / "t", "held_out=0")
-    assert any(text.startswith("All bags are of one group") for text in told["warnings"])
+    found = fitted(capsys, written(tmp_path / "one", one), tmp_path / "t", "held_out=0")
+    assert any(text.startswith("All bags are of one group") for text in found["warnings"])

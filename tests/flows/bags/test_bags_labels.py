@@ -11,6 +11,7 @@ from flows.bags.family import FAMILY
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.data import partition, storage
+from flows.settings import load
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,9 @@ SPELLINGS = {
     "signs.parquet": (lambda one: 2 * int(one) - 1, "1"),
     "flags.parquet": (bool, "true"),
     "others.parquet": (lambda one: "no" if one else "yes", "no"),
+    "several.csv": (lambda one: ("low", "medium", "high")[one * (1 + one % 2)], "medium,high"),
+    "numbers.csv": (lambda one: 7.5 if one else 2.25, 7.5),
+    "grades.parquet": (lambda one: 3 if one else 1, 2),
 }
 
 
@@ -50,9 +54,22 @@ def test_labels_are_read_as_the_user_means_them(name, bags, tmp_path, monkeypatc
     monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
     spell, positive = SPELLINGS[name]
     source = write(tmp_path / name, bags, spell)
-    settings = BagSettings(positive=positive)
+    key = "positive" if isinstance(positive, str) else "threshold"
+    settings = load(BagSettings, None, [] if positive is None else [f"{key}={positive}"])
     (file,) = storage.expand(str(source), FAMILY.suffixes)
     checked = FAMILY.check(file, settings)
     assert checked.faults == ()
     (part,) = FAMILY.plan([file], [checked], settings)
     assert partition.read(part, instances_in(settings))["label"].to_pylist() == bags[1].tolist()
+
+
+@pytest.mark.parametrize("setting", ["positive=relapse", "threshold=1"])
+def test_a_missing_label_is_no_negative_one(setting, tmp_path, monkeypatch):
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
+    yes, no = ("relapse", "none") if setting.startswith("positive") else ("1.5", "0.5")
+    lines = ["bag_id,label,x", f"a,{yes},1", "b,NA,2", f"c,{no},3"]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    settings = load(BagSettings, None, [setting], columns={"features": "x"})
+    (file,) = storage.expand(str(tmp_path / "in.csv"), FAMILY.suffixes)
+    (part,) = FAMILY.plan([file], [FAMILY.check(file, settings)], settings)
+    assert partition.read(part, instances_in(settings))["label"].to_pylist() == [1, None, 0]

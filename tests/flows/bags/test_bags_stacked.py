@@ -35,10 +35,10 @@ def with_empty_bags(n=60):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("model", MODELS)
-def test_it_tells_bags_reasons_and_baselines(tmp_path, capsys, model):
+def test_bags_reasons_and_baselines_are_written(tmp_path, capsys, model):
     path, target = written(tmp_path, with_empty_bags()), tmp_path / "t"
-    told = fitted(capsys, path, target, f"model={model}", "partitions=3", "held_out=0.3")
-    results = told["results"]
+    found = fitted(capsys, path, target, f"model={model}", "partitions=3", "held_out=0.3")
+    results = found["results"]
     assert results["auroc"] > 0.7
     assert set(results["baselines"]) == {
         "base rate", "boosted trees on pooled features", "boosted trees on instances",
@@ -96,11 +96,11 @@ def test_a_run_since_another_goes_on_from_it(tmp_path, capsys):
     one, two = (table_of(t, "bags").sort_by("bag_id") for t in (place, whole))
     assert one["bag_id"].equals(two["bag_id"])
     assert one.num_rows == 80
-    told, expected = (t["probability"].to_numpy() for t in (one, two))
-    np.testing.assert_allclose(told, expected, atol=0.02)
-    now, anew = posterior(place), posterior(whole)
-    assert (before.searched, now.searched, anew.searched) == (60, 60, 80)
-    assert now.witness.features.n_kernels < anew.witness.features.n_kernels == 28
+    found, expected = (t["probability"].to_numpy() for t in (one, two))
+    np.testing.assert_allclose(found, expected, atol=0.02)
+    now, fresh = posterior(place), posterior(whole)
+    assert (before.searched, now.searched, fresh.searched) == (60, 60, 80)
+    assert now.witness.features.n_kernels < fresh.witness.features.n_kernels == 28
 
 
 def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
@@ -111,10 +111,10 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     assert code == 0
     (said,) = [w for w in json.loads(out)["warnings"] if "witness_memory" in w]
     assert "more than witness_memory=0.0001, so it is left out of the stack" in said
-    told = fitted(capsys, path, target, small, "held_out=0.3")
-    assert said in told["warnings"]
-    assert set(told["results"]["weights"]) == {"pooled features", "base rate"}
-    assert abs(sum(told["results"]["weights"].values()) - 1.0) < 1e-9
+    found = fitted(capsys, path, target, small, "held_out=0.3")
+    assert said in found["warnings"]
+    assert set(found["results"]["weights"]) == {"pooled features", "base rate"}
+    assert abs(sum(found["results"]["weights"].values()) - 1.0) < 1e-9
     found = table_of(target, "instances")
     assert found["probability"].null_count == found.num_rows
     assert found["contribution"].null_count == 0
@@ -127,8 +127,8 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
 @pytest.mark.parametrize("n", [2, 6])
 def test_the_default_takes_few_bags(tmp_path, capsys, n):
     path = written(tmp_path, instances(n))
-    told = fitted(capsys, path, tmp_path / "t")
-    assert set(told["results"]["weights"]) == {"pooled features", "instances", "base rate"}
+    found = fitted(capsys, path, tmp_path / "t")
+    assert set(found["results"]["weights"]) == {"pooled features", "instances", "base rate"}
     p = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
     assert np.all((p > 0.0) & (p < 1.0))
 
@@ -140,3 +140,27 @@ def test_it_takes_several_modalities(tmp_path, capsys):
     fitted(capsys, path, tmp_path / "t")
     blocks = set(table_of(tmp_path / "t", "reasons")["block"].to_pylist())
     assert {"size", "image: mean", "text: trees 1"} <= blocks
+
+
+def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path, capsys):
+    """One instance of six makes a bag positive, by f2: the process of instances finds it."""
+    rng = np.random.default_rng(0)
+    bag, label = np.repeat(np.arange(80), 6), np.arange(80) % 2
+    features = rng.normal(size=(480, 4))
+    own = (label[bag] == 1) & (np.arange(480) % 6 == 0)
+    features[own, 2] += 4.0
+    table = {"bag_id": [f"b{i}" for i in bag], "label": label[bag]}
+    table |= {f"f{d}": features[:, d] for d in range(4)}
+    target = tmp_path / "t"
+    found = fitted(capsys, written(tmp_path, pa.table(table)), target)
+    weights = found["results"]["weights"]
+    assert weights["instances"] > weights["pooled features"]
+    markers, instances = (table_of(target, name) for name in ("markers", "instances"))
+    likely = {(r["bag_id"], r["instance_id"]) for r in instances.to_pylist()
+              if r["probability"] > 0.9}  # fmt: skip
+    first = [r for r in markers.to_pylist()[::3] if (r["bag_id"], r["instance_id"]) in likely]
+    assert len(first) >= 20
+    assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
+    page = report(target)
+    assert "In short" in page
+    assert "Features of primary instances" in page

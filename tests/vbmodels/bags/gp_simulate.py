@@ -1,4 +1,4 @@
-"""Bags drawn from MIL-GP-Probit, with the truth beside them."""
+"""Bags drawn from MIL-GP-Probit, with ground truth."""
 
 from __future__ import annotations
 

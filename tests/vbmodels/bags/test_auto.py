@@ -100,12 +100,12 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
     assert before.kernel[2] == after.kernel[2]
 
 
-def test_what_is_weighed_is_told_without_the_bag(data, done):
+def test_what_is_weighed_is_predicted_without_the_bag(data, done):
     """The witness's part against a fit without a fold's bags, features held; the base by hand."""
     batches = split(data, 3)
     states = done.reduce.local_states(done.iterations - 1)
-    told = [MODEL.suff_stats(done.q, b, s) for b, s in zip(batches, states, strict=True)]
-    log_p = log_densities(told[0] + told[1] + told[2])
+    found = [MODEL.suff_stats(done.q, b, s) for b, s in zip(batches, states, strict=True)]
+    log_p = log_densities(found[0] + found[1] + found[2])
     n, positive = data.n_bags, int(data.label.sum())
     expected = np.where(data.label == 1, (positive - 0.5) / n, 1 - (positive + 0.5) / n)
     assert_allclose(np.exp(log_p[:, -1]), expected)
@@ -131,14 +131,14 @@ def counted(n, seed):
 def test_partitions_change_nothing_but_rounding(data, whole_numbers):
     data = counted(60, 2) if whole_numbers else data
     one, *others = (fit(MODEL, split(data, k), seed=1, max_iter=3000).q for k in (1, 3, 8))
-    told = predict_auto(MODEL, one, data)
+    found = predict_auto(MODEL, one, data)
     for q in others:
         assert q.witness.features.key == one.witness.features.key
         assert_allclose(q.weights, one.weights, rtol=1e-12)
         own = predict_auto(MODEL, q, data)
-        assert_allclose(own.probability, told.probability, rtol=1e-12)
-        assert_allclose(own.members, told.members, rtol=1e-12)
-        assert_allclose(own.witness.probability, told.witness.probability, rtol=1e-12)
+        assert_allclose(own.probability, found.probability, rtol=1e-12)
+        assert_allclose(own.members, found.members, rtol=1e-12)
+        assert_allclose(own.witness.probability, found.witness.probability, rtol=1e-12)
 
 
 def test_several_modalities_are_united_for_the_witness():
@@ -184,8 +184,8 @@ def test_a_restart_tries_the_last_kernel_value_and_its_neighbours(data, wide):
     """On the same bags: the witness's posterior to rounding, the rest to the search's end."""
     q, found, sweeps = restarted(SINCE, wide.q, split(data, 3))
     features = wide.q.witness.features
-    beside = features.around(wide.q.witness.kernel)
-    assert q.witness.features.n_kernels == found.witness.features.n_kernels == beside.size <= 9
+    neighbours = features.around(wide.q.witness.kernel)
+    assert q.witness.features.n_kernels == found.witness.features.n_kernels == neighbours.size <= 9
     assert q.searched == found.searched == data.n_bags
     assert found.untried is None
     assert_allclose(q.embedding.at, wide.q.embedding.at)

@@ -13,7 +13,12 @@ from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.embedding import contributions as bag_contributions
 from vbmodels.bags.embedding import pools as bag_pools
 from vbmodels.bags.embedding.blocks import POOL_NAMES
-from vbmodels.bags.embedding.contributions import contributions, feature_weights, of_instances
+from vbmodels.bags.embedding.contributions import (
+    contributions,
+    feature_weights,
+    marker_contributions,
+    of_instances,
+)
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.core.fit import fit
@@ -131,8 +136,8 @@ def test_left_out_is_near_a_fit_without_the_bag():
             local = model.local_step(q, others, local)
             q = model.global_step(q, model.suff_stats(q, others, local))
         p = predict_bags(q, data.take(np.array([i])), 0.0).probability[0]
-        told = np.log(p if data.label[i] else 1.0 - p)
-        assert_allclose(log_z[i], told, atol=0.02)
+        expected = np.log(p if data.label[i] else 1.0 - p)
+        assert_allclose(log_z[i], expected, atol=0.02)
 
 
 def test_text_has_its_own_blocks():
@@ -169,6 +174,22 @@ def test_a_large_bag_is_taken_a_piece_at_a_time(monkeypatch):
     assert_allclose(contributions(q, tied)[0], each, rtol=1e-9, atol=1e-12)
 
 
+def test_features_of_instances_sum_to_the_pools_share():
+    data = some_bags(d=3)
+    q = fitted(data).q
+    (weights,), (of,) = feature_weights(q), q.map.modalities
+    scaled = dict(zip(POOL_NAMES, of.pools(bag_pools.pooled(data.modalities[0])), strict=True))
+    ((which, adds),) = marker_contributions(q, data, 3)
+    assert np.sort(which, axis=1).tolist() == [[0, 1, 2]] * len(which)
+    assert np.all(np.diff(np.abs(adds), axis=1) <= 0.0)
+    found = np.bincount(data.modalities[0].bag, adds.sum(axis=1), minlength=data.n_bags)
+    expected = sum(scaled[name] @ weights[name] for name in POOL_NAMES[:3])
+    assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    ((first, largest),) = marker_contributions(q, data, 1)
+    assert np.array_equal(first, which[:, :1])
+    assert_allclose(largest, adds[:, :1])
+
+
 def test_a_features_weights_make_its_pools_share():
     """Shares of a block between bags differ by the differences of its scaled pools, weighed."""
     data = some_bags(d=3)
@@ -180,5 +201,5 @@ def test_a_features_weights_make_its_pools_share():
     assert set(weights) == set(POOL_NAMES)
     for name, weight in weights.items():
         own = shares[:, names.index(name)]
-        told = scaled[name] @ weight
-        assert_allclose(own - own[0], told - told[0], rtol=1e-7, atol=1e-9)
+        expected = scaled[name] @ weight
+        assert_allclose(own - own[0], expected - expected[0], rtol=1e-7, atol=1e-9)

@@ -54,7 +54,7 @@ def test_the_rest_of_words_is_noise_and_predictions_stay():
     assert np.corrcoef(few.score, all_words.score)[0, 1] > 0.95
 
 
-def test_the_heavy_sweep_is_told_where_there_is_one():
+def test_the_heavy_sweep_is_reported_where_there_is_one():
     data = text()
     model = AutoModel()
     q = model.init(model.observe(data), np.random.default_rng(0))

@@ -74,8 +74,8 @@ def test_a_groups_label_is_predicted_without_it(grouped):
     done = fit(MODEL, parts, seed=1, max_iter=3000)
     states = done.reduce.local_states(done.iterations - 1)
     each = list(zip(parts, states, strict=True))
-    told = [MODEL.suff_stats(done.q, part, state) for part, state in each]
-    base = np.exp(log_densities(told[0] + told[1] + told[2])[:, -1])
+    found = [MODEL.suff_stats(done.q, part, state) for part, state in each]
+    base = np.exp(log_densities(found[0] + found[1] + found[2])[:, -1])
     fold = fold_of_groups(grouped.group)
     for f in range(FOLDS):
         rest, own = grouped.label[fold != f], grouped.label[fold == f]

@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.special import ndtr
 
 from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
-from vbmodels.bags.bags import split
+from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.mil_gp import predict as gp_predict
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, draw_latent, predict_from_draws
-from vbmodels.bags.mil_gp.predict import entropy, predict, probit_bald
+from vbmodels.bags.mil_gp.predict import entropy, feature_effects, predict, probit_bald
 from vbmodels.core.fit import fit
 from vbmodels.testing import runs
 from vbmodels.testing.case import Case
@@ -42,6 +42,19 @@ def test_bag_probabilities_are_those_of_the_multivariate_normal(fitted):
     assert (sizes[:30] < 4).any()
     assert_allclose(fine[:30], exact, atol=1e-4)
     assert_allclose(usual[:30], exact, atol=2e-3)
+
+
+def test_effects_of_features_sum_to_the_score(fitted):
+    """Against the average instance; a feature that is its mean adds nothing."""
+    data, post = fitted
+    rows = data.modalities[0].features.copy()
+    rows[:, 0] = post.features.mean[0]
+    rows[0] = post.features.mean
+    one = bags([Instances(rows, data.modalities[0].offsets)], data.label)
+    score = predict(post, one)[0].score
+    effects = feature_effects(post, rows)
+    assert_allclose(effects[:, 0], 0.0, atol=1e-12)
+    assert_allclose(effects.sum(axis=1), score - score[0], atol=0.01)
 
 
 def none_positive(post, data, b):

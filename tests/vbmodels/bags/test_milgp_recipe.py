@@ -100,7 +100,7 @@ def test_the_likelihood_of_leaks_and_wrong_labels_is_its_definition(options):
     assert_allclose(found.gradient[0, 0] @ step, (up - down) / 2e-5, rtol=1e-6)
 
 
-def test_labels_that_may_be_wrong_are_told_with_their_noise():
+def test_labels_that_may_be_wrong_are_predicted_with_their_noise():
     data = with_empty_bags()
     model = DirectGP(NOISY)
     post = model.posterior(fit(model, split(data, 2)).q)
@@ -109,8 +109,10 @@ def test_labels_that_may_be_wrong_are_told_with_their_noise():
     w = post.mean[0] + np.linalg.solve(post.factor[0].T, w.T).T
     one = [data.take(np.array([b])) for b in range(3)]
     one = [bags(of.modalities, np.ones(1, np.int8)) for of in one]
-    told = [np.exp([plain_log_likelihood(post.features, of, each) for each in w]) for of in one]
-    for b, p in enumerate(told):
+    likelihoods = [
+        np.exp([plain_log_likelihood(post.features, of, each) for each in w]) for of in one
+    ]
+    for b, p in enumerate(likelihoods):
         assert abs(found.bag_probability[b] - p.mean()) < 4 * p.std() / np.sqrt(len(p)) + 1e-3
     assert found.bag_probability.min() > 0.1
     assert 0.1 < found.bag_probability[-1] < 0.2

@@ -62,7 +62,7 @@ def test_scaling_is_over_labelled_bags_and_leaves_constants_alone():
 
 @pytest.mark.parametrize("value", [0.0, 123456789.123])
 @pytest.mark.parametrize("standardise", [True, False])
-def test_products_of_scaled_features_are_exact_beside_a_large_constant(value, standardise):
+def test_products_of_scaled_features_are_exact_with_a_large_constant(value, standardise):
     data = three_kinds(n=60)
     rows = data.modalities[0].features
     rows[:, 0] = value

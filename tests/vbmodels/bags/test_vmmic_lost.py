@@ -2,7 +2,7 @@
 
 Where a modality says little of the labels, a gate that is open to all (share .97 for .34) fits as
 well, and the slopes behind it are free: a Gaussian's bound is closer there than where they are
-told, so that it prefers the open gate, though a sampler spends a sixth of its time there. Only
+found, so that it prefers the open gate, though a sampler spends a sixth of its time there. Only
 the prior decides: N(0, 16) for a gate's intercept with short slopes makes "all or none" likely.
 """
 
@@ -25,8 +25,8 @@ def found(data: Bags, new: Bags, primary: list[np.ndarray], seed: int = 0) -> fl
     """AUROC of all new instances of a fit by default."""
     model = CollapsedVMMIC()
     posterior = model.posterior(fit(model, [data], seed=seed, tol=1e-6, max_iter=3000).q)
-    told = predict(posterior.draws(), posterior.scaling, new).instances
-    return float(roc_auc_score(np.concatenate(primary), np.concatenate(told)))
+    found = predict(posterior.draws(), posterior.scaling, new).instances
+    return float(roc_auc_score(np.concatenate(primary), np.concatenate(found)))
 
 
 def read(path) -> tuple[Bags, list[np.ndarray]]:
@@ -63,7 +63,7 @@ def test_a_gate_s_intercept_and_slopes_share_one_learned_scale():
     """
     layout, priors = Layout(0, (3,)), Priors()
     t = np.random.default_rng(0).normal(size=layout.dim)
-    told = priors.expected_log(layout, t, np.zeros(layout.dim))
+    found = priors.expected_log(layout, t, np.zeros(layout.dim))
     log_tau = np.linspace(-12.0, 8.0, 20_001)
     tau = np.exp(log_tau)
 
@@ -79,4 +79,4 @@ def test_a_gate_s_intercept_and_slopes_share_one_learned_scale():
         if intercept is not None:
             log_p += normal(intercept, tau / (priors.gate * own.size))
         total += np.log(np.trapezoid(np.exp(log_p), log_tau))
-    assert told == pytest.approx(total, abs=1e-6)
+    assert found == pytest.approx(total, abs=1e-6)

@@ -1,4 +1,4 @@
-"""vMMIC where features are as many as bags: turned to their directions, and told as they were."""
+"""vMMIC where features are as many as bags: features are turned, coefficients are not."""
 
 from __future__ import annotations
 

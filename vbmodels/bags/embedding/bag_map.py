@@ -131,10 +131,10 @@ def smooth_means(of: BagMap, data: Bags, seed: int) -> Chosen:
     out = []
     for k, (one, instances) in enumerate(zip(of.modalities, known.modalities, strict=True)):
         has = np.flatnonzero(instances.sizes > 0)
-        told = np.hstack([pooled(instances), sizes_of(known)[:, k : k + 1]])[has]
+        pooled_rows = np.hstack([pooled(instances), sizes_of(known)[:, k : k + 1]])[has]
         rows = partial(_smooth_means, one, instances, has)
         label, few = known.label[has].astype(np.int64), bags_sampled(instances.n_features)
-        out.append(sampled_bags(told, label, seed, rows, few))
+        out.append(sampled_bags(pooled_rows, label, seed, rows, few))
     return Chosen(tuple(out))
 
 

@@ -50,19 +50,19 @@ def searched_slope(at: FloatArray, slope: FloatArray) -> FloatArray:
     return result
 
 
-def stepped(at: FloatArray, size: FloatArray, told: FloatArray) -> tuple[FloatArray, float]:
+def stepped(at: FloatArray, size: FloatArray, determined: FloatArray) -> tuple[FloatArray, float]:
     """Return coordinates one step nearer to the mode, and the rise in nats that it promises.
 
     Parameters
     ----------
     at
         Searched coordinates, [M].
-    size, told
+    size, determined
         a and g, [M].
     """
     root = _root(at.size)
-    slope = searched_slope(at, 0.5 * (size - told))
-    bend = 0.5 * np.maximum(np.maximum(size, told), 0.0)
+    slope = searched_slope(at, 0.5 * (size - determined))
+    bend = 0.5 * np.maximum(np.maximum(size, determined), 0.0)
     step = np.linalg.solve(root.T @ (bend[:, None] * root) + UNIT**2 * np.eye(at.size), slope)
     share = FARTHEST / max(float(np.abs(root @ step).max()), FARTHEST)
     return at + share * step, 0.5 * float(slope @ step)

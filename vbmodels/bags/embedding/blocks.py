@@ -135,10 +135,10 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
                 f"expected {self.mean.size} features an instance, as in the fit, got "
                 f"{instances.n_features}"
             )
-        told = pooled(instances)
+        pooled_rows = pooled(instances)
         if self.text:
-            return {"words": told[:, : self.mean.size] @ self.turn}
-        blocks = dict(zip(POOL_NAMES, self.pools(told), strict=True))
+            return {"words": pooled_rows[:, : self.mean.size] @ self.turn}
+        blocks = dict(zip(POOL_NAMES, self.pools(pooled_rows), strict=True))
         if self.smooth is None or self.ranked is None or self.trees is None:
             return blocks
         means, highest = self._instance_kernels(instances)
@@ -147,7 +147,7 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
             for m, times in enumerate(multiples):
                 blocks[f"{name} mean {times:g}"] = kernels.turned(m, means[name][m])
                 blocks[f"{name} max {times:g}"] = highest[name][m]
-        ranks = self._bag_ranks(told, instances)
+        ranks = self._bag_ranks(pooled_rows, instances)
         away = cdist(ranks, self.trees.points, "cityblock")
         for m, times in enumerate(RANKED):
             kernel = laplace(away, float(self.trees.lengths[m]))
@@ -168,9 +168,9 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
             return np.empty((instances.offsets.size - 1, 0))
         return np.hstack(self._instance_kernels(instances)[0]["smooth"])
 
-    def pools(self, told: FloatArray) -> list[FloatArray]:
+    def pools(self, pooled_rows: FloatArray) -> list[FloatArray]:
         """Return z-scores of pooled features [B, 4 D], clipped, one array a pool."""
-        z = np.clip((told - self.pool_mean) * self.pool_scale, -POOLED_CLIP, POOLED_CLIP)
+        z = np.clip((pooled_rows - self.pool_mean) * self.pool_scale, -POOLED_CLIP, POOLED_CLIP)
         parts = np.split(z, 4, axis=1)
         return [
             part @ span / np.sqrt(len(span)) if span.size else part
@@ -219,9 +219,11 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
                         highest[name][m][at] = np.maximum(highest[name][m][at], high)
         return means, highest
 
-    def _bag_ranks(self, told: FloatArray, instances: Instances) -> FloatArray:
+    def _bag_ranks(self, pooled_rows: FloatArray, instances: Instances) -> FloatArray:
         size = np.log1p(instances.sizes.astype(float))[:, None]
-        return self.bag_ranks(np.hstack([told, size])) if self.bag_ranks else told[:, :0]
+        return (
+            self.bag_ranks(np.hstack([pooled_rows, size])) if self.bag_ranks else pooled_rows[:, :0]
+        )
 
 
 def modality_map(
@@ -269,10 +271,10 @@ def modality_map(
     if text:
         return replace(blank, turn=_turn(pool))
     rows = [s.rows for s in pool.instances if len(s.rows)]
-    told = tuple(s.rows for s in pool.samples)
+    pooled_rows = tuple(s.rows for s in pool.samples)
     if not rows or not width:
         return blank
-    all_rows, all_bags = np.concatenate(rows), np.concatenate(told)
+    all_rows, all_bags = np.concatenate(rows), np.concatenate(pooled_rows)
     ranks, bag_ranks = Ranks.of(all_rows), Ranks.of(all_bags)
     samples = tuple(blank.scaled(s.rows) for s in pool.instances)
     marks = of_both(samples, count, rng)
@@ -280,7 +282,7 @@ def modality_map(
     raw = np.array([pool.instances[y].rows[i] for y, i in marks])
     length = typical(blank.scaled(all_rows), "euclidean")
     rank_length = typical(ranks(all_rows), "cityblock")
-    bag_samples = tuple(bag_ranks(t) for t in told)
+    bag_samples = tuple(bag_ranks(t) for t in pooled_rows)
     bag_points = np.array([bag_samples[y][i] for y, i in of_both(bag_samples, bag_count, rng)])
     tree_length = typical(bag_ranks(all_bags), "cityblock")
     return replace(
@@ -307,12 +309,12 @@ def with_distributions(
     )
     marks = of_both(samples, count, rng)
     points = np.array([samples[y][i] for y, i in marks])
-    told = np.concatenate(samples)
+    pooled_rows = np.concatenate(samples)
     size = len(smooth.points)
     kernels = []
     for m in range(len(SMOOTH)):
         own = slice(m * size, (m + 1) * size)
-        length = np.array([typical(told[:, own], "euclidean")])
+        length = np.array([typical(pooled_rows[:, own], "euclidean")])
         kernels.append(Kernels.gaussian(np.ascontiguousarray(points[:, own]), length))
     return replace(of, distributions=tuple(kernels))
 
@@ -323,10 +325,10 @@ def scaling(mean: FloatArray, deviation: FloatArray, count: float) -> tuple[Floa
     return single(mean), single(inverse_sd(mean, sd))
 
 
-def _spans(blank: ModalityMap, told: FloatArray) -> tuple[FloatArray, ...]:
+def _spans(blank: ModalityMap, pooled_rows: FloatArray) -> tuple[FloatArray, ...]:
     """Return orthonormal bases of the sampled bags' pooled features, one a pool."""
     spans = []
-    for part in blank.pools(told):
+    for part in blank.pools(pooled_rows):
         _, size, basis = np.linalg.svd(part, full_matrices=False)
         spans.append(basis[size > 1e-9 * max(float(size.max(initial=0.0)), 1e-300)].T.copy())
     return tuple(spans)

@@ -24,7 +24,7 @@ _Weighted = tuple[FloatArray, float]  # of a block: weights [Q] of its columns, 
 
 
 def of_instances(name: str) -> bool:
-    """Whether a block's share is told of instances.
+    """Whether a block's share is divided among instances.
 
     >>> of_instances("smooth mean 0.5"), of_instances("trees 1"), of_instances("1: max")
     (True, False, True)
@@ -45,6 +45,64 @@ def contributions(q: Embedding, data: Bags) -> tuple[FloatArray, ...]:
                if name.startswith(prefix) and of_instances(name)}  # fmt: skip
         out.append(_of_modality(of, instances, own))
     return tuple(out)
+
+
+def marker_contributions(
+    q: Embedding, data: Bags, most: int
+) -> tuple[tuple[IntArray, FloatArray], ...]:
+    """Return the features of every instance that add most to its bag's f, and what each adds.
+
+    Two of [N_k, R] for each modality, R at most ``most``, the largest in size first. What a feature
+    adds is its share of the bag's mean, largest and smallest value, each against its mean over the
+    fitted bags; what kernels of all features together add belongs to none.
+    """
+    weights = feature_weights(q)
+    out = []
+    for of, instances, own in zip(q.map.modalities, data.modalities, weights, strict=True):
+        shape = len(instances.features), min(most, instances.n_features)
+        which, adds = np.zeros(shape, np.int64), np.zeros(shape)
+        for bags in runs_of(instances):
+            rows, offsets = rows_of(instances, bags)
+            sizes = np.diff(offsets)
+            run = _Run(offsets[:-1][sizes > 0], sizes[sizes > 0])
+            if not run.starts.size:
+                continue
+            start = instances.offsets[bags.start]
+            here = slice(start, start + len(rows))
+            each = _by_feature(of, rows, run, own)
+            which[here] = np.argsort(-np.abs(each), axis=1, kind="stable")[:, : shape[1]]
+            adds[here] = np.take_along_axis(each, which[here], axis=1)
+        out.append((which, adds))
+    return tuple(out)
+
+
+def _by_feature(
+    of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, FloatArray]
+) -> FloatArray:
+    """Return what each feature of each instance adds to its bag's f, [n, D]."""
+    if of.text:
+        words: FloatArray = rows * own["words"] / np.repeat(run.sizes, run.sizes)[:, None]
+        return words
+    width = rows.shape[1]
+    out = np.zeros(rows.shape)
+    for i, name in enumerate(POOL_NAMES[:3]):
+        where = slice(i * width, (i + 1) * width)
+        mean, scale = of.pool_mean[where], of.pool_scale[where]
+        if name == "mean":
+            z = (rows - mean) * scale
+            means = run.means(z)
+            away = np.clip(means, -POOLED_CLIP, POOLED_CLIP) - means
+            z += np.repeat(away, run.sizes, axis=0)
+            out += z * own[name] / np.repeat(run.sizes, run.sizes)[:, None]
+            continue
+        towards = rows if name == "max" else -rows
+        highest = np.maximum.reduceat(towards, run.starts, axis=0)
+        value = highest if name == "max" else -highest
+        z = np.clip((value - mean) * scale, -POOLED_CLIP, POOLED_CLIP)
+        winner = towards == np.repeat(highest, run.sizes, axis=0)
+        each = z * own[name] / np.add.reduceat(winner.astype(float), run.starts, axis=0)
+        out += winner * np.repeat(each, run.sizes, axis=0)
+    return out
 
 
 def _weighted(q: Embedding, m: int) -> _Weighted:
@@ -116,8 +174,8 @@ class _Run:
         winner = (values == np.repeat(highest, self.sizes, axis=0)).astype(float)
         number = np.add.reduceat(winner, self.starts, axis=0)
         each = (highest if counted is None else counted) * weights / number
-        told: FloatArray = (winner * np.repeat(each, self.sizes, axis=0)).sum(axis=1)
-        return told - np.repeat(centre / self.sizes, self.sizes)
+        gain: FloatArray = (winner * np.repeat(each, self.sizes, axis=0)).sum(axis=1)
+        return gain - np.repeat(centre / self.sizes, self.sizes)
 
 
 def _of_modality(of: ModalityMap, instances: Instances, own: dict[str, _Weighted]) -> FloatArray:
@@ -203,12 +261,12 @@ def _of_large(of: ModalityMap, rows: FloatArray, own: dict[str, _Weighted]) -> F
                 best[kind, m] = high, number
     out = []
     for piece in pieces_of(rows):
-        told = np.zeros(len(piece))
+        gain = np.zeros(len(piece))
         for kind, values in of.kernels_at(piece).items():
             for m, kernel in enumerate(values):
                 (turned, centre), (weights, middle) = _weights(of, own, kind, m)
                 high, number = best[kind, m]
-                told += (kernel @ turned - centre - middle) / len(rows)
-                told += (kernel == high).astype(float) @ (high * weights / number)
-        out.append(told)
+                gain += (kernel @ turned - centre - middle) / len(rows)
+                gain += (kernel == high).astype(float) @ (high * weights / number)
+        out.append(gain)
     return np.concatenate(out)

@@ -31,7 +31,7 @@ from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import FloatArray
 
 LOWEST, HIGHEST = 1e-8, 1e4
-"""Range of tau: labels told wrongly (eps > 0) can ask for a negative one."""
+"""Range of tau: wrong labels (eps > 0) can need a negative one."""
 _LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
@@ -83,7 +83,7 @@ def update(
     tau, nu
         Sites, [n].
     eps
-        Share of labels that are told by chance.
+        Share of labels that are wrong by chance.
     damping
         Share of the way that the sites go, in (0, 1].
     """

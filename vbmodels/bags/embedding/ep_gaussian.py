@@ -62,18 +62,18 @@ class Weights:
         """Return the part of log Z_EP that is not a sum over bags, in nats."""
         return -0.5 * float(log_det(self.factor) + np.log(variance).sum())
 
-    def told(
+    def sizes_and_determined(
         self, variance: FloatArray, block: IntArray, n_blocks: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Return |w_m|^2/v_m and the weights that are told, D_m - tr(A^-1)_mm/v_m; two of [M].
+        """Return |w_m|^2/v_m and the determined weights, D_m - tr(A^-1)_mm/v_m; two of [M].
 
         Half of their difference is d log Z_EP / d log v_m. ``block`` numbers the columns' blocks,
         [D]; columns of block M or above (the constant) have a fixed variance.
         """
         half = solve_lower(self.factor, np.eye(len(self.factor)))
         spread = np.einsum("ij,ij->j", half, half)
-        size, told = self.mean**2 / variance, 1.0 - spread / variance
-        return by_block(size, block, n_blocks), by_block(told, block, n_blocks)
+        size, determined = self.mean**2 / variance, 1.0 - spread / variance
+        return by_block(size, block, n_blocks), by_block(determined, block, n_blocks)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Gathered:
     n_blocks
         M.
     eps
-        Share of labels that are told by chance.
+        Share of labels that are wrong by chance.
     """
 
     columns: FloatArray
@@ -179,8 +179,10 @@ class _Primal:
         return self.weights.constant(self.variance)
 
     def slope(self) -> FloatArray:
-        size, told = self.weights.told(self.variance, self.of.block, self.of.n_blocks)
-        return 0.5 * (size - told)
+        size, determined = self.weights.sizes_and_determined(
+            self.variance, self.of.block, self.of.n_blocks
+        )
+        return 0.5 * (size - determined)
 
 
 class _Scores:

@@ -142,9 +142,9 @@ class Embedding(State, kind="bags/embedding.Embedding"):
     mean, factor
         Of the weights, [D], [D, D]; [0] before the first sweep.
     sweep
-        Sweeps since the first, and anew since the variances stand.
+        Sweeps since the first; counted from 0 again once the variances are final.
     final
-        Whether the variances stand and the sweeps settle at them.
+        Whether the variances are final, so that sweeps converge at them.
     seed
         Of what is drawn: landmark bags.
     turn
@@ -171,7 +171,7 @@ class Embedding(State, kind="bags/embedding.Embedding"):
 
     @property
     def key(self) -> str:
-        """Digest that tells these columns from others, for caches.
+        """Digest that distinguishes these columns from others, for caches.
 
         The centres are means of all blocks over all fitted bags; the first turned column has the
         variances in it.
@@ -222,7 +222,7 @@ class EmbeddingModel:
     Parameters
     ----------
     eps
-        Share of labels told by chance.
+        Share of labels that are wrong by chance.
     sample_seed
         Seed of the samples' hashes.
     gathered
@@ -268,7 +268,7 @@ class EmbeddingModel:
         )
 
     def restart(self, observed: Pools, before: Any, rng: np.random.Generator) -> Embedding:
-        """Start the search for variances where an earlier fit ended; all else is anew."""
+        """Start the search for variances where an earlier fit ended; all else starts fresh."""
         fresh = self.init(observed, rng)
         return self.near(fresh, before) if isinstance(before, Embedding) else fresh
 
@@ -347,8 +347,8 @@ class EmbeddingModel:
         gram = unpack(stats.gram)
         weights = Weights.of(q.variance, gram, stats.pull)
         if not q.final and q.sweep > 0:
-            told = weights.told(q.variance, q.map.block, len(q.map.bases))
-            at, promised = prior.stepped(q.at, *told)
+            moments = weights.sizes_and_determined(q.variance, q.map.block, len(q.map.bases))
+            at, promised = prior.stepped(q.at, *moments)
             limit = self.rise * max(1.0, q.map.n_bags / 1000)
             final = promised <= limit or q.sweep >= MOST_STEPS
             q = replace(q, at=at, final=final, sweep=-1 if final else q.sweep)
@@ -406,10 +406,12 @@ class EmbeddingModel:
         """Return the columns of the bags by which variances are searched; all are labelled."""
         if q.map.n_bags <= self.gathered:
             return Rows(columns, known.sign)
-        told = np.hstack([*map(pooled, known.modalities), sizes_of(known), known.bag_features])
+        pooled_rows = np.hstack(
+            [*map(pooled, known.modalities), sizes_of(known), known.bag_features]
+        )
         each = self.gathered // 2
         label = known.label.astype(np.int64)
-        return Drawn(sampled_bags(told, label, self.sample_seed, columns.__getitem__, each))
+        return Drawn(sampled_bags(pooled_rows, label, self.sample_seed, columns.__getitem__, each))
 
     def _search(self, q: Embedding, rows: Rows) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
         """Search the variances with the rows in one place; the best coordinates, the last sites."""
@@ -422,16 +424,16 @@ class EmbeddingModel:
             variance = np.append(prior.variances(at), prior.CONSTANT)[block]
             found = of.settle(variance, tau, nu, COARSE)
             tau, nu = found.tau, found.nu
-            ascent = self._told(ascent, at, found.value, found.slope)
+            ascent = self._next_step(ascent, at, found.value, found.slope)
             if ascent.done[0]:
                 break
             at = ascent.trial[0]
         return ascent.at[0] if ascent is not None else at, (tau, nu)
 
-    def _told(
+    def _next_step(
         self, ascent: BatchedLBFGS | None, at: FloatArray, value: float, slope: FloatArray
     ) -> BatchedLBFGS:
-        """Tell the search the objective at coordinates."""
+        """Return the search with the objective at coordinates."""
         values = np.array([value + prior.log_prior(at)])
         gradient = prior.searched_slope(at, slope)[None]
         if ascent is None:

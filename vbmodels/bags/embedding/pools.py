@@ -89,14 +89,14 @@ class Pool(Stats, kind="bags/embedding.Pool"):
         """Summarise the labelled bags of a partition; all of ``data`` are labelled."""
         instances = data.modalities[k]
         full = instances.sizes > 0
-        told = np.hstack([pooled(instances), sizes_of(data)[:, k : k + 1]])
+        pooled_rows = np.hstack([pooled(instances), sizes_of(data)[:, k : k + 1]])
         few = bags_sampled(instances.n_features)
 
         def of_run(bags: slice) -> Pool:
             rows, offsets = rows_of(instances, bags)
             unit = unit_rows(rows)
             label = np.repeat(data.label[bags], np.diff(offsets))
-            own, has = told[bags], full[bags]
+            own, has = pooled_rows[bags], full[bags]
             of_bag = data.label[bags]
             return cls(
                 rows=Spread.of(rows),
@@ -166,7 +166,11 @@ class Chosen(Stats, kind="bags/embedding.Chosen"):
 
 
 def sampled_bags(
-    told: FloatArray, of: IntArray, seed: int, rows: Callable[[IntArray], FloatArray], few: int
+    pooled_rows: FloatArray,
+    of: IntArray,
+    seed: int,
+    rows: Callable[[IntArray], FloatArray],
+    few: int,
 ) -> tuple[Sample, ...]:
     """Sample ``few`` bags of either class by a hash of their pooled numbers [B, 4 D + 1].
 
@@ -175,7 +179,7 @@ def sampled_bags(
     out = []
     for y in (0, 1):
         here = np.flatnonzero(of == y)
-        priority = row_hash(told[here], seed)
+        priority = row_hash(pooled_rows[here], seed)
         kept, first = np.unique(priority, return_index=True)
         out.append(Sample(few, kept[:few], rows(here[first[:few]])))
     return tuple(out)

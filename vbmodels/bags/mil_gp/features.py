@@ -185,7 +185,7 @@ class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
         return np.flatnonzero(same.any(axis=1))
 
     def around(self, kernels: IntArray) -> IntArray:
-        """Return kernel values and their neighbours in the grid: lengths and amplitudes beside."""
+        """Return kernel values and those of adjacent lengths and amplitudes in the grid."""
         length = np.searchsorted(np.unique(self.lengths), self.lengths[self.which])
         amplitude = np.searchsorted(np.unique(self.amplitude), self.amplitude)
         place = np.column_stack([length, amplitude])

@@ -57,7 +57,7 @@ class KernelOptions:
         Whether every bag has one more instance, the leak, by which it may be positive though none
         of its own is; see `features`.
     label_noise
-        Chance that a bag's label is told wrong, eps, in [0, 1/2).
+        Chance that a bag's label is wrong, eps, in [0, 1/2).
     sample
         Rows of each kind of bag that inducing points are chosen from.
     sample_seed

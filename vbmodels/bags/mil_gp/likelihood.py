@@ -261,14 +261,14 @@ def evaluate(
     wanted
         "gradient", and with it "gram" or "curvature".
     active
-        Kernel values, or kernel values and classes, that are asked for, [K] or [K, C]; the others
-        stay 0.
+        Kernel values, or kernel values and classes, to evaluate, [K] or [K, C]; the others stay
+        0.
     """
     sums = Sums.zeros(points, wanted)
-    asked = np.ones(points.shape[:2], dtype=bool)
+    wanted_pairs = np.ones(points.shape[:2], dtype=bool)
     if active is not None:
-        asked &= active.reshape(len(points), -1)
-    kernel, of = np.nonzero(asked)
+        wanted_pairs &= active.reshape(len(points), -1)
+    kernel, of = np.nonzero(wanted_pairs)
     for block in CACHE.blocks(batch, features):
         # Kernel values of one length have the same columns, which are read once for all of them.
         for length in np.unique(features.which[kernel]):
@@ -276,7 +276,7 @@ def evaluate(
             for first in range(0, own.size, AT_ONCE):
                 some = own[first : first + AT_ONCE]
                 _add_block(sums, block, features, points, kernel[some], of[some])
-        for k in np.flatnonzero(asked.any(axis=1)).tolist():
+        for k in np.flatnonzero(wanted_pairs.any(axis=1)).tolist():
             if wanted != "gradient":
                 _add_matrix(sums, block, features, points, k, wanted)
     return sums

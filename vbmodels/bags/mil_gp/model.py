@@ -77,7 +77,7 @@ class Search(State, kind="bags/mil_gp.Search"):
     points
         mu, [K, C, P].
     wanted
-        What partitions return at the points beside value and gradient; see `evaluate`.
+        What partitions return at the points besides value and gradient; see `evaluate`.
     factor
         L of I + G, [K, P, P]; [0] before the first evaluation.
     active

@@ -7,7 +7,7 @@ section 3.4, with the erratum that the sd, not the variance, divides):
     instance:  Phi((c0 + phi'mu) / sqrt(1 + r + phi'Sigma phi))
     bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor,
                eps + (1 - 2 eps) times that where labels may be wrong
-    BALD:      H[E_w p(w)] - E_w H[p(w)], what a label is expected to tell of w, in nats
+    BALD:      H[E_w p(w)] - E_w H[p(w)], what a label is expected to add about w, in nats
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, ndtr, xlogy
 
+from vbmodels.bags.landmarks import rbf
 from vbmodels.bags.mil_gp.features import FeatureMap, sobol_normals
 from vbmodels.bags.mil_gp.likelihood import Block
 from vbmodels.bags.mil_gp.model import Posterior
@@ -28,6 +30,8 @@ from vbmodels.core.state import FloatArray
 
 POINTS = 1024
 """Error of a bag's probability: 4e-4 (root mean square), against Genz's algorithm."""
+STEPS = 16
+"""Points between the average instance and another, at which gradients are taken."""
 HELD = 2**18
 """Numbers of one array over draws of w that are held at once: 2 MiB."""
 _LOG2 = float(np.log(2.0))
@@ -89,6 +93,31 @@ def predict(
     return [Predictions.joined(parts) for parts in found]
 
 
+def feature_effects(posterior: Posterior, rows: FloatArray, c: int = 0) -> FloatArray:
+    """Return what each feature adds to the latent mean of class c, for instances [n, D].
+
+    Integrated gradients (Sundararajan, Taly and Yan 2017) from the average instance, whose scaled
+    features are 0, to each: (x_d - 0) int_0^1 dm/dx_d(t x) dt. They sum to m(x) - m(0), to the
+    error of the midpoint rule with `STEPS` points.
+    """
+    features, k = posterior.features, int(posterior.kernel[c])
+    x = features.scaled(rows)
+    weights, first = features.weights[k] * posterior.mean[c], features.n_linear
+    slope = np.zeros(x.shape)
+    if features.linear:
+        linear = weights[:first]
+        slope += features.turn @ linear if features.turn.size else linear
+    if features.rbf:
+        length, points = features.lengths[features.which[k]], features.points
+        own = weights[first : first + len(points), None]
+        pull = solve_lower(features.factors[features.which[k]], own, transposed=True)[:, 0]
+        for step in (np.arange(STEPS) + 0.5) / STEPS:
+            kernel = rbf(cdist(step * x, points), length) * pull
+            toward = kernel @ points - kernel.sum(axis=1)[:, None] * (step * x)
+            slope += toward / (length**2 * STEPS)
+    return slope * x
+
+
 def blocks(features: FeatureMap, batch: Batch) -> Iterator[Block]:
     """Return the bags of a partition with their columns, a block at a time."""
     return (Block.of(batch, bags, features) for bags in runs_of(instances_of(batch)))
@@ -120,7 +149,7 @@ def bag_predictions(
     """Return P(Y_b = 1) (section 3.4), BALD of each bag by draws of class c's w [S, P]; [B] each.
 
     Bags are taken a few at a time, and rows within a bag, so that memory stays at some 16 MiB
-    beside the draws, whatever the number of bags.
+    in addition to the draws, whatever the number of bags.
     """
     n_bags = block.offsets.size - 1
     probability, bald = np.empty(n_bags), np.empty(n_bags)
@@ -137,8 +166,8 @@ def negative_bags(
 ) -> FloatArray:
     """Return log P(Y_b = 0 | w) of each bag at draws of class c's w [S, P], [B, S].
 
-    Rows are taken a few at a time, so that memory stays at some 8 MiB beside the draws and what
-    is returned.
+    Rows are taken a few at a time, so that memory stays at some 8 MiB in addition to the draws
+    and the result.
     """
     columns, weights = block.columns[features.which[k]], features.weights[k]
     s = np.sqrt(1.0 + block.noise(features, k))
@@ -163,8 +192,8 @@ def bag_summary(log_negative: FloatArray, noise: float = 0.0) -> tuple[FloatArra
     if noise:
         positive = noise + (1.0 - 2.0 * noise) * positive
         probability = positive.mean(axis=1)
-        told = entropy(probability) - entropy(positive).mean(axis=1)
-        return probability, np.maximum(told, 0.0)
+        information = entropy(probability) - entropy(positive).mean(axis=1)
+        return probability, np.maximum(information, 0.0)
     probability = positive.mean(axis=1)
     log_positive = log1mexp(np.where(positive > 0.0, -log_negative, 1.0))
     inside = positive * log_positive + np.exp(log_negative) * log_negative

@@ -2,7 +2,7 @@
 
 The linear part for text is v x'R x, R_jk = C_jk / (s_j s_k), s_j^2 = C_jj, C = sum x x' (see
 `features`). With few words phi is x L, L L' = R. With many, a fit takes time with the square of
-the words, though some hundred bags cannot tell so many directions apart. Then
+the words, though some hundred bags cannot determine so many directions. Then
 
     R = T T' + (R - T T') ~ T T' + diag(d),    d_j = 1 - |T_j|^2,
     T = S^-1/2 V Lambda^1/2,    S^-1/2 C S^-1/2 = V Lambda V' + the rest,    S = diag(s)
@@ -36,7 +36,7 @@ def words(
     Raises
     ------
     ValueError
-        If correlated words are asked for where the rows are not text, or there are more than
+        If correlated words are requested where the rows are not text, or there are more than
         `MOST_WORDS`.
     """
     text = options.is_text(observed) and not standardise

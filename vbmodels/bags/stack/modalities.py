@@ -24,7 +24,7 @@ def united(maps: Sequence[ModalityMap], data: Bags) -> Bags:
 
     The bags' own features are left out.
     """
-    told = np.concatenate(
+    rows = np.concatenate(
         [
             rows_of(maps, k, np.asarray(m.features, np.float64))
             for k, m in enumerate(data.modalities)
@@ -33,7 +33,7 @@ def united(maps: Sequence[ModalityMap], data: Bags) -> Bags:
     order = _order(data)
     sizes = np.sum([m.sizes for m in data.modalities], axis=0)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    one = Instances(np.ascontiguousarray(told[order]), offsets)
+    one = Instances(np.ascontiguousarray(rows[order]), offsets)
     return replace(data, modalities=(one,), bag_features=np.empty((data.n_bags, 0)))
 
 
@@ -60,7 +60,7 @@ def rows_of(maps: Sequence[ModalityMap], k: int, rows: FloatArray) -> FloatArray
 def observed(maps: Sequence[ModalityMap], pools: Pools, limit: int) -> Observed:
     """Return what a Gaussian process needs of the united instances before it starts.
 
-    Columns are scaled as they stand: mean 0 and sd 1 are told of them.
+    Columns are scaled already: mean 0 and sd 1 are returned for them.
     """
     size = sum(of.mean.size for of in maps) + len(maps)
     count = sum(pool.rows.count for pool in pools.modalities)

@@ -73,9 +73,9 @@ LEVEL = 0.05
 PROMISED = 0.01
 """Rise still promised, in nats, at which the folds' searches among several kernel values end."""
 POINTS = 256
-"""Points of w for held-out probabilities: an error of .001, where weights ask for no more."""
+"""Points of w for held-out probabilities: an error of .001, which suffices for weights."""
 GROWN = 1.5
-"""Times as many bags as when the witness's kernel was chosen, from which it is chosen anew."""
+"""Times as many bags as when the witness's kernel was chosen, from which it is chosen again."""
 
 
 @dataclass(frozen=True)
@@ -442,11 +442,11 @@ class AutoModel:
         """Start the fits without each fold's bags.
 
         Each chooses its kernel value itself, out of those that may be the best without some bags:
-        at the value that all bags chose, a fold's labels have been seen, and were told too well (by
-        up to .07 nats a label). Of many bags the value hangs on no fold, and the fits begin at the
-        q(w) of all: the first step takes a fold's bags out of mean and precision, and what it
-        leaves of them is far below what the others say. Few bags may leave a trace, since the
-        posterior is skew.
+        at the value that all bags chose, a fold's labels have been seen, and were predicted too
+        well (by up to .07 nats a label). With many bags no fold changes the value, and the fits
+        begin at the q(w) of all: the first step takes a fold's bags out of mean and precision, and
+        what it leaves of them is far below what the others say. Few bags may leave a trace, since
+        the posterior is skew.
         """
         n = q.embedding.map.n_bags
         kernels = self._open(found, n)
@@ -507,18 +507,18 @@ class AutoModel:
         return np.column_stack([embedding, witness])
 
 
-def log_densities(told: MemberStats) -> FloatArray:
+def log_densities(stats: MemberStats) -> FloatArray:
     """Return the members' log probabilities of labels without each bag, [n, 4] or fewer columns.
 
     Bags of folds that vMMIC was not fitted without are left out.
     """
-    n, positive = told.label.size, told.label.sum()
-    left = (positive - told.label + 0.5) / n
-    if told.fold.size:
-        count = n - np.bincount(told.fold, minlength=FOLDS)
-        rest = positive - np.bincount(told.fold, told.label, FOLDS)
-        left = ((rest + 0.5) / (count + 1.0))[told.fold]
-    log_p = with_base(told.log_p, told.label, left)
+    n, positive = stats.label.size, stats.label.sum()
+    left = (positive - stats.label + 0.5) / n
+    if stats.fold.size:
+        count = n - np.bincount(stats.fold, minlength=FOLDS)
+        rest = positive - np.bincount(stats.fold, stats.label, FOLDS)
+        left = ((rest + 0.5) / (count + 1.0))[stats.fold]
+    log_p = with_base(stats.log_p, stats.label, left)
     return log_p[~np.isnan(log_p).any(axis=1)]
 
 

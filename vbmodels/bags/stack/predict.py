@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.predict import BagScores, predict_bags
-from vbmodels.bags.mil_gp.predict import Predictions, predict
+from vbmodels.bags.mil_gp.predict import Predictions, feature_effects, predict
 from vbmodels.bags.stack.instance_view import as_witnessed
-from vbmodels.bags.stack.modalities import parted
+from vbmodels.bags.stack.modalities import parted, rows_of
 from vbmodels.bags.stack.model import MEMBERS, Auto, AutoModel, LeftOut, present, with_base
 from vbmodels.bags.stack.primary import DRAWS
 from vbmodels.bags.vmmic.posterior import Prediction
 from vbmodels.bags.vmmic.posterior import predict as predict_primary
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,36 @@ def predict_auto(model: AutoModel, q: Auto, data: Bags) -> AutoScores:
     there = present(q)
     chance = members[:, there] @ q.weights[there]
     return AutoScores(chance, members, embedding, witness, vmmic, by_vmmic(q))
+
+
+def instance_effects(
+    model: AutoModel, q: Auto, data: Bags, rows: Sequence[IntArray]
+) -> list[FloatArray]:
+    """Return what each feature adds to the score of some instances of each modality, [n_k, D_k].
+
+    By the witness, to its latent mean, or where vMMIC has the larger weight to the probit score of
+    being primary; both against the average instance.
+    """
+    maps, out = q.embedding.map.modalities, []
+    if q.vmmic is not None and by_vmmic(q):
+        mean, _ = q.vmmic.moments()
+        scaling = q.vmmic.scaling
+        for k, (one, own) in enumerate(zip(data.modalities, rows, strict=True)):
+            z = (one.features[own] - scaling.means[k]) / scaling.scales[k]
+            out.append(z * mean[scaling.layout.plain.gate_slopes(k)])
+        return out
+    if q.witness is None:
+        raise ValueError("expected a member of instances, found none")
+    posterior = model.witness.posterior(q.witness)
+    starts = np.cumsum([0, *(of.mean.size for of in maps)])
+    for k, (one, own) in enumerate(zip(data.modalities, rows, strict=True)):
+        chosen = np.asarray(one.features[own], np.float64)
+        if len(maps) == 1:
+            out.append(feature_effects(posterior, chosen))
+            continue
+        effects = feature_effects(posterior, rows_of(maps, k, chosen))
+        out.append(effects[:, starts[k] : starts[k + 1]])
+    return out
 
 
 def by_vmmic(q: Auto) -> bool:

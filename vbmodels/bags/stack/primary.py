@@ -49,9 +49,9 @@ class Trials(State, kind="bags/stack.Trials"):
     points
         Of each of these, [C, M, dim].
     wants_gradient
-        Whether each asks for more than values.
+        Whether each needs more than values.
     maps
-        By which several modalities are united, to tell folds.
+        By which several modalities are united, to assign folds.
     """
 
     scaling: Scaling

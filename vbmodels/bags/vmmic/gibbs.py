@@ -171,7 +171,7 @@ class GibbsVMMIC:
         return Indicators(tuple(np.array(d) for d in zip(*chains, strict=True)))
 
     def suff_stats(self, q: Chains, batch: Bags, local: Indicators) -> Draws:
-        """Draw U given delta and y* anew given delta, and sum what the globals need."""
+        """Draw U given delta and y* again given delta, and sum what the globals need."""
         rows = Rows.of(batch, q.scaling)
         found = []
         for c, t in enumerate(q.t):

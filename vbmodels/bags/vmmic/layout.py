@@ -107,8 +107,8 @@ class Scaling(State, kind="bags/vmmic.Scaling"):
     own_mean, own_scale
         Of the bags' own features, [F].
     turns
-        Directions V that scaled features are told in, [D_k, R_k] for each modality, V'V = I; ()
-        where none are turned. A slope b is V c then, and c has the prior of b.
+        Directions V that scaled features are projected on, [D_k, R_k] for each modality, V'V = I;
+        () where none are turned. A slope b is V c then, and c has the prior of b.
     """
 
     means: tuple[FloatArray, ...]

@@ -51,7 +51,7 @@ class Sums(Stats, kind="bags/vmmic.Sums"):
     value
         log p(y | t) at each point, [C, M].
     gradient
-        Summed over the points of a component, [C, dim]; [C, 0] where only values are asked.
+        Summed over the points of a component, [C, dim]; [C, 0] where only values are requested.
     information
         The same of the Fisher information, packed, [C, dim (dim + 1) / 2].
     """
@@ -104,7 +104,7 @@ class ModeSearch(State, kind="bags/vmmic.ModeSearch"):
 
     @classmethod
     def start(cls, scaling: Scaling, priors: Priors, seed: int, keep_first: bool) -> ModeSearch:
-        """Start at t = 0; ``keep_first`` asks for the information there to be kept."""
+        """Start at t = 0; ``keep_first``: whether the information there is kept."""
         layout = scaling.layout
         origin, nothing = np.zeros(layout.dim), np.zeros((layout.dim, layout.dim))
         return cls(

@@ -9,7 +9,7 @@ Fisher information at the points that it is sent, and carries no state of its ow
    rho = (1 + it/10)^-1/2 / 2, H' <- (1 - rho) H' + rho H, P = H' + diag L,
    m <- m + rho P^-1 (g - L m), no coordinate by more than 1. Iterates are averaged
    over epochs of 20. The precisions of slopes are learned all the while (`priors`).
-3. An epoch's average is judged on fixed quasi-random points of q: the fit ends when that
+3. An epoch's average is evaluated on fixed quasi-random points of q: the fit ends when that
    objective changes by less than ``tolerance`` a parameter between two epochs, or has not
    risen by as much for three. Draws and the precisions that are learned may lead downhill, so
    the best average so far is kept: every step that is yielded, the last one too, is that one.
@@ -34,8 +34,8 @@ from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State
 
 EPOCH = 20
-JUDGES = 8
-"""Pairs of fixed points that judge an epoch."""
+CHECK_PAIRS = 8
+"""Pairs of fixed points at which an epoch's average is evaluated."""
 PATIENCE = 3
 """Epochs without a rise that end the fit: draws move the objective more than it rises."""
 
@@ -57,7 +57,7 @@ class Component(State, kind="bags/vmmic.Component"):
 class GaussianSearch(State, kind="bags/vmmic.GaussianSearch"):
     """Where the Gaussian fit stands, and the points to evaluate.
 
-    ``wants_gradient`` is False where the points judge an epoch; ``last`` is the objective
+    ``wants_gradient`` is False where the points evaluate an epoch; ``last`` is the objective
     of the epoch before, ``best`` the highest so far (-inf at first), ``chosen`` the components
     that it was found at (none at first), and ``stale`` the epochs since it rose.
     """
@@ -125,7 +125,7 @@ class CollapsedVMMIC:
     ) -> ModeSearch | GaussianSearch:
         """Go on from the Gaussian of an earlier fit, on the new data's scale.
 
-        Its last average is judged first; the epochs that follow move as little as its own
+        Its last average is evaluated first; the epochs that follow move as little as its own
         last ones did.
         """
         fresh = self.init(observed, rng)
@@ -146,7 +146,7 @@ class CollapsedVMMIC:
             )
             for c in before.components
         )
-        return self._asking(
+        return self._at_fixed_points(
             replace(
                 before,
                 scaling=fresh.scaling,
@@ -187,10 +187,10 @@ class CollapsedVMMIC:
     def elbo(self, q: Search, stats: Sums) -> float:
         """Return the objective at ``q``, of the two-moment likelihood.
 
-        While the mode is sought: the log posterior of the trial. Where an epoch is judged:
+        While the mode is sought: the log posterior of the trial. Where an epoch is evaluated:
         E_q[log p(y | t)] by the fixed points, less the divergence of q(t, tau) from its
         prior; for two components the mean of theirs, below that of the mixture. On the way
-        the mean likelihood of the random points alone: no one judges by it.
+        the mean likelihood of the random points alone, which decides nothing.
         """
         if isinstance(q, ModeSearch):
             return log_posterior(q, q.tau, stats, self.priors)
@@ -233,7 +233,7 @@ class CollapsedVMMIC:
 
     def _best(self, q: GaussianSearch, elbo: float) -> GaussianSearch:
         """Return the best average so far, of an epoch whose objective is ``elbo``."""
-        return self._asking(replace(q, components=q.chosen)) if elbo < q.best else q
+        return self._at_fixed_points(replace(q, components=q.chosen)) if elbo < q.best else q
 
     def _is_last(self, q: GaussianSearch, elbo: float) -> bool:
         """Whether the objective rests, or has not risen for long."""
@@ -291,7 +291,7 @@ class CollapsedVMMIC:
             )
         )
         q = replace(q, components=moved, iteration=q.iteration + 1)
-        return self._judged(q) if q.iteration % EPOCH == 0 else self._drawn(q)
+        return self._end_epoch(q) if q.iteration % EPOCH == 0 else self._drawn(q)
 
     def _moved(
         self, q: GaussianSearch, c: Component, gradient: FloatArray, information: FloatArray
@@ -318,8 +318,8 @@ class CollapsedVMMIC:
             sum_tau=c.sum_tau + tau,
         )
 
-    def _judged(self, q: GaussianSearch) -> GaussianSearch:
-        """End an epoch: average its iterates, and ask for the objective at fixed points."""
+    def _end_epoch(self, q: GaussianSearch) -> GaussianSearch:
+        """End an epoch: average its iterates, to be evaluated at fixed points."""
         layout = q.scaling.layout
         components = []
         for c in q.components:
@@ -334,11 +334,11 @@ class CollapsedVMMIC:
                     sum_tau=np.zeros_like(c.sum_tau),
                 )
             )
-        return self._asking(replace(q, components=tuple(components)))
+        return self._at_fixed_points(replace(q, components=tuple(components)))
 
-    def _asking(self, q: GaussianSearch) -> GaussianSearch:
-        """Ask for the objective at fixed points of every component's average."""
-        fixed = normal_points(q.scaling.layout.dim, JUDGES)
+    def _at_fixed_points(self, q: GaussianSearch) -> GaussianSearch:
+        """Return the search at fixed points of every component's average."""
+        fixed = normal_points(q.scaling.layout.dim, CHECK_PAIRS)
         # With so few points in so many dimensions their length must be right, at least.
         fixed *= np.sqrt(fixed.size / np.sum(fixed**2))
         points = []

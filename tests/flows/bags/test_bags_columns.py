@@ -1,0 +1,122 @@
+"""What becomes of missing features, categories and labels as users have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.flows.bags.bag_files import fitted, table_of, written
+from tests.flows.commands import answer
+
+
+def cells(n=60, seed=0):
+    """Return rows of bags of four instances, whose label is in no value but in what is missing."""
+    rng = np.random.default_rng(seed)
+    bag = np.repeat(np.arange(n), 4)
+    label = np.arange(n) % 2
+    gap = rng.random(4 * n) < np.where(label[bag] == 1, 0.6, 0.1)
+    table = {
+        "bag_id": [f"b{i:03d}" for i in bag],
+        "label": label[bag],
+        "CD3": np.where(gap, np.nan, rng.normal(size=4 * n)),
+        "CD8": rng.normal(size=4 * n),
+    }
+    table["CD8"][:2] = np.nan
+    return table
+
+
+@pytest.fixture(scope="module")
+def gaps(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gaps")
+    return folder, written(folder, pa.table(cells())), folder / "t"
+
+
+def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):
+    _, path, target = gaps
+    made = cells()
+    found = fitted(capsys, path, target, "model=embedding", "partitions=2")
+    assert found["results"]["auroc"] > 0.85
+    missing = int(np.isnan(made["CD3"]).sum())
+    said = [text for text in found["warnings"] if text.startswith("Missing features")]
+    assert said == [
+        "Missing features are mean-imputed, and a column of its own says where each is missing: "
+        f"CD3 ({missing}).",
+        "Missing features are mean-imputed, without a column for so few or so many: CD8 (2).",
+    ]
+    new = {name: values[4:44] for name, values in cells(seed=1).items()}
+    markers = table_of(target, "markers")
+    assert set(markers.column_names) >= {"bag_id", "instance_id", "feature", "value", "adds"}
+    assert len(markers) == 3 * 240
+    of = [row for row in markers.to_pylist() if row["feature"] == "CD3 missing"]
+    assert all(row["value"] in (0.0, 1.0) for row in of)
+    adds = {v: np.mean([row["adds"] for row in of if row["value"] == v]) for v in (0.0, 1.0)}
+    assert adds[1.0] > 0.0 > adds[0.0]
+    scored = answer(capsys, "score", target, written(tmp_path, pa.table(new)), tmp_path / "s")
+    assert any(f"CD3 ({int(np.isnan(new['CD3']).sum())})" in text for text in scored["warnings"])
+    values = table_of(tmp_path / "s", "bags")
+    label = values["label"].to_numpy()
+    chance = values["probability"].to_numpy()
+    assert chance[label == 1].mean() > chance[label == 0].mean() + 0.3
+
+
+def test_a_bag_of_one_class_has_probabilities_that_sum_to_one(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(90), 3)
+    kind = np.arange(90) % 3
+    place = np.eye(3)[kind[bag]] * (np.arange(270) % 3 == 0)[:, None] * 4.0
+    features = rng.normal(size=(270, 3)) + place
+    table = {
+        "bag_id": [f"b{i:03d}" for i in bag],
+        "labels": np.array(["LUAD", "LUSC", "normal"])[kind[bag]],
+        **{f"f{d}": features[:, d] for d in range(3)},
+    }
+    target = tmp_path / "t"
+    options = ("held_out=0.4", "model=gp_probit", "partitions=2")
+    found = fitted(capsys, written(tmp_path, pa.table(table)), target, *options)
+    results = found["results"]
+    assert results["accuracy"] > results["base_accuracy"] + 0.2
+    assert found["lines"][0].startswith("The class of ")
+    bags = table_of(target, "bags").to_pylist()
+    assert len(bags) == 270
+    chance: dict[str, dict[str, float]] = {}
+    for row in bags:
+        chance.setdefault(row["bag_id"], {})[row["class"]] = row["probability"]
+    assert all(abs(sum(own.values()) - 1.0) < 1e-12 for own in chance.values())
+    assert all(chance[r["bag_id"]][r["predicted"]] == max(chance[r["bag_id"]].values())
+               for r in bags)  # fmt: skip
+    right = {r["bag_id"]: r["predicted"] == r["class"] for r in bags
+             if r["held_out"] and r["label"] == 1}  # fmt: skip
+    assert results["accuracy"] == pytest.approx(np.mean(list(right.values())))
+
+
+def test_text_that_varies_within_bags_is_a_feature_of_each_level(tmp_path, capsys):
+    """A bag is positive where it has a cell of type T; site is the same in all its rows."""
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(60), 4)
+    label = np.arange(60) % 2
+    kind = rng.choice(["B", "NK"], 240).astype(object)
+    kind[(label[bag] == 1) & (np.arange(240) % 4 == 0)] = "T"
+    kind[[5, 9]] = None
+    kind[6] = "rare"
+    table = {
+        "bag_id": [f"b{i:03d}" for i in bag],
+        "label": label[bag],
+        "size": rng.normal(size=240),
+        "kind": pa.array(kind, pa.string()),
+        "site": [f"s{i % 3}" for i in bag],
+    }
+    target = tmp_path / "t"
+    found = fitted(capsys, written(tmp_path, pa.table(table)), target, "model=embedding")
+    assert found["results"]["auroc"] > 0.95
+    said = "\n".join(found["warnings"])
+    assert "kind=B (2), kind=NK (2), kind=T (2)" in said
+    assert "Levels of kind that are no features (rows): rare (1)." in said
+    assert "kind=T" in set(table_of(target, "markers")["feature"].to_pylist())
+    kind[6] = "new"
+    table["kind"] = pa.array(kind, pa.string())
+    new = written(tmp_path, pa.table(table), "new.parquet")
+    scored = answer(capsys, "score", target, new, tmp_path / "s")
+    assert "Levels of kind that are no features (rows): new (1)." in scored["warnings"]
+    before, after = (table_of(one, "bags") for one in (target, tmp_path / "s"))
+    np.testing.assert_allclose(after["probability"], before["probability"], rtol=1e-9)
