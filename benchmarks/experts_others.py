@@ -1,7 +1,7 @@
 """Tables of numbers that were collected for something else, and a simulated one.
 
 Rows of bags as rows of a table, split at random; chess end games with a column as the label; and
-Friedman's curve among columns of noise. What is chosen on these is judged on other tables.
+Friedman's curve among columns of noise. What is chosen on these is tested on other tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Experts on real tables beside logistic regression and boosted trees, in one run.
+"""Experts on real tables with logistic regression and boosted trees, in one run.
 
     python -m benchmarks.experts_tables --data ../shared/data/experts [--set spambase pima ...]
                                         [--seeds 0 1 2]
@@ -41,7 +41,7 @@ def columns(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(folder: Path, name: str, seed: int) -> tuple[np.ndarray, ...]:
-    """Return x and y of the rows to fit, then of the rows to judge by."""
+    """Return x and y of the rows to fit, then of the rows to score."""
     if name in PARTED:
         return (
             *columns(folder / f"{name}_train.parquet"),

@@ -97,7 +97,7 @@ def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
 
 
 def piece(checker: Checker, about: AboutCells) -> CheckedPiece:
-    """Tell of some rows of a file what its check needs."""
+    """Summarise some rows of a file for its check."""
     plain = about.model_dump(mode="json", exclude_defaults=True)
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), plain)
 
@@ -113,7 +113,7 @@ def joined(pieces: Sequence[CheckedPiece], settings: ExpertSettings) -> CheckedR
 
 
 def check_finite(checker: Checker, found: Taken) -> None:
-    """Tell of numbers that are infinite."""
+    """Report numbers that are infinite."""
     for name, cells in found.cells.items():
         _infinite(checker, name, cells)
 

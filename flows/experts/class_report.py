@@ -22,10 +22,10 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     assert first.encoding is not None
     labels = first.encoding.labels
     rows = sum(s.rows for s in summaries)
-    judged = np.sum([s.judged for s in summaries], axis=0)
+    held_out = np.sum([s.held_out for s in summaries], axis=0)
     results: dict[str, Any] = {"classes": len(labels)}
-    beside, better = shown([b for s in summaries for b in s.baselines], results, "rows")
-    sections = [*_quality(summaries, judged, labels, results), *beside]
+    compared, better = shown([b for s in summaries for b in s.baselines], results, "rows")
+    sections = [*_quality(summaries, held_out, labels, results), *compared]
     sections.append(_forms(first, labels, results))
     sections += _curves(first, labels)
     sections += table_sections([first.encoding], results)
@@ -35,8 +35,8 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
         for label, n in zip(labels, predicted, strict=True)
     ]
     headline = f"{len(labels)} classes on {rows:,} rows, each fitted against the rest"
-    if judged[0]:
-        headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
+    if held_out[0]:
+        headline += f"; log-loss {results['log_loss']:.4f} on {held_out[0]:,.0f} rows not fitted"
     for one in (b for s in summaries for b in s.baselines):
         if one.name == "boosted trees" and one.high < 0.0:
             headline += f"; boosted trees do better here ({one.log_loss:.4f})"
@@ -44,20 +44,20 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
 
 
 def _quality(
-    summaries: Sequence[ClassSummary], judged: FloatArray, labels: Sequence[str],
+    summaries: Sequence[ClassSummary], held_out: FloatArray, labels: Sequence[str],
     results: dict[str, Any],
 ) -> list[Section]:  # fmt: skip
-    n = judged[0]
+    n = held_out[0]
     if not n:
         return []
     confusion = np.sum([s.confusion for s in summaries], axis=0)
     calibration = np.sum([s.calibration for s in summaries], axis=0)
     right = float(np.trace(confusion) / n)
-    results.update(test_rows=int(n), accuracy=right, log_loss=float(judged[1] / n))
-    models = [("this fit", f"{judged[1] / n:.4f}")]
-    if np.isfinite(judged[2]):
-        results["logistic_log_loss"] = float(judged[2] / n)
-        models.append(("logistic regression of each against the rest", f"{judged[2] / n:.4f}"))
+    results.update(test_rows=int(n), accuracy=right, log_loss=float(held_out[1] / n))
+    models = [("this fit", f"{held_out[1] / n:.4f}")]
+    if np.isfinite(held_out[2]):
+        results["logistic_log_loss"] = float(held_out[2] / n)
+        models.append(("logistic regression of each against the rest", f"{held_out[2] / n:.4f}"))
     results["confusion"] = confusion.astype(int).tolist()
     crossed = [
         (label, *(int(v) for v in row)) for label, row in zip(labels, confusion, strict=True)
@@ -110,7 +110,7 @@ def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) 
     return Section(
         "What each class needed",
         "Each class has a fit against the rest, with lines, curves or experts as held-out rows "
-        "ask for; in a row the classes share in proportion to what their fits say.",
+        "need; in a row the classes share in proportion to what their fits say.",
         (),
         (Grid(("label", "form", "experts", "tau"), rows),),
     )

@@ -80,7 +80,7 @@ def groups_of(x: FloatArray, columns: Sequence[str]) -> IntArray:
 def fitted_rows(groups: IntArray, t: FloatArray, test_share: float) -> np.ndarray:
     """Say which labelled rows are fitted: by their cells, so that no partition matters.
 
-    Copies of a row are all fitted or none of them is: what is judged has not been seen.
+    Copies of a row are all fitted or none of them is: held-out rows have not been seen.
     """
     return np.asarray((t != 0.0) & (hashed(groups, 3, 1)[0] >= test_share))
 
@@ -174,7 +174,7 @@ def choose_basis(
 
 
 def _fill(encoding: Encoding) -> FloatArray:
-    """Return what stands in place of missing cells of the model's columns; [D]."""
+    """Return the values of missing cells of the model's columns; [D]."""
     fill = [np.full(len(encoding.columns), np.nan)]
     return encoded(np.stack(fill), encoding.columns)[0]
 
@@ -219,7 +219,7 @@ def choose_scale(
     if sums.constant.any():
         named = [columns[i] for i in np.flatnonzero(sums.constant)]
         warnings.append(
-            f"Columns with one value tell nothing; they are left out, in new rows too: "
+            f"Columns with one value predict nothing; they are left out, in new rows too: "
             f"{listed(named)}."
         )
     first: dict[str, str] = {}
@@ -247,7 +247,7 @@ def build(
 ) -> tuple[str, dict[str, tuple[int, int]]]:
     """Make one partition's arrays; rows of new data are scored only, so all weigh the same.
 
-    ``copies`` is how many times over the whole table stands there: rows weigh that much less.
+    ``copies`` is how many times the whole table repeats: rows weigh that much less.
 
     Returns
     -------

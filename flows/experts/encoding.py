@@ -187,10 +187,10 @@ def read(paths: RunPaths, work: bool = False) -> Encoding:
 
 
 def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
-    """Settle the labels that were found."""
+    """Return the classes of the labels that were found."""
     return labels_of(sorted(found), settings.positive)
 
 
 def url_of(paths: RunPaths, work: bool = False) -> str:
-    """Return where it stands, of a finished run or of one at work."""
+    """Return its URL, of a finished run or of one at work."""
     return storage.join(paths.work if work else storage.join(paths.root, "posterior"), _FILE)

@@ -130,7 +130,7 @@ class Experts:
         self, parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
         fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
-        """Settle what every column becomes, then make the arrays of every partition."""
+        """Choose what every column becomes, then make the arrays of every partition."""
         return prepared(parts, settings, paths, fitted, each)
 
     def model(self, settings: ExpertSettings) -> Any:
@@ -182,7 +182,7 @@ class Experts:
                 return summaries, q
             columns = len(read_design(paths, work=True).columns)
             return several.with_baselines(summaries, columns, settings, paths, each), q
-        if fitted is not None or not any(summary.judged[0] > 0.0 for summary in summaries):
+        if fitted is not None or not any(summary.held_out[0] > 0.0 for summary in summaries):
             return summaries, q
         others = {}
         if isinstance(model, AdditiveExperts):

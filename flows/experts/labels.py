@@ -68,7 +68,7 @@ def signs(codes: IntArray) -> FloatArray:
 
 
 def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
-    """Settle the classes of the labels that were found.
+    """Return the classes of the labels that were found.
 
     Yes, true, y, t and 1 are one class and no, false, n, f and 0 the other, in any case, where
     there is nothing else; numbers are sorted by size, other labels by alphabet. Of two, the second

@@ -50,7 +50,7 @@ def prepared(
     parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
     fitted: RunPaths | None, each: Each,
 ) -> Prepared:  # fmt: skip
-    """Settle what every column becomes, or take it from a fit, and build every partition."""
+    """Choose what every column becomes, or take it from a fit, and build every partition."""
     indices = [part.index for part in parts]
     urls = [work_url(paths, "about", index, "json") for index in indices]
     about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
@@ -109,7 +109,7 @@ def _choose_columns(
     labels = of_encoding.named_labels(about.labels.counts, settings)
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats
-    # Of a table that stands there twice, levels are as rare as in the table.
+    # Of a table that is repeated twice, levels are as rare as in the table.
     rare = round(RARE_BELOW * copies)
     texts = {
         name: why
@@ -131,7 +131,7 @@ def _choose_columns(
     basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design)
     if copies > 1.0:
         more += (
-            f"Every row stands there {copies:.0f} times (or a multiple of that), as if the table "
+            f"Every row occurs {copies:.0f} times (or a multiple of that), as if the table "
             f"had been put together with itself: each counts 1/{copies:.0f}, and the copies of a "
             "row are left out together.",
         )
@@ -161,9 +161,9 @@ def _columns(
 def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
     if all(rows):
         return
-    told = [f"{n} with {name}" for name, n in zip(names, rows, strict=True)]
+    counts = [f"{n} with {name}" for name, n in zip(names, rows, strict=True)]
     which = "both" if len(names) == 2 else "all"
-    found = " and ".join(reversed(told)) if len(names) == 2 else listed(told)
+    found = " and ".join(reversed(counts)) if len(names) == 2 else listed(counts)
     raise InputError.of(
         file="settings",
         column="test_share",

@@ -49,12 +49,12 @@ def report(
     columns = summaries[0].columns
     rows = sum(s.rows for s in summaries)
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
-    judged = sum((s.judged for s in summaries), np.zeros(7))
+    held_out = sum((s.held_out for s in summaries), np.zeros(7))
     results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
     baselines = [one for s in summaries for one in s.baselines]
-    beside, better = shown(baselines, results, "rows")
+    compared, better = shown(baselines, results, "rows")
     label = positive_of(summaries)
-    sections = [*_quality(judged, summaries, results, label), *beside]
+    sections = [*_quality(held_out, summaries, results, label), *compared]
     sections += _curves(additive, summaries, results, label)
     sections += _choice(chosen, results)
     sections += _pairs(additive, summaries, results)
@@ -85,8 +85,8 @@ def report(
         headline = f"Logistic regression on {rows:,} rows"
     elif results["used_experts"] == 1:
         headline = f"One of {k} experts holds all {rows:,} rows: in effect a logistic regression"
-    if judged[0]:
-        headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
+    if held_out[0]:
+        headline += f"; log-loss {results['log_loss']:.4f} on {held_out[0]:,.0f} rows not fitted"
     headline += _trees(baselines)
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
@@ -163,31 +163,33 @@ def _warnings(
 
 
 def _quality(
-    judged: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str
+    held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str
 ) -> list[Section]:
-    n = judged[0]
+    n = held_out[0]
     if not n:
         return []
-    results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
-    rows: list[tuple[Any, ...]] = [("this fit", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
+    results.update(
+        test_rows=int(n), accuracy=float(held_out[1] / n), log_loss=float(held_out[2] / n)
+    )
+    rows: list[tuple[Any, ...]] = [("this fit", f"{held_out[1] / n:.3f}", f"{held_out[2] / n:.4f}")]
     names = ["model", "accuracy", "log-loss"]
     alone = len(summaries[0].responsible) == 1
-    beside = "The model is logistic regression itself." if alone else ""
+    comparison = "The model is logistic regression itself." if alone else ""
     if any(s.has_baseline for s in summaries):
         names.append("difference")
-        beside = (
+        comparison = (
             "The difference is that of the fit's log-loss to logistic regression's, by row, "
             "with its standard error."
         )
         rows = [(*rows[0], "")]
-        gap = judged[5] / n
-        error = float(np.sqrt(max(judged[6] / n - gap**2, 0.0) / n))
-        results.update(logistic_log_loss=float(judged[4] / n), gain=-float(gap), gain_se=error)
+        gap = held_out[5] / n
+        error = float(np.sqrt(max(held_out[6] / n - gap**2, 0.0) / n))
+        results.update(logistic_log_loss=float(held_out[4] / n), gain=-float(gap), gain_se=error)
         rows.append(
             (
                 "logistic regression",
-                f"{judged[3] / n:.3f}",
-                f"{judged[4] / n:.4f}",
+                f"{held_out[3] / n:.3f}",
+                f"{held_out[4] / n:.4f}",
                 f"{gap:+.4f} ± {error:.4f}",
             )
         )
@@ -200,7 +202,7 @@ def _quality(
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows that were left out of the fit. {beside}".rstrip(),
+            f"On {n:,.0f} labelled rows that were left out of the fit. {comparison}".rstrip(),
             (_calibration(counts, predicted, found),),
             (
                 Grid(tuple(names), rows),
@@ -292,14 +294,14 @@ def _together(additive: Additive | None, results: dict[str, Any]) -> list[Sectio
         f"rest {1.0 - weight:.2f}: on held-out rows "
         f"that gained {additive.process_gain:.4f} a row. gaussian_process=false goes without."
         if weight
-        else "On held-out rows it told nothing beyond the rest, so it has no weight."
+        else "On held-out rows it added nothing to the rest, so it has no weight."
     )
     rows = [(f"{1.0 / t:g}", f"{-v:.4f}") for t, v in zip(taus, left_out, strict=True)]
     return [
         Section(
             "What columns say together",
-            "A Gaussian process on the columns' ranks, each seen by how much it tells of the "
-            f"labels by itself, beside lines, sees what no sum of curves can. {said}",
+            "A Gaussian process on the columns' ranks, each weighed by how informative it "
+            f"is alone, with lines, sees what no sum of curves can. {said}",
             (),
             (Grid(("variance", "log-loss, each row left out"), rows),),
         )
@@ -324,7 +326,7 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
             "alone) among the candidates. The best mixture's gain "
             f"over it was {chosen.gain:.4f} "
             f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
-            "error. The bound is no judge of the number of experts: its slack grows with it.",
+            "error. The bound does not choose the number of experts: its slack grows with it.",
             (),
             (Grid(("experts", "tau", "log-loss", ""), rows),),
         )
@@ -373,7 +375,7 @@ def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
 
 
 def _weights(
-    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool, beside: bool
+    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool, adds_to_part: bool
 ) -> list[Section]:
     pictures = []
     used = [k for k in np.argsort(-responsible) if responsible[k] > 0]
@@ -395,13 +397,13 @@ def _weights(
         if drawn
         else "of the variational posterior, which are somewhat too short"
     )
-    adds = "They add to the additive part. " if beside else ""
+    adds = "They add to the additive part. " if adds_to_part else ""
     return [
         Section(
             "The experts",
             f"{adds}The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they "
             "are. "
-            "All experts, those without rows too, stand in the table experts/. Where several "
+            "All experts, those without rows too, are in the table experts/. Where several "
             "starts were averaged these are the experts of the best one.",
             tuple(pictures),
         )
@@ -450,7 +452,7 @@ def positive_of(summaries: Sequence[ExpertSummary]) -> str:
 
 
 def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) -> list[Section]:
-    """Tell how every column was read."""
+    """Describe how every column was read."""
     encoding = next((one for one in found if one is not None), None)
     if encoding is None:
         return []
@@ -463,7 +465,7 @@ def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) ->
     text += "; probabilities are of the latter. " if len(encoding.labels) == 2 else ". "
     text += (
         "Each level listed has a column of 0 and 1; levels of the reference, and levels that "
-        "the fit never saw, have 0 in all of them. The same stands in posterior/columns.json, by "
+        "the fit never saw, have 0 in all of them. The same is in posterior/columns.json, by "
         "which new tables are read."
     )
     if more > 0:
@@ -477,5 +479,5 @@ def _row(one: Encoded) -> tuple[Any, ...]:
     if one.missing:
         missing += ", with a column of their own"
     levels = [f"{text} ({n:,})" for text, n in zip(one.levels, one.cells, strict=False)]
-    told = listed(levels) if one.kind == CATEGORY else "1"
-    return one.name, one.kind, told, listed(one.reference), missing
+    levels_said = listed(levels) if one.kind == CATEGORY else "1"
+    return one.name, one.kind, levels_said, listed(one.reference), missing

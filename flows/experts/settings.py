@@ -42,14 +42,14 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     )
     baselines: bool = Field(
         True,
-        description="Whether the report judges boosted trees on the rows left out, beside the "
-        "model.",
+        description="Whether the report compares the model with boosted trees on the "
+        "held-out rows.",
     )
     test_share: float = Field(
         0.1,
         ge=0.0,
         lt=0.9,
-        description="Share of the labelled rows that is left out of the fit to judge it.",
+        description="Share of the labelled rows held out of the fit, to measure how good it is.",
     )
 
     @property

@@ -1,4 +1,4 @@
-"""Results of labels of more than two classes: chances of each, judged and explained by class."""
+"""Results of labels of more than two classes: probabilities, scores and curves of each class."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class ClassSummary:
     calibration
         Over the same rows, for each class: rows, sum of probabilities and of rows of the class, by
         bin of its probability; [K, 3, BINS].
-    judged
+    held_out
         Over the same rows: number, sum of log-loss, and that of logistic regressions shared
         alike (NaN without).
     forms
-        Of each class: the additive form, experts beside it, tau.
+        Of each class: the additive form, number of experts, tau.
     curves
-        What columns add for each class; these and the next are told with the first partition.
+        What columns add for each class; these and the next come with the first partition.
     """
 
     rows: int
     predicted: FloatArray
     confusion: FloatArray
     calibration: FloatArray
-    judged: FloatArray
+    held_out: FloatArray
     forms: tuple[tuple[str, int, float], ...] = ()
     curves: tuple[tuple[Curve, ...], ...] = ()
     encoding: Encoding | None = None
@@ -108,13 +108,13 @@ def _summarised(batch: ClassRows, p: FloatArray, other: FloatArray | None) -> Cl
         bins = np.minimum((chance[:, c] * BINS).astype(np.int64), BINS - 1)
         for row, weight in enumerate((np.ones(len(truth)), chance[:, c], truth == c)):
             calibration[c, row] = np.bincount(bins, weight, BINS)
-    beside = np.nan if other is None else _loss(other[kept], truth)
+    logistic = np.nan if other is None else _loss(other[kept], truth)
     return ClassSummary(
         rows=batch.size,
         predicted=np.bincount(best, minlength=k).astype(np.float64),
         confusion=np.bincount(truth * k + guess, minlength=k * k).reshape(k, k).astype(np.float64),
         calibration=calibration,
-        judged=np.array([len(truth), _loss(chance, truth), beside]),
+        held_out=np.array([len(truth), _loss(chance, truth), logistic]),
     )
 
 
@@ -146,7 +146,7 @@ def parameters(model: OneVersusRest, q: OneVersusRestState) -> list[Parameter]:
 
 @dataclass(frozen=True)
 class _Left:
-    """What a partition tells: classes [N], whether fitted, the model's P [N, K], and columns."""
+    """What a partition returns: classes [N], whether fitted, the model's P [N, K], and columns."""
 
     classes: IntArray
     fitted: np.ndarray
@@ -160,7 +160,7 @@ def with_baselines(
 ) -> list[ClassSummary]:  # fmt: skip
     """Return the summaries, the first with what simple forms get on the rows left out."""
     small = columns * sum(s.rows for s in summaries) <= LARGEST
-    if not (settings.baselines and small and any(s.judged[0] > 0 for s in summaries)):
+    if not (settings.baselines and small and any(s.held_out[0] > 0 for s in summaries)):
         return list(summaries)
     parts = each(_left, list(range(len(summaries))), paths)
     classes = np.concatenate([p.classes for p in parts])
@@ -168,13 +168,13 @@ def with_baselines(
     own, x = (np.concatenate([getattr(p, name) for p in parts]) for name in ("own", "x"))
     seen, held = fitted & (classes >= 0), ~fitted & (classes >= 0)
     careful = int(seen.sum()) < FEW_ROWS
-    told = {
+    others = {
         "multinomial logistic regression": multinomial(x[seen], classes[seen])(x[held]),
         "boosted trees": class_trees(x[seen], classes[seen], settings.seed, careful)(x[held]),
     }
     found = tuple(
         compared_classes(name, p, own[held], classes[held], settings.seed)
-        for name, p in told.items()
+        for name, p in others.items()
     )
     return [replace(summaries[0], baselines=found), *summaries[1:]]
 

@@ -48,17 +48,17 @@ class ExpertSummary:
     calibration
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
-    judged
+    held_out
         Over the same rows: number, right ones, sum of log-loss, then the last two for
         logistic regression, and sum and sum of squares of the difference in log-loss; [7].
     baselines
-        What simple forms get on these rows; told with the first partition.
+        What simple forms get on these rows; with the first partition.
     curves
-        What the columns add in the additive part; told with the first partition.
+        What the columns add in the additive part; with the first partition.
     surfaces
         What pairs of columns add; with the first partition.
     encoding
-        What became of the columns and labels; told with the first partition.
+        What became of the columns and labels; with the first partition.
     """
 
     rows: int
@@ -66,7 +66,7 @@ class ExpertSummary:
     share: FloatArray
     drawn: FloatArray
     calibration: FloatArray
-    judged: FloatArray
+    held_out: FloatArray
     columns: tuple[str, ...]
     has_baseline: bool
     baselines: tuple[Baseline, ...] = ()
@@ -88,31 +88,31 @@ def summarise(
     y, p = batch.t[kept] > 0, found.probability[kept]
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     calibration = np.array([np.bincount(bins, w, BINS) for w in (np.ones(len(p)), p, y)])
-    judged = judge(batch, found.probability, baseline)
+    held_out = held_out_sums(batch, found.probability, baseline)
     return ExpertSummary(
         rows=batch.size,
         responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
         share=found.responsibility.sum(1),
         drawn=drawn,
         calibration=calibration,
-        judged=judged,
+        held_out=held_out,
         columns=tuple(str(c) for c in columns),
         has_baseline=baseline is not None,
     )
 
 
-def judge(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
-    """Return `ExpertSummary.judged` of the rows kept from the fit; [7]."""
+def held_out_sums(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
+    """Return `ExpertSummary.held_out` of the rows kept from the fit; [7]."""
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
     y, p = batch.t[kept] > 0, probability[kept]
     loss = _loss(y, p)
-    judged = np.zeros(7)
-    judged[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
+    held_out = np.zeros(7)
+    held_out[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
     if baseline is not None:
         other = _loss(y, baseline[kept])
         gap = loss - other
-        judged[3:] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
-    return judged
+        held_out[3:] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
+    return held_out
 
 
 def _loss(y: Any, p: FloatArray) -> FloatArray:
@@ -127,7 +127,7 @@ FEW_ROWS = 2000
 
 @dataclass(frozen=True)
 class Left:
-    """What a partition tells: labels [N], whether fitted, the model's P, and those of others.
+    """What a partition returns: labels [N], whether fitted, the model's P, and those of others.
 
     ``x`` has the columns as they came, but for categories, which are columns of 0 and 1; a missing
     number is NaN; [N, D]. Where no trees are grown it has no rows, and N
@@ -149,7 +149,7 @@ def with_baselines(
 
     ``others`` are posteriors by name, for the partitions' own arrays.
     """
-    if not settings.baselines or not any(s.judged[0] > 0 for s in summaries):
+    if not settings.baselines or not any(s.held_out[0] > 0 for s in summaries):
         return list(summaries)
     small = columns * sum(s.rows for s in summaries) <= LARGEST
     indices = list(range(len(summaries)))
@@ -160,17 +160,17 @@ def with_baselines(
     truth = (label[held] > 0).astype(np.int64)
     if np.unique(truth).size < 2:
         return list(summaries)
-    told = {
+    predicted = {
         name: np.concatenate([p.others[i] for p in parts])[held] for i, name in enumerate(others)
     }
     if small:
         x, y = np.concatenate([p.x for p in parts]), (label > 0).astype(np.int64)
         careful = int(seen.sum()) < FEW_ROWS
-        told["boosted trees"] = trees(x[seen], y[seen], settings.seed, careful)(x[held])
-        if "logistic regression" not in told:
-            told["logistic regression"] = multinomial(x[seen], y[seen])(x[held])[:, 1]
+        predicted["boosted trees"] = trees(x[seen], y[seen], settings.seed, careful)(x[held])
+        if "logistic regression" not in predicted:
+            predicted["logistic regression"] = multinomial(x[seen], y[seen])(x[held])[:, 1]
     own = np.concatenate([p.own for p in parts])[held]
-    found = tuple(compared(name, p, own, truth, settings.seed) for name, p in told.items())
+    found = tuple(compared(name, p, own, truth, settings.seed) for name, p in predicted.items())
     return [replace(summaries[0], baselines=found), *summaries[1:]]
 
 
@@ -184,11 +184,11 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0
-    told = np.ones(len(fitted), bool) if with_columns else ~fitted
+    kept = np.ones(len(fitted), bool) if with_columns else ~fitted
     return Left(
-        label=batch.t[told],
-        fitted=fitted[told],
-        own=own[told],
-        others=tuple(one.predict(batch).probability[told] for one in others),
+        label=batch.t[kept],
+        fitted=fitted[kept],
+        own=own[kept],
+        others=tuple(one.predict(batch).probability[kept] for one in others),
         x=x,
     )

@@ -30,7 +30,7 @@ def noisy(rows=300, seed=0):
     return x, (x[:, 0] + 0.5 * rng.standard_normal(rows) > 0).astype(int)
 
 
-def beside(x, value):
+def with_column(x, value):
     return np.column_stack([x, np.full(len(x), value)])
 
 
@@ -39,9 +39,11 @@ def beside(x, value):
 def test_a_constant_column_changes_nothing(inference, value):
     x, y = noisy()
     with pytest.warns(ColumnWarning, match="left out: one value"):
-        zero, other = (clone(FORMS[inference]).fit(beside(x, v), y) for v in (0.0, value))
-    assert_array_equal(other.predict_proba(beside(x, value)), zero.predict_proba(beside(x, 0.0)))
-    assert log_loss(y, other.predict_proba(beside(x, value))) < 0.32
+        zero, other = (clone(FORMS[inference]).fit(with_column(x, v), y) for v in (0.0, value))
+    assert_array_equal(
+        other.predict_proba(with_column(x, value)), zero.predict_proba(with_column(x, 0.0))
+    )
+    assert log_loss(y, other.predict_proba(with_column(x, value))) < 0.32
 
 
 def test_cells_that_overflow_are_refused():
@@ -147,7 +149,7 @@ def test_levels_never_seen_are_the_reference_and_are_counted():
 
 
 def test_gaps_among_numbers_change_nothing_where_there_are_none():
-    """A gap stands at its column's mean; few of them have no column of their own."""
+    """A gap is filled with its column's mean; few of them have no column of their own."""
     x, y = noisy()
     gap = x.copy()
     gap[:3, 1] = np.nan
@@ -156,9 +158,9 @@ def test_gaps_among_numbers_change_nothing_where_there_are_none():
     filled = gap.copy()
     filled[:3, 1] = found._encoded[1].fill
     assert_array_equal(found.predict_proba(gap), found.predict_proba(filled))
-    told = MixtureOfExperts(1, tau=1.0, rare_below=3, random_state=0).fit(gap, y)
-    assert told._encoded[1].missing
-    assert len(told.centre_) == 3
+    marked = MixtureOfExperts(1, tau=1.0, rare_below=3, random_state=0).fit(gap, y)
+    assert marked._encoded[1].missing
+    assert len(marked.centre_) == 3
 
 
 def test_a_word_among_numbers_is_a_mistake_and_na_is_a_missing_cell():

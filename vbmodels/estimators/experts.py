@@ -102,7 +102,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     classes_
         The labels, sorted.
     n_experts_
-        Experts of the fit, after hold-out; 1 where the additive part stands alone. Of several
+        Experts of the fit, after hold-out; 1 where the additive part is used alone. Of several
         classes this and the next four are tuples, one for each class.
     expert_means_, expert_sds_
         Posterior means and standard deviations of the experts' weights, [n_experts_, columns
@@ -162,7 +162,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         y
             Two classes or more, [rows].
         sample_weight
-            How many rows each stands for in the likelihood, [rows] (additive, cavi);
+            How many rows each counts as in the likelihood, [rows] (additive, cavi);
             None: one. Scales, folds, knots and starts go by rows all the same, so that only under
             cavi a weight of two is two rows to the last digit. Rows of weight 0 are left out.
 

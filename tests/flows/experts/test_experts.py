@@ -63,7 +63,7 @@ def test_tables_and_report_of_a_run(simulated, fitted):
 
 
 @pytest.mark.thorough
-def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tmp_path):
+def test_the_default_is_additive_and_is_compared_with_simple_forms(simulated, tmp_path):
     """Its report opens with them; a score, of columns in another order, gives the same."""
     out = tmp_path / "out"
     more = ["--set", "n_experts=3", "--set", "test_share=0.3"]
@@ -74,13 +74,15 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     assert results["additive"]["form"] == "curves"
     assert results["chosen"]["n_experts"] in (2, 3)
     assert results["log_loss"] < results["logistic_log_loss"] - 0.1
-    beside = results["baselines"]
-    assert set(beside) == {
+    baselines = results["baselines"]
+    assert set(baselines) == {
         "logistic regression", "the additive part alone", "without the Gaussian process",
         "boosted trees",
     }  # fmt: skip
-    assert beside["logistic regression"]["log_loss"] == pytest.approx(results["logistic_log_loss"])
-    for one in beside.values():
+    assert baselines["logistic regression"]["log_loss"] == pytest.approx(
+        results["logistic_log_loss"]
+    )
+    for one in baselines.values():
         assert one["more"] == pytest.approx(one["log_loss"] - results["log_loss"])
         assert one["interval"][0] < one["more"] < one["interval"][1]
     page = (folder / "report.html").read_text()

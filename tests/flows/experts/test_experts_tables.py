@@ -1,4 +1,4 @@
-"""Tables as they come: categories, gaps, dates and labels by any names, told and kept."""
+"""Tables as they come: categories, gaps, dates and labels by any names, reported and kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
 
 
 def people(n=600, seed=0):
-    """Rows whose chance hangs on a category, a number with gaps, a date and a yes."""
+    """Rows whose probability depends on a category, a number with gaps, a date and a yes."""
     rng = np.random.default_rng(seed)
     by = rng.choice(["car", "bus", "foot", "ski", "yak"], n, p=[0.4, 0.3, 0.28, 0.01, 0.01])
     age = rng.normal(40.0, 10.0, n).round(1)
@@ -53,7 +53,7 @@ def fitted(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_a_table_as_it_comes_is_fitted_and_told(fitted):
+def test_a_table_as_it_comes_is_fitted_and_described(fitted):
     folder, record = latest(fitted)
     kept = json.loads((folder / "posterior" / "columns.json").read_text())
     kinds = {one["name"]: one["kind"] for one in kept["columns"]}
@@ -128,8 +128,8 @@ def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path):
     succeed("experts", source, tmp_path / "out", *options, *since)
     write("b.parquet", slice(400, 600))
     succeed("experts", source, tmp_path / "out", *options, *since)
-    succeed("experts", source, tmp_path / "anew", *options)
-    (mine, _), (theirs, _) = latest(tmp_path / "out"), latest(tmp_path / "anew")
+    succeed("experts", source, tmp_path / "again", *options)
+    (mine, _), (theirs, _) = latest(tmp_path / "out"), latest(tmp_path / "again")
     page = (mine / "report.html").read_text()
     assert "Of 5 partitions 3 were reused and 2 were read." in page
     kept = columns_of(mine)
@@ -154,10 +154,10 @@ def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
     old = rows_of(latest(fitted)[0])["probability"].to_numpy()[:40]
     np.testing.assert_allclose(new[1:37], old[1:37], rtol=1e-9)
     assert new[0] != old[0]
-    told = " ".join(record["warnings"])
-    assert "levels that the fit never saw count as the reference: by (2)." in told
-    assert "Missing cells of columns that had none in the fit" in told
-    assert "by (1), member (1)" in told
+    said = " ".join(record["warnings"])
+    assert "levels that the fit never saw count as the reference: by (2)." in said
+    assert "Missing cells of columns that had none in the fit" in said
+    assert "by (1), member (1)" in said
     as_csv({**columns, "age": ["old"] * 40}, tmp_path / "odd.csv")
     said = refused(capsys, "score", fitted, tmp_path / "odd.csv", tmp_path / "o")
     assert "column age: expected cells that are each a number, as in the fit, found 'old'" in said

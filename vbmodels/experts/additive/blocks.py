@@ -49,7 +49,7 @@ HALVINGS, SHORTER = 6, 0.3
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the blocks of a fit stand.
+    """The order of a fit's blocks.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Layout:
         return np.bincount(self.block[:-1], minlength=self.kind.size).astype(np.float64)
 
     def moved(self, v: FloatArray, c: FloatArray, factor: FloatArray) -> tuple[FloatArray, float]:
-        """Return the variances after a move, and the largest move of a logarithm that tells.
+        """Return the variances after a move, and the largest move of a logarithm that matters.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class BlockFit(State, kind="experts/additive.BlockFit"):
-    """Where a fit stands.
+    """The state of a fit.
 
     Attributes
     ----------
@@ -132,8 +132,8 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         The part of the rows that is left out; -1 for none.
     variances
         v; [G].
-    coefficients, told
-        The best so far, and the answer there; None before the first.
+    coefficients, evaluation
+        The best so far, and the log-likelihood and its moments there; None before the first.
     trial
         What is evaluated next; [P].
     taken, halvings
@@ -146,7 +146,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     fold: int
     variances: FloatArray
     coefficients: FloatArray
-    told: Evaluation | None
+    evaluation: Evaluation | None
     trial: FloatArray
     taken: int = 0
     halvings: int = 0
@@ -161,33 +161,33 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         return cls(Terms.none(), fold, FIRST[layout.kind], start, None, start)
 
     def with_terms(self, terms: Terms, variances: FloatArray, observed: DesignSummary) -> BlockFit:
-        """Go on with more blocks, which stand last, and their variances."""
+        """Go on with more blocks, which come last, and their variances."""
         size = Layout.of(observed, terms).block.size
         at = np.zeros(size)
         at[: self.coefficients.size - 1] = self.coefficients[:-1]
         at[-1] = self.coefficients[-1]
         return BlockFit(terms, self.fold, np.append(self.variances, variances), at, None, at)
 
-    def take(self, told: Evaluation, observed: DesignSummary, tolerance: float) -> BlockFit:
+    def take(self, evaluation: Evaluation, observed: DesignSummary, tolerance: float) -> BlockFit:
         """Go on from the answer at the trial; ``tolerance`` is the rise to come that ends it."""
         layout = Layout.of(observed, self.terms)
-        if self.told is not None:
+        if self.evaluation is not None:
             precision = layout.precision(self.variances)
-            before = self.told.value - 0.5 * precision @ self.coefficients**2
-            after = told.value - 0.5 * precision @ self.trial**2
+            before = self.evaluation.value - 0.5 * precision @ self.coefficients**2
+            after = evaluation.value - 0.5 * precision @ self.trial**2
             if not after >= before - 1e-12 * abs(before):
                 if self.halvings >= HALVINGS:
                     return replace(self, done=True)
                 shorter = self.coefficients + SHORTER * (self.trial - self.coefficients)
                 return replace(self, trial=shorter, halvings=self.halvings + 1)
-        moved = replace(self, coefficients=self.trial, told=told, halvings=0)
+        moved = replace(self, coefficients=self.trial, evaluation=evaluation, halvings=0)
         return moved._aimed(layout, tolerance)
 
     def _aimed(self, layout: Layout, tolerance: float) -> BlockFit:
         """Move the variances, then aim at Newton's next point, or end."""
-        assert self.told is not None
-        second = unpack(self.told.second)
-        right = self.told.slope + second @ self.coefficients
+        assert self.evaluation is not None
+        second = unpack(self.evaluation.second)
+        right = self.evaluation.slope + second @ self.coefficients
         v, change, learning = self.variances, 0.0, not self.settled and self.taken < LEARNING
         for _ in range(MOVES if right.size <= MANY else 1) if learning else ():
             factor = _factor(second, layout.precision(v))
@@ -196,7 +196,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         precision = layout.precision(v)
         trial = solve(_factor(second, precision), right)
         step = trial - self.coefficients
-        rise = 0.5 * float(step @ (self.told.slope - precision * self.coefficients))
+        rise = 0.5 * float(step @ (self.evaluation.slope - precision * self.coefficients))
         settled = self.settled or (learning and self.taken >= 2 and change < SETTLED)
         done = not learning and rise < tolerance
         return replace(
@@ -205,15 +205,15 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
 
     def hessian(self, observed: DesignSummary) -> FloatArray:
         """Return the penalised second moments; [P, P]."""
-        assert self.told is not None
-        found = unpack(self.told.second)
+        assert self.evaluation is not None
+        found = unpack(self.evaluation.second)
         found[np.diag_indices(len(found))] += Layout.of(observed, self.terms).precision(
             self.variances
         )
         return found
 
     def left_out(self, observed: DesignSummary) -> FitRequest:
-        """FitRequest what leaving each row out gives at the fit's end."""
+        """Request what leaving each row out gives at the fit's end."""
         packed = pack(self.hessian(observed))
         return FitRequest(self.coefficients, -1, False, packed, terms=self.terms)
 
@@ -224,9 +224,9 @@ def climbed(fit: BlockFit, observed: DesignSummary, tolerance: float) -> Algorit
         fit = yield Save(fit)
         if fit.done:
             return fit
-        ask = FitRequest(fit.trial, fit.fold, True, terms=fit.terms)
-        sums = yield Evaluate(Fits((ask,)))
-        fit = fit.take(sums.told[0], observed, tolerance)
+        request = FitRequest(fit.trial, fit.fold, True, terms=fit.terms)
+        sums = yield Evaluate(Fits((request,)))
+        fit = fit.take(sums.evaluations[0], observed, tolerance)
 
 
 def _factor(second: FloatArray, precision: FloatArray) -> FloatArray:

@@ -30,7 +30,7 @@ _SMALLEST = 1e-9
 
 @dataclass(frozen=True)
 class Terms(State, kind="experts/additive.Terms"):
-    """Which blocks there are beside lines and smooth functions.
+    """Which blocks there are in addition to lines and smooth functions.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
     def tables(self, terms: Terms) -> list[tuple[int, FloatArray]]:
         """Return column and functions at its levels [L, q] of every curve, in order.
 
-        The coefficients of a fit stand in this order, after the lines' and before the pairs'.
+        The coefficients of a fit have this order, after the lines' and before the pairs'.
         """
         found = [(int(s), self.smooth(s)) for s in self.curved]
         return found + [(int(s), self.fine(s)) for s in terms.refined]

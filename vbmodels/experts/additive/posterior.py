@@ -87,7 +87,7 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
     part
         f0.
     mixtures
-        The starts, the best one first; none where f0 stands alone.
+        The starts, the best one first; none where f0 is used alone.
     process
         Lines and the Gaussian process; None where it has no weight.
     weight
