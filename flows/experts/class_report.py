@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.experts.effect_report import effect_charts
 from flows.experts.report import table_sections
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
@@ -36,7 +37,7 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     ]
     headline = f"{len(labels)} classes on {rows:,} rows, each fitted against the rest"
     if held_out[0]:
-        headline += f"; log-loss {results['log_loss']:.4f} on {held_out[0]:,.0f} rows not fitted"
+        headline += f"; log loss {results['log_loss']:.4f} on {held_out[0]:,.0f} held-out rows"
     for one in (b for s in summaries for b in s.baselines):
         if one.name == "boosted trees" and one.high < 0.0:
             headline += f"; boosted trees do better here ({one.log_loss:.4f})"
@@ -76,7 +77,7 @@ def _quality(
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows that were left out of the fit: accuracy {right:.3f}.",
+            f"On {n:,.0f} labelled rows held out of the fit: accuracy {right:.3f}.",
             (picture,),
             (
                 Grid(("model", "log-loss"), models),
@@ -117,19 +118,19 @@ def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) 
 
 
 def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
-    pictures = tuple(
-        plots.curve(c.at, c.mean, c.sd, c.column, f"log odds of {label}", f"{label}: {c.column}")
-        for label, curves in zip(labels, first.curves, strict=True)
-        for c in curves
-        if c.spread > 0.0
-    )
+    pictures = [
+        chart
+        for label, effects in zip(labels, first.effects, strict=True)
+        for chart in effect_charts(effects, f"log odds of {label}", f"{label}: ")
+    ]
     if not pictures:
         return []
     return [
         Section(
             "What the columns say",
-            "What a column adds to the log odds of a class against the rest, with 95 % bands; "
-            "the columns that move each class most.",
+            "What a column adds to the log odds of a class against the rest, with 95 % "
+            "bands, less its mean over rows; the columns that move each class most, on one scale "
+            "for each class.",
             pictures,
             (),
         )

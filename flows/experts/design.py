@@ -29,6 +29,7 @@ from vbmodels.core.sampling import hashed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.one_vs_rest import ClassRows
+from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.columns import (
     FURTHEST,
@@ -41,7 +42,8 @@ from vbmodels.experts.columns import (
     scaled,
     too_large,
 )
-from vbmodels.experts.forms import landmarks_for
+from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
+from vbmodels.experts.forms import AnyPosterior, landmarks_for
 from vbmodels.experts.rows import Rows
 
 
@@ -59,6 +61,16 @@ class Design(State):
     sparse: bool
     weights: FloatArray
     mean_weight: float
+
+
+def effects_in(
+    posterior: AnyPosterior, encoding: Encoding, design: Design, basis: Basis | None
+) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
+    """Return what columns and pairs of columns add in the additive form; nothing in another."""
+    if not isinstance(posterior, AdditivePosterior):
+        return (), ()
+    how = encoding.columns, (design.centre, design.scale), basis
+    return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:

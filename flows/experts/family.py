@@ -20,6 +20,7 @@ from flows.experts import ingest as tables_of
 from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
 from flows.experts.class_report import class_report
 from flows.experts.design import (
+    effects_in,
     read_basis,
     read_design,
     work_url,
@@ -33,13 +34,7 @@ from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
-from flows.experts.surfaces import MOST_SURFACES, surfaces_of
-from flows.experts.weights import (
-    MOST_CURVES,
-    curves_of,
-    parameters_of,
-    table_of,
-)
+from flows.experts.weights import parameters_of, table_of
 from flows.family import (
     Checked,
     CheckedPiece,
@@ -151,7 +146,8 @@ class Experts:
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
         names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
-        schema = expert_rows(len(found.responsibility)).arrow
+        encoding = working_encoding(paths)
+        schema = expert_rows(len(found.responsibility), encoding.labels[-1]).arrow
         arrays = [names, pa.array(found.probability), *map(pa.array, found.responsibility)]
         storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)
@@ -165,11 +161,12 @@ class Experts:
         drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
         if index > 0:
             return summarise(batch, found, drawn, plain, ())
+        effects, pairs = effects_in(posterior, encoding, design, basis)
         return replace(
             summarise(batch, found, drawn, plain, named.mixture[:-1]),
-            curves=curves_of(posterior, design, basis)[:MOST_CURVES],
-            surfaces=surfaces_of(posterior, design, basis)[:MOST_SURFACES],
-            encoding=working_encoding(paths),
+            effects=effects,
+            pairs=pairs,
+            encoding=encoding,
         )
 
     def conclude(

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log, log1p
 from typing import Any
 
 import numpy as np
 
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
+from flows.experts.effect_report import (
+    MOST_EFFECTS,
+    MOST_PAIRS,
+    effect_charts,
+    pair_charts,
+    strongest,
+)
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
+from flows.experts.thresholds import area, roc, threshold_table
 from flows.report import plots
 from flows.report.baselines import Baseline, shown
 from flows.report.page import Findings, Grid, Section
@@ -26,6 +35,7 @@ from vbmodels.experts.columns import Encoded
 from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
 
+_NOTHING = 1e-9  # a member's weight below which it has none
 MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
@@ -55,17 +65,19 @@ def report(
     compared, better = shown(baselines, results, "rows")
     label = positive_of(summaries)
     sections = [*_quality(held_out, summaries, results, label), *compared]
-    sections += _curves(additive, summaries, results, label)
-    sections += _choice(chosen, results)
+    sections += _effects(additive, summaries, results, label)
     sections += _pairs(additive, summaries, results)
     sections += _together(additive, results)
+    sections += _choice(chosen, results)
     share = sum((s.share for s in summaries), np.zeros(k))
-    alone = isinstance(posterior, AdditivePosterior) and not posterior.mixtures
+    alone = isinstance(posterior, AdditivePosterior) and (
+        not posterior.mixtures or posterior.own_weight < _NOTHING
+    )
     if not alone:
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
         sections.append(_who(responsible, share, drawn, rows))
         sections += _weights(one, columns, responsible, chains is not None, additive is not None)
-    sections += _angles(one, responsible, results)
+        sections += _angles(one, responsible, results)
     sections += _chains(chains, results)
     order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= 1]
     top = [
@@ -86,7 +98,7 @@ def report(
     elif results["used_experts"] == 1:
         headline = f"One of {k} experts holds all {rows:,} rows: in effect a logistic regression"
     if held_out[0]:
-        headline += f"; log-loss {results['log_loss']:.4f} on {held_out[0]:,.0f} rows not fitted"
+        headline += _scored(results, label)
     headline += _trees(baselines)
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
@@ -113,11 +125,11 @@ def _members(posterior: AdditivePosterior, additive: Additive, label: str, rows:
     members = [(posterior.own_weight, own)]
     if posterior.pairs is not None and posterior.pairs.terms is not None:
         count = len(posterior.pairs.terms.pairs)
-        name = f"curves with {count} pair{'s' if count > 1 else ''} of columns"
+        name = f"curves with {_pairs_of(count)}"
         members.append((posterior.pairs_weight, name))
     if posterior.process is not None:
         members.append((posterior.weight, "a Gaussian process of all columns"))
-    kept = sorted((m for m in members if m[0] > 1e-9), key=lambda m: -m[0])
+    kept = sorted((m for m in members if m[0] > _NOTHING), key=lambda m: -m[0])
     verb = f"the label {label} on {rows:,} rows"
     if len(kept) == 1:
         if additive.form == "intercept" and not posterior.mixtures and kept[0][1] == own:
@@ -125,6 +137,19 @@ def _members(posterior: AdditivePosterior, additive: Additive, label: str, rows:
         return f"{kept[0][1][0].upper()}{kept[0][1][1:]} predicts {verb}"
     said = listed([f"{name} ({100.0 * weight:.0f} %)" for weight, name in kept])
     return f"{said[0].upper()}{said[1:]} predict {verb}"
+
+
+def _pairs_of(count: int) -> str:
+    return f"{count} pair{'s' if count > 1 else ''} of columns"
+
+
+def _scored(results: dict[str, Any], label: str) -> str:
+    """Say how good the predictions of held-out rows are, and what the label's share gives."""
+    said = f"; log loss {results['log_loss']:.4f}"
+    if "auroc" in results:
+        share = results["share_log_loss"]
+        said += f" (by the share of {label} alone {share:.4f}), AUROC {results['auroc']:.3f}"
+    return f"{said} on {results['test_rows']:,} held-out rows"
 
 
 def _trees(baselines: Sequence[Baseline]) -> str:
@@ -199,13 +224,23 @@ def _quality(
         for i, (c, p, f) in enumerate(zip(counts, predicted, found, strict=True))
         if c
     ]
+    scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
+    curve: tuple[plots.Spec, ...] = ()
+    tables: tuple[Grid, ...] = ()
+    if scores.sum(1).all():
+        table, results["thresholds"] = threshold_table(scores, label)
+        results["auroc"] = area(scores)
+        share = float(scores[1].sum() / n)
+        results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
+        curve, tables = (roc(scores),), (table,)
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows that were left out of the fit. {comparison}".rstrip(),
-            (_calibration(counts, predicted, found),),
+            f"On {n:,.0f} labelled rows held out of the fit. {comparison}".rstrip(),
+            (_calibration(counts, predicted, found), *curve),
             (
                 Grid(tuple(names), rows),
+                *tables,
                 Grid(
                     ("probability", "rows", "mean probability", f"share of label {label}"),
                     bins,
@@ -222,7 +257,7 @@ def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -
     return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), "Calibration")
 
 
-def _curves(
+def _effects(
     additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any],
     label: str,
 ) -> list[Section]:  # fmt: skip
@@ -239,15 +274,15 @@ def _curves(
     ]
     if additive.curves is not None:
         rows.append(("lines and curves", "of each block", f"{-additive.curves:.4f}"))
-    pictures = tuple(
-        plots.curve(c.at, c.mean, c.sd, c.column, "added log odds", c.column)
-        for s in summaries
-        for c in s.curves
-        if c.spread > 0.0
-    )
+    effects = [one for s in summaries for one in s.effects]
+    results["effects"] = {one.column: one.spread for one in effects}
+    shown = f"The {MOST_EFFECTS} of {len(effects)} columns" if len(effects) > MOST_EFFECTS else (
+        "The columns"
+    )  # fmt: skip
     text = (
-        f"What each column adds to the log odds of the label {label}, with 95 % bands, from its "
-        "middle on (of two values, from the first); those that move most first. "
+        f"What each column adds to the log odds of the label {label}, less its mean over rows, "
+        f"with 95 % bands. {shown} that move them most come first, all on one scale; ticks below "
+        "a curve are quantiles of the column. "
         f"Curves gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
         "rows out; they are taken if that is more than nothing."
     )
@@ -255,7 +290,7 @@ def _curves(
         Section(
             "What each column says",
             text,
-            pictures,
+            tuple(effect_charts(effects[:MOST_EFFECTS], "added log odds")),
             (Grid(("form", "tau", "log-loss, each row left out"), rows),),
         )
     ]
@@ -268,18 +303,17 @@ def _pairs(
         return []
     weight, gain = additive.pairs_weight, additive.pairs_gain
     results["pairs"] = {"weight": weight, "gain": gain}
+    every = [one for s in summaries for one in s.pairs]
+    pairs = every[:MOST_PAIRS]
     return [
         Section(
             "What pairs of columns say",
-            f"Curves with pairs of columns have a weight of {weight:.2f} in the probabilities: on "
-            f"held-out rows, which neither chose the pairs nor fitted them, that gained {gain:.4f} "
-            "a row. A cell is what the two columns add to the log odds beyond their curves, blue "
-            "above 0 and orange below; the pairs that move most come first.",
-            tuple(
-                plots.heat_map(one.rows, one.across, one.values, one.name)
-                for s in summaries
-                for one in s.surfaces
-            ),
+            f"Curves with {_pairs_of(len(every))} have a weight of {weight:.2f} in the "
+            f"probabilities: on held-out rows, which neither chose the pairs nor fitted them, "
+            f"that gained {gain:.4f} a row. A cell is what the two columns add to the log odds "
+            "beyond their curves, blue above 0 and orange below; the strongest colour is "
+            f"{strongest(pairs):.2g}. The pairs that move most come first.",
+            tuple(pair_charts(pairs)),
         )
     ]
 

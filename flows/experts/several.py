@@ -12,12 +12,19 @@ from flows.data import storage
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
-from flows.experts.design import read_basis, read_batch, read_design, work_url, working_encoding
+from flows.experts.design import (
+    effects_in,
+    read_basis,
+    read_batch,
+    read_design,
+    work_url,
+    working_encoding,
+)
 from flows.experts.encoding import Encoding
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, FEW_ROWS, LARGEST
-from flows.experts.weights import Curve, curves_of, parameters_of, table_of
+from flows.experts.weights import parameters_of, table_of
 from flows.family import Each
 from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
 from vbmodels.core.state import FloatArray, IntArray
@@ -28,10 +35,11 @@ from vbmodels.experts.additive.one_vs_rest import (
     SeveralPosterior,
 )
 from vbmodels.experts.columns import encoded
+from vbmodels.experts.effects import Effect
 from vbmodels.experts.forms import names_of
 
-CURVES = 3
-"""Curves of each class that the report shows."""
+EFFECTS = 3
+"""Columns of each class that the report shows."""
 _LEAST = 1e-12
 
 
@@ -53,7 +61,7 @@ class ClassSummary:
         alike (NaN without).
     forms
         Of each class: the additive form, number of experts, tau.
-    curves
+    effects
         What columns add for each class; these and the next come with the first partition.
     """
 
@@ -63,7 +71,7 @@ class ClassSummary:
     calibration: FloatArray
     held_out: FloatArray
     forms: tuple[tuple[str, int, float], ...] = ()
-    curves: tuple[tuple[Curve, ...], ...] = ()
+    effects: tuple[tuple[Effect, ...], ...] = ()
     encoding: Encoding | None = None
     baselines: tuple[Baseline, ...] = ()
 
@@ -87,15 +95,15 @@ def score(
         return summary
     design, basis = read_design(paths, work=True), read_basis(paths, work=True)
     rows: list[pa.Table] = []
-    curves = []
+    effects = []
     for label, one in zip(encoding.labels, posterior.parts, strict=True):
         columns = table_of(one, names_of(one, design.columns, basis))
         own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
         rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
-        curves.append(curves_of(one, design, basis)[:CURVES])
+        effects.append(effects_in(one, encoding, design, basis)[0][:EFFECTS])
     storage.write_table(paths.table("experts", 0), pa.concat_tables(rows))
     forms = _forms(q, posterior)
-    return replace(summary, forms=forms, curves=tuple(curves), encoding=encoding)
+    return replace(summary, forms=forms, effects=tuple(effects), encoding=encoding)
 
 
 def _summarised(batch: ClassRows, p: FloatArray, other: FloatArray | None) -> ClassSummary:

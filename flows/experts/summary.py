@@ -18,12 +18,12 @@ from flows.experts import ingest as tables_of
 from flows.experts.design import read_batch, work_url, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
-from flows.experts.surfaces import Surface
-from flows.experts.weights import Curve
+from flows.experts.thresholds import count_scores
 from flows.family import Each
 from flows.report.baselines import Baseline, compared, multinomial, trees
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.columns import encoded
+from vbmodels.experts.effects import Effect, PairEffect
 from vbmodels.experts.posterior import Predicted
 from vbmodels.experts.rows import Rows
 
@@ -53,10 +53,11 @@ class ExpertSummary:
         logistic regression, and sum and sum of squares of the difference in log-loss; [7].
     baselines
         What simple forms get on these rows; with the first partition.
-    curves
-        What the columns add in the additive part; with the first partition.
-    surfaces
-        What pairs of columns add; with the first partition.
+    scores
+        Over the same rows, by label, rows between thresholds of the probability; see
+        `flows.experts.thresholds.count_scores`.
+    effects, pairs
+        What columns and pairs of columns add; with the first partition.
     encoding
         What became of the columns and labels; with the first partition.
     """
@@ -67,11 +68,12 @@ class ExpertSummary:
     drawn: FloatArray
     calibration: FloatArray
     held_out: FloatArray
+    scores: FloatArray
     columns: tuple[str, ...]
     has_baseline: bool
     baselines: tuple[Baseline, ...] = ()
-    curves: tuple[Curve, ...] = ()
-    surfaces: tuple[Surface, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
 
 
@@ -96,6 +98,7 @@ def summarise(
         drawn=drawn,
         calibration=calibration,
         held_out=held_out,
+        scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
         has_baseline=baseline is not None,
     )
@@ -176,7 +179,7 @@ def with_baselines(
 
 def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPaths) -> Left:
     batch = read_batch(paths, index)
-    own = storage.read_table(paths.table("rows", index), ["probability"])["probability"].to_numpy()
+    own = storage.read_table(paths.table("rows", index)).column(1).to_numpy()
     x = np.empty((0, 0))
     if with_columns:
         table = storage.read_table(work_url(paths, "rows", index))

@@ -18,6 +18,7 @@ from flows.escape import escaped
 Spec = dict[str, Any]
 
 _POINTS = 200  # points of one line that show their values
+_DAY = 86_400_000.0  # milliseconds
 _LOW = 1e-7  # the left end of a logarithmic axis
 # Wong (2011): distinct for the colour-blind on light and dark grounds.
 _ABOVE, _BELOW = "#56b4e9", "#d55e00"
@@ -167,34 +168,80 @@ def lines(
 
 
 def curve(
-    x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str, title: str
-) -> Spec:
-    """Plot one curve with its 95 % band."""
-    at, mean, half = (np.asarray(v, float) for v in (x, y, sd))
+    x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str, title: str,
+    rug: ArrayLike = (), domain: tuple[float, float] | None = None, dates: bool = False,
+) -> Spec:  # fmt: skip
+    """Plot one curve with its 95 % band.
+
+    ``rug`` are places that have a tick below it; ``domain`` are the ends of the axis of ``y``;
+    ``dates``: places are days since 1970-01-01.
+    """
+    at, mean, half, ticks = (np.asarray(v, float) for v in (x, y, sd, rug))
     low, high = mean - 1.96 * half, mean + 1.96 * half
+    named = [str(day) for day in at.round().astype("M8[D]")] if dates else [f"{a:.4g}" for a in at]
     tips = [
-        f"{x_label} = {a:.4g}: {m:.3g} ({lo:.3g} to {hi:.3g})"
-        for a, m, lo, hi in zip(at, mean, low, high, strict=True)
+        f"{x_label} = {a}: {m:.3g} ({lo:.3g} to {hi:.3g})"
+        for a, m, lo, hi in zip(named, mean, low, high, strict=True)
     ]
+    if dates:
+        at, ticks = at * _DAY, ticks * _DAY
     rows = [{"x": a, "y": lo, "y2": hi} for a, lo, hi in zip(at, low, high, strict=True)]
     band = _layer(rows, "area", style="band", y2={"field": "y2"})
+    band["mark"]["clip"] = True
+    layers = [band, _zero("y", "x", "width"), *_line(at, mean, tips)]
+    if ticks.size:
+        below = _layer([{"x": a} for a in ticks], "rule", style="ink")
+        below["encoding"] |= {"y": {"value": "height"}, "y2": {"value": 232}}
+        layers.append(below)
+    across = _axis(x_label, scale={"nice": False} if dates else {"zero": False, "nice": False})
     return _chart(
         title,
-        [band, _zero("y", "x", "width"), *_line(at, mean, tips)],
-        x=_axis(x_label, scale={"zero": False, "nice": False}),
-        y=_axis(y_label),
+        layers,
+        x=across | ({"type": "temporal"} if dates else {}),
+        y=_axis(y_label, **({} if domain is None else {"scale": {"domain": list(domain)}})),
     )
 
 
+def level_bars(
+    labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], counts: Sequence[float],
+    x_label: str, title: str, domain: tuple[float, float],
+) -> Spec:  # fmt: skip
+    """Plot a bar with its 95 % interval for each level, the first on top.
+
+    ``counts`` are the rows of each, if they are known; ``domain`` are the ends of the axis.
+    """
+    said = [f" ({n:,.0f} rows)" for n in counts] if len(counts) else [""] * len(labels)
+    rows = [
+        {"row": row, "x": m, "low": m - 1.96 * s, "high": m + 1.96 * s,
+         "tip": f"{label}{n}: {m:.3g} ({m - 1.96 * s:.3g} to {m + 1.96 * s:.3g})"}
+        for row, (label, m, s, n) in enumerate(zip(labels, mean, sd, said, strict=True))
+    ]  # fmt: skip
+    bar = _layer(rows, "bar", x2={"datum": 0.0})
+    interval, _ = _points(rows, "x")
+    for layer in (bar, interval):
+        layer["mark"]["clip"] = True
+    bar["mark"]["opacity"] = 0.5
+    x = _axis(x_label, scale={"domain": list(domain)})
+    return _by_label(labels, title, [bar, interval, _zero("x", "y", "height")], x=x)
+
+
 def heat_map(
-    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str
-) -> Spec:
-    """Plot values from -1 to 1 as cells: blue above 0, orange below, opaque at the largest."""
+    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str,
+    sd: ArrayLike | None = None, top: float | None = None,
+) -> Spec:  # fmt: skip
+    """Plot values as cells: blue above 0, orange below, opaque at ``top`` or the largest.
+
+    ``sd`` are standard deviations, for the cells' texts.
+    """
     table = np.asarray(values, dtype=np.float64).reshape(len(rows), len(columns))
-    top = max(float(np.nanmax(np.abs(table), initial=0.0)), 1e-9)
+    top = max(float(np.nanmax(np.abs(table), initial=0.0)), 1e-9) if top is None else top
+    half = None if sd is None else 1.96 * np.asarray(sd, float).reshape(table.shape)
     cells = [
-        {"column": c, "row": r, "v": value, "strength": abs(value) / top,
-         "tip": f"{rows[r]}, {columns[c]}: {value:.3g}"}
+        {"column": c, "row": r, "v": value, "strength": min(abs(value) / top, 1.0),
+         "tip": f"{rows[r]}, {columns[c]}: {value:.3g}" + (
+             "" if half is None
+             else f" ({value - half[r, c]:.3g} to {value + half[r, c]:.3g})"
+         )}
         for (r, c), value in np.ndenumerate(table)
         if np.isfinite(value)
     ]  # fmt: skip

@@ -30,7 +30,9 @@ from vbmodels.estimators.base import (
     parameter,
     weighted,
 )
+from vbmodels.estimators.effect_plots import draw_all, draw_one
 from vbmodels.estimators.findings import (
+    MOST,
     classified,
     draw,
     intervals,
@@ -71,6 +73,7 @@ from vbmodels.experts.columns import (
     unseen,
     why_no_column,
 )
+from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
 from vbmodels.experts.forms import landmarks_for, make, make_several, names_of, weights_of
 from vbmodels.experts.options import ExpertTuning, refusal
 from vbmodels.experts.rows import Rows
@@ -278,12 +281,18 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         return f"{text} Experts: {', '.join(map(str, experts))}."
 
     def _weights(self) -> list[str]:
-        table = self._largest()
-        against = f"log odds of {self.classes_[1]} for each standard deviation of a column"
-        if len(self.classes_) > 2:
-            against = "log odds of a class against the rest for each standard deviation"
-        head = f"Largest weights ({against}, of a category 1 against the reference, 95 %):"
-        return [head, *lines_of(table)]
+        if self.inference == "additive":
+            of = f" of {self.classes_[-1]}" + " against the rest" * (len(self.classes_) > 2)
+            effects, pairs = self._effects(None)
+            head = f"What moves the log odds{of} most (standard deviation over rows):"
+            moved = [(one.column, one.spread) for one in effects]
+            moved += [(" and ".join(one.columns), one.spread) for one in pairs]
+            moved = sorted(moved, key=lambda one: -one[1])[:MOST]
+            width = max(len(name) for name, _ in moved) if moved else 0
+            return [head, *(f"  {name:<{width}}  {spread:.3g}" for name, spread in moved)]
+        head = f"Largest weights (log odds of {self.classes_[1]} for each standard deviation of a "
+        head += "column, of a category 1 against the reference, 95 %):"
+        return [head, *lines_of(self._largest())]
 
     def _largest(self) -> Any:
         table = self.coefficients_
@@ -293,10 +302,52 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     def _compared(self, X: Any, y: Any) -> str:
         return classified(self, X, y, self._share)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest weights with 95 % intervals on matplotlib's axes, and return these."""
+    def plot(self, ax: Any = None, column: Any = None, label: Any = None) -> Any:
+        """Draw what columns add to the log odds, with 95 % bands, on matplotlib's axes.
+
+        A number is a curve over its data's range, with ticks at its quantiles, a category has a
+        bar for every level; an effect is less its mean over rows. A pair of columns is a heat map
+        of what both add beyond that. "cavi" and "mh" have the largest weights in their place.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on, or in whose place; None makes a figure.
+        column
+            A column's name, or a pair of names; None draws the largest of all on one scale.
+        label
+            Of several classes, that whose log odds against the rest are drawn; None: the last.
+
+        Returns
+        -------
+        axes
+            Those drawn on; of all columns an array.
+        """
         check_is_fitted(self)
-        return draw(self._largest(), ax, "log odds, with 95 % interval")
+        if self.inference != "additive":
+            return draw(self._largest(), ax, "log odds, with 95 % interval")
+        effects, pairs = self._effects(label)
+        if column is None:
+            return draw_all(effects, pairs, ax, "log odds")
+        named = {one.column: one for one in effects}
+        both = {frozenset(one.columns): one for one in pairs}
+        found = named.get(column) if isinstance(column, str) else both.get(frozenset(column))
+        if found is None:
+            known = [*named, *(" and ".join(one.columns) for one in pairs)]
+            raise ValueError(f"column: expected one of {', '.join(known)}, got {column!r}")
+        return draw_one(found, ax, "log odds")
+
+    def _effects(self, label: Any) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
+        """Return the effects of the additive form, of a class against the rest."""
+        one = self.posterior_
+        if isinstance(one, SeveralPosterior):
+            labels = self.classes_.tolist()
+            if label is not None and label not in labels:
+                listed = ", ".join(map(str, labels))
+                raise ValueError(f"label: expected one of {listed}, got {label!r}")
+            one = one.parts[-1 if label is None else labels.index(label)]
+        how = self._encoded, (self.centre_, self.scale_), self._basis
+        return effects_of(one.additive, *how), pair_effects_of(one.pairs, *how)
 
     def _keep(self, posterior: Any) -> None:
         """Keep a posterior, its means and standard deviations; of several classes in tuples."""

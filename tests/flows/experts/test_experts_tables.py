@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from tests.flows.commands import refused, setting_args, succeed
-from tests.flows.experts.runs import latest, rows_of
+from tests.flows.experts.runs import latest, probabilities_of, rows_of
 
 QUICK = setting_args("n_experts=1", "test_share=0.2", "baselines=false")
 EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
@@ -75,7 +75,7 @@ def test_a_table_as_it_comes_is_fitted_and_described(fitted):
     assert "How the table was read" in page
     assert "log odds of the label stays" in page
     truth = np.array(people()["label"]) == "stays"
-    assert log_loss(truth, rows_of(folder)["probability"].to_numpy()) < 0.57 < log_loss(
+    assert log_loss(truth, probabilities_of(folder)) < 0.57 < log_loss(
         truth, np.full(600, truth.mean())
     )  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_text_and_partitions_change_nothing_of_how_it_is_read(fitted, tmp_path):
     assert columns_of(mine) == columns_of(theirs)
     pairs = zip(rows_of(mine).to_pylist(), rows_of(theirs).to_pylist(), strict=True)
     for a, b in pairs:
-        assert a["probability"] == pytest.approx(b["probability"], abs=1e-6)
+        assert list(a.values())[1] == pytest.approx(list(b.values())[1], abs=1e-6)
 
 
 @pytest.mark.thorough
@@ -135,7 +135,7 @@ def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path):
     kept = columns_of(mine)
     assert "sled" in kept["columns"][0]["levels"]
     assert kept == columns_of(theirs)
-    p, q = (dict(zip(*(t[n].to_pylist() for n in ("id", "probability")), strict=True))
+    p, q = (dict(zip(*(t.column(n).to_pylist() for n in (0, 1)), strict=True))
             for t in (rows_of(mine), rows_of(theirs)))  # fmt: skip
     assert p.keys() == q.keys()
     np.testing.assert_allclose([p[i] for i in q], list(q.values()), atol=2e-3)
@@ -150,8 +150,8 @@ def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
     as_csv({n: ["" if v is None else v for v in c] for n, c in columns.items()}, tmp_path / "n.csv")
     succeed("score", fitted, tmp_path / "n.csv", tmp_path / "out")
     folder, record = latest(tmp_path / "out")
-    new = rows_of(folder)["probability"].to_numpy()
-    old = rows_of(latest(fitted)[0])["probability"].to_numpy()[:40]
+    new = probabilities_of(folder)
+    old = probabilities_of(latest(fitted)[0])[:40]
     np.testing.assert_allclose(new[1:37], old[1:37], rtol=1e-9)
     assert new[0] != old[0]
     said = " ".join(record["warnings"])

@@ -111,6 +111,13 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
         return 1.0 - self.pairs_weight - self.weight
 
     @property
+    def additive(self) -> Part:
+        """The additive part of the larger weight: f0, or that with pairs."""
+        if self.pairs is not None and self.pairs_weight > self.own_weight:
+            return self.pairs
+        return self.part
+
+    @property
     def components(self) -> tuple[Component, ...]:
         """The mixtures, or f0 as the one expert of a mixture."""
         if self.mixtures:
