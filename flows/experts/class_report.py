@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from flows.experts.effect_report import effect_charts
-from flows.experts.report import table_sections
+from flows.experts.report import baseline_sections, table_sections
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
 from flows.report import plots
-from flows.report.baselines import shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
 
@@ -25,7 +24,7 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     rows = sum(s.rows for s in summaries)
     held_out = np.sum([s.held_out for s in summaries], axis=0)
     results: dict[str, Any] = {"classes": len(labels)}
-    compared, better = shown([b for s in summaries for b in s.baselines], results, "rows")
+    compared, better = baseline_sections(summaries, results)
     sections = [*_quality(summaries, held_out, labels, results), *compared]
     sections.append(_forms(first, labels, results))
     sections += _curves(first, labels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log, log1p
 from typing import Any
 
@@ -62,7 +63,7 @@ def report(
     held_out = sum((s.held_out for s in summaries), np.zeros(7))
     results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
     baselines = [one for s in summaries for one in s.baselines]
-    compared, better = shown(baselines, results, "rows")
+    compared, better = baseline_sections(summaries, results)
     label = positive_of(summaries)
     sections = [*_quality(held_out, summaries, results, label), *compared]
     sections += _effects(additive, summaries, results, label)
@@ -150,6 +151,19 @@ def _scored(results: dict[str, Any], label: str) -> str:
         share = results["share_log_loss"]
         said += f" (by the share of {label} alone {share:.4f}), AUROC {results['auroc']:.3f}"
     return f"{said} on {results['test_rows']:,} held-out rows"
+
+
+def baseline_sections(
+    summaries: Sequence[Any], results: dict[str, Any]
+) -> tuple[list[Section], tuple[str, ...]]:
+    """Compare the fit with simple baselines, and say what these took."""
+    sections, better = shown([one for s in summaries for one in s.baselines], results, "rows")
+    if sections:
+        seconds = sum(s.baseline_seconds for s in summaries)
+        results["baseline_seconds"] = round(seconds, 3)
+        said = f"{sections[0].text} They took {seconds:.2g} s; baselines=false goes without."
+        sections = [replace(sections[0], text=said), *sections[1:]]
+    return sections, better
 
 
 def _trees(baselines: Sequence[Baseline]) -> str:

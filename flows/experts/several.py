@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -74,6 +75,7 @@ class ClassSummary:
     effects: tuple[tuple[Effect, ...], ...] = ()
     encoding: Encoding | None = None
     baselines: tuple[Baseline, ...] = ()
+    baseline_seconds: float = 0.0
 
 
 def score(
@@ -176,6 +178,7 @@ def with_baselines(
     own, x = (np.concatenate([getattr(p, name) for p in parts]) for name in ("own", "x"))
     seen, held = fitted & (classes >= 0), ~fitted & (classes >= 0)
     careful = int(seen.sum()) < FEW_ROWS
+    began = perf_counter()
     others = {
         "multinomial logistic regression": multinomial(x[seen], classes[seen])(x[held]),
         "boosted trees": class_trees(x[seen], classes[seen], settings.seed, careful)(x[held]),
@@ -184,7 +187,8 @@ def with_baselines(
         compared_classes(name, p, own[held], classes[held], settings.seed)
         for name, p in others.items()
     )
-    return [replace(summaries[0], baselines=found), *summaries[1:]]
+    first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
+    return [first, *summaries[1:]]
 
 
 def _left(index: int, paths: RunPaths) -> _Left:

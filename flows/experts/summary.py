@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ class ExpertSummary:
         logistic regression, and sum and sum of squares of the difference in log-loss; [7].
     baselines
         What simple forms get on these rows; with the first partition.
+    baseline_seconds
+        What fitting them took.
     scores
         Over the same rows, by label, rows between thresholds of the probability; see
         `flows.experts.thresholds.count_scores`.
@@ -72,6 +75,7 @@ class ExpertSummary:
     columns: tuple[str, ...]
     has_baseline: bool
     baselines: tuple[Baseline, ...] = ()
+    baseline_seconds: float = 0.0
     effects: tuple[Effect, ...] = ()
     pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
@@ -166,6 +170,7 @@ def with_baselines(
     predicted = {
         name: np.concatenate([p.others[i] for p in parts])[held] for i, name in enumerate(others)
     }
+    began = perf_counter()
     if small:
         x, y = np.concatenate([p.x for p in parts]), (label > 0).astype(np.int64)
         careful = int(seen.sum()) < FEW_ROWS
@@ -174,7 +179,8 @@ def with_baselines(
             predicted["logistic regression"] = multinomial(x[seen], y[seen])(x[held])[:, 1]
     own = np.concatenate([p.own for p in parts])[held]
     found = tuple(compared(name, p, own, truth, settings.seed) for name, p in predicted.items())
-    return [replace(summaries[0], baselines=found), *summaries[1:]]
+    first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
+    return [first, *summaries[1:]]
 
 
 def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPaths) -> Left:

@@ -67,17 +67,19 @@ class Layout:
     kind: IntArray
 
     @classmethod
-    def of(cls, observed: DesignSummary, terms: Terms) -> Layout:
-        """Lay out lines, the curves and pairs of ``terms``, and the intercept."""
+    def of(cls, observed: DesignSummary, terms: Terms | None) -> Layout:
+        """Lay out lines, the curves and pairs of ``terms`` if given, and the intercept."""
         curves = observed.curves
         assert curves is not None
         variance = np.bincount(curves.blocks, observed.variance)
         kinds = [LINES if own.size == 1 else LEVELS for own in curves.lines]
         block, scale = [curves.blocks], [np.asarray(variance[curves.blocks], float)]
-        kinds += [SMOOTH] * curves.curved.size + [FINE] * terms.refined.size
-        kinds += [PAIR] * len(terms.pairs)
-        sizes = [table.shape[1] for _, table in curves.tables(terms)]
-        sizes += [table.shape[1] for _, table, _ in pair_tables(curves, terms)]
+        sizes: list[int] = []
+        if terms is not None:
+            kinds += [SMOOTH] * curves.curved.size + [FINE] * terms.refined.size
+            kinds += [PAIR] * len(terms.pairs)
+            sizes = [table.shape[1] for _, table in curves.tables(terms)]
+            sizes += [table.shape[1] for _, table, _ in pair_tables(curves, terms)]
         for number, size in enumerate(sizes, len(curves.lines)):
             block.append(np.full(size, number))
             scale.append(np.ones(size))
@@ -95,7 +97,7 @@ class Layout:
         """Number of coefficients of every block; [G]."""
         return np.bincount(self.block[:-1], minlength=self.kind.size).astype(np.float64)
 
-    def moved(self, v: FloatArray, c: FloatArray, factor: FloatArray) -> tuple[FloatArray, float]:
+    def moved(self, v: FloatArray, c: FloatArray, diagonal: FloatArray) -> tuple[FloatArray, float]:
         """Return the variances after a move, and the largest move of a logarithm that matters.
 
         Parameters
@@ -104,12 +106,12 @@ class Layout:
             The variances; [G].
         c
             The coefficients; [P].
-        factor
-            Lower Cholesky factor of the penalised second moments.
+        diagonal
+            Of the inverse of the penalised second moments; [P].
         """
         own, size = self.block[:-1], self.kind.size
         square = np.bincount(own, self.scale[:-1] * c[:-1] ** 2, size)
-        spread = np.bincount(own, self.scale[:-1] * np.diag(inverse(factor))[:-1], size)
+        spread = np.bincount(own, self.scale[:-1] * diagonal[:-1], size)
         gamma = np.maximum(self.counts - spread / v, 1e-6)
         usual = np.zeros(size)
         for kind in np.unique(self.kind):
@@ -191,7 +193,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         v, change, learning = self.variances, 0.0, not self.settled and self.taken < LEARNING
         for _ in range(MOVES if right.size <= MANY else 1) if learning else ():
             factor = _factor(second, layout.precision(v))
-            v, move = layout.moved(v, solve(factor, right), factor)
+            v, move = layout.moved(v, solve(factor, right), np.diag(inverse(factor)))
             change = max(change, move)
         precision = layout.precision(v)
         trial = solve(_factor(second, precision), right)

@@ -84,7 +84,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
     @classmethod
     def of(
         cls, lines: FloatArray, given: BoolArray, copies: FloatArray, fixed: BoolArray,
-        blocks: IntArray,
+        blocks: IntArray, bare: bool = False,
     ) -> Curves | None:  # fmt: skip
         """Find the levels in a sample of rows.
 
@@ -100,6 +100,8 @@ class Curves(Stats, kind="experts/additive.Curves"):
             Columns without curves; [D].
         blocks
             See the attribute.
+        bare
+            Whether columns without curves are wanted, too, where there is none.
 
         Returns
         -------
@@ -108,7 +110,9 @@ class Curves(Stats, kind="experts/additive.Curves"):
         """
         free = np.flatnonzero(~fixed)
         if not free.size or not len(lines) or _smooth_count(free.size, len(blocks)) < 1:
-            return None
+            if not bare:
+                return None
+            free = free[:0]
         knots = [np.zeros(0)] * (int(blocks.max()) + 1)
         for j in free:
             here = given[:, j]
@@ -116,7 +120,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
             counts = np.bincount(index, copies[here], len(values))
             knots[blocks[j]] = quantile_knots(values, np.asarray(counts, float), KNOTS)
         counts = np.array([at.size for at in knots])
-        if not counts.any():
+        if not counts.any() and not bare:
             return None
         ends = lines.min(0), lines.max(0)
         bare = cls(blocks, counts, np.concatenate(knots), np.zeros(0), *ends)

@@ -239,7 +239,7 @@ def unscaled(lines: FloatArray, codes: np.ndarray, steps: IntArray) -> FloatArra
 def basis_of(
     sample: RowSample, design: tuple[FloatArray, FloatArray], fixed: BoolArray, sparse: bool,
     limit: float, fill: FloatArray | None = None, landmarks: int = 0,
-    blocks: IntArray | None = None,
+    blocks: IntArray | None = None, bare: bool = False,
 ) -> Basis:  # fmt: skip
     """Return the knots, with the scale of the mixture's columns.
 
@@ -261,6 +261,8 @@ def basis_of(
         By how many rows a Gaussian process is to see all columns together; 0 for none.
     blocks
         Column of the table that each column is of (`Curves.blocks`); None: each is one.
+    bare
+        Whether there are levels where no column has a curve, too (`Curves.of`).
     """
     knots = sample.knots(fixed)
     steps = np.sum(~np.isnan(knots), axis=1)
@@ -272,7 +274,7 @@ def basis_of(
         classes = sample.classes * never_held(sample.group)[:, None]
         together = InteractionGP.of(lines, sample.copies, classes, landmarks)
     blocks = np.arange(lines.shape[1]) if blocks is None else blocks
-    curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks)
+    curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks, bare)
     if sparse and not steps.any():
         return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together, curves)
     share = sample.copies / sample.copies.sum()
