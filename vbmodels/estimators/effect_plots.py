@@ -17,8 +17,20 @@ _TWO_SIDED = 1.959964
 _LONGEST = 14  # letters of a level's name
 
 
-def draw_one(effect: Effect | PairEffect, ax: Any, unit: str) -> Any:
-    """Draw an effect with its 95 % band, or a pair's heat map; None makes new axes. Return them."""
+def draw_named(
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], column: Any, ax: Any, unit: str
+) -> Any:
+    """Draw a column's effect with its 95 % band, or the heat map of a pair of names. Return axes.
+
+    ``ax`` None makes new axes.
+    """
+    named = {one.column: one for one in effects}
+    both = {frozenset(one.columns): one for one in pairs}
+    effect: Effect | PairEffect | None
+    effect = named.get(column) if isinstance(column, str) else both.get(frozenset(column))
+    if effect is None:
+        known = [*named, *(" and ".join(one.columns) for one in pairs)]
+        raise ValueError(f"column: expected one of {', '.join(known)}, got {column!r}")
     ax = new_axes((5.0, 3.5)) if ax is None else ax
     if isinstance(effect, PairEffect):
         top = max(float(np.abs(effect.mean).max()), 1e-9)

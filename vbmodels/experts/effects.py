@@ -8,7 +8,7 @@ approximation with the variances of blocks as chosen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -56,6 +56,11 @@ class Effect:
     data: FloatArray
     spread: float
 
+    def times(self, factor: float) -> Effect:
+        """Return the effect in another unit of the sum."""
+        scaled = (factor * self.mean, factor * self.sd, factor * self.spread)
+        return replace(self, mean=scaled[0], sd=scaled[1], spread=scaled[2])
+
 
 @dataclass(frozen=True)
 class PairEffect:
@@ -71,6 +76,11 @@ class PairEffect:
     mean: FloatArray
     sd: FloatArray
     spread: float
+
+    def times(self, factor: float) -> PairEffect:
+        """Return the effect in another unit of the sum."""
+        scaled = (factor * self.mean, factor * self.sd, factor * self.spread)
+        return replace(self, mean=scaled[0], sd=scaled[1], spread=scaled[2])
 
 
 def effects_of(
