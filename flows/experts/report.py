@@ -509,8 +509,10 @@ def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) ->
     rows = [_row(one) for one in encoding.columns[:MOST_COLUMNS]]
     rows += [(name, kind, "left out", "", "") for name, kind in encoding.left_out.items()]
     more = len(encoding.columns) - MOST_COLUMNS
-    text = f"The labels are {listed(encoding.labels)}"
-    text += "; probabilities are of the latter. " if len(encoding.labels) == 2 else ". "
+    text = "The label is a number. "
+    if encoding.labels:
+        text = f"The labels are {listed(encoding.labels)}"
+        text += "; probabilities are of the latter. " if len(encoding.labels) == 2 else ". "
     text += (
         "Each level listed has a column of 0 and 1; levels of the reference, and levels that "
         "the fit never saw, have 0 in all of them. The same is in posterior/columns.json, by "

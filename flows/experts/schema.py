@@ -52,6 +52,17 @@ def expert_rows(n_experts: int, label: str) -> Table:
     )
 
 
+NUMBER_ROWS = Table(
+    "rows",
+    "Every row with its predicted number.",
+    (
+        Column("id", TEXT, "name of the row"),
+        Column("predicted", NUMBER, "the number that is predicted"),
+        Column("sd", NUMBER, "standard deviation of the row's number around it"),
+    ),
+)
+
+
 def class_rows(labels: Sequence[str]) -> Table:
     """Return the table of rows with the probability of each of several labels."""
     return Table(

@@ -22,7 +22,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
         "vbflows experts simulated/table.parquet results/ --set n_experts=3",
     )
     page = "docs/pipelines/experts.md"
-    first = ("test_share", "class_weight", "positive", "n_experts", "inference")
+    first = ("test_share", "target", "class_weight", "positive", "n_experts", "inference")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("max_levels", "standardise"),
         "expert": (
@@ -31,6 +31,12 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     }  # fmt: skip
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
+    target: Literal["auto", "classes", "number"] = Field(
+        "auto",
+        description="What the label is: classes, or a number that is predicted as such (additive). "
+        "auto: a number if all labels are numbers, of more than 20 values, or of more than 10 with "
+        "fractions.",
+    )
     positive: str | None = Field(
         None,
         description="Which of two labels the probability is of; by default yes, true and 1, or "

@@ -333,7 +333,9 @@ class GaussianAdditive:
             q = replace(q, fits=every[0])
             yield Show(q, fits[-1].evidence, by_trace=False)
         errors = yield Evaluate(HeldOutFits(tuple(every[1:])))
-        return replace(q, chosen=GaussianChoice.of(errors))
+        q = replace(q, chosen=GaussianChoice.of(errors))
+        yield Show(q, q.fits[-1].evidence, by_trace=False)
+        return q
 
     def _fit(self, q: GaussianState, fold: int) -> Algorithm:
         """Return fits of lines, of curves, and of pairs without a part of the rows."""
