@@ -202,6 +202,6 @@ def _left(index: int, own: Part, ridge: Part, with_columns: bool, paths: RunPath
         encoding = working_encoding(paths)
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
-    predicted = (one.project(batch.rows) for one in (own, ridge))
     fitted = (batch.weight > 0.0) & (batch.rows.t != 0.0)
-    return _Left(batch.y, *predicted, fitted, _kept(batch), x)
+    mine, other = own.project(batch.rows), ridge.project(batch.rows)
+    return _Left(batch.y, mine, other, fitted, _kept(batch), x)

@@ -37,7 +37,7 @@ from vbmodels.estimators.mixed import (
     seen_of,
 )
 from vbmodels.estimators.tables import is_frame, native
-from vbmodels.experts.additive.knots import RowSample, coded
+from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.columns import (
     FURTHEST,
@@ -108,7 +108,7 @@ class ExpertTable(LoopEstimator):
             sample = RowSample.of(cells, keys)
         else:
             sample = RowSample.of(cells, keys, labels.code, labels.n_classes)
-        self._basis = basis_of(
+        self._basis: Basis | None = basis_of(
             sample,
             (self.centre_, self.scale_),
             sums.binary | sums.constant,

@@ -160,7 +160,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
             )
         weight = share * self._class_weights(y)[code] / copies
         batches: list[Any] = self._partitions(X, t, keys, weight)
-        if self._basis is not None:
+        if self.inference == "additive":
             batches = [replace(rows, copies=copies) for rows in batches]
         if several:
             parts = np.array_split(code, len(batches))

@@ -84,7 +84,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
     @classmethod
     def of(
         cls, lines: FloatArray, given: BoolArray, copies: FloatArray, fixed: BoolArray,
-        blocks: IntArray, bare: bool = False,
+        blocks: IntArray, always: bool = False,
     ) -> Curves | None:  # fmt: skip
         """Find the levels in a sample of rows.
 
@@ -100,7 +100,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
             Columns without curves; [D].
         blocks
             See the attribute.
-        bare
+        always
             Whether columns without curves are wanted, too, where there is none.
 
         Returns
@@ -110,7 +110,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
         """
         free = np.flatnonzero(~fixed)
         if not free.size or not len(lines) or _smooth_count(free.size, len(blocks)) < 1:
-            if not bare:
+            if not always:
                 return None
             free = free[:0]
         knots = [np.zeros(0)] * (int(blocks.max()) + 1)
@@ -120,7 +120,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
             counts = np.bincount(index, copies[here], len(values))
             knots[blocks[j]] = quantile_knots(values, np.asarray(counts, float), KNOTS)
         counts = np.array([at.size for at in knots])
-        if not counts.any() and not bare:
+        if not counts.any() and not always:
             return None
         ends = lines.min(0), lines.max(0)
         bare = cls(blocks, counts, np.concatenate(knots), np.zeros(0), *ends)

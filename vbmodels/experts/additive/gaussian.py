@@ -351,20 +351,17 @@ class GaussianAdditive:
             columns, variances = refined(curves, residuals)
             if columns.size:
                 fit = yield Phase(self._grown(q, fit, Terms(columns), variances))
-        paired = fit
+        paired, terms = fit, fit.terms or Terms.none()
         for last in (False, True) if self.pairs and looked_for(curves) else ():
-            left = most_pairs(curves) - len(paired.terms.pairs)
+            left = most_pairs(curves) - len(terms.pairs)
             room = left if last else (left + 1) // 2
             if room <= 0:
                 continue
             residuals = yield Evaluate(_screen(paired, pairs=True))
-            pairs, variances = missing_pairs(
-                curves, paired.terms, residuals.first, residuals.second, room
-            )
+            pairs, variances = missing_pairs(curves, terms, residuals.first, residuals.second, room)
             if not len(pairs):
                 break
-            every = np.concatenate([paired.terms.pairs, pairs])
-            terms = replace(paired.terms, pairs=every)
+            terms = replace(terms, pairs=np.concatenate([terms.pairs, pairs]))
             paired = yield Phase(self._grown(q, paired, terms, variances))
         return lines, fit, paired
 
