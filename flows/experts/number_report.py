@@ -176,8 +176,8 @@ def _effects(first: NumberSummary, label: str, results: dict[str, Any]) -> list[
     if pairs:
         more = (
             f"A cell is what two columns add to {label} beyond their curves, blue above 0 and "
-            f"orange below; the strongest colour is {strongest(pairs):.3g}. The {len(pairs)} of "
-            f"{len(first.pairs)} pairs that move it most are shown."
+            f"orange below; the strongest colour is {strongest(pairs):.3g}. The pairs that "
+            f"move it most come first ({len(pairs)} of {len(first.pairs)})."
         )
         sections.append(Section("What pairs of columns say", more, tuple(pair_charts(pairs))))
     return sections

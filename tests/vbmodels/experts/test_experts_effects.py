@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
+from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.columns import ColumnSums, Encoded
 from vbmodels.experts.effects import effects_of, pair_effects_of
@@ -86,3 +88,27 @@ def test_a_pair_is_the_mean_of_what_it_adds():
     assert 0.0 < first.sd.min() < first.sd.max() < 1.0
     assert first.spread > 1.0
     assert pair_effects_of(None, NUMBERS, scaling, batch.basis) == ()
+
+
+@pytest.mark.thorough
+def test_bands_cover_the_truth():
+    """95 % bands of curves that are there and of one that is not, over simulated tables."""
+    truths = (lambda u: np.sin(3.0 * u), np.abs, lambda u: 0.0 * u)
+    hits: list[list[float]] = [[], [], []]
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((500, 3))
+        y = sum(f(x[:, k]) for k, f in enumerate(truths)) + rng.standard_normal(500)
+        (rows,) = cut_coded(x, np.ones(500))
+        model = GaussianAdditive(pairs=False)
+        q = fit(model, [TargetRows(rows, (y - y.mean()) / y.std())], max_iter=200).q
+        scaling = ColumnSums.of(x, np.ones(500)).scaling(True)
+        for one in effects_of(model.posterior(q).part, NUMBERS, scaling, rows.basis):
+            k = "abc".index(one.column)
+            low, high = np.quantile(x[:, k], [0.02, 0.98])
+            inside = (one.at > low) & (one.at < high)
+            truth = truths[k](one.at) - truths[k](x[:, k]).mean()
+            away = np.abs(y.std() * one.mean - truth)
+            hits[k].append(float(np.mean((away < 1.96 * y.std() * one.sd)[inside])))
+    assert 0.93 < np.mean(hits) < 0.995
+    assert min(np.mean(one) for one in hits) > 0.85
