@@ -41,7 +41,7 @@ def columns(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(folder: Path, name: str, seed: int) -> tuple[np.ndarray, ...]:
-    """Return x and y of the rows to fit, then of the held-out rows."""
+    """Return x and y of the rows to fit, then of the rows to score."""
     if name in PARTED:
         return (
             *columns(folder / f"{name}_train.parquet"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flows.pipelines import score
     from vbmodels.estimators import (
+        AdditiveRegressor,
         InstanceTransformer,
         KeywordExtractor,
         LatentFeatures,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     variants: Any
 
 __all__ = [
+    "AdditiveRegressor",
     "InstanceTransformer",
     "KeywordExtractor",
     "LatentFeatures",

@@ -18,8 +18,8 @@ from flows.data.partition import slabs
 from flows.data.row_weights import with_weights
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
-from flows.experts.ingest import LABEL, AboutCells, Taken, added, columns_of, merged, taken
-from flows.experts.labels import MOST_CLASSES
+from flows.experts.ingest import AboutCells, Taken, added, columns_of, merged, taken
+from flows.experts.labels import LABEL, MOST_CLASSES, is_number, number_rule
 from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
 from flows.family import Checked, CheckedPiece, names_of
@@ -43,8 +43,8 @@ class CheckedRows(Checked):
         What every column holds.
     odd
         The first cells of columns that are no numbers, as (row from 1, cell).
-    labels
-        The labels, counted.
+    labels, label_cells
+        The labels, counted, and what they hold.
     settings
         The settings of the run.
     """
@@ -52,6 +52,7 @@ class CheckedRows(Checked):
     seen: Mapping[str, Seen] = field(default_factory=dict)
     odd: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     labels: Levels = field(default_factory=lambda: Levels({}, 0))
+    label_cells: Seen = field(default_factory=Seen)
     settings: ExpertSettings = field(default_factory=ExpertSettings)
 
 
@@ -79,7 +80,14 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     faults = tuple(checker.found.faults())
     spoilt = {name: cells for name, cells in odd.items() if about.seen[name].numbers}
     return CheckedRows(
-        checker.rows, faults, checker.names, about.seen, spoilt, about.labels, settings
+        checker.rows,
+        faults,
+        checker.names,
+        about.seen,
+        spoilt,
+        about.labels,
+        about.label_cells,
+        settings,
     )
 
 
@@ -97,7 +105,7 @@ def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
 
 
 def piece(checker: Checker, about: AboutCells) -> CheckedPiece:
-    """Tell of some rows of a file what its check needs."""
+    """Summarise some rows of a file for its check."""
     plain = about.model_dump(mode="json", exclude_defaults=True)
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), plain)
 
@@ -109,11 +117,12 @@ def joined(pieces: Sequence[CheckedPiece], settings: ExpertSettings) -> CheckedR
     """
     about = merged([AboutCells.model_validate(one.about) for one in pieces])
     rows = sum(one.rows for one in pieces)
-    return CheckedRows(rows, (), names_of(pieces), about.seen, {}, about.labels, settings)
+    names = names_of(pieces)
+    return CheckedRows(rows, (), names, about.seen, {}, about.labels, about.label_cells, settings)
 
 
 def check_finite(checker: Checker, found: Taken) -> None:
-    """Tell of numbers that are infinite."""
+    """Report numbers that are infinite."""
     for name, cells in found.cells.items():
         _infinite(checker, name, cells)
 
@@ -162,6 +171,9 @@ def _unknown_categories(seen: Mapping[str, Seen], settings: ExpertSettings) -> l
 
 def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings) -> list[Fault]:
     merged = bounded(merge_levels([{LABEL: c.labels} for c in checked]))[LABEL]
+    cells = added(c.label_cells for c in checked)
+    if settings.target == "number" or is_number(merged, cells, settings):
+        return _numbers(where, merged, cells, settings)
     if merged.many or len(merged.counts) > _EACH:
         found = f"more than {_EACH:,} different ones"
         return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, _CUT)]
@@ -194,9 +206,34 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     return []
 
 
+def _numbers(where: str, labels: Levels, cells: Seen, settings: ExpertSettings) -> list[Fault]:
+    """List what keeps labels from being fitted as numbers."""
+    faults = [
+        Fault("settings", "classes", "a label that is a number", name, remedy=f"leave {name} out")
+        for name, given in (
+            ("positive", settings.positive is not None),
+            ("class_weight", settings.class_weight != "none"),
+        )
+        if given
+    ]
+    if settings.inference != "additive":
+        expected = f"labels of two classes for inference={settings.inference}"
+        faults.append(_fault(where, expected, "a number", "take inference=additive"))
+    if not cells.cells:
+        faults.append(_fault(where, "a number in some of the rows", "none", _NAME))
+    elif number_rule(cells, settings) is None:
+        odd = shown(cells.odd[0]) if cells.odd else "other cells"
+        remedy = "mend the cells, or take target=classes"
+        faults.append(_fault(where, "numbers for target=number", odd, remedy))
+    elif not labels.many and len(labels.counts) < 2:
+        found = f"{next(iter(labels.counts))} in every row"
+        faults.append(_fault(where, "labels of several values", found, _NAME))
+    return faults
+
+
 _JOIN = "join rare labels or leave their rows without one"
 _NAME = "fill it, or name the column that holds it (--column label=YOURS)"
-_CUT = "cut a label that is a number into classes"
+_CUT = "join labels to fewer classes; a number is predicted by target=number"
 
 
 def _fault(where: str, expected: str, found: str, remedy: str) -> Fault:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from flows.experts.report import table_sections
+from flows.experts.effect_report import effect_charts
+from flows.experts.report import baseline_sections, table_sections
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
 from flows.experts.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
-from flows.report.baselines import shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
 
@@ -23,10 +23,10 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     assert first.encoding is not None
     labels = first.encoding.labels
     rows = sum(s.rows for s in summaries)
-    judged = np.sum([s.judged for s in summaries], axis=0)
+    held_out = np.sum([s.held_out for s in summaries], axis=0)
     results: dict[str, Any] = {"classes": len(labels)}
-    beside, better = shown([b for s in summaries for b in s.baselines], results, "rows")
-    sections = [*_quality(summaries, judged, labels, results), *beside]
+    compared, better = baseline_sections(summaries, results)
+    sections = [*_quality(summaries, held_out, labels, results), *compared]
     sections.append(_forms(first, labels, results))
     sections += _curves(first, labels)
     sections += table_sections([first.encoding], results)
@@ -36,8 +36,8 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
         for label, n in zip(labels, predicted, strict=True)
     ]
     headline = f"{len(labels)} classes on {rows:,} rows, each fitted against the rest"
-    if judged[0]:
-        headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
+    if held_out[0]:
+        headline += f"; log loss {results['log_loss']:.4f} on {held_out[0]:,.0f} held-out rows"
     for one in (b for s in summaries for b in s.baselines):
         if one.name == "boosted trees" and one.high < 0.0:
             headline += f"; boosted trees do better here ({one.log_loss:.4f})"
@@ -47,20 +47,20 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
 
 
 def _quality(
-    summaries: Sequence[ClassSummary], judged: FloatArray, labels: Sequence[str],
+    summaries: Sequence[ClassSummary], held_out: FloatArray, labels: Sequence[str],
     results: dict[str, Any],
 ) -> list[Section]:  # fmt: skip
-    n = judged[0]
+    n = held_out[0]
     if not n:
         return []
     confusion = np.sum([s.confusion for s in summaries], axis=0)
     calibration = np.sum([s.calibration for s in summaries], axis=0)
     right = float(np.trace(confusion) / n)
-    results.update(test_rows=int(n), accuracy=right, log_loss=float(judged[1] / n))
-    models = [("this fit", f"{judged[1] / n:.4f}")]
-    if np.isfinite(judged[2]):
-        results["logistic_log_loss"] = float(judged[2] / n)
-        models.append(("logistic regression of each against the rest", f"{judged[2] / n:.4f}"))
+    results.update(test_rows=int(n), accuracy=right, log_loss=float(held_out[1] / n))
+    models = [("this fit", f"{held_out[1] / n:.4f}")]
+    if np.isfinite(held_out[2]):
+        results["logistic_log_loss"] = float(held_out[2] / n)
+        models.append(("logistic regression of each against the rest", f"{held_out[2] / n:.4f}"))
     results["confusion"] = confusion.astype(int).tolist()
     crossed = [
         (label, *(int(v) for v in row)) for label, row in zip(labels, confusion, strict=True)
@@ -79,7 +79,7 @@ def _quality(
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows that were left out of the fit: accuracy {right:.3f}.",
+            f"On {n:,.0f} labelled rows held out of the fit: accuracy {right:.3f}.",
             (picture,),
             (
                 Grid(("model", "log-loss"), models),
@@ -113,26 +113,26 @@ def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) 
     return Section(
         "What each class needed",
         "Each class has a fit against the rest, with lines, curves or experts as held-out rows "
-        "ask for; in a row the classes share in proportion to what their fits say.",
+        "need; in a row the classes share in proportion to what their fits say.",
         (),
         (Grid(("label", "form", "experts", "tau"), rows),),
     )
 
 
 def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
-    pictures = tuple(
-        plots.curve(c.at, c.mean, c.sd, c.column, f"log odds of {label}", f"{label}: {c.column}")
-        for label, curves in zip(labels, first.curves, strict=True)
-        for c in curves
-        if c.spread > 0.0
-    )
+    pictures = [
+        chart
+        for label, effects in zip(labels, first.effects, strict=True)
+        for chart in effect_charts(effects, f"log odds of {label}", f"{label}: ")
+    ]
     if not pictures:
         return []
     return [
         Section(
             "What the columns say",
-            "What a column adds to the log odds of a class against the rest, with 95 % bands; "
-            "the columns that move each class most.",
+            "What a column adds to the log odds of a class against the rest, with 95 % "
+            "bands, less its mean over rows; the columns that move each class most, on one scale "
+            "for each class.",
             pictures,
             (),
         )

@@ -18,17 +18,19 @@ from flows.data.row_weights import WEIGHT
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
-from flows.experts.encoding import Encoding, strange
+from flows.experts.encoding import Encoding, Target, strange
 from flows.experts.encoding import read as read_encoding
-from flows.experts.labels import Labels, signs
+from flows.experts.labels import LABEL, Labels, signs
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError, nearest, shown
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.sampling import hashed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
+from vbmodels.experts.additive.gaussian import GaussianPosterior, TargetRows
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.one_vs_rest import ClassRows
+from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.columns import (
     FURTHEST,
@@ -41,7 +43,8 @@ from vbmodels.experts.columns import (
     scaled,
     too_large,
 )
-from vbmodels.experts.forms import landmarks_for
+from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
+from vbmodels.experts.forms import AnyPosterior, landmarks_for
 from vbmodels.experts.rows import Rows
 
 
@@ -59,6 +62,21 @@ class Design(State):
     sparse: bool
     weights: FloatArray
     mean_weight: float
+
+
+def effects_in(
+    posterior: AnyPosterior | GaussianPosterior, encoding: Encoding, design: Design,
+    basis: Basis | None,
+) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:  # fmt: skip
+    """Return what columns and pairs of columns add in the additive form; nothing in another."""
+    how = encoding.columns, (design.centre, design.scale), basis
+    if isinstance(posterior, GaussianPosterior):
+        sd = 1.0 if encoding.target is None else encoding.target.sd
+        effects, pairs = effects_of(posterior.part, *how), pair_effects_of(posterior.part, *how)
+        return tuple(one.times(sd) for one in effects), tuple(one.times(sd) for one in pairs)
+    if not isinstance(posterior, AdditivePosterior):
+        return (), ()
+    return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
@@ -80,7 +98,7 @@ def groups_of(x: FloatArray, columns: Sequence[str]) -> IntArray:
 def fitted_rows(groups: IntArray, t: FloatArray, test_share: float) -> np.ndarray:
     """Say which labelled rows are fitted: by their cells, so that no partition matters.
 
-    Copies of a row are all fitted or none of them is: what is judged has not been seen.
+    Copies of a row are all fitted or none of them is: held-out rows have not been seen.
     """
     return np.asarray((t != 0.0) & (hashed(groups, 3, 1)[0] >= test_share))
 
@@ -99,12 +117,15 @@ class Summed:
         Raw cells of some rows with their labels, for the additive form.
     classes
         Rows of every class in the fit; [K].
+    target
+        Sums of the numbers in the fit, where the label is one.
     """
 
     columns: ColumnSums
     levels: Mapping[str, Levels]
     sample: RowSample | None
     classes: IntArray
+    target: ColumnSums | None = None
 
     def __add__(self, other: Summed) -> Summed:
         """Add another partition's."""
@@ -117,7 +138,12 @@ class Summed:
             levels,
             sample,
             self.classes + other.classes,
+            _added(self.target, other.target),
         )
+
+
+def _added(one: ColumnSums | None, other: ColumnSums | None) -> ColumnSums | None:
+    return one + other if one is not None and other is not None else one or other
 
 
 def read_basis(paths: RunPaths, work: bool = False) -> Basis | None:
@@ -159,6 +185,7 @@ def choose_basis(
     used = [list(kinds).index(name) for name in encoding.kinds]
     x = encoded(np.take(sample.x, used, axis=1), encoding.columns, filled=False)
     gaps = np.isnan(x).any()
+    number = encoding.target is not None
     return basis_of(
         replace(sample, x=x),
         (design.centre, design.scale),
@@ -166,41 +193,54 @@ def choose_basis(
         design.sparse,
         FURTHEST if settings.standardise else np.inf,
         _fill(encoding) if gaps else None,
-        landmarks_for(
+        0
+        if number
+        else landmarks_for(
             settings, sums.positive + sums.negative, len(encoding.columns), sample.repeats
         ),
         blocks_of(encoding.columns),
+        number,
     )
 
 
 def _fill(encoding: Encoding) -> FloatArray:
-    """Return what stands in place of missing cells of the model's columns; [D]."""
+    """Return the values of missing cells of the model's columns; [D]."""
     fill = [np.full(len(encoding.columns), np.nan)]
     return encoded(np.stack(fill), encoding.columns)[0]
 
 
 def sums_of(
-    index: int, kinds: Mapping[str, Rule], labels: Labels, settings: ExpertSettings, paths: RunPaths
-) -> Summed:
+    index: int, kinds: Mapping[str, Rule], labels: Labels | Target, settings: ExpertSettings,
+    paths: RunPaths,
+) -> Summed:  # fmt: skip
     """Sum up a partition's columns, read as they were found to be."""
     table = storage.read_table(work_url(paths, "rows", index))
     raw, _ = tables_of.raw_of(table, kinds)
-    codes = labels.of_rows(_labels(table))
-    t = signs(codes)
+    y = None
+    if isinstance(labels, Target):
+        y, _ = labels.values(_labels(table))
+        codes = np.where(np.isnan(y), -1, 0)
+    else:
+        codes = labels.of_rows(_labels(table))
+    t = signs(codes) if y is None else (codes + 1).astype(np.float64)
+    n_classes = 1 if isinstance(labels, Target) else len(labels.names)
     groups = groups_of(raw, list(kinds))
     numbers = [i for i, rule in enumerate(kinds.values()) if rule.kind != CATEGORY]
     x = raw if len(numbers) == raw.shape[1] else raw[:, numbers]
     fitted = fitted_rows(groups, t, settings.test_share)
     sums = ColumnSums.of(x, t * fitted)
-    classes = np.bincount(codes[fitted], minlength=len(labels.names))
+    classes = np.bincount(codes[fitted], minlength=n_classes)
     sample = None
     if settings.inference == "additive":
-        sample = RowSample.of(raw, groups, np.where(fitted, codes, -1), len(labels.names))
-    return Summed(sums, tables_of.levels_in(table, kinds), sample, classes)
+        sample = RowSample.of(raw, groups, np.where(fitted, codes, -1), n_classes)
+    target = None
+    if y is not None and fitted.any():
+        target = ColumnSums.of(y[fitted][:, None], t[fitted])
+    return Summed(sums, tables_of.levels_in(table, kinds), sample, classes, target)
 
 
 def _labels(table: pa.Table) -> pa.Array:
-    return table[tables_of.LABEL].combine_chunks()
+    return table[LABEL].combine_chunks()
 
 
 def choose_scale(
@@ -219,7 +259,7 @@ def choose_scale(
     if sums.constant.any():
         named = [columns[i] for i in np.flatnonzero(sums.constant)]
         warnings.append(
-            f"Columns with one value tell nothing; they are left out, in new rows too: "
+            f"Columns with one value predict nothing; they are left out, in new rows too: "
             f"{listed(named)}."
         )
     first: dict[str, str] = {}
@@ -247,7 +287,7 @@ def build(
 ) -> tuple[str, dict[str, tuple[int, int]]]:
     """Make one partition's arrays; rows of new data are scored only, so all weigh the same.
 
-    ``copies`` is how many times over the whole table stands there: rows weigh that much less.
+    ``copies`` is how many times the whole table repeats: rows weigh that much less.
 
     Returns
     -------
@@ -274,8 +314,7 @@ def build(
         rest, _ = tables_of.raw_of(table, encoding.left_out)
         grouped, columns = np.column_stack([raw, rest]), [*columns, *encoding.left_out]
     groups = groups_of(grouped, columns)
-    codes = encoding.classes.of_rows(_labels(table))
-    t = signs(codes)
+    codes, t, y = _labels_in(table, encoding, names)
     x = encoded(raw, encoding.columns)
     basis = read_basis(paths, work=True)
     steps = None if basis is None else coded(x, basis.knots)
@@ -302,11 +341,34 @@ def build(
     if basis is not None and steps is not None:
         plain = CodedRows(rows, steps, basis, copies)
     batch: State = plain
-    if len(encoding.labels) > 2:
+    if y is not None and isinstance(plain, CodedRows):
+        batch = TargetRows(plain, y)
+    elif len(encoding.labels) > 2:
         batch = ClassRows(plain, codes, len(encoding.labels))
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, strange(raw, encoding) if new else {}
+
+
+def _labels_in(
+    table: pa.Table, encoding: Encoding, names: Sequence[str]
+) -> tuple[IntArray, FloatArray, FloatArray | None]:
+    """Return classes and signs of a partition's rows, and numbers of mean 0 and variance 1."""
+    if encoding.target is None:
+        codes = encoding.classes.of_rows(_labels(table))
+        return codes, signs(codes), None
+    target = encoding.target
+    y, wrong = target.values(_labels(table))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError.of(
+            file="the new data", column=LABEL, expected="numbers, as in the fit",
+            found=f"{shown(table[LABEL][row].as_py())} in the row {names[row]!r}",
+            remedy="mend the cell or leave it empty",
+        )  # fmt: skip
+    codes = np.where(np.isnan(y), -1, 0)
+    y = np.where(codes < 0, 0.0, (y - target.mean) / target.sd)
+    return codes, (codes + 1).astype(np.float64), y
 
 
 def _meant(missing: Sequence[str], table: pa.Table) -> str | None:
@@ -342,15 +404,15 @@ def _refuse_unreadable(
 
 
 def read_batch(paths: RunPaths, index: int) -> Any:
-    """Return one partition's arrays: `Rows`, `CodedRows` or `ClassRows`, as they were built."""
+    """Return one partition's arrays, of the class that they were built of."""
     url = work_url(paths, "partitions", index, "npz")
     # Kept by version: a long-lived process may meet the same run again with other rows.
     return _batch_of(url, storage.fingerprint_of(url))
 
 
 @lru_cache(maxsize=2)
-def _batch_of(url: str, version: str) -> Rows | CodedRows | ClassRows:
+def _batch_of(url: str, version: str) -> Rows | CodedRows | ClassRows | TargetRows:
     found = read_state(url, State)
-    if not isinstance(found, Rows | CodedRows | ClassRows):
+    if not isinstance(found, Rows | CodedRows | ClassRows | TargetRows):
         raise TypeError(f"{url} holds a {type(found).__name__}, expected rows")
     return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 from pydantic import Field
 
-from flows.data import json_files, storage
+from flows.data import json_files, mixed, storage
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
 from flows.data.runs import RunPaths
@@ -15,7 +16,7 @@ from flows.experts.labels import Labels, labels_of
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.columns import (
     ColumnSums,
     Encoded,
@@ -27,6 +28,18 @@ from vbmodels.experts.columns import (
 from vbmodels.experts.options import RARE_BELOW
 
 _FILE = "columns.json"
+
+
+class Target(json_files.Form):
+    """A label that is a number: how it is read, and its mean and standard deviation in the fit."""
+
+    rule: Rule
+    mean: float = 0.0
+    sd: float = 1.0
+
+    def values(self, labels: pa.Array) -> tuple[FloatArray, BoolArray]:
+        """Return labels as numbers, NaN where there is none, and which cannot be read; [N]."""
+        return mixed.numbers(labels, self.rule)
 
 
 class Encoding(json_files.Form):
@@ -42,12 +55,15 @@ class Encoding(json_files.Form):
         How the others are read, with which nothing can be learned.
     labels
         The labels in order; the probability of two is that of the second.
+    target
+        The label where it is a number; there are no ``labels`` then.
     """
 
     columns: list[Encoded]
     rules: dict[str, Rule] = Field(default_factory=dict)
     left_out: dict[str, Rule] = Field(default_factory=dict)
     labels: list[str] = Field(default_factory=lambda: ["0", "1"])
+    target: Target | None = None
 
     @property
     def kinds(self) -> dict[str, Rule]:
@@ -62,7 +78,7 @@ class Encoding(json_files.Form):
 
 def choose(
     kinds: Mapping[str, Rule], sums: ColumnSums, levels: Mapping[str, Levels],
-    labels: Labels, settings: ExpertSettings, rare_below: int = RARE_BELOW,
+    labels: Labels | Target, settings: ExpertSettings, rare_below: int = RARE_BELOW,
     rows_named: Mapping[str, str] | None = None,
 ) -> tuple[Encoding, list[str]]:  # fmt: skip
     """Choose what every column becomes.
@@ -107,7 +123,7 @@ def choose(
         columns=[one for one in found.values() if one is not None],
         rules={name: kinds[name] for name, one in found.items() if one is not None},
         left_out={name: kinds[name] for name, one in found.items() if one is None},
-        labels=list(labels.names),
+        labels=[] if isinstance(labels, Target) else list(labels.names),
     )
     return encoding, _warnings(encoding, levels, settings.max_levels, rare_below)
 
@@ -187,10 +203,10 @@ def read(paths: RunPaths, work: bool = False) -> Encoding:
 
 
 def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
-    """Settle the labels that were found."""
+    """Return the classes of the labels that were found."""
     return labels_of(sorted(found), settings.positive)
 
 
 def url_of(paths: RunPaths, work: bool = False) -> str:
-    """Return where it stands, of a finished run or of one at work."""
+    """Return its URL, of a finished run or of one at work."""
     return storage.join(paths.work if work else storage.join(paths.root, "posterior"), _FILE)

@@ -15,11 +15,12 @@ from flows.data.row_weights import with_weights
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile
-from flows.experts import check, several
+from flows.experts import check, numbers, several
 from flows.experts import ingest as tables_of
 from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
 from flows.experts.class_report import class_report
 from flows.experts.design import (
+    effects_in,
     read_basis,
     read_design,
     work_url,
@@ -27,19 +28,16 @@ from flows.experts.design import (
     write_basis,
 )
 from flows.experts.encoding import write as write_encoding
+from flows.experts.labels import LABEL
+from flows.experts.number_report import number_report
+from flows.experts.numbers import NumberSummary
 from flows.experts.prepare import prepared
 from flows.experts.report import report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise, with_baselines
-from flows.experts.surfaces import MOST_SURFACES, surfaces_of
-from flows.experts.weights import (
-    MOST_CURVES,
-    curves_of,
-    parameters_of,
-    table_of,
-)
+from flows.experts.weights import parameters_of, table_of
 from flows.family import (
     Checked,
     CheckedPiece,
@@ -51,6 +49,7 @@ from flows.family import (
 )
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
+from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
 from vbmodels.experts.bmem.metropolis import SampledExperts
@@ -111,7 +110,7 @@ class Experts:
         table, about = tables_of.joined(pieces), tables_of.merged(abouts)
         storage.write_table(work_url(paths, "rows", part.index), table)
         json_files.write(work_url(paths, "about", part.index, "json"), about)
-        unlabelled = table.filter(table[tables_of.LABEL].is_null())[tables_of.ID]
+        unlabelled = table.filter(table[LABEL].is_null())[tables_of.ID]
         return Ingested(
             rows_read=part.rows,
             rows_kept=len(table),
@@ -130,7 +129,7 @@ class Experts:
         self, parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
         fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
-        """Settle what every column becomes, then make the arrays of every partition."""
+        """Choose what every column becomes, then make the arrays of every partition."""
         return prepared(parts, settings, paths, fitted, each)
 
     def model(self, settings: ExpertSettings) -> Any:
@@ -138,20 +137,25 @@ class Experts:
         return make(ExpertTuning.of(settings))
 
     def adapted(self, model: Any, prepared: Prepared) -> Any:
-        """Return the model for as many classes as were found."""
+        """Return the model for a number, or for as many classes as were found."""
+        if prepared.batch is TargetRows:
+            return GaussianAdditive(pairs=model.n_experts > 1)
         return OneVersusRest(model) if prepared.batch is ClassRows else model
 
     def score(
         self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> ExpertSummary | ClassSummary:  # fmt: skip
+    ) -> ExpertSummary | ClassSummary | NumberSummary:  # fmt: skip
         """Write the probability of every row and who is responsible for it."""
         if isinstance(model, OneVersusRest):
             return several.score(model, q, batch, index, settings, paths)
+        if isinstance(model, GaussianAdditive):
+            return numbers.score(model, q, batch, index, paths)
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
         names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
-        schema = expert_rows(len(found.responsibility)).arrow
+        encoding = working_encoding(paths)
+        schema = expert_rows(len(found.responsibility), encoding.labels[-1]).arrow
         arrays = [names, pa.array(found.probability), *map(pa.array, found.responsibility)]
         storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
         design, basis = read_design(paths, work=True), read_basis(paths, work=True)
@@ -165,11 +169,12 @@ class Experts:
         drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
         if index > 0:
             return summarise(batch, found, drawn, plain, ())
+        effects, pairs = effects_in(posterior, encoding, design, basis)
         return replace(
             summarise(batch, found, drawn, plain, named.mixture[:-1]),
-            curves=curves_of(posterior, design, basis)[:MOST_CURVES],
-            surfaces=surfaces_of(posterior, design, basis)[:MOST_SURFACES],
-            encoding=working_encoding(paths),
+            effects=effects,
+            pairs=pairs,
+            encoding=encoding,
         )
 
     def conclude(
@@ -177,12 +182,19 @@ class Experts:
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Compare a fit with simple forms on the rows that it has not seen."""
+        if isinstance(model, GaussianAdditive):
+            if fitted is None:
+                columns = len(read_design(paths, work=True).columns)
+                summaries = numbers.with_baselines(
+                    summaries, model, q, columns, settings, paths, each
+                )
+            return summaries, q
         if isinstance(model, OneVersusRest):
             if fitted is not None:
                 return summaries, q
             columns = len(read_design(paths, work=True).columns)
             return several.with_baselines(summaries, columns, settings, paths, each), q
-        if fitted is not None or not any(summary.judged[0] > 0.0 for summary in summaries):
+        if fitted is not None or not any(summary.held_out[0] > 0.0 for summary in summaries):
             return summaries, q
         others = {}
         if isinstance(model, AdditiveExperts):
@@ -207,6 +219,8 @@ class Experts:
         """Return every weight of the additive part, where there is one, and of the best start."""
         if isinstance(model, OneVersusRest):
             return several.parameters(model, q)
+        if isinstance(model, GaussianAdditive):
+            return numbers.parameters(model, q)
         return parameters_of(model.posterior(q))
 
     def report(
@@ -216,6 +230,8 @@ class Experts:
         """Say what was found."""
         if isinstance(model, OneVersusRest):
             return with_effective_size(class_report(summaries), ingested, settings)
+        if isinstance(model, GaussianAdditive):
+            return with_effective_size(number_report(summaries, settings), ingested, settings)
         chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
         chosen = additive = None
         if isinstance(model, AdditiveExperts):

@@ -12,6 +12,7 @@ from flows.data import json_files, mixed
 from flows.data.levels import bounded, count_levels, merge_levels
 from flows.data.mixed import CATEGORY
 from flows.data.row_weights import WEIGHT, WeightSums, others_in, weights_in
+from flows.experts.labels import LABEL
 from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule, Seen
@@ -19,7 +20,7 @@ from vbmodels.core.levels import Levels
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.columns import level_key
 
-ID, LABEL = "id", "label"
+ID = "id"
 
 
 class AboutCells(json_files.Form):
@@ -27,6 +28,7 @@ class AboutCells(json_files.Form):
 
     seen: dict[str, Seen]
     labels: Levels
+    label_cells: Seen = Seen()
     weights: WeightSums = WeightSums()
 
 
@@ -62,12 +64,13 @@ def taken(
     missing = settings.missing
     names = columns_of(rows.column_names, settings)
     found = {name: mixed.taken(rows[name], missing, semicolons) for name in names}
-    labels = labels_in(rows, missing)
+    labels, label_cells = labels_in(rows, missing)
     weights = weights_in(rows, settings)
     ids = _whole(rows[ID]) if ID in rows.column_names else pa.nulls(len(rows), pa.string())
     about = AboutCells(
         seen={name: seen for name, (_, seen) in found.items()},
         labels=bounded({LABEL: count_levels(labels)})[LABEL],
+        label_cells=label_cells,
         weights=WeightSums.of(weights),
     )
     return Taken(ids, labels, weights, {name: cells for name, (cells, _) in found.items()}), about
@@ -89,11 +92,12 @@ def added(seen: Iterable[Seen]) -> Seen:
     return sum(seen, Seen())
 
 
-def labels_in(table: pa.Table, missing: Sequence[str]) -> pa.Array:
-    """Return the labels of rows as text, null where there is none."""
+def labels_in(table: pa.Table, missing: Sequence[str]) -> tuple[pa.Array, Seen]:
+    """Return the labels of rows as text, null where there is none, and what they hold."""
     if LABEL not in table.column_names:
-        return pa.nulls(len(table), pa.string())
-    return mixed.texts(mixed.taken(table[LABEL], missing)[0])
+        return pa.nulls(len(table), pa.string()), Seen(0, len(table))
+    cells, seen = mixed.taken(table[LABEL], missing)
+    return mixed.texts(cells), seen
 
 
 def nothing_in(about: AboutCells) -> AboutCells:
@@ -107,7 +111,8 @@ def merged(parts: Sequence[AboutCells]) -> AboutCells:
     names = dict.fromkeys(name for one in parts for name in one.seen)
     seen = {n: added(one.seen[n] for one in parts if n in one.seen) for n in names}
     weights = sum((part.weights for part in parts), WeightSums())
-    return AboutCells(seen=seen, labels=labels, weights=weights)
+    cells = added(one.label_cells for one in parts)
+    return AboutCells(seen=seen, labels=labels, label_cells=cells, weights=weights)
 
 
 def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict[str, BoolArray]]:

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from flows.data.column_rules import column_rules
+from flows.data.mixed import FLAG, NUMBER
+from flows.experts.settings import ExpertSettings
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import order_of
+from vbmodels.core.columns import Rule, Seen, order_of
 from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50
+LABEL = "label"
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def signs(codes: IntArray) -> FloatArray:
 
 
 def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
-    """Settle the classes of the labels that were found.
+    """Return the classes of the labels that were found.
 
     Yes, true, y, t and 1 are one class and no, false, n, f and 0 the other, in any case, where
     there is nothing else; numbers are sorted by size, other labels by alphabet. Of two, the second
@@ -107,6 +111,47 @@ def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
     return Labels(tuple(names), codes, why if len(names) == 2 else "")
 
 
+MOST_VALUES, MOST_FRACTIONS = 20, 10
+"""Values of a label up to which numbers are classes; up to which those with fractions are."""
+
+
+def is_number(labels: Levels, cells: Seen, settings: ExpertSettings) -> bool:
+    """Say whether labels are numbers to predict and no classes."""
+    if settings.target != "auto" or settings.inference != "additive":
+        return settings.target == "number"
+    most = MOST_FRACTIONS if cells.fractions else MOST_VALUES
+    many = labels.many or len(labels.counts) > most
+    return many and settings.positive is None and number_rule(cells, settings) is not None
+
+
+def number_rule(cells: Seen, settings: ExpertSettings) -> Rule | None:
+    """Return how labels are read as numbers; None where they are none."""
+    rules, unclear = column_rules({LABEL: cells}, settings)
+    if unclear or not cells.cells:
+        return None
+    if rules[LABEL].kind == FLAG and cells.typed_flags == 0:
+        return Rule(NUMBER)
+    return rules[LABEL] if rules[LABEL].kind == NUMBER else None
+
+
+def number_read(cells: Seen, name: str) -> ColumnRead:
+    """Describe the column of labels that are numbers."""
+    return ColumnRead(name, "number", cells.missing, _ends(cells), "label: the number is predicted")
+
+
+def number_warning(labels: Levels) -> str:
+    """Say that labels are predicted as numbers."""
+    values = "many" if labels.many else f"{len(labels.counts):,}"
+    return (
+        f"The label is a number ({values} different values) and is predicted as one; for classes, "
+        "--set target=classes."
+    )
+
+
+def _ends(cells: Seen) -> str:
+    return "" if cells.low is None else f"{cells.low:.6g} to {cells.high:.6g}"
+
+
 LARGER, LAST, BY_ITS_WORD = "the larger number", "the last by alphabet", "by its word"
 
 
@@ -121,9 +166,14 @@ def label_warnings(labels: Labels) -> list[str]:
     if len(labels.names) > 2 and (_ordered(labels.names)):
         return [
             f"The label is ordered ({', '.join(labels.names[:8])}), and is fitted as "
-            f"{len(labels.names)} classes without an order: for the order, cut it into two classes."
+            f"{len(labels.names)} classes without an order: for the order, cut it into two classes"
+            f"{' or predict it as a number (--set target=number)' if _numbers(labels) else ''}."
         ]
     return []
+
+
+def _numbers(labels: Labels) -> bool:
+    return all(_number(name) is not None for name in labels.names)
 
 
 def _ordered(names: Sequence[str]) -> bool:

@@ -28,20 +28,37 @@ from flows.experts.design import (
     work_url,
     write_basis,
 )
-from flows.experts.encoding import Encoding
-from flows.experts.ingest import LABEL, AboutCells
-from flows.experts.labels import Labels, label_read, label_warnings, unlabelled_warning
+from flows.experts.encoding import Encoding, Target
+from flows.experts.ingest import AboutCells
+from flows.experts.labels import (
+    LABEL,
+    Labels,
+    is_number,
+    label_read,
+    label_warnings,
+    number_read,
+    number_rule,
+    number_warning,
+    unlabelled_warning,
+)
 from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
 from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen, names_rows
 from vbmodels.core.state import State, to_bytes
+from vbmodels.experts.additive.gaussian import TargetRows
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows
 from vbmodels.experts.additive.step_rows import CodedRows
-from vbmodels.experts.columns import ONE_VALUE, constant_columns, encoded_sums, names_of
+from vbmodels.experts.columns import (
+    ONE_VALUE,
+    ColumnSums,
+    constant_columns,
+    encoded_sums,
+    names_of,
+)
 from vbmodels.experts.options import RARE_BELOW
 from vbmodels.experts.rows import Rows
 
@@ -50,7 +67,7 @@ def prepared(
     parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
     fitted: RunPaths | None, each: Each,
 ) -> Prepared:  # fmt: skip
-    """Settle what every column becomes, or take it from a fit, and build every partition."""
+    """Choose what every column becomes, or take it from a fit, and build every partition."""
     indices = [part.index for part in parts]
     urls = [work_url(paths, "about", index, "json") for index in indices]
     about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
@@ -66,17 +83,21 @@ def prepared(
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
         encoding = of_encoding.read(fitted)
-        if names_of(encoding.columns) != names or len(encoding.labels) < 2:
+        known = encoding.target is not None or len(encoding.labels) >= 2
+        if names_of(encoding.columns) != names or not known:
             url = of_encoding.url_of(fitted)
             raise storage.DamagedError(f"{url} is damaged: its columns are not the fit's", url)
-        _refuse_labels(about.labels.counts, encoding)
+        if encoding.target is None:
+            _refuse_labels(about.labels.counts, encoding)
     of_encoding.write(paths, encoding, work=True)
     write_basis(paths, basis, work=True)
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
     built = each(build, indices, settings, paths, fitted is not None, copies)
     warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
     batch: type[State] = Rows if basis is None else CodedRows
-    if len(encoding.labels) > 2:
+    if encoding.target is not None:
+        batch = TargetRows
+    elif len(encoding.labels) > 2:
         batch = ClassRows
     return Prepared(tuple(url for url, _ in built), batch, warnings, columns=columns)
 
@@ -106,10 +127,14 @@ def _choose_columns(
         if (why := names_rows(name, seen[name], None, rule.kind))
     }
     kinds = {name: rule for name, rule in every.items() if name not in ids}
-    labels = of_encoding.named_labels(about.labels.counts, settings)
+    labels: Labels | Target
+    if is_number(about.labels, about.label_cells, settings):
+        labels = Target(rule=number_rule(about.label_cells, settings) or Rule(NUMBER))
+    else:
+        labels = of_encoding.named_labels(about.labels.counts, settings)
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats
-    # Of a table that stands there twice, levels are as rare as in the table.
+    # Of a table that is repeated twice, levels are as rare as in the table.
     rare = round(RARE_BELOW * copies)
     texts = {
         name: why
@@ -125,32 +150,43 @@ def _choose_columns(
     _refuse_columns(columns, reasons, settings)
     sums = encoded_sums(summed.columns, encoding.columns)
     reasons |= dict.fromkeys(constant_columns(encoding.columns, sums.constant), ONE_VALUE)
-    _refuse_classes(labels.names, summed.classes.tolist())
+    if isinstance(labels, Target):
+        encoding = replace_target(encoding, labels, summed.target)
+    else:
+        _refuse_classes(labels.names, summed.classes.tolist())
     weight = about.weights.mean(settings)
     design, more = choose_scale(columns, sums, summed.classes, settings, weight)
     basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design)
     if copies > 1.0:
         more += (
-            f"Every row stands there {copies:.0f} times (or a multiple of that), as if the table "
+            f"Every row occurs {copies:.0f} times (or a multiple of that), as if the table "
             f"had been put together with itself: each counts 1/{copies:.0f}, and the copies of a "
             "row are left out together.",
         )
     used = [one.name for one in encoding.columns]
-    said += [*label_warnings(labels), *unlabelled_warning(about.labels)]
+    if isinstance(labels, Target):
+        said.append(number_warning(about.labels))
+    else:
+        said += [*label_warnings(labels), *unlabelled_warning(about.labels)]
+        said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
     said += suggestions(seen, summed.levels, used, weighs=True)
-    said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
     said += about.weights.said(settings)
     table = _columns(every, about, summed, labels, reasons, settings)
     return ChosenColumns(encoding, design, basis, copies, (*said, *more), table)
 
 
 def _columns(
-    every: Mapping[str, Rule], about: AboutCells, summed: Summed, labels: Labels,
+    every: Mapping[str, Rule], about: AboutCells, summed: Summed, labels: Labels | Target,
     reasons: Mapping[str, str], settings: ExpertSettings,
 ) -> tuple[ColumnRead, ...]:  # fmt: skip
     """Return the table of columns: those that predict, the label, and the weight."""
     theirs = settings.columns
-    found = [label_read(about.labels, labels, theirs.get(LABEL, LABEL))]
+    name = theirs.get(LABEL, LABEL)
+    found = [
+        number_read(about.label_cells, name)
+        if isinstance(labels, Target)
+        else label_read(about.labels, labels, name)
+    ]
     found += about.weights.columns(settings)
     for name, rule in every.items():
         used = f"left out: {reasons[name]}" if name in reasons else USED
@@ -158,12 +194,25 @@ def _columns(
     return tuple(found)
 
 
+def replace_target(encoding: Encoding, target: Target, sums: ColumnSums | None) -> Encoding:
+    """Return the encoding with a number as label, whose scale the sums say."""
+    if sums is None or bool(sums.constant[0]):
+        raise InputError.of(
+            file="settings", column="test_share",
+            expected="rows with different numbers left for the fit",
+            found="one number" if sums is not None else "none",
+            remedy="lower test_share or give more rows",
+        )  # fmt: skip
+    scaled = target.model_copy(update={"mean": float(sums.mean[0]), "sd": float(sums.sd[0])})
+    return encoding.model_copy(update={"labels": [], "target": scaled})
+
+
 def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
     if all(rows):
         return
-    told = [f"{n} with {name}" for name, n in zip(names, rows, strict=True)]
+    counts = [f"{n} with {name}" for name, n in zip(names, rows, strict=True)]
     which = "both" if len(names) == 2 else "all"
-    found = " and ".join(reversed(told)) if len(names) == 2 else listed(told)
+    found = " and ".join(reversed(counts)) if len(names) == 2 else listed(counts)
     raise InputError.of(
         file="settings",
         column="test_share",
@@ -200,7 +249,7 @@ def _refuse_labels(counts: Mapping[str, int], encoding: Encoding) -> None:
     if unknown:
         raise InputError.of(
             file="the new data",
-            column=tables_of.LABEL,
+            column=LABEL,
             expected=f"labels of the fit: {listed(encoding.labels)}",
             found=listed(unknown),
             remedy="correct the labels, or leave them empty",

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import log, log1p
 from typing import Any
 
 import numpy as np
 
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
+from flows.experts.effect_report import (
+    MOST_EFFECTS,
+    MOST_PAIRS,
+    effect_charts,
+    pair_charts,
+    strongest,
+)
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
+from flows.experts.thresholds import area, roc, threshold_table
 from flows.experts.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
 from flows.report.baselines import Baseline, shown
@@ -27,6 +37,7 @@ from vbmodels.experts.columns import Encoded
 from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
 
+_NOTHING = 1e-9  # a member's weight below which it has none
 MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
@@ -50,23 +61,25 @@ def report(
     columns = summaries[0].columns
     rows = sum(s.rows for s in summaries)
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
-    judged = sum((s.judged for s in summaries), np.zeros(7))
+    held_out = sum((s.held_out for s in summaries), np.zeros(7))
     results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
     baselines = [one for s in summaries for one in s.baselines]
-    beside, better = shown(baselines, results, "rows")
+    compared, better = baseline_sections(summaries, results)
     label = positive_of(summaries)
-    sections = [*_quality(judged, summaries, results, label), *beside]
-    sections += _curves(additive, summaries, results, label)
-    sections += _choice(chosen, results)
+    sections = [*_quality(held_out, summaries, results, label), *compared]
+    sections += _effects(additive, summaries, results, label)
     sections += _pairs(additive, summaries, results)
     sections += _together(additive, results)
+    sections += _choice(chosen, results)
     share = sum((s.share for s in summaries), np.zeros(k))
-    alone = isinstance(posterior, AdditivePosterior) and not posterior.mixtures
+    alone = isinstance(posterior, AdditivePosterior) and (
+        not posterior.mixtures or posterior.own_weight < _NOTHING
+    )
     if not alone:
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
         sections.append(_who(responsible, share, drawn, rows))
         sections += _weights(one, columns, responsible, chains is not None, additive is not None)
-    sections += _angles(one, responsible, results)
+        sections += _angles(one, responsible, results)
     sections += _chains(chains, results)
     order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= 1]
     top = [
@@ -86,8 +99,8 @@ def report(
         headline = f"Logistic regression on {rows:,} rows"
     elif results["used_experts"] == 1:
         headline = f"One of {k} experts holds all {rows:,} rows: in effect a logistic regression"
-    if judged[0]:
-        headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
+    if held_out[0]:
+        headline += _scored(results, label)
     headline += _trees(baselines)
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
@@ -116,11 +129,11 @@ def _members(posterior: AdditivePosterior, additive: Additive, label: str, rows:
     members = [(posterior.own_weight, own)]
     if posterior.pairs is not None and posterior.pairs.terms is not None:
         count = len(posterior.pairs.terms.pairs)
-        name = f"curves with {count} pair{'s' if count > 1 else ''} of columns"
+        name = f"curves with {_pairs_of(count)}"
         members.append((posterior.pairs_weight, name))
     if posterior.process is not None:
         members.append((posterior.weight, "a Gaussian process of all columns"))
-    kept = sorted((m for m in members if m[0] > 1e-9), key=lambda m: -m[0])
+    kept = sorted((m for m in members if m[0] > _NOTHING), key=lambda m: -m[0])
     verb = f"the label {label} on {rows:,} rows"
     if len(kept) == 1:
         if additive.form == "intercept" and not posterior.mixtures and kept[0][1] == own:
@@ -128,6 +141,32 @@ def _members(posterior: AdditivePosterior, additive: Additive, label: str, rows:
         return f"{kept[0][1][0].upper()}{kept[0][1][1:]} predicts {verb}"
     said = listed([f"{name} ({100.0 * weight:.0f} %)" for weight, name in kept])
     return f"{said[0].upper()}{said[1:]} predict {verb}"
+
+
+def _pairs_of(count: int) -> str:
+    return f"{count} pair{'s' if count > 1 else ''} of columns"
+
+
+def _scored(results: dict[str, Any], label: str) -> str:
+    """Say how good the predictions of held-out rows are, and what the label's share gives."""
+    said = f"; log loss {results['log_loss']:.4f}"
+    if "auroc" in results:
+        share = results["share_log_loss"]
+        said += f" (by the share of {label} alone {share:.4f}), AUROC {results['auroc']:.3f}"
+    return f"{said} on {results['test_rows']:,} held-out rows"
+
+
+def baseline_sections(
+    summaries: Sequence[Any], results: dict[str, Any]
+) -> tuple[list[Section], tuple[str, ...]]:
+    """Compare the fit with simple baselines, and say what these took."""
+    sections, better = shown([one for s in summaries for one in s.baselines], results, "rows")
+    if sections:
+        seconds = sum(s.baseline_seconds for s in summaries)
+        results["baseline_seconds"] = round(seconds, 3)
+        said = f"{sections[0].text} They took {seconds:.2g} s; baselines=false goes without."
+        sections = [replace(sections[0], text=said), *sections[1:]]
+    return sections, better
 
 
 def _trees(baselines: Sequence[Baseline]) -> str:
@@ -166,31 +205,33 @@ def _warnings(
 
 
 def _quality(
-    judged: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str
+    held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str
 ) -> list[Section]:
-    n = judged[0]
+    n = held_out[0]
     if not n:
         return []
-    results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
-    rows: list[tuple[Any, ...]] = [("this fit", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
+    results.update(
+        test_rows=int(n), accuracy=float(held_out[1] / n), log_loss=float(held_out[2] / n)
+    )
+    rows: list[tuple[Any, ...]] = [("this fit", f"{held_out[1] / n:.3f}", f"{held_out[2] / n:.4f}")]
     names = ["model", "accuracy", "log-loss"]
     alone = len(summaries[0].responsible) == 1
-    beside = "The model is logistic regression itself." if alone else ""
+    comparison = "The model is logistic regression itself." if alone else ""
     if any(s.has_baseline for s in summaries):
         names.append("difference")
-        beside = (
+        comparison = (
             "The difference is that of the fit's log-loss to logistic regression's, by row, "
             "with its standard error."
         )
         rows = [(*rows[0], "")]
-        gap = judged[5] / n
-        error = float(np.sqrt(max(judged[6] / n - gap**2, 0.0) / n))
-        results.update(logistic_log_loss=float(judged[4] / n), gain=-float(gap), gain_se=error)
+        gap = held_out[5] / n
+        error = float(np.sqrt(max(held_out[6] / n - gap**2, 0.0) / n))
+        results.update(logistic_log_loss=float(held_out[4] / n), gain=-float(gap), gain_se=error)
         rows.append(
             (
                 "logistic regression",
-                f"{judged[3] / n:.3f}",
-                f"{judged[4] / n:.4f}",
+                f"{held_out[3] / n:.3f}",
+                f"{held_out[4] / n:.4f}",
                 f"{gap:+.4f} ± {error:.4f}",
             )
         )
@@ -200,13 +241,23 @@ def _quality(
         for i, (c, p, f) in enumerate(zip(counts, predicted, found, strict=True))
         if c
     ]
+    scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
+    curve: tuple[plots.Spec, ...] = ()
+    tables: tuple[Grid, ...] = ()
+    if scores.sum(1).all():
+        table, results["thresholds"] = threshold_table(scores, label)
+        results["auroc"] = area(scores)
+        share = float(scores[1].sum() / n)
+        results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
+        curve, tables = (roc(scores),), (table,)
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows that were left out of the fit. {beside}".rstrip(),
-            (_calibration(counts, predicted, found),),
+            f"On {n:,.0f} labelled rows held out of the fit. {comparison}".rstrip(),
+            (_calibration(counts, predicted, found), *curve),
             (
                 Grid(tuple(names), rows),
+                *tables,
                 Grid(
                     ("probability", "rows", "mean probability", f"share of label {label}"),
                     bins,
@@ -223,7 +274,7 @@ def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -
     return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), "Calibration")
 
 
-def _curves(
+def _effects(
     additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any],
     label: str,
 ) -> list[Section]:  # fmt: skip
@@ -240,15 +291,15 @@ def _curves(
     ]
     if additive.curves is not None:
         rows.append(("lines and curves", "of each block", f"{-additive.curves:.4f}"))
-    pictures = tuple(
-        plots.curve(c.at, c.mean, c.sd, c.column, "added log odds", c.column)
-        for s in summaries
-        for c in s.curves
-        if c.spread > 0.0
-    )
+    effects = [one for s in summaries for one in s.effects]
+    results["effects"] = {one.column: one.spread for one in effects}
+    shown = f"The {MOST_EFFECTS} of {len(effects)} columns" if len(effects) > MOST_EFFECTS else (
+        "The columns"
+    )  # fmt: skip
     text = (
-        f"What each column adds to the log odds of the label {label}, with 95 % bands, from its "
-        "middle on (of two values, from the first); those that move most first. "
+        f"What each column adds to the log odds of the label {label}, less its mean over rows, "
+        f"with 95 % bands. {shown} that move them most come first, all on one scale; ticks below "
+        "a curve are quantiles of the column. "
         f"Curves gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
         "rows out; they are taken if that is more than nothing."
     )
@@ -256,7 +307,7 @@ def _curves(
         Section(
             "What each column says",
             text,
-            pictures,
+            tuple(effect_charts(effects[:MOST_EFFECTS], "added log odds")),
             (Grid(("form", "tau", "log-loss, each row left out"), rows),),
         )
     ]
@@ -269,18 +320,17 @@ def _pairs(
         return []
     weight, gain = additive.pairs_weight, additive.pairs_gain
     results["pairs"] = {"weight": weight, "gain": gain}
+    every = [one for s in summaries for one in s.pairs]
+    pairs = every[:MOST_PAIRS]
     return [
         Section(
             "What pairs of columns say",
-            f"Curves with pairs of columns have a weight of {weight:.2f} in the probabilities: on "
-            f"held-out rows, which neither chose the pairs nor fitted them, that gained {gain:.4f} "
-            "a row. A cell is what the two columns add to the log odds beyond their curves, blue "
-            "above 0 and orange below; the pairs that move most come first.",
-            tuple(
-                plots.heat_map(one.rows, one.across, one.values, one.name)
-                for s in summaries
-                for one in s.surfaces
-            ),
+            f"Curves with {_pairs_of(len(every))} have a weight of {weight:.2f} in the "
+            f"probabilities: on held-out rows, which neither chose the pairs nor fitted them, "
+            f"that gained {gain:.4f} a row. A cell is what the two columns add to the log odds "
+            "beyond their curves, blue above 0 and orange below; the strongest colour is "
+            f"{strongest(pairs):.2g}. The pairs that move most come first.",
+            tuple(pair_charts(pairs)),
         )
     ]
 
@@ -295,14 +345,14 @@ def _together(additive: Additive | None, results: dict[str, Any]) -> list[Sectio
         f"rest {1.0 - weight:.2f}: on held-out rows "
         f"that gained {additive.process_gain:.4f} a row. gaussian_process=false goes without."
         if weight
-        else "On held-out rows it told nothing beyond the rest, so it has no weight."
+        else "On held-out rows it added nothing to the rest, so it has no weight."
     )
     rows = [(f"{1.0 / t:g}", f"{-v:.4f}") for t, v in zip(taus, left_out, strict=True)]
     return [
         Section(
             "What columns say together",
-            "A Gaussian process on the columns' ranks, each seen by how much it tells of the "
-            f"labels by itself, beside lines, sees what no sum of curves can. {said}",
+            "A Gaussian process on the columns' ranks, each weighed by how informative it "
+            f"is alone, with lines, sees what no sum of curves can. {said}",
             (),
             (Grid(("variance", "log-loss, each row left out"), rows),),
         )
@@ -327,7 +377,7 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
             "alone) among the candidates. The best mixture's gain "
             f"over it was {chosen.gain:.4f} "
             f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
-            "error. The bound is no judge of the number of experts: its slack grows with it.",
+            "error. The bound does not choose the number of experts: its slack grows with it.",
             (),
             (Grid(("experts", "tau", "log-loss", ""), rows),),
         )
@@ -376,7 +426,7 @@ def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
 
 
 def _weights(
-    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool, beside: bool
+    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool, adds_to_part: bool
 ) -> list[Section]:
     pictures = []
     used = [k for k in np.argsort(-responsible) if responsible[k] > 0]
@@ -398,13 +448,13 @@ def _weights(
         if drawn
         else "of the variational posterior, which are somewhat too short"
     )
-    adds = "They add to the additive part. " if beside else ""
+    adds = "They add to the additive part. " if adds_to_part else ""
     return [
         Section(
             "The experts",
             f"{adds}The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they "
             "are. "
-            "All experts, those without rows too, stand in the table experts/. Where several "
+            "All experts, those without rows too, are in the table experts/. Where several "
             "starts were averaged these are the experts of the best one.",
             tuple(pictures),
         )
@@ -453,7 +503,7 @@ def positive_of(summaries: Sequence[ExpertSummary]) -> str:
 
 
 def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) -> list[Section]:
-    """Tell how every column was read."""
+    """Describe how every column was read."""
     encoding = next((one for one in found if one is not None), None)
     if encoding is None:
         return []
@@ -462,11 +512,13 @@ def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) ->
     rows = [_row(one) for one in encoding.columns[:MOST_COLUMNS]]
     rows += [(name, kind, "left out", "", "") for name, kind in encoding.left_out.items()]
     more = len(encoding.columns) - MOST_COLUMNS
-    text = f"The labels are {listed(encoding.labels)}"
-    text += "; probabilities are of the latter. " if len(encoding.labels) == 2 else ". "
+    text = "The label is a number. "
+    if encoding.labels:
+        text = f"The labels are {listed(encoding.labels)}"
+        text += "; probabilities are of the latter. " if len(encoding.labels) == 2 else ". "
     text += (
         "Each level listed has a column of 0 and 1; levels of the reference, and levels that "
-        "the fit never saw, have 0 in all of them. The same stands in posterior/columns.json, by "
+        "the fit never saw, have 0 in all of them. The same is in posterior/columns.json, by "
         "which new tables are read."
     )
     if more > 0:
@@ -480,5 +532,5 @@ def _row(one: Encoded) -> tuple[Any, ...]:
     if one.missing:
         missing += ", with a column of their own"
     levels = [f"{text} ({n:,})" for text, n in zip(one.levels, one.cells, strict=False)]
-    told = listed(levels) if one.kind == CATEGORY else "1"
-    return one.name, one.kind, told, listed(one.reference), missing
+    levels_said = listed(levels) if one.kind == CATEGORY else "1"
+    return one.name, one.kind, levels_said, listed(one.reference), missing

@@ -32,14 +32,14 @@ ROWS_IN = Table(
 )
 
 
-def expert_rows(n_experts: int) -> Table:
+def expert_rows(n_experts: int, label: str) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
     return Table(
         "rows",
         "Every row with its probability and who is responsible for it.",
         (
             Column("id", TEXT, "name of the row"),
-            Column("probability", NUMBER, "probability of the label 1"),
+            Column(f"probability_{label}", NUMBER, f"probability of {label}"),
             *(
                 Column(
                     f"expert_{k + 1}",
@@ -50,6 +50,17 @@ def expert_rows(n_experts: int) -> Table:
             ),
         ),
     )
+
+
+NUMBER_ROWS = Table(
+    "rows",
+    "Every row with its predicted number.",
+    (
+        Column("id", TEXT, "name of the row"),
+        Column("predicted", NUMBER, "the number that is predicted"),
+        Column("sd", NUMBER, "standard deviation of the row's number around it"),
+    ),
+)
 
 
 def class_rows(labels: Sequence[str]) -> Table:

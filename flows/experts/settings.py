@@ -22,7 +22,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
         "vbflows experts simulated/table.parquet results/ --set n_experts=3",
     )
     page = "docs/pipelines/experts.md"
-    first = ("test_share", "class_weight", "positive", "n_experts", "inference")
+    first = ("test_share", "target", "class_weight", "positive", "n_experts", "inference")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("max_levels", "standardise"),
         "expert": (
@@ -31,6 +31,12 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     }  # fmt: skip
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
+    target: Literal["auto", "classes", "number"] = Field(
+        "auto",
+        description="What the label is: classes, or a number that is predicted as such (additive). "
+        "auto: a number if all labels are numbers, of more than 20 values, or of more than 10 with "
+        "fractions.",
+    )
     positive: str | None = Field(
         None,
         description="Which of two labels the probability is of; by default yes, true and 1, or "
@@ -42,14 +48,14 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     )
     baselines: bool = Field(
         True,
-        description="Whether the report judges boosted trees on the rows left out, beside the "
-        "model.",
+        description="Whether the report compares the model with boosted trees on the "
+        "held-out rows.",
     )
     test_share: float = Field(
         0.1,
         ge=0.0,
         lt=0.9,
-        description="Share of the labelled rows that is left out of the fit to judge it.",
+        description="Share of the labelled rows held out of the fit, to measure how good it is.",
     )
 
     @property

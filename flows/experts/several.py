@@ -1,9 +1,10 @@
-"""Results of labels of more than two classes: chances of each, judged and explained by class."""
+"""Results of labels of more than two classes: probabilities, scores and curves of each class."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,19 @@ from flows.data import storage
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.experts import ingest as tables_of
-from flows.experts.design import read_basis, read_batch, read_design, work_url, working_encoding
+from flows.experts.design import (
+    effects_in,
+    read_basis,
+    read_batch,
+    read_design,
+    work_url,
+    working_encoding,
+)
 from flows.experts.encoding import Encoding
 from flows.experts.schema import CLASS_EXPERTS, class_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, FEW_ROWS, LARGEST
-from flows.experts.weights import Curve, curves_of, parameters_of, table_of
+from flows.experts.weights import parameters_of, table_of
 from flows.family import Each
 from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
 from vbmodels.core.state import FloatArray, IntArray
@@ -28,10 +36,11 @@ from vbmodels.experts.additive.one_vs_rest import (
     SeveralPosterior,
 )
 from vbmodels.experts.columns import encoded
+from vbmodels.experts.effects import Effect
 from vbmodels.experts.forms import names_of
 
-CURVES = 3
-"""Curves of each class that the report shows."""
+EFFECTS = 3
+"""Columns of each class that the report shows."""
 _LEAST = 1e-12
 
 
@@ -48,24 +57,25 @@ class ClassSummary:
     calibration
         Over the same rows, for each class: rows, sum of probabilities and of rows of the class, by
         bin of its probability; [K, 3, BINS].
-    judged
+    held_out
         Over the same rows: number, sum of log-loss, and that of logistic regressions shared
         alike (NaN without).
     forms
-        Of each class: the additive form, experts beside it, tau.
-    curves
-        What columns add for each class; these and the next are told with the first partition.
+        Of each class: the additive form, number of experts, tau.
+    effects
+        What columns add for each class; these and the next come with the first partition.
     """
 
     rows: int
     predicted: FloatArray
     confusion: FloatArray
     calibration: FloatArray
-    judged: FloatArray
+    held_out: FloatArray
     forms: tuple[tuple[str, int, float], ...] = ()
-    curves: tuple[tuple[Curve, ...], ...] = ()
+    effects: tuple[tuple[Effect, ...], ...] = ()
     encoding: Encoding | None = None
     baselines: tuple[Baseline, ...] = ()
+    baseline_seconds: float = 0.0
 
 
 def score(
@@ -87,15 +97,15 @@ def score(
         return summary
     design, basis = read_design(paths, work=True), read_basis(paths, work=True)
     rows: list[pa.Table] = []
-    curves = []
+    effects = []
     for label, one in zip(encoding.labels, posterior.parts, strict=True):
         columns = table_of(one, names_of(one, design.columns, basis))
         own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
         rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
-        curves.append(curves_of(one, design, basis)[:CURVES])
+        effects.append(effects_in(one, encoding, design, basis)[0][:EFFECTS])
     storage.write_table(paths.table("experts", 0), pa.concat_tables(rows))
     forms = _forms(q, posterior)
-    return replace(summary, forms=forms, curves=tuple(curves), encoding=encoding)
+    return replace(summary, forms=forms, effects=tuple(effects), encoding=encoding)
 
 
 def _summarised(batch: ClassRows, p: FloatArray, other: FloatArray | None) -> ClassSummary:
@@ -108,13 +118,13 @@ def _summarised(batch: ClassRows, p: FloatArray, other: FloatArray | None) -> Cl
         bins = np.minimum((chance[:, c] * BINS).astype(np.int64), BINS - 1)
         for row, weight in enumerate((np.ones(len(truth)), chance[:, c], truth == c)):
             calibration[c, row] = np.bincount(bins, weight, BINS)
-    beside = np.nan if other is None else _loss(other[kept], truth)
+    logistic = np.nan if other is None else _loss(other[kept], truth)
     return ClassSummary(
         rows=batch.size,
         predicted=np.bincount(best, minlength=k).astype(np.float64),
         confusion=np.bincount(truth * k + guess, minlength=k * k).reshape(k, k).astype(np.float64),
         calibration=calibration,
-        judged=np.array([len(truth), _loss(chance, truth), beside]),
+        held_out=np.array([len(truth), _loss(chance, truth), logistic]),
     )
 
 
@@ -146,7 +156,7 @@ def parameters(model: OneVersusRest, q: OneVersusRestState) -> list[Parameter]:
 
 @dataclass(frozen=True)
 class _Left:
-    """What a partition tells: classes [N], whether fitted, the model's P [N, K], and columns."""
+    """What a partition returns: classes [N], whether fitted, the model's P [N, K], and columns."""
 
     classes: IntArray
     fitted: np.ndarray
@@ -160,7 +170,7 @@ def with_baselines(
 ) -> list[ClassSummary]:  # fmt: skip
     """Return the summaries, the first with what simple forms get on the rows left out."""
     small = columns * sum(s.rows for s in summaries) <= LARGEST
-    if not (settings.baselines and small and any(s.judged[0] > 0 for s in summaries)):
+    if not (settings.baselines and small and any(s.held_out[0] > 0 for s in summaries)):
         return list(summaries)
     parts = each(_left, list(range(len(summaries))), paths)
     classes = np.concatenate([p.classes for p in parts])
@@ -168,15 +178,17 @@ def with_baselines(
     own, x = (np.concatenate([getattr(p, name) for p in parts]) for name in ("own", "x"))
     seen, held = fitted & (classes >= 0), ~fitted & (classes >= 0)
     careful = int(seen.sum()) < FEW_ROWS
-    told = {
+    began = perf_counter()
+    others = {
         "multinomial logistic regression": multinomial(x[seen], classes[seen])(x[held]),
         "boosted trees": class_trees(x[seen], classes[seen], settings.seed, careful)(x[held]),
     }
     found = tuple(
         compared_classes(name, p, own[held], classes[held], settings.seed)
-        for name, p in told.items()
+        for name, p in others.items()
     )
-    return [replace(summaries[0], baselines=found), *summaries[1:]]
+    first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
+    return [first, *summaries[1:]]
 
 
 def _left(index: int, paths: RunPaths) -> _Left:

@@ -1,4 +1,4 @@
-"""Rows from a mixture of logistic experts, with the truth beside them."""
+"""Rows from a mixture of logistic experts, with the truth."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def write_rows(target: str, rows: int, seed: int) -> list[str]:
         "expert": pa.array(truth.expert + 1),
         "probability": pa.array(truth.probability),
     }
-    beside = storage.join(folder, "_truth", "rows.parquet")
-    storage.write_table(beside, pa.table(known))
-    return [table, beside]
+    truth_url = storage.join(folder, "_truth", "rows.parquet")
+    storage.write_table(truth_url, pa.table(known))
+    return [table, truth_url]

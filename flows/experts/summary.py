@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ from flows.experts import ingest as tables_of
 from flows.experts.design import read_batch, work_url, working_encoding
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
-from flows.experts.surfaces import Surface
-from flows.experts.weights import Curve
+from flows.experts.thresholds import count_scores
 from flows.family import Each
 from flows.report.baselines import Baseline, compared, multinomial, trees
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.columns import encoded
+from vbmodels.experts.effects import Effect, PairEffect
 from vbmodels.experts.posterior import Predicted
 from vbmodels.experts.rows import Rows
 
@@ -48,17 +49,20 @@ class ExpertSummary:
     calibration
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
-    judged
+    held_out
         Over the same rows: number, right ones, sum of log-loss, then the last two for
         logistic regression, and sum and sum of squares of the difference in log-loss; [7].
     baselines
-        What simple forms get on these rows; told with the first partition.
-    curves
-        What the columns add in the additive part; told with the first partition.
-    surfaces
-        What pairs of columns add; with the first partition.
+        What simple forms get on these rows; with the first partition.
+    baseline_seconds
+        What fitting them took.
+    scores
+        Over the same rows, by label, rows between thresholds of the probability; see
+        `flows.experts.thresholds.count_scores`.
+    effects, pairs
+        What columns and pairs of columns add; with the first partition.
     encoding
-        What became of the columns and labels; told with the first partition.
+        What became of the columns and labels; with the first partition.
     """
 
     rows: int
@@ -66,12 +70,14 @@ class ExpertSummary:
     share: FloatArray
     drawn: FloatArray
     calibration: FloatArray
-    judged: FloatArray
+    held_out: FloatArray
+    scores: FloatArray
     columns: tuple[str, ...]
     has_baseline: bool
     baselines: tuple[Baseline, ...] = ()
-    curves: tuple[Curve, ...] = ()
-    surfaces: tuple[Surface, ...] = ()
+    baseline_seconds: float = 0.0
+    effects: tuple[Effect, ...] = ()
+    pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
 
 
@@ -88,31 +94,32 @@ def summarise(
     y, p = batch.t[kept] > 0, found.probability[kept]
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     calibration = np.array([np.bincount(bins, w, BINS) for w in (np.ones(len(p)), p, y)])
-    judged = judge(batch, found.probability, baseline)
+    held_out = held_out_sums(batch, found.probability, baseline)
     return ExpertSummary(
         rows=batch.size,
         responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
         share=found.responsibility.sum(1),
         drawn=drawn,
         calibration=calibration,
-        judged=judged,
+        held_out=held_out,
+        scores=count_scores(y, p),
         columns=tuple(str(c) for c in columns),
         has_baseline=baseline is not None,
     )
 
 
-def judge(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
-    """Return `ExpertSummary.judged` of the rows kept from the fit; [7]."""
+def held_out_sums(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
+    """Return `ExpertSummary.held_out` of the rows kept from the fit; [7]."""
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
     y, p = batch.t[kept] > 0, probability[kept]
     loss = _loss(y, p)
-    judged = np.zeros(7)
-    judged[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
+    held_out = np.zeros(7)
+    held_out[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
     if baseline is not None:
         other = _loss(y, baseline[kept])
         gap = loss - other
-        judged[3:] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
-    return judged
+        held_out[3:] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
+    return held_out
 
 
 def _loss(y: Any, p: FloatArray) -> FloatArray:
@@ -127,7 +134,7 @@ FEW_ROWS = 2000
 
 @dataclass(frozen=True)
 class Left:
-    """What a partition tells: labels [N], whether fitted, the model's P, and those of others.
+    """What a partition returns: labels [N], whether fitted, the model's P, and those of others.
 
     ``x`` has the columns as they came, but for categories, which are columns of 0 and 1; a missing
     number is NaN; [N, D]. Where no trees are grown it has no rows, and N
@@ -149,7 +156,7 @@ def with_baselines(
 
     ``others`` are posteriors by name, for the partitions' own arrays.
     """
-    if not settings.baselines or not any(s.judged[0] > 0 for s in summaries):
+    if not settings.baselines or not any(s.held_out[0] > 0 for s in summaries):
         return list(summaries)
     small = columns * sum(s.rows for s in summaries) <= LARGEST
     indices = list(range(len(summaries)))
@@ -160,23 +167,25 @@ def with_baselines(
     truth = (label[held] > 0).astype(np.int64)
     if np.unique(truth).size < 2:
         return list(summaries)
-    told = {
+    predicted = {
         name: np.concatenate([p.others[i] for p in parts])[held] for i, name in enumerate(others)
     }
+    began = perf_counter()
     if small:
         x, y = np.concatenate([p.x for p in parts]), (label > 0).astype(np.int64)
         careful = int(seen.sum()) < FEW_ROWS
-        told["boosted trees"] = trees(x[seen], y[seen], settings.seed, careful)(x[held])
-        if "logistic regression" not in told:
-            told["logistic regression"] = multinomial(x[seen], y[seen])(x[held])[:, 1]
+        predicted["boosted trees"] = trees(x[seen], y[seen], settings.seed, careful)(x[held])
+        if "logistic regression" not in predicted:
+            predicted["logistic regression"] = multinomial(x[seen], y[seen])(x[held])[:, 1]
     own = np.concatenate([p.own for p in parts])[held]
-    found = tuple(compared(name, p, own, truth, settings.seed) for name, p in told.items())
-    return [replace(summaries[0], baselines=found), *summaries[1:]]
+    found = tuple(compared(name, p, own, truth, settings.seed) for name, p in predicted.items())
+    first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
+    return [first, *summaries[1:]]
 
 
 def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPaths) -> Left:
     batch = read_batch(paths, index)
-    own = storage.read_table(paths.table("rows", index), ["probability"])["probability"].to_numpy()
+    own = storage.read_table(paths.table("rows", index)).column(1).to_numpy()
     x = np.empty((0, 0))
     if with_columns:
         table = storage.read_table(work_url(paths, "rows", index))
@@ -184,11 +193,11 @@ def _left(index: int, others: tuple[Any, ...], with_columns: bool, paths: RunPat
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0
-    told = np.ones(len(fitted), bool) if with_columns else ~fitted
+    kept = np.ones(len(fitted), bool) if with_columns else ~fitted
     return Left(
-        label=batch.t[told],
-        fitted=fitted[told],
-        own=own[told],
-        others=tuple(one.predict(batch).probability[told] for one in others),
+        label=batch.t[kept],
+        fitted=fitted[kept],
+        own=own[kept],
+        others=tuple(one.predict(batch).probability[kept] for one in others),
         x=x,
     )

@@ -170,6 +170,31 @@ def scatter(points: Sequence[tuple[float, float]], x_label: str, y_label: str, t
     )
 
 
+def agreement(
+    x: ArrayLike, y: ArrayLike, error: ArrayLike, counts: ArrayLike, x_label: str, y_label: str,
+    title: str,
+) -> Spec:  # fmt: skip
+    """Plot means of numbers against predictions, with 95 % intervals, and where both are equal."""
+    at, mean, half, n = (np.asarray(v, float) for v in (x, y, error, counts))
+    half = 1.96 * half
+    points = [
+        {"x": a, "y": m, "low": m - h, "high": m + h,
+         "tip": f"{x_label} {a:.4g}: {y_label} {m:.4g} ({m - h:.4g} to {m + h:.4g}; n = {k:,.0f})"}
+        for a, m, h, k in zip(at, mean, half, n, strict=True)
+    ]  # fmt: skip
+    ends = [float(v) for v in (at.min(), at.max())] if at.size else [0.0, 1.0]
+    diagonal = _layer([{"x": v, "y": v} for v in ends], "line", style="ink")
+    return _chart(
+        title,
+        [diagonal, *_points(points, "y")],
+        x=_axis(x_label, scale={"zero": False}),
+        y=_axis(y_label, scale={"zero": False}),
+        height=300,
+        how="Points are means of rows with about that prediction, with 95 % intervals; on the line "
+        "they are equal.",
+    )
+
+
 def lines(
     x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str,
     log: bool = False,

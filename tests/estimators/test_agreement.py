@@ -62,7 +62,7 @@ def test_experts(tmp_path):
     sd = weights["sd"].to_numpy()[of_experts].reshape(2, -1)
     assert_allclose(found.expert_means_, mean, rtol=1e-8, atol=1e-10)
     assert_allclose(found.expert_sds_, sd, rtol=1e-8)
-    assert_allclose(found.predict_proba(x)[:, 1], table(run, "rows")["probability"], atol=1e-9)
+    assert_allclose(found.predict_proba(x)[:, 1], table(run, "rows")["probability_1"], atol=1e-9)
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ def test_levels_never_seen_are_the_reference_and_are_counted():
 
 
 def test_gaps_among_numbers_change_nothing_where_there_are_none():
-    """A gap stands at its column's mean; few of them have no column of their own."""
+    """A gap is filled with its column's mean; few of them have no column of their own."""
     x, y = noisy()
     gap = x.copy()
     gap[:3, 1] = np.nan
@@ -158,9 +158,9 @@ def test_gaps_among_numbers_change_nothing_where_there_are_none():
     filled = gap.copy()
     filled[:3, 1] = found._encoded[1].fill
     assert_array_equal(found.predict_proba(gap), found.predict_proba(filled))
-    with_missing = MixtureOfExperts(1, tau=1.0, rare_below=3, random_state=0).fit(gap, y)
-    assert with_missing._encoded[1].missing
-    assert len(with_missing.centre_) == 3
+    marked = MixtureOfExperts(1, tau=1.0, rare_below=3, random_state=0).fit(gap, y)
+    assert marked._encoded[1].missing
+    assert len(marked.centre_) == 3
 
 
 def test_a_word_among_numbers_is_a_mistake_and_na_is_a_missing_cell():

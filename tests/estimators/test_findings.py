@@ -65,8 +65,19 @@ def test_experts_have_tables_with_names_a_text_and_a_picture():
     assert "2 of 5 columns used" in text
     assert "age" in text.splitlines()[2]
     assert "better (difference" in text.splitlines()[-1]
-    labels = [label.get_text() for label in found.plot().get_yticklabels()]
-    assert labels[0] == "age"
+    axes = found.plot()
+    assert [one.get_title() for one in axes] == ["age", "by"]
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    age = found.plot(column="age")
+    (line, _) = age.get_lines()[1:]
+    assert set(np.round(line.get_xdata()[[0, -1]])) == {
+        np.min(X["age"][:200]).round(),
+        np.max(X["age"][:200]).round(),
+    }
+    bars = found.plot(column="by")
+    assert len(bars.patches) == len(set(X["by"]))
+    with pytest.raises(ValueError, match="column: expected one of age, by, got 'one'"):
+        found.plot(column="one")
 
 
 def test_experts_have_the_rows_of_the_command():

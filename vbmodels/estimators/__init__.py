@@ -1,5 +1,6 @@
 """scikit-learn estimators over the same models and the same loop as the pipelines."""
 
+from vbmodels.estimators.additive import AdditiveRegressor
 from vbmodels.estimators.bag_data import InstanceTransformer, to_bags
 from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC, StackedBagClassifier
 from vbmodels.estimators.experts import MixtureOfExperts
@@ -9,6 +10,7 @@ from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.estimators.variants import VariantTester
 
 __all__ = [
+    "AdditiveRegressor",
     "InstanceTransformer",
     "KeywordExtractor",
     "LabelledCorpus",

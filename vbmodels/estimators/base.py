@@ -45,6 +45,7 @@ from sklearn.utils.validation import (
     check_X_y,
     validate_data,
 )
+from threadpoolctl import threadpool_limits
 
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import InProcess, drive
@@ -222,7 +223,8 @@ class LoopEstimator(BaseEstimator):
 
     def _run(self, model: Any, batches: Sequence[Any]) -> Any:
         """Fit a model to partitions and keep what is common to all fits."""
-        with reduce_over(self.client, model, batches) as reduce:
+        # Small products gain nothing by a second thread, whose waiting costs more than they do.
+        with threadpool_limits(1, "blas"), reduce_over(self.client, model, batches) as reduce:
             done = drive(model, reduce, seed=self._seed(), tol=self.tol, max_iter=self.max_iter)
         if done.doing:
             raise ValueError(

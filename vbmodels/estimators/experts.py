@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,75 +12,38 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
-    check_array,
     check_is_fitted,
-    check_X_y,
-    validate_data,
 )
 
 from vbmodels.core.chains import load_arviz
-from vbmodels.core.column_table import USED, ColumnRead, column_read
-from vbmodels.core.columns import Seen, names_rows, rules_of, seen_numbers
-from vbmodels.core.levels import Levels
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
-    NO_TARGET,
     Draws,
-    LoopEstimator,
     documented,
     parameter,
-    warn_of_columns,
     weighted,
 )
+from vbmodels.estimators.effect_plots import draw_all, draw_named
+from vbmodels.estimators.expert_tables import ExpertTable, RowLabels
 from vbmodels.estimators.findings import (
+    MOST,
     classified,
     draw,
     intervals,
     largest,
     lines_of,
-    table_of,
 )
-from vbmodels.estimators.mixed import (
-    CellReader,
-    all_numbers,
-    as_numbers,
-    columns_in,
-    declared,
-    one_gap,
-    readers_of,
-    seen_of,
-)
-from vbmodels.estimators.tables import is_frame, like, native
-from vbmodels.experts.additive.knots import RowSample, coded
+from vbmodels.estimators.tables import like
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
-from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.bmem.metropolis import SampledExperts
-from vbmodels.experts.columns import (
-    FURTHEST,
-    LARGEST,
-    ONE_VALUE,
-    SPARSE,
-    ColumnSums,
-    Encoded,
-    blocks_of,
-    cell_keys,
-    encoded,
-    encoded_sums,
-    read_categories,
-    read_numbers,
-    scaled,
-    too_large,
-    unseen,
-    why_no_column,
-)
+from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
 from vbmodels.experts.forms import landmarks_for, make, make_several, names_of, weights_of
 from vbmodels.experts.options import ExpertTuning, refusal
-from vbmodels.experts.rows import Rows
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
+class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
     """A mixture of logistic experts with softmax gates, for two classes or more.
 
     The models are those of the pipeline ``experts``: `vbmodels.experts.additive.model` (the
@@ -104,7 +67,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     classes_
         The labels, sorted.
     n_experts_
-        Experts of the fit, after hold-out; 1 where the additive part stands alone. Of several
+        Experts of the fit, after hold-out; 1 where the additive part is used alone. Of several
         classes this and the next four are tuples, one for each class.
     expert_means_, expert_sds_
         Posterior means and standard deviations of the experts' weights, [n_experts_, columns
@@ -164,7 +127,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         y
             Two classes or more, [rows].
         sample_weight
-            How many rows each stands for in the likelihood, [rows] (additive, cavi);
+            How many rows each counts as in the likelihood, [rows] (additive, cavi);
             None: one. Scales, folds, knots and starts go by rows all the same, so that only under
             cavi a weight of two is two rows to the last digit. Rows of weight 0 are left out.
 
@@ -188,35 +151,19 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         several = len(self.classes_) > 2
         model = make_several(self) if several else make(self)
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
-        keys = cell_keys(raw[:, self._keyed] if len(self._keyed) < raw.shape[1] else raw)
-        raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
-        X = encoded(raw, self._encoded)
-        numbers = np.array([one.kind != "category" for one in self._encoded])
-        sums = ColumnSums.of(raw if numbers.all() else raw[:, numbers], t)
-        sums = encoded_sums(sums, self._encoded)
-        self.centre_, self.scale_ = sums.scaling(self.standardise)
-        self._sparse = sums.density(self.centre_) < SPARSE
+        raw, keys = self._kept(raw)
+        X, sums = self._designed(raw, t)
         self._basis, copies = None, 1.0
         if self.inference == "additive":
-            if not self.standardise:
-                self._scaled(X)  # before knots and their moments overflow
-            gaps = np.isnan(encoded(raw, self._encoded, filled=False))
-            cells = np.where(gaps, np.nan, X) if gaps.any() else X
-            sample = RowSample.of(cells, keys, code, len(self.classes_))
-            copies = sample.repeats
-            self._basis = basis_of(
-                sample,
-                (self.centre_, self.scale_),
-                sums.binary | sums.constant,
-                self._sparse,
-                FURTHEST if self.standardise else np.inf,
-                encoded(np.full((1, raw.shape[1]), np.nan), self._encoded)[0],
-                landmarks_for(self, len(y), X.shape[1], copies),
-                blocks_of(self._encoded),
+            copies = self._based(
+                raw,
+                (X, keys, sums),
+                RowLabels(code, len(self.classes_)),
+                partial(self._landmarks, X),
             )
         weight = share * self._class_weights(y)[code] / copies
         batches: list[Any] = self._partitions(X, t, keys, weight)
-        if self._basis is not None:
+        if self.inference == "additive":
             batches = [replace(rows, copies=copies) for rows in batches]
         if several:
             parts = np.array_split(code, len(batches))
@@ -225,11 +172,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         self._share = np.bincount(code, minlength=len(self.classes_)) / len(code)
         self._keep(model.posterior(self._run(model, batches)))
         return self
-
-    @property
-    def columns_(self) -> Any:
-        """Every column of the table as it was read."""
-        return table_of(self._columns)
 
     @property
     def coefficients_(self) -> Any:
@@ -282,12 +224,18 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         return f"{text} Experts: {', '.join(map(str, experts))}."
 
     def _weights(self) -> list[str]:
-        table = self._largest()
-        against = f"log odds of {self.classes_[1]} for each standard deviation of a column"
-        if len(self.classes_) > 2:
-            against = "log odds of a class against the rest for each standard deviation"
-        head = f"Largest weights ({against}, of a category 1 against the reference, 95 %):"
-        return [head, *lines_of(table)]
+        if self.inference == "additive":
+            of = f" of {self.classes_[-1]}" + " against the rest" * (len(self.classes_) > 2)
+            effects, pairs = self._effects(None)
+            head = f"What moves the log odds{of} most (standard deviation over rows):"
+            moved = [(one.column, one.spread) for one in effects]
+            moved += [(" and ".join(one.columns), one.spread) for one in pairs]
+            moved = sorted(moved, key=lambda one: -one[1])[:MOST]
+            width = max(len(name) for name, _ in moved) if moved else 0
+            return [head, *(f"  {name:<{width}}  {spread:.3g}" for name, spread in moved)]
+        head = f"Largest weights (log odds of {self.classes_[1]} for each standard deviation of a "
+        head += "column, of a category 1 against the reference, 95 %):"
+        return [head, *lines_of(self._largest())]
 
     def _largest(self) -> Any:
         table = self.coefficients_
@@ -297,10 +245,46 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
     def _compared(self, X: Any, y: Any) -> str:
         return classified(self, X, y, self._share)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest weights with 95 % intervals on matplotlib's axes, and return these."""
+    def plot(self, ax: Any = None, column: Any = None, label: Any = None) -> Any:
+        """Draw what columns add to the log odds, with 95 % bands, on matplotlib's axes.
+
+        A number is a curve over its data's range, with ticks at its quantiles, a category has a
+        bar for every level; an effect is less its mean over rows. A pair of columns is a heat map
+        of what both add beyond that. "cavi" and "mh" have the largest weights in their place.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on, or in whose place; None makes a figure.
+        column
+            A column's name, or a pair of names; None draws the largest of all on one scale.
+        label
+            Of several classes, that whose log odds against the rest are drawn; None: the last.
+
+        Returns
+        -------
+        axes
+            Those drawn on; of all columns an array.
+        """
         check_is_fitted(self)
-        return draw(self._largest(), ax, "log odds, with 95 % interval")
+        if self.inference != "additive":
+            return draw(self._largest(), ax, "log odds, with 95 % interval")
+        effects, pairs = self._effects(label)
+        if column is None:
+            return draw_all(effects, pairs, ax, "log odds")
+        return draw_named(effects, pairs, column, ax, "log odds")
+
+    def _effects(self, label: Any) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
+        """Return the effects of the additive form, of a class against the rest."""
+        one = self.posterior_
+        if isinstance(one, SeveralPosterior):
+            labels = self.classes_.tolist()
+            if label is not None and label not in labels:
+                listed = ", ".join(map(str, labels))
+                raise ValueError(f"label: expected one of {listed}, got {label!r}")
+            one = one.parts[-1 if label is None else labels.index(label)]
+        how = self._encoded, (self.centre_, self.scale_), self._basis
+        return effects_of(one.additive, *how), pair_effects_of(one.pairs, *how)
 
     def _keep(self, posterior: Any) -> None:
         """Keep a posterior, its means and standard deviations; of several classes in tuples."""
@@ -316,14 +300,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         )
         self.gate_sds_, self.expert_sds_ = (of_classes([o.sd[r] for o in ones]) for r in (0, 1))
         self.n_experts_: Any = of_classes([o.mean.shape[1] for o in ones])
-
-    def _partitions(
-        self, X: FloatArray, t: FloatArray, keys: IntArray, weight: FloatArray
-    ) -> list[Any]:
-        """Return rows [N, D] as partitions."""
-        key = np.arange(len(t))
-        parts = np.array_split(key, min(self.n_partitions, len(t)))
-        return [self._rows(X[p], t[p], key[p], weight[p], keys[p]) for p in parts]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, [rows, classes]."""
@@ -369,157 +345,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, LoopEstimator):
         posterior: Any = self.posterior_
         return posterior.predict(self._unlabelled(X))
 
-    def _unlabelled(self, X: Any) -> Any:
-        check_is_fitted(self)
-        raw = self._raw_again(X)
-        x, keys = encoded(raw, self._encoded), cell_keys(raw)
-        return self._rows(x, np.zeros(len(x)), keys, np.ones(len(x)), keys)
-
-    def _raw(self, X: Any, y: Any) -> tuple[FloatArray, Any]:
-        """Return raw cells and labels; decide what every column becomes."""
-        common: dict[str, Any] = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
-        X = as_numbers(native(X))
-        if all_numbers(X):
-            raw, y = self._table(X, y, reset=True, dtype=np.float64, order="C", **common)
-            seen = [seen_numbers(x[~np.isnan(x)], int(np.isnan(x).sum())) for x in raw.T]
-            self._readers = self._found_readers(seen, list(raw.T))
-            filled = [one.filled(x) for one, x in zip(self._readers, raw.T, strict=True)]
-            raw = np.column_stack(filled)
-            levels = {
-                d: Levels({}, len(raw))
-                for d, one in enumerate(self._readers)
-                if one.rule.kind == "category"
-            }
-        else:
-            cells, y = self._mixed(X, y, reset=True)
-            orders = [declared(X, place) for place in range(len(cells))]
-            seen = [seen_of(*one) for one in zip(self._names, cells, orders, strict=True)]
-            self._readers = self._found_readers(seen, cells)
-            pairs = zip(self._readers, cells, strict=True)
-            raw = np.column_stack([one.raw(column) for one, column in pairs])
-            levels = {
-                d: one.levels(cells[d])[1]
-                for d, one in enumerate(self._readers)
-                if one.rule.kind == "category"
-            }
-        raw = one_gap(raw)
-        self._encoded, self._used, self._keyed = [], [], []
-        self._columns: list[ColumnRead] = []
-        for d, (reader, one) in enumerate(zip(self._readers, seen, strict=True)):
-            found, why = self._encoding_of(reader, one, raw[:, d], levels.get(d))
-            if found is not None:
-                self._encoded.append(found)
-                self._used.append(d)
-            if reader.rule.kind == "category" or found is not None:
-                self._keyed.append(d)
-            used = f"left out: {why}" if why else USED
-            self._columns.append(column_read(reader.name, reader.rule, one, levels.get(d), used))
-        if not self._encoded:
-            listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
-            raise ValueError(f"expected at least one column that predicts, found none ({listed})")
-        warn_of_columns(self._columns, 4)
-        return raw, y
-
-    def _found_readers(self, seen: list[Seen], cells: list[Any]) -> list[CellReader]:
-        """Return how every column is read; columns may share a name."""
-        rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)})
-        return readers_of(self._names, cells, seen, rules, unclear)
-
-    def _encoding_of(
-        self, reader: CellReader, seen: Seen, raw: FloatArray, levels: Levels | None
-    ) -> tuple[Encoded | None, str]:
-        """Return what a column becomes, and why it is left out."""
-        name, kind = reader.name, reader.rule.kind
-        gone = np.isnan(raw)
-        missing, given = int(gone.sum()), raw[~gone]
-        if levels is None:
-            if why := names_rows(name, seen, None, kind):
-                return None, why
-            mean = float(ColumnSums.of(given[:, None], np.zeros(len(given))).mean[0])
-            found = read_numbers(name, kind, mean, len(given), missing, self.rare_below)
-        else:
-            many = levels.many
-            if not many and (why := names_rows(name, seen, len(levels.counts), kind)):
-                return None, why
-            counts = {} if many else levels.counts
-            one = read_categories(name, counts, missing, self.rare_below, self.max_levels)
-            if one is None:
-                return None, why_no_column(levels, self.rare_below)
-            found = one
-        same = not found.missing and bool((given == given[0]).all())
-        return found, ONE_VALUE if same else ""
-
-    def _raw_again(self, X: Any) -> FloatArray:
-        """Return raw cells of new rows in the columns that the fit uses."""
-        X = as_numbers(native(X))
-        if all_numbers(X) and all(one.kind != "category" for one in self._encoded):
-            raw = self._table(
-                X, reset=False, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
-            )
-            used = [self._readers[d].filled(raw[:, d]) for d in self._used]
-        else:
-            cells, _ = self._mixed(X, reset=False)
-            used = [self._readers[d].raw(cells[d]) for d in self._used]
-        raw = one_gap(np.column_stack(used))
-        strange = {
-            one.name: n
-            for cells, one in zip(raw.T, self._encoded, strict=True)
-            if (n := int(np.count_nonzero(unseen(cells, one))))
-        }
-        if strange:
-            counts = ", ".join(f"{name} ({n})" for name, n in strange.items())
-            warnings.warn(
-                f"cells with levels that the fit never saw count as the reference: {counts}",
-                stacklevel=4,
-            )
-        return raw
-
-    def _mixed(self, X: Any, y: Any = NO_TARGET, *, reset: bool) -> tuple[list[list[Any]], Any]:
-        """Return the cells of every column of a table that is not all numbers, and labels."""
-        if not is_frame(X):
-            common: dict[str, Any] = {"dtype": None, "ensure_all_finite": False}
-            if isinstance(y, str) and y == NO_TARGET:
-                return columns_in(self._table(X, reset=reset, **common)), None
-            X, y = self._table(X, y, reset=reset, ensure_min_samples=2, **common)
-            return columns_in(X), y
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        cells = columns_in(X)
-        objects = np.empty((len(cells[0]) if cells else 0, len(cells)), object)
-        for d, column in enumerate(cells):
-            objects[:, d] = column
-        options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "estimator": self}
-        if isinstance(y, str) and y == NO_TARGET:
-            check_array(objects, **options)
-            return cells, None
-        _, y = check_X_y(objects, y, ensure_min_samples=2, **options)
-        return cells, y
-
-    @property
-    def _names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{d}" for d in range(self.n_features_in_)] if names is None else list(names)
-
-    def _rows(
-        self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray, group: IntArray
-    ) -> Rows | CodedRows:
-        x = self._scaled(X)
-        if self._basis is None:
-            return Rows.of(x, t, key, weight, self._sparse, group)
-        x = np.clip(x, -self._basis.limit, self._basis.limit)
-        rows = Rows.of(x, t, key, weight, self._sparse, group)
-        return CodedRows(rows, coded(X, self._basis.knots), self._basis)
-
-    def _scaled(self, X: FloatArray) -> FloatArray:
-        """Return rows on the scale of the fit, and refuse cells that would overflow there."""
-        x = scaled(X, self.centre_, self.scale_)
-        found = too_large(x)
-        if found:
-            row, column = found
-            raise ValueError(
-                f"expected cells within {LARGEST:g} after scaling, got {X[row, column]:g} in "
-                f"column {column}: give the column in another unit, or leave it out"
-            )
-        return x
+    def _landmarks(self, X: FloatArray, copies: float) -> int:
+        return landmarks_for(self, X.shape[0], X.shape[1], copies)
 
     def _class_weights(self, y: Any) -> FloatArray:
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)

@@ -78,6 +78,13 @@ def lines_of(table: Mapping[str, Any]) -> list[str]:
     return [f"  {n:<{width}}  {mean:+.3g} ({low:.3g} to {high:.3g})" for n, mean, low, high in rows]
 
 
+def new_axes(size: tuple[float, float]) -> Any:
+    """Return axes of a new figure of so many inches."""
+    from matplotlib import pyplot
+
+    return pyplot.figure(figsize=size, layout="constrained").add_subplot()
+
+
 def draw(
     table: Mapping[str, Any], ax: Any, label: str, *, colour: str | None = None,
     shift: float = 0.0, zero: bool = True,
@@ -97,12 +104,7 @@ def draw(
     zero
         Whether to mark zero.
     """
-    if ax is None:
-        from matplotlib import pyplot
-
-        ax = pyplot.figure(
-            figsize=(6.0, 1.0 + 0.3 * len(table["name"])), layout="constrained"
-        ).add_subplot()
+    ax = new_axes((6.0, 1.0 + 0.3 * len(table["name"]))) if ax is None else ax
     place = np.arange(len(table["name"]))[::-1]
     away = np.array([table["mean"] - table["low"], table["high"] - table["mean"]])
     ax.errorbar(table["mean"], place + shift, xerr=away, fmt="o", capsize=2, color=colour)

@@ -162,7 +162,7 @@ def _prints(x: FloatArray) -> tuple[str, ...]:
 
 
 def cell_keys(x: FloatArray) -> IntArray:
-    """Return a number from each row's cells, wherever the row stands; [N].
+    """Return a number from each row's cells, wherever the row is; [N].
 
     Copies of a row have the same one; the order of the columns counts.
 
@@ -216,7 +216,7 @@ class Encoded:
     reference
         Levels that have none.
     fill
-        What stands in place of a missing number.
+        The value of a missing number.
     missing
         Whether a column says where cells are missing.
     cells
@@ -362,7 +362,7 @@ def encoded(raw: FloatArray, columns: Sequence[Encoded], filled: bool = True) ->
     columns
         What they become.
     filled
-        Whether a missing number stands at its column's mean; else it stays NaN.
+        Whether a missing number becomes its column's mean; else it stays NaN.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
+from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.step_rows import FEW_COLUMNS, steps_of
 from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
@@ -122,7 +123,7 @@ def names_of(posterior: AnyPosterior, columns: Iterable[str], basis: Basis | Non
 
 
 def _functions(posterior: AdditivePosterior, lines: list[str], basis: Basis) -> list[str]:
-    """Name the functions of the curves, the smoothest of a column first."""
+    """Name the functions of the curves, the smoothest of a column first, then of pairs."""
     terms, curves, found = posterior.part.terms, basis.curves, Counter[int]()
     names: list[str] = []
     if terms is None or curves is None:
@@ -131,6 +132,9 @@ def _functions(posterior: AdditivePosterior, lines: list[str], basis: Basis) -> 
         for _ in range(table.shape[1]):
             found[s] += 1
             names.append(f"{lines[curves.lines[s][0]]} (curve {found[s]})")
+    for (d, e), table, _ in pair_tables(curves, terms):
+        pair = f"{lines[curves.lines[d][0]]} and {lines[curves.lines[e][0]]}"
+        names += [f"{pair} (surface {k + 1})" for k in range(table.shape[1])]
     return names
 
 

@@ -39,7 +39,7 @@ class Rows(State, kind="experts.Rows"):
     key
         A number of each row's own, from its id; [N].
     group
-        A number from each row's cells, on which its fold hangs, so that copies of a row are not
+        A number from each row's cells, which decides its fold, so that copies of a row are not
         on both sides of a hold-out; [N].
     dense
         [N, p]; None where the rows are sparse.
@@ -88,7 +88,7 @@ class Rows(State, kind="experts.Rows"):
         return int(self.t.size)
 
     def relabelled(self, t: FloatArray) -> Rows:
-        """Return the rows with other labels [N], which share what hangs on the cells alone."""
+        """Return the rows with other labels [N], which share what depends on the cells alone."""
         found = replace(self, t=t)
         kept = ("_square",) if self.dense is not None else ("_rows", "_columns", "_square")
         vars(found).update({name: getattr(self, name) for name in kept})

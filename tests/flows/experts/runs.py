@@ -24,3 +24,8 @@ def latest(target):
 def rows_of(folder, name="rows"):
     """Return a table of a run, of all partitions."""
     return pa.concat_tables(pq.read_table(p) for p in sorted((folder / name).glob("*.parquet")))
+
+
+def probabilities_of(folder):
+    """Return the probability of the positive label in every row of a run."""
+    return rows_of(folder).column(1).to_numpy()

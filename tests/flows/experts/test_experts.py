@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from tests.flows.commands import printed, refused, setting_args, succeed
-from tests.flows.experts.runs import latest, rows_of, written
+from tests.flows.experts.runs import latest, probabilities_of, rows_of, written
 
 QUICK = setting_args("n_experts=3", "inference=cavi", "tau=0.3")
 
@@ -41,13 +41,13 @@ def test_tables_and_report_of_a_run(simulated, fitted):
     rows = rows_of(folder)
     source = pq.read_table(simulated / "table.parquet")
     assert rows["id"].to_pylist() == source["id"].to_pylist()
-    assert rows.column_names == ["id", "probability", "expert_1", "expert_2", "expert_3"]
+    assert rows.column_names == ["id", "probability_1", "expert_1", "expert_2", "expert_3"]
     shares = np.stack([rows[f"expert_{k}"].to_numpy() for k in (1, 2, 3)])
     np.testing.assert_allclose(shares.sum(0), 1.0)
     truth = pq.read_table(simulated / "_truth" / "rows.parquet")
     unseen = np.asarray(source["label"].is_null())
     assert 40 < unseen.sum() < 130
-    y, p = truth["label"].to_numpy()[unseen], rows["probability"].to_numpy()[unseen]
+    y, p = truth["label"].to_numpy()[unseen], rows["probability_1"].to_numpy()[unseen]
     best = truth["probability"].to_numpy()[unseen]
     assert log_loss(y, p) < log_loss(y, best) + 0.15
     experts = rows_of(folder, "experts")
@@ -63,7 +63,7 @@ def test_tables_and_report_of_a_run(simulated, fitted):
 
 
 @pytest.mark.thorough
-def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tmp_path):
+def test_the_default_is_additive_and_is_compared_with_simple_forms(simulated, tmp_path):
     """Its report opens with them; a score, of columns in another order, gives the same."""
     out = tmp_path / "out"
     more = ["--set", "n_experts=3", "--set", "test_share=0.3"]
@@ -74,13 +74,15 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     assert results["additive"]["form"] == "curves"
     assert results["chosen"]["n_experts"] in (2, 3)
     assert results["log_loss"] < results["logistic_log_loss"] - 0.1
-    beside = results["baselines"]
-    assert set(beside) == {
+    baselines = results["baselines"]
+    assert set(baselines) == {
         "logistic regression", "the additive part alone", "without the Gaussian process",
         "boosted trees",
     }  # fmt: skip
-    assert beside["logistic regression"]["log_loss"] == pytest.approx(results["logistic_log_loss"])
-    for one in beside.values():
+    assert baselines["logistic regression"]["log_loss"] == pytest.approx(
+        results["logistic_log_loss"]
+    )
+    for one in baselines.values():
         assert one["more"] == pytest.approx(one["log_loss"] - results["log_loss"])
         assert one["interval"][0] < one["more"] < one["interval"][1]
     page = (folder / "report.html").read_text()
@@ -99,10 +101,8 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     pq.write_table(source.select(names), tmp_path / "new.parquet")
     new = tmp_path / "new"
     succeed("score", out, tmp_path / "new.parquet", new)
-    scored = rows_of(latest(new)[0])["probability"].to_numpy()
-    np.testing.assert_allclose(
-        scored, rows_of(folder)["probability"].to_numpy()[100:150], rtol=1e-10
-    )
+    scored = probabilities_of(latest(new)[0])
+    np.testing.assert_allclose(scored, probabilities_of(folder)[100:150], rtol=1e-10)
 
 
 @pytest.mark.thorough
@@ -113,7 +113,7 @@ def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path, capsys)
     assert "No column predicts the label 1" in said
     folder, record = latest(tmp_path / "out")
     assert record["results"]["additive"]["form"] == "intercept"
-    p = rows_of(folder)["probability"].to_numpy()
+    p = probabilities_of(folder)
     assert np.ptp(p) < 1e-12
 
 
@@ -143,12 +143,12 @@ def test_new_values_of_a_column_with_one_value_count_for_nothing(tmp_path):
     path = written(tmp_path, plain(day=np.full(60, 20231101.0)))
     succeed("experts", path, tmp_path / "out", *QUICK, *setting_args("standardise=false"))
     assert "left out, in new rows too: day." in latest(tmp_path / "out")[1]["warnings"][0]
-    found = rows_of(latest(tmp_path / "out")[0])["probability"].to_numpy()
+    found = probabilities_of(latest(tmp_path / "out")[0])
     assert log_loss(plain()["label"], found) < 0.5
     new = {**plain(day=np.arange(60.0))}
     path = written(tmp_path, {n: c for n, c in new.items() if n != "label"}, "new.parquet")
     succeed("score", tmp_path / "out", path, tmp_path / "new")
-    again = rows_of(latest(tmp_path / "new")[0])["probability"].to_numpy()
+    again = probabilities_of(latest(tmp_path / "new")[0])
     np.testing.assert_allclose(again, found, rtol=1e-10)
 
 
@@ -178,8 +178,8 @@ def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, prior):
     if results["largest_r_hat"] > 1.05:
         assert "chains do not agree" in " ".join(record["warnings"])
     assert "How far the chains can be trusted" in (folder / "report.html").read_text()
-    p = rows_of(folder)["probability"].to_numpy()
+    p = probabilities_of(folder)
     assert log_loss(plain(n=120)["label"], p) < 0.5
     succeed("score", tmp_path / "out", path, tmp_path / "new")
-    again = rows_of(latest(tmp_path / "new")[0])["probability"].to_numpy()
+    again = probabilities_of(latest(tmp_path / "new")[0])
     np.testing.assert_allclose(again, p, rtol=1e-10)

@@ -1,4 +1,4 @@
-"""Labels of more than two classes: chances of each, judged, told, scored and cut in any way."""
+"""Labels of more than two classes: probabilities, scores, explanations, partitioning."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fitted(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_every_class_has_a_chance_and_is_judged(fitted):
+def test_every_class_has_a_probability_and_is_scored(fitted):
     folder, record = latest(fitted / "out")
     columns, chance = table()
     rows = rows_of(folder)
@@ -50,11 +50,11 @@ def test_every_class_has_a_chance_and_is_judged(fitted):
     assert results["labels"] == NAMES
     assert results["test_rows"] == np.sum(results["confusion"]) > 100
     assert results["accuracy"] == np.trace(results["confusion"]) / results["test_rows"]
-    beside = results["baselines"]
-    assert set(beside) == {"multinomial logistic regression", "boosted trees"}
-    assert results["log_loss"] < beside["multinomial logistic regression"]["log_loss"]
+    baselines = results["baselines"]
+    assert set(baselines) == {"multinomial logistic regression", "boosted trees"}
+    assert results["log_loss"] < baselines["multinomial logistic regression"]["log_loss"]
     assert results["log_loss"] < results["logistic_log_loss"]
-    for one in beside.values():
+    for one in baselines.values():
         assert one["more"] == pytest.approx(one["log_loss"] - results["log_loss"])
     assert {row["label"] for row in rows_of(folder, "experts").to_pylist()} == set(NAMES)
     assert set(results["forms"]) == set(NAMES)

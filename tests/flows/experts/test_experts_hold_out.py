@@ -18,7 +18,7 @@ COPIES = 4
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
-    """Write rows of which each stands four times under names of their own, in two files."""
+    """Write rows that occur four times each under different names, in two files."""
     rng = np.random.default_rng(4)
     x = np.repeat(rng.integers(0, 9, (80, 3)).astype(float), COPIES, axis=0)
     label = (x[:, 0] + rng.normal(0, 3, len(x)) > 4).astype(int)
@@ -35,7 +35,7 @@ def copies(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_copies_are_judged_or_fitted_together(copies, tmp_path):
+def test_copies_are_held_out_or_fitted_together(copies, tmp_path):
     """The rows not fitted are those of whole groups, whose sizes are known."""
     folder, distinct, counts = copies
     more = setting_args("inference=cavi", "n_experts=2", "test_share=0.3")

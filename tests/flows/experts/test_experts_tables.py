@@ -1,4 +1,4 @@
-"""Tables as they come: categories, gaps, dates and labels by any names, told and kept."""
+"""Tables as they come: categories, gaps, dates and labels by any names, reported and kept."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from tests.flows.commands import refused, setting_args, succeed
-from tests.flows.experts.runs import latest, rows_of
+from tests.flows.experts.runs import latest, probabilities_of, rows_of
 
 QUICK = setting_args("n_experts=1", "test_share=0.2", "baselines=false")
 EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
 
 
 def people(n=600, seed=0):
-    """Rows whose chance hangs on a category, a number with gaps, a date and a yes."""
+    """Rows whose probability depends on a category, a number with gaps, a date and a yes."""
     rng = np.random.default_rng(seed)
     by = rng.choice(["car", "bus", "foot", "ski", "yak"], n, p=[0.4, 0.3, 0.28, 0.01, 0.01])
     age = rng.normal(40.0, 10.0, n).round(1)
@@ -53,7 +53,7 @@ def fitted(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_a_table_as_it_comes_is_fitted_and_told(fitted):
+def test_a_table_as_it_comes_is_fitted_and_described(fitted):
     folder, record = latest(fitted)
     kept = json.loads((folder / "posterior" / "columns.json").read_text())
     kinds = {one["name"]: one["kind"] for one in kept["columns"]}
@@ -75,7 +75,7 @@ def test_a_table_as_it_comes_is_fitted_and_told(fitted):
     assert "How the table was read" in page
     assert "log odds of the label stays" in page
     truth = np.array(people()["label"]) == "stays"
-    assert log_loss(truth, rows_of(folder)["probability"].to_numpy()) < 0.57 < log_loss(
+    assert log_loss(truth, probabilities_of(folder)) < 0.57 < log_loss(
         truth, np.full(600, truth.mean())
     )  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_text_and_partitions_change_nothing_of_how_it_is_read(fitted, tmp_path):
     assert columns_of(mine) == columns_of(theirs)
     pairs = zip(rows_of(mine).to_pylist(), rows_of(theirs).to_pylist(), strict=True)
     for a, b in pairs:
-        assert a["probability"] == pytest.approx(b["probability"], abs=1e-6)
+        assert list(a.values())[1] == pytest.approx(list(b.values())[1], abs=1e-6)
 
 
 @pytest.mark.thorough
@@ -128,14 +128,14 @@ def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path):
     succeed("experts", source, tmp_path / "out", *options, *since)
     write("b.parquet", slice(400, 600))
     succeed("experts", source, tmp_path / "out", *options, *since)
-    succeed("experts", source, tmp_path / "anew", *options)
-    (mine, _), (theirs, _) = latest(tmp_path / "out"), latest(tmp_path / "anew")
+    succeed("experts", source, tmp_path / "again", *options)
+    (mine, _), (theirs, _) = latest(tmp_path / "out"), latest(tmp_path / "again")
     page = (mine / "report.html").read_text()
     assert "Of 5 partitions 3 were reused and 2 were read." in page
     kept = columns_of(mine)
     assert "sled" in kept["columns"][0]["levels"]
     assert kept == columns_of(theirs)
-    p, q = (dict(zip(*(t[n].to_pylist() for n in ("id", "probability")), strict=True))
+    p, q = (dict(zip(*(t.column(n).to_pylist() for n in (0, 1)), strict=True))
             for t in (rows_of(mine), rows_of(theirs)))  # fmt: skip
     assert p.keys() == q.keys()
     np.testing.assert_allclose([p[i] for i in q], list(q.values()), atol=2e-3)
@@ -150,14 +150,14 @@ def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
     as_csv({n: ["" if v is None else v for v in c] for n, c in columns.items()}, tmp_path / "n.csv")
     succeed("score", fitted, tmp_path / "n.csv", tmp_path / "out")
     folder, record = latest(tmp_path / "out")
-    new = rows_of(folder)["probability"].to_numpy()
-    old = rows_of(latest(fitted)[0])["probability"].to_numpy()[:40]
+    new = probabilities_of(folder)
+    old = probabilities_of(latest(fitted)[0])[:40]
     np.testing.assert_allclose(new[1:37], old[1:37], rtol=1e-9)
     assert new[0] != old[0]
-    told = " ".join(record["warnings"])
-    assert "levels that the fit never saw count as the reference: by (2)." in told
-    assert "Missing cells of columns that had none in the fit" in told
-    assert "by (1), member (1)" in told
+    said = " ".join(record["warnings"])
+    assert "levels that the fit never saw count as the reference: by (2)." in said
+    assert "Missing cells of columns that had none in the fit" in said
+    assert "by (1), member (1)" in said
     as_csv({**columns, "age": ["old"] * 40}, tmp_path / "odd.csv")
     said = refused(capsys, "score", fitted, tmp_path / "odd.csv", tmp_path / "o")
     assert "column age: expected cells that are each a number, as in the fit, found 'old'" in said

@@ -40,7 +40,7 @@ def test_dense_and_sparse_rows_agree():
     w, s = rng.standard_normal((4, 4)), rng.standard_normal((4, 60))
     half = rng.standard_normal((2, 4, 4))
     matrices = half @ np.swapaxes(half, 1, 2)
-    for ask in (
+    for method in (
         lambda b: b.project(w),
         lambda b: b.project_squares(w),
         lambda b: b.collect(s),
@@ -48,7 +48,7 @@ def test_dense_and_sparse_rows_agree():
         lambda b: b.quadratic(matrices),
         lambda b: b.gram(s**2),
     ):
-        assert_allclose(ask(sparse), ask(dense), rtol=1e-12, atol=1e-12)
+        assert_allclose(method(sparse), method(dense), rtol=1e-12, atol=1e-12)
     assert_allclose(dense.quadratic(matrices)[0], np.diag(x @ matrices[0] @ x.T), rtol=1e-12)
 
 

@@ -94,8 +94,8 @@ def test_leaving_a_row_out_is_close_to_a_fit_without_it():
     fit = BlockFit.first(observed, -1)
     full = expanded(batch, fit.terms)
     while not fit.done:
-        told, _ = evaluate_fit(FitRequest(fit.trial, -1, True, terms=fit.terms), batch, None)
-        fit = fit.take(told, observed, 1e-12)
+        evaluation, _ = evaluate_fit(FitRequest(fit.trial, -1, True, terms=fit.terms), batch, None)
+        fit = fit.take(evaluation, observed, 1e-12)
     precision = Layout.of(observed, fit.terms).precision(fit.variances)
 
     def fitted(rows):
@@ -145,7 +145,7 @@ def test_leaving_rows_out_chooses_the_form(form, f):
 
 
 def crossed(n, seed):
-    """What no sum over columns can tell: the sign of a product."""
+    """What no sum over columns can represent: the sign of a product."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, 2))
     return x, np.where(rng.random(n) < expit(4.0 * np.sign(x[:, 0] * x[:, 1])), 1.0, -1.0)

@@ -91,11 +91,13 @@ def test_variances_end_where_the_evidence_has_its_fixed_point():
     observed = DesignSummary.of(batch)
     found = BlockFit.first(observed, -1)
     while not found.done:
-        told, _ = evaluate_fit(FitRequest(found.trial, -1, True, terms=found.terms), batch, None)
-        found = found.take(told, observed, 1e-9)
+        evaluation, _ = evaluate_fit(
+            FitRequest(found.trial, -1, True, terms=found.terms), batch, None
+        )
+        found = found.take(evaluation, observed, 1e-9)
     layout = Layout.of(observed, found.terms)
     precision = layout.precision(found.variances)
-    assert_allclose(found.told.slope, precision * found.coefficients, atol=2e-3)
+    assert_allclose(found.evaluation.slope, precision * found.coefficients, atol=2e-3)
     covariance = np.linalg.inv(found.hessian(observed))
     square, gamma = np.zeros((2, layout.kind.size))
     for g in range(layout.kind.size):

@@ -61,13 +61,13 @@ def test_sums_of_the_columns_that_are_made_are_those_of_the_rows():
     assert names == [
         "n0", "n1", "n1 (missing)", "n2", "n3", "by = u", "by = v", "by (missing)", "sex = m",
     ]  # fmt: skip
-    told, direct = encoded_sums(sums, columns), ColumnSums.of(x, np.ones(100))
-    assert_allclose(told.mean, direct.mean, rtol=1e-12)
+    derived, direct = encoded_sums(sums, columns), ColumnSums.of(x, np.ones(100))
+    assert_allclose(derived.mean, direct.mean, rtol=1e-12)
     made = [i for i, name in enumerate(names) if name not in ("n1", "n2")]
-    assert_allclose(told.sd[made], direct.sd[made], rtol=1e-12)
-    assert_allclose(told.sd[1], np.nanstd(raw[:, 1]), rtol=1e-12)
+    assert_allclose(derived.sd[made], direct.sd[made], rtol=1e-12)
+    assert_allclose(derived.sd[1], np.nanstd(raw[:, 1]), rtol=1e-12)
     for name in ("nonzero", "binary", "least", "most"):
-        assert_array_equal(getattr(told, name), getattr(direct, name), err_msg=name)
+        assert_array_equal(getattr(derived, name), getattr(direct, name), err_msg=name)
 
 
 @pytest.mark.parametrize("cuts", [(1,), (12, 40, 77)])

@@ -1,4 +1,4 @@
-"""A Gaussian process of all columns, beside lines and stacked with the rest."""
+"""A Gaussian process of all columns, with lines and stacked with the rest."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from vbmodels.experts.rows import FOLDS, HELD, never_held
 
 
 def together_rows(n, seed, d=4):
-    """A product's sign, which no sum of curves tells."""
+    """A product's sign, which no sum of curves represents."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
     p = expit(3.0 * np.sign(x[:, 0] * x[:, 1]) + x[:, 2])
@@ -35,8 +35,8 @@ def climbed(parts, tau):
     size = observed.sums.size + observed.together.size
     climb = NewtonRidge.at(tau, np.zeros(size), 1e-13, True)
     while not climb.done:
-        told = [evaluate_fit(climb.ask, b, None)[0] for b in parts]
-        climb = climb.take(sum(told[1:], told[0]), observed)
+        found = [evaluate_fit(climb.request, b, None)[0] for b in parts]
+        climb = climb.take(sum(found[1:], found[0]), observed)
     return climb, observed
 
 
@@ -48,9 +48,9 @@ def test_columns_have_the_kernel_as_their_product():
     found = InteractionGP.of(x, np.ones(150), label, 200)
     columns = found.columns(x) + found.centre
     ranks = np.array([[np.mean(x[:, d] < v) for d, v in enumerate(row)] for row in x])
-    told = relevance(ranks, label)
-    assert told[0] > 2.0 * told[1:].max()
-    apart = (np.abs(ranks[:, None] - ranks[None]) * told).sum(2)
+    weight = relevance(ranks, label)
+    assert weight[0] > 2.0 * weight[1:].max()
+    apart = (np.abs(ranks[:, None] - ranks[None]) * weight).sum(2)
     length = np.median(apart[np.triu_indices(150, 1)])
     kernel = np.mean([np.exp(-apart / (m * length)) for m in SCALES], axis=0)
     product = columns @ columns.T
@@ -60,7 +60,7 @@ def test_columns_have_the_kernel_as_their_product():
 
 
 def test_relevance_is_the_mean_square_contingency():
-    """Beside scipy's chi^2 of the same table; copies count as rows."""
+    """Compared with scipy's chi^2 of the same table; copies count as rows."""
     rng = np.random.default_rng(1)
     ranks = np.column_stack(
         [rng.random(400), rng.integers(0, 2, 400) * 0.5 + 0.25, np.full(400, 0.5)]
@@ -82,7 +82,7 @@ def test_relevance_is_the_mean_square_contingency():
 
 
 def test_relevance_is_taken_from_parts_that_are_never_held_out():
-    """Labels of the parts that judge the weight change no column of the process."""
+    """Labels of the parts that choose the weight change no column of the process."""
     x, t = together_rows(300, 10)
     (batch,) = cut_coded(x, t, joint=True)
     part = batch.rows.fold(FOLDS)
@@ -91,8 +91,8 @@ def test_relevance_is_taken_from_parts_that_are_never_held_out():
     (turned,) = cut_coded(x, np.where(part < HELD, -t, t), joint=True)
     assert_array_equal(turned.together, batch.together)
     (other,) = cut_coded(x, np.where(part == FOLDS - 1, -t, t), joint=True)
-    told = other.basis.together.relevance - batch.basis.together.relevance
-    assert np.abs(told).max() > 0.01
+    found = other.basis.together.relevance - batch.basis.together.relevance
+    assert np.abs(found).max() > 0.01
 
 
 def test_fit_is_the_maximum_of_what_is_written():
@@ -116,7 +116,7 @@ def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
     x, t = together_rows(60, 2)
     (batch,) = cut_coded(x, t, joint=True)
     climb, observed = climbed([batch], 1.0)
-    _, told = evaluate_fit(climb.left_out(observed), batch, None)
+    _, found = evaluate_fit(climb.left_out(observed), batch, None)
     design = np.column_stack([np.asarray(batch.rows.dense)[:, :-1], batch.together, np.ones(60)])
     precision = observed.precision(1.0, True)
     exact = []
@@ -127,8 +127,8 @@ def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
             h = (design[seen].T * (p * (1 - p))) @ design[seen] + np.diag(precision)
             w = w + np.linalg.solve(h, design[seen].T @ (t[seen] * p) - precision * w)
         exact.append(log_expit(t[n] * (design[n] @ w)))
-    assert abs(np.mean(told) - np.mean(exact)) < 0.01
-    assert np.corrcoef(told, exact)[0, 1] > 0.995
+    assert abs(np.mean(found) - np.mean(exact)) < 0.01
+    assert np.corrcoef(found, exact)[0, 1] > 0.995
 
 
 def test_weight_is_that_of_rows_held_out():

@@ -49,7 +49,7 @@ HALVINGS, SHORTER = 6, 0.3
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the blocks of a fit stand.
+    """The order of a fit's blocks.
 
     Attributes
     ----------
@@ -67,17 +67,19 @@ class Layout:
     kind: IntArray
 
     @classmethod
-    def of(cls, observed: DesignSummary, terms: Terms) -> Layout:
-        """Lay out lines, the curves and pairs of ``terms``, and the intercept."""
+    def of(cls, observed: DesignSummary, terms: Terms | None) -> Layout:
+        """Lay out lines, the curves and pairs of ``terms`` if given, and the intercept."""
         curves = observed.curves
         assert curves is not None
         variance = np.bincount(curves.blocks, observed.variance)
         kinds = [LINES if own.size == 1 else LEVELS for own in curves.lines]
         block, scale = [curves.blocks], [np.asarray(variance[curves.blocks], float)]
-        kinds += [SMOOTH] * curves.curved.size + [FINE] * terms.refined.size
-        kinds += [PAIR] * len(terms.pairs)
-        sizes = [table.shape[1] for _, table in curves.tables(terms)]
-        sizes += [table.shape[1] for _, table, _ in pair_tables(curves, terms)]
+        sizes: list[int] = []
+        if terms is not None:
+            kinds += [SMOOTH] * curves.curved.size + [FINE] * terms.refined.size
+            kinds += [PAIR] * len(terms.pairs)
+            sizes = [table.shape[1] for _, table in curves.tables(terms)]
+            sizes += [table.shape[1] for _, table, _ in pair_tables(curves, terms)]
         for number, size in enumerate(sizes, len(curves.lines)):
             block.append(np.full(size, number))
             scale.append(np.ones(size))
@@ -95,8 +97,8 @@ class Layout:
         """Number of coefficients of every block; [G]."""
         return np.bincount(self.block[:-1], minlength=self.kind.size).astype(np.float64)
 
-    def moved(self, v: FloatArray, c: FloatArray, factor: FloatArray) -> tuple[FloatArray, float]:
-        """Return the variances after a move, and the largest move of a logarithm that tells.
+    def moved(self, v: FloatArray, c: FloatArray, diagonal: FloatArray) -> tuple[FloatArray, float]:
+        """Return the variances after a move, and the largest move of a logarithm that matters.
 
         Parameters
         ----------
@@ -104,12 +106,12 @@ class Layout:
             The variances; [G].
         c
             The coefficients; [P].
-        factor
-            Lower Cholesky factor of the penalised second moments.
+        diagonal
+            Of the inverse of the penalised second moments; [P].
         """
         own, size = self.block[:-1], self.kind.size
         square = np.bincount(own, self.scale[:-1] * c[:-1] ** 2, size)
-        spread = np.bincount(own, self.scale[:-1] * np.diag(inverse(factor))[:-1], size)
+        spread = np.bincount(own, self.scale[:-1] * diagonal[:-1], size)
         gamma = np.maximum(self.counts - spread / v, 1e-6)
         usual = np.zeros(size)
         for kind in np.unique(self.kind):
@@ -122,7 +124,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class BlockFit(State, kind="experts/additive.BlockFit"):
-    """Where a fit stands.
+    """The state of a fit.
 
     Attributes
     ----------
@@ -132,8 +134,8 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         The part of the rows that is left out; -1 for none.
     variances
         v; [G].
-    coefficients, told
-        The best so far, and the answer there; None before the first.
+    coefficients, evaluation
+        The best so far, and the log-likelihood and its moments there; None before the first.
     trial
         What is evaluated next; [P].
     taken, halvings
@@ -146,7 +148,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     fold: int
     variances: FloatArray
     coefficients: FloatArray
-    told: Evaluation | None
+    evaluation: Evaluation | None
     trial: FloatArray
     taken: int = 0
     halvings: int = 0
@@ -161,42 +163,42 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         return cls(Terms.none(), fold, FIRST[layout.kind], start, None, start)
 
     def with_terms(self, terms: Terms, variances: FloatArray, observed: DesignSummary) -> BlockFit:
-        """Go on with more blocks, which stand last, and their variances."""
+        """Go on with more blocks, which come last, and their variances."""
         size = Layout.of(observed, terms).block.size
         at = np.zeros(size)
         at[: self.coefficients.size - 1] = self.coefficients[:-1]
         at[-1] = self.coefficients[-1]
         return BlockFit(terms, self.fold, np.append(self.variances, variances), at, None, at)
 
-    def take(self, told: Evaluation, observed: DesignSummary, tolerance: float) -> BlockFit:
+    def take(self, evaluation: Evaluation, observed: DesignSummary, tolerance: float) -> BlockFit:
         """Go on from the answer at the trial; ``tolerance`` is the rise to come that ends it."""
         layout = Layout.of(observed, self.terms)
-        if self.told is not None:
+        if self.evaluation is not None:
             precision = layout.precision(self.variances)
-            before = self.told.value - 0.5 * precision @ self.coefficients**2
-            after = told.value - 0.5 * precision @ self.trial**2
+            before = self.evaluation.value - 0.5 * precision @ self.coefficients**2
+            after = evaluation.value - 0.5 * precision @ self.trial**2
             if not after >= before - 1e-12 * abs(before):
                 if self.halvings >= HALVINGS:
                     return replace(self, done=True)
                 shorter = self.coefficients + SHORTER * (self.trial - self.coefficients)
                 return replace(self, trial=shorter, halvings=self.halvings + 1)
-        moved = replace(self, coefficients=self.trial, told=told, halvings=0)
+        moved = replace(self, coefficients=self.trial, evaluation=evaluation, halvings=0)
         return moved._aimed(layout, tolerance)
 
     def _aimed(self, layout: Layout, tolerance: float) -> BlockFit:
         """Move the variances, then aim at Newton's next point, or end."""
-        assert self.told is not None
-        second = unpack(self.told.second)
-        right = self.told.slope + second @ self.coefficients
+        assert self.evaluation is not None
+        second = unpack(self.evaluation.second)
+        right = self.evaluation.slope + second @ self.coefficients
         v, change, learning = self.variances, 0.0, not self.settled and self.taken < LEARNING
         for _ in range(MOVES if right.size <= MANY else 1) if learning else ():
             factor = _factor(second, layout.precision(v))
-            v, move = layout.moved(v, solve(factor, right), factor)
+            v, move = layout.moved(v, solve(factor, right), np.diag(inverse(factor)))
             change = max(change, move)
         precision = layout.precision(v)
         trial = solve(_factor(second, precision), right)
         step = trial - self.coefficients
-        rise = 0.5 * float(step @ (self.told.slope - precision * self.coefficients))
+        rise = 0.5 * float(step @ (self.evaluation.slope - precision * self.coefficients))
         settled = self.settled or (learning and self.taken >= 2 and change < SETTLED)
         done = not learning and rise < tolerance
         return replace(
@@ -205,15 +207,15 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
 
     def hessian(self, observed: DesignSummary) -> FloatArray:
         """Return the penalised second moments; [P, P]."""
-        assert self.told is not None
-        found = unpack(self.told.second)
+        assert self.evaluation is not None
+        found = unpack(self.evaluation.second)
         found[np.diag_indices(len(found))] += Layout.of(observed, self.terms).precision(
             self.variances
         )
         return found
 
     def left_out(self, observed: DesignSummary) -> FitRequest:
-        """FitRequest what leaving each row out gives at the fit's end."""
+        """Request what leaving each row out gives at the fit's end."""
         packed = pack(self.hessian(observed))
         return FitRequest(self.coefficients, -1, False, packed, terms=self.terms)
 
@@ -224,9 +226,9 @@ def climbed(fit: BlockFit, observed: DesignSummary, tolerance: float) -> Algorit
         fit = yield Save(fit)
         if fit.done:
             return fit
-        ask = FitRequest(fit.trial, fit.fold, True, terms=fit.terms)
-        sums = yield Evaluate(Fits((ask,)))
-        fit = fit.take(sums.told[0], observed, tolerance)
+        request = FitRequest(fit.trial, fit.fold, True, terms=fit.terms)
+        sums = yield Evaluate(Fits((request,)))
+        fit = fit.take(sums.evaluations[0], observed, tolerance)
 
 
 def _factor(second: FloatArray, precision: FloatArray) -> FloatArray:

@@ -23,9 +23,9 @@ SPIKE = 1e-4
 """Standard deviation of q, in the bound's trace, while the mode is sought."""
 
 COPIED = 50_000
-"""Rows of a partition up to which those that a candidate is fitted to are kept beside all."""
+"""Rows of a partition up to which those that a candidate is fitted to are kept as copies."""
 WIDEST = 50.0
-"""Largest log s that a trial may ask for: beyond it exp overflows, below it nothing is lost."""
+"""Largest log s that a trial may have: beyond it exp overflows, below it nothing is lost."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ though it does, as at a kink."""
 
 @dataclass(frozen=True)
 class Search(State, kind="experts/additive.Search"):
-    """Where the search of one point stands.
+    """The state of one point's search.
 
     Attributes
     ----------
@@ -344,9 +344,9 @@ def take_trials(
     Parameters
     ----------
     points, searches, sums
-        Where the searches stand, and what was found there.
+        The searches' points, and what was found there.
     going
-        Which of them were asked.
+        Which of them were evaluated.
     tried
         Their trials, and what was found at those.
     tolerance
@@ -355,9 +355,9 @@ def take_trials(
     """
     moved, found = list(points), list(searches)
     value, gradient = sums.value.copy(), list(sums.gradient)
-    asked, there = tried
+    evaluated, there = tried
     for j, i in enumerate(going):
-        point, slopes = asked[j], there.gradient[j]
+        point, slopes = evaluated[j], there.gradient[j]
         objective, slope = point.objective(float(there.value[j]), slopes)
         after = found[i].updated(objective, slope / point.stretch(observed), tolerance)
         if not np.array_equal(after.ascent.at, found[i].ascent.at):

@@ -30,7 +30,7 @@ _SMALLEST = 1e-9
 
 @dataclass(frozen=True)
 class Terms(State, kind="experts/additive.Terms"):
-    """Which blocks there are beside lines and smooth functions.
+    """Which blocks there are in addition to lines and smooth functions.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
     @classmethod
     def of(
         cls, lines: FloatArray, given: BoolArray, copies: FloatArray, fixed: BoolArray,
-        blocks: IntArray,
+        blocks: IntArray, always: bool = False,
     ) -> Curves | None:  # fmt: skip
         """Find the levels in a sample of rows.
 
@@ -100,6 +100,8 @@ class Curves(Stats, kind="experts/additive.Curves"):
             Columns without curves; [D].
         blocks
             See the attribute.
+        always
+            Whether columns without curves are wanted, too, where there is none.
 
         Returns
         -------
@@ -108,7 +110,9 @@ class Curves(Stats, kind="experts/additive.Curves"):
         """
         free = np.flatnonzero(~fixed)
         if not free.size or not len(lines) or _smooth_count(free.size, len(blocks)) < 1:
-            return None
+            if not always:
+                return None
+            free = free[:0]
         knots = [np.zeros(0)] * (int(blocks.max()) + 1)
         for j in free:
             here = given[:, j]
@@ -116,7 +120,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
             counts = np.bincount(index, copies[here], len(values))
             knots[blocks[j]] = quantile_knots(values, np.asarray(counts, float), KNOTS)
         counts = np.array([at.size for at in knots])
-        if not counts.any():
+        if not counts.any() and not always:
             return None
         ends = lines.min(0), lines.max(0)
         bare = cls(blocks, counts, np.concatenate(knots), np.zeros(0), *ends)
@@ -180,7 +184,7 @@ class Curves(Stats, kind="experts/additive.Curves"):
     def tables(self, terms: Terms) -> list[tuple[int, FloatArray]]:
         """Return column and functions at its levels [L, q] of every curve, in order.
 
-        The coefficients of a fit stand in this order, after the lines' and before the pairs'.
+        The coefficients of a fit have this order, after the lines' and before the pairs'.
         """
         found = [(int(s), self.smooth(s)) for s in self.curved]
         return found + [(int(s), self.fine(s)) for s in terms.refined]

@@ -1,7 +1,7 @@
 """Columns seen together: a Gaussian process on their ranks, by few landmarks.
 
 Two rows are as alike as k(x, z) = mean over m of exp(-sum_d r_d |u_d - v_d| / (m l)), u and v their
-ranks in every column, r_d how much the column tells by itself (`relevance`) and l the median
+ranks in every column, r_d how informative the column is alone (`relevance`) and l the median
 distance of landmarks, m in `SCALES`: up to how its cuts are drawn the kernel of random partitions,
 which is what forests of trees see (Balog et al. 2016), and r how often a column is cut.
 With landmarks Z and K = U S U' on them the process is f(x) = F(x)'w, F = k(x, Z) U S^-1/2, w ~ N(0,
@@ -25,17 +25,17 @@ def relevance(ranks: FloatArray, classes: FloatArray) -> FloatArray:
     """Return the square root of chi^2 / N of each column's table of levels and labels; [D].
 
     chi^2 / N = sum_lk (n_lk - e_lk)^2 / (N e_lk), e_lk = n_l. n_.k / N, is Pearson's mean square
-    contingency, n_lk rows of the level l with the label k. Of a column that tells nothing it is
-    some (`LEVELS` - 1) (K - 1) / N, which is left in: what tells only beside others is still seen,
-    and the more so the fewer rows there are to tell one from the other. All ones where no column
-    tells anything.
+    contingency, n_lk rows of the level l with the label k. Of an uninformative column it is
+    some (`LEVELS` - 1) (K - 1) / N, which is left in: a column that is informative only
+    with others is still seen, the more so the fewer rows there are. All ones where no column is
+    informative.
 
     Parameters
     ----------
     ranks
         Of every row in each column, 0 to 1; [M, D].
     classes
-        How many rows each stands for, of every label; [M, K].
+        How many rows are like each, of every label; [M, K].
     """
     level = np.minimum((ranks * LEVELS).astype(np.int64), LEVELS - 1)
     labels, rows = classes.sum(0), classes.sum()
@@ -119,8 +119,8 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         rows = np.take_along_axis(order, np.minimum(at, len(lines) - 1).T, axis=0)
         quantiles = np.take_along_axis(lines, rows, axis=0)
         ranks = _ranks(lines, quantiles)
-        told = relevance(ranks, classes)
-        ranks *= told
+        weight = relevance(ranks, classes)
+        ranks *= weight
         chosen = np.unique(ranks[:landmarks], axis=0)
         apart = _distances(chosen, chosen)[np.triu_indices(len(chosen), 1)]
         length = float(np.median(apart)) if apart.size else 0.0
@@ -137,7 +137,7 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         scale = np.sqrt(share @ ((found - centre) ** 2).sum(1))
         if scale <= 0.0:
             return None
-        return cls(quantiles, chosen, length, turn / scale, centre / scale, told)
+        return cls(quantiles, chosen, length, turn / scale, centre / scale, weight)
 
     def columns(self, lines: FloatArray) -> FloatArray:
         """Return F of rows [N, D] on the scale of the fit; [N, P]."""

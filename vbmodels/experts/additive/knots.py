@@ -80,7 +80,7 @@ class RowSample:
 
     @property
     def repeats(self) -> float:
-        """How many times over the table stands there: what divides the copies of every row.
+        """How many times the whole table repeats: what divides the copies of every row.
 
         1 where few rows differ. Of a table whose rows happen to be alike that is 1, too: the copies
         of g rows have a common divisor above 1 with a chance of about 2^-g.

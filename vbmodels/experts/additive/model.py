@@ -10,9 +10,9 @@ additive part is among the mixtures. A partition has no state; what it returns a
    beaten.
 2. Folds: that f0 again without each of two parts of four; of curves the whole way, selection
    included. Which part a row is in depends on its cells alone, so copies of a row are together.
-   The same of curves and the pairs that their residuals ask for, if there are any.
+   The same of curves and the pairs that their residuals call for, if there are any.
 3. Rungs: mixtures with few and with many experts and several tau, two starts each, are fitted
-   beside f0 without a part for a few evaluations; those that predict it best, their starts
+   with f0 without a part for a few evaluations; those that predict it best, their starts
    averaged, go on (successive halving; Jamieson and Talwalkar 2016). A mixture must beat f0 by
    one standard error of the paired difference. Those as good as the best share its starts.
 4. Mode: from several starts, on all rows, for a bounded number of evaluations; predictions average
@@ -111,7 +111,7 @@ class AdditiveExperts:
     width_evaluations
         Most evaluations of the best start's widths.
     always
-        Whether the mixture stands whatever held-out rows say, with the first of ``taus``.
+        Whether the mixture is used whatever held-out rows say, with the first of ``taus``.
     """
 
     n_experts: int = 10
@@ -168,14 +168,14 @@ class AdditiveExperts:
         return Sums.at(q.points, batch.mixing, FOLDS, q.draws, offsets, held=q.held)
 
     def _answered(self, q: Fits, batch: CodedRows) -> FitSums:
-        fold = batch.rows.fold(FOLDS) if any(ask.fold >= 0 for ask in q.asks) else None
-        told, without = [], []
-        for ask in q.asks:
-            answer, rows = evaluate_fit(ask, batch, fold)
-            told.append(answer)
+        fold = batch.rows.fold(FOLDS) if any(one.fold >= 0 for one in q.requests) else None
+        evaluations, without = [], []
+        for request in q.requests:
+            answer, rows = evaluate_fit(request, batch, fold)
+            evaluations.append(answer)
             if rows is not None:
                 without.append(rows)
-        return FitSums(tuple(told), left_out(without, batch))
+        return FitSums(tuple(evaluations), left_out(without, batch))
 
     def global_step(self, q: AdditiveState, stats: Sums) -> AdditiveState:
         """Return the points one step up their gradients; `algorithm` remembers more."""
@@ -255,8 +255,8 @@ class AdditiveExperts:
         if q.observed.curves is not None:
             curves = ((yield self._phase(q, fit_curves(q.observed, -1, FINE * q.observed.rows))),)
         best = next(path.best for path in paths if not path.climb.joint)
-        asks = (best.left_out(q.observed), *(fit.left_out(q.observed) for fit in curves))
-        sums = yield Evaluate(Fits(asks))
+        requests = (best.left_out(q.observed), *(fit.left_out(q.observed) for fit in curves))
+        sums = yield Evaluate(Fits(requests))
         found, climbs = self._form(q, paths, sums.left_out)
         return found, climbs, curves
 
@@ -268,13 +268,13 @@ class AdditiveExperts:
             going = [path for path in paths if not path.done]
             if not going:
                 return paths
-            sums = yield Evaluate(Fits(tuple(path.ask(q.observed) for path in going)))
+            sums = yield Evaluate(Fits(tuple(path.request(q.observed) for path in going)))
             if not self.always:
                 yield Show(q, sums.mean, by_trace=False)
-            told, without = iter(sums.told), iter(sums.left_out.value)
+            evaluations, without = iter(sums.evaluations), iter(sums.left_out.value)
             paths = tuple(
                 path if path.done else path.take(
-                    next(told), float(next(without)) if path.judged else None, q.observed
+                    next(evaluations), float(next(without)) if path.converged else None, q.observed
                 )
                 for path in paths
             )  # fmt: skip
@@ -329,7 +329,7 @@ class AdditiveExperts:
 
     @property
     def _holds_out(self) -> bool:
-        """Whether anything is take_trials by rows held out of a fit."""
+        """Whether anything is chosen by rows held out of a fit."""
         return self.n_experts > 1 and not self.always
 
     def _fit_parts(
@@ -375,12 +375,13 @@ class AdditiveExperts:
             going = [climb for climb in climbs if not climb.done]
             if not going:
                 return climbs
-            sums = yield Evaluate(Fits(tuple(climb.ask for climb in going)))
+            sums = yield Evaluate(Fits(tuple(climb.request for climb in going)))
             if not self.always:
                 yield Show(q, sums.mean, by_trace=False)
-            told = iter(sums.told)
+            evaluations = iter(sums.evaluations)
             climbs = tuple(
-                climb if climb.done else climb.take(next(told), q.observed) for climb in climbs
+                climb if climb.done else climb.take(next(evaluations), q.observed)
+                for climb in climbs
             )
 
     def _choose_mixtures(self, q: AdditiveState) -> Algorithm:

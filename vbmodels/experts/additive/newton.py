@@ -9,7 +9,7 @@ Leaving row n out moves its sum, to first order in the fit (Pregibon 1981; Rad a
 f_n - v_n (dl/df)_n h_n / (1 - v_n p_n (1 - p_n) h_n), h_n = x_n' H^-1 x_n: a sum over rows.
 The other form is lines and a Gaussian process (`interactions`): its columns have precision tau,
 which is 1 over the variance that it gives f, and lines that of `LINES_TAU`.
-Where the whole table stands there m times over, rows weigh v_n / m and all m copies of a row are
+Where the whole table repeats m times, rows weigh v_n / m and all m copies of a row are
 left out: v_n stays in this formula, and v_n / m in the sums.
 """
 
@@ -30,7 +30,7 @@ from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 RARE = 10.0
 """Rows' worth that is added to a column's variance."""
 LINES_TAU = 100.0
-"""Precision of the lines beside a Gaussian process: that takes over what they leave."""
+"""Precision of the lines of a Gaussian process, which takes over what they leave."""
 TRIALS = 8
 """Steps taken with the same second moments."""
 _SHORTEST = 1e-9
@@ -120,7 +120,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
 
 @dataclass(frozen=True)
 class FitRequest(State, kind="experts/additive.FitRequest"):
-    """What one fit asks of every partition.
+    """What one fit needs of every partition.
 
     Attributes
     ----------
@@ -129,9 +129,9 @@ class FitRequest(State, kind="experts/additive.FitRequest"):
     fold
         The part of the rows that is left out; -1 for none.
     second
-        Whether second moments are asked for.
+        Whether second moments are wanted.
     hessian
-        H, packed, where leaving each row out is asked for.
+        H, packed, where leaving each row out is wanted.
     joint
         Whether a Gaussian process comes with lines.
     terms
@@ -164,24 +164,24 @@ class LeftOut(Stats, kind="experts/additive.LeftOut"):
 
 
 def evaluate_fit(
-    ask: FitRequest, batch: CodedRows, fold: IntArray | None
+    request: FitRequest, batch: CodedRows, fold: IntArray | None
 ) -> tuple[Evaluation, FloatArray | None]:
-    """Answer on one partition, with each row's log-likelihood without it if asked for; [N]."""
+    """Answer on one partition, with each row's log-likelihood without it if wanted; [N]."""
     weight = batch.rows.used
-    if fold is not None and ask.fold >= 0:
-        weight = weight * (fold != ask.fold)
-    at = batch.project(ask.coefficients, ask.joint, ask.terms)
+    if fold is not None and request.fold >= 0:
+        weight = weight * (fold != request.fold)
+    at = batch.project(request.coefficients, request.joint, request.terms)
     t = batch.t
     miss = expit(-t * at)
-    slope = batch.collect(weight * t * miss, ask.joint, ask.terms)
+    slope = batch.collect(weight * t * miss, request.joint, request.terms)
     curve = weight * miss * (1.0 - miss)
-    second = batch.gram(curve, ask.joint, ask.terms) if ask.second else np.zeros(0)
-    told = Evaluation(float(weight @ log_expit(t * at)), slope, second)
-    if ask.hessian is None:
-        return told, None
-    spread = batch.copies * batch.spread(unpack(ask.hessian), ask.joint, ask.terms)
+    second = batch.gram(curve, request.joint, request.terms) if request.second else np.zeros(0)
+    evaluation = Evaluation(float(weight @ log_expit(t * at)), slope, second)
+    if request.hessian is None:
+        return evaluation, None
+    spread = batch.copies * batch.spread(unpack(request.hessian), request.joint, request.terms)
     without = at - weight * t * miss * spread / np.maximum(1.0 - curve * spread, _LEAST)
-    return told, np.asarray(log_expit(t * without))
+    return evaluation, np.asarray(log_expit(t * without))
 
 
 def left_out(rows: Sequence[FloatArray], batch: CodedRows) -> LeftOut:
@@ -204,7 +204,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
-    """Where one fit stands.
+    """The state of one fit.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
     value, slope
         Log-likelihood and its slope there.
     second
-        Second moments, packed; None where they are asked for next.
+        Second moments, packed; None where they are wanted next.
     fresh
         Whether they were made at ``coefficients``.
     trial
@@ -254,13 +254,13 @@ class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
         )  # fmt: skip
 
     @property
-    def ask(self) -> FitRequest:
-        """What it asks next."""
+    def request(self) -> FitRequest:
+        """What it needs next."""
         second = self.second is None
         return FitRequest(self.trial, self.fold, second, joint=self.joint)
 
     def left_out(self, observed: DesignSummary) -> FitRequest:
-        """FitRequest what leaving each row out gives at the fit's end."""
+        """Request what leaving each row out gives at the fit's end."""
         packed = self._packed(observed)
         return FitRequest(self.coefficients, self.fold, False, packed, self.joint)
 
@@ -291,21 +291,21 @@ class NewtonRidge(State, kind="experts/additive.NewtonRidge"):
         """Return H^-1, packed."""
         return pack(inverse(self.factor(observed)))
 
-    def take(self, told: Evaluation, observed: DesignSummary) -> NewtonRidge:
+    def take(self, evaluation: Evaluation, observed: DesignSummary) -> NewtonRidge:
         """Take the trial, or shorten the step."""
         precision = observed.precision(self.tau, self.joint)
         before = self.value - 0.5 * precision @ self.coefficients**2
-        after = told.value - 0.5 * precision @ self.trial**2
-        asked = self.second is None
-        if asked or after >= before - 1e-12 * abs(before):
+        after = evaluation.value - 0.5 * precision @ self.trial**2
+        renewed = self.second is None
+        if renewed or after >= before - 1e-12 * abs(before):
             moved = replace(
                 self,
                 coefficients=self.trial,
-                value=told.value,
-                slope=told.slope,
-                second=told.second if asked else self.second,
-                fresh=asked,
-                taken=0 if asked else self.taken + 1,
+                value=evaluation.value,
+                slope=evaluation.slope,
+                second=evaluation.second if renewed else self.second,
+                fresh=renewed,
+                taken=0 if renewed else self.taken + 1,
             )
             return self._handing(moved).aimed(observed)
         if not self.fresh:
@@ -366,8 +366,8 @@ class RegularisationPath(State, kind="experts/additive.RegularisationPath"):
         The leave-one-out log-likelihood of those tried.
     best
         The best fit so far.
-    judged
-        Whether the fit at work is at its end, and leaving rows out is asked for.
+    converged
+        Whether the fit at work is at its end, and leaving rows out is wanted.
     done
         Whether the path has ended.
     """
@@ -376,7 +376,7 @@ class RegularisationPath(State, kind="experts/additive.RegularisationPath"):
     taus: tuple[float, ...]
     left_out: tuple[float, ...] = ()
     best: NewtonRidge | None = None
-    judged: bool = False
+    converged: bool = False
     done: bool = False
 
     @classmethod
@@ -391,23 +391,23 @@ class RegularisationPath(State, kind="experts/additive.RegularisationPath"):
         """Return the values of tau that were tried, and what each leaves out gives a row."""
         return np.array(self.taus[: len(self.left_out)]), np.array(self.left_out) / rows
 
-    def ask(self, observed: DesignSummary) -> FitRequest:
-        """What it asks next."""
-        return self.climb.left_out(observed) if self.judged else self.climb.ask
+    def request(self, observed: DesignSummary) -> FitRequest:
+        """What it needs next."""
+        return self.climb.left_out(observed) if self.converged else self.climb.request
 
     def take(
-        self, told: Evaluation, left_out: float | None, observed: DesignSummary
+        self, evaluation: Evaluation, left_out: float | None, observed: DesignSummary
     ) -> RegularisationPath:
         """Go on from the answer."""
-        if not self.judged:
-            climb = self.climb.take(told, observed)
-            return replace(self, climb=climb, judged=climb.done)
+        if not self.converged:
+            climb = self.climb.take(evaluation, observed)
+            return replace(self, climb=climb, converged=climb.done)
         assert left_out is not None
         found = (*self.left_out, left_out)
         best = self.climb if left_out >= max(found) else self.best
         past = len(found) - 1 - int(np.argmax(found))
         enough = PROCESS_PAST if self.climb.joint else PAST
         if len(found) == len(self.taus) or past >= enough:
-            return replace(self, left_out=found, best=best, judged=False, done=True)
+            return replace(self, left_out=found, best=best, converged=False, done=True)
         climb = self.climb.with_tau(self.taus[len(found)], observed)
         return RegularisationPath(climb, self.taus, found, best, climb.done)

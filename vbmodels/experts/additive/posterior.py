@@ -87,7 +87,7 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
     part
         f0.
     mixtures
-        The starts, the best one first; none where f0 stands alone.
+        The starts, the best one first; none where f0 is used alone.
     process
         Lines and the Gaussian process; None where it has no weight.
     weight
@@ -109,6 +109,13 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
     def own_weight(self) -> float:
         """The share of the first member, w_0."""
         return 1.0 - self.pairs_weight - self.weight
+
+    @property
+    def additive(self) -> Part:
+        """The additive part of the larger weight: f0, or that with pairs."""
+        if self.pairs is not None and self.pairs_weight > self.own_weight:
+            return self.pairs
+        return self.part
 
     @property
     def components(self) -> tuple[Component, ...]:

@@ -1,4 +1,4 @@
-"""Which prior stands: the held-out log-likelihood of the candidates, compared row by row.
+"""Which prior is chosen: the held-out log-likelihood of the candidates, compared row by row.
 
 The additive part alone (K = 1) is among them, and a mixture must beat it by one standard error of
 the paired difference. Mixtures within two standard errors of the best share its starts.
@@ -26,7 +26,7 @@ class Choice(State, kind="experts/additive.Choice"):
     held_out
         Mean log-likelihood of a held-out row; [C].
     best
-        Index of the one that stands.
+        Index of the one that is chosen.
     kept
         Indices of the priors that the starts are shared among; the best one first.
     gain, error

@@ -35,12 +35,15 @@ class Screen(State, kind="experts/additive.Screen"):
         The part of the rows that is left out; -1 for none.
     pairs
         Whether pairs are looked for, or else what refines curves.
+    noise
+        Variance of the noise of a fit to numbers; nothing else reads it.
     """
 
     coefficients: FloatArray
     terms: Terms
     fold: int
     pairs: bool = False
+    noise: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,21 @@ class Residuals(Stats, kind="experts/additive.Residuals"):
 
     @classmethod
     def of(cls, screen: Screen, batch: CodedRows, fold: IntArray | None) -> Residuals:
-        """Sum up a partition's."""
+        """Sum up a partition's, of a fit to labels."""
+        t = batch.t
+        slope = t * expit(-t * batch.project(screen.coefficients, terms=screen.terms))
+        return cls.sums(screen, batch, slope, fold)
+
+    @classmethod
+    def sums(
+        cls, screen: Screen, batch: CodedRows, slope: FloatArray, fold: IntArray | None
+    ) -> Residuals:
+        """Sum up the slopes r [N] of a partition's rows."""
         curves = batch.basis.curves
         assert curves is not None
         weight = batch.rows.used
         if fold is not None and screen.fold >= 0:
             weight = weight * (fold != screen.fold)
-        t = batch.t
-        slope = t * expit(-t * batch.project(screen.coefficients, terms=screen.terms))
         weights = weight * slope, weight * slope**2
         if screen.pairs:
             return cls(*_crossed(curves, batch.levels, weights))

@@ -5,7 +5,7 @@ pairs, and the Gaussian process: P_w = w_0 P_own + w_1 P_pairs + w_2 P_process. 
 part that is held out, each by its fit without it, a partition returns sum_n v_n log P_w(t_n) for
 each w of `WEIGHTS`; the w of the largest sum is taken (stacking by log score, Yao et al. 2018), and
 a member goes that is not worth a nat or two. Fits without a part have chosen their blocks so, too.
-What columns tell by themselves, which the process sees them by, is taken from parts that are never
+The relevance of single columns, by which the process sees them, is taken from parts that are never
 held out; where rows are few and all parts are, those labels make it look a little better.
 """
 

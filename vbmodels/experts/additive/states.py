@@ -15,7 +15,7 @@ from vbmodels.experts.additive.prior_choice import Choice
 from vbmodels.experts.rows import FOLDS, HELD, Observed
 
 FEW_ROWS, MANY_ROWS = 2000, 10_000
-"""From the second number of rows on one part and one start of each candidate tell enough."""
+"""From the second number of rows on one part and one start of each candidate are enough."""
 DRAWS = 4
 """Fixed draws of each row for the widths; of many rows, a pair."""
 
@@ -101,20 +101,20 @@ class AdditiveState(State, kind="experts/additive.AdditiveState"):
 class Fits(State, kind="experts/additive.Fits"):
     """Fits to evaluate."""
 
-    asks: tuple[FitRequest, ...]
+    requests: tuple[FitRequest, ...]
 
 
 @dataclass(frozen=True)
 class FitSums(Stats, kind="experts/additive.FitSums"):
     """Answers to fits, and what leaving rows out gives."""
 
-    told: tuple[Evaluation, ...]
+    evaluations: tuple[Evaluation, ...]
     left_out: LeftOut
 
     @property
     def mean(self) -> float:
         """Mean of the fits' log-likelihoods."""
-        return float(np.mean([told.value for told in self.told]))
+        return float(np.mean([one.value for one in self.evaluations]))
 
 
 @dataclass(frozen=True)

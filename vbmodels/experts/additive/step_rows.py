@@ -1,7 +1,7 @@
 """Rows with the levels of their columns: what curves, the mixture and the process see.
 
 The additive form is a line for each column and, where there are any, functions of its level
-(`curves`). Coefficients stand in the order [columns, functions, intercept]. Products with single
+(`curves`). Coefficients have the order [columns, functions, intercept]. Products with single
 vectors go through the levels; only second moments need the columns themselves, a few rows at a
 time. The mixture has lines and steps of its own, at fewer knots.
 """
@@ -44,7 +44,7 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
     basis
         The knots, and the scale of the mixture's columns.
     copies
-        How many times over the table stands there (`RowSample.repeats`): rows weigh that much less,
+        How many times the whole table repeats (`RowSample.repeats`): rows weigh that much less,
         and all copies of one are left out together.
     """
 
@@ -59,7 +59,7 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         return self.rows.size
 
     def relabelled(self, t: FloatArray) -> CodedRows:
-        """Return the rows with other labels [N], which share what hangs on the cells alone."""
+        """Return the rows with other labels [N], which share what depends on the cells alone."""
         found = replace(self, rows=self.rows.relabelled(t))
         vars(found).update(mixing=self.mixing.relabelled(t))
         if self.basis.curves is not None:
@@ -239,7 +239,7 @@ def unscaled(lines: FloatArray, codes: np.ndarray, steps: IntArray) -> FloatArra
 def basis_of(
     sample: RowSample, design: tuple[FloatArray, FloatArray], fixed: BoolArray, sparse: bool,
     limit: float, fill: FloatArray | None = None, landmarks: int = 0,
-    blocks: IntArray | None = None,
+    blocks: IntArray | None = None, bare: bool = False,
 ) -> Basis:  # fmt: skip
     """Return the knots, with the scale of the mixture's columns.
 
@@ -256,11 +256,13 @@ def basis_of(
     limit
         Largest size of a column on the scale of the fit.
     fill
-        What stands in place of missing cells once the knots are known; [D].
+        The values of missing cells once the knots are known; [D].
     landmarks
         By how many rows a Gaussian process is to see all columns together; 0 for none.
     blocks
         Column of the table that each column is of (`Curves.blocks`); None: each is one.
+    bare
+        Whether there are levels where no column has a curve, too (`Curves.of`).
     """
     knots = sample.knots(fixed)
     steps = np.sum(~np.isnan(knots), axis=1)
@@ -269,10 +271,10 @@ def basis_of(
     u = unscaled(lines, coded(x, knots), steps)
     together = None
     if landmarks:
-        told = sample.classes * never_held(sample.group)[:, None]
-        together = InteractionGP.of(lines, sample.copies, told, landmarks)
+        classes = sample.classes * never_held(sample.group)[:, None]
+        together = InteractionGP.of(lines, sample.copies, classes, landmarks)
     blocks = np.arange(lines.shape[1]) if blocks is None else blocks
-    curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks)
+    curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks, bare)
     if sparse and not steps.any():
         return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together, curves)
     share = sample.copies / sample.copies.sum()

@@ -199,7 +199,7 @@ QUANTITIES = ("log density", "length of gates", "length of experts", "cosine bet
 
 @dataclass(frozen=True)
 class Walk(State, kind="experts/bmem.Walk"):
-    """Where the chains stand, and what they propose.
+    """The state of the chains, and what they propose.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ logarithms of concentration, shape and mean length.
 With weights the likelihood is prod_n p(y_n | x_n)^w_n. Each row's bound holds whatever its q(z_n)
 and is multiplied by w_n, its entropy with it: q(z_n) stays the unweighted one, its sums get w_n.
 
-This bound is no judge of the number of experts: its slack grows with K and with the spread
+This bound does not choose the number of experts: its slack grows with K and with the spread
 of the gates, by more than the data say. Choose K by held-out log-likelihood.
 
 Errata of the supplement: its (15)-(17) write z_n for x_n, and (17) drops t = 2 y_n - 1, so

@@ -1,0 +1,207 @@
+"""Results of a label that is a number: what is predicted, how well, and what simple forms get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from flows.data import storage
+from flows.data.run_tables import Parameter
+from flows.data.runs import RunPaths
+from flows.experts import ingest as tables_of
+from flows.experts.design import (
+    effects_in,
+    read_basis,
+    read_batch,
+    read_design,
+    work_url,
+    working_encoding,
+)
+from flows.experts.encoding import Encoding
+from flows.experts.schema import EXPERTS, NUMBER_ROWS
+from flows.experts.settings import ExpertSettings
+from flows.experts.summary import FEW_ROWS, LARGEST
+from flows.experts.weights import table_of
+from flows.family import Each
+from flows.report.baselines import resampled_means
+from vbmodels.core.state import FloatArray
+from vbmodels.experts.additive.gaussian import (
+    GaussianAdditive,
+    GaussianChoice,
+    GaussianState,
+    TargetRows,
+)
+from vbmodels.experts.additive.posterior import AdditivePosterior, Part
+from vbmodels.experts.columns import encoded
+from vbmodels.experts.effects import Effect, PairEffect
+from vbmodels.experts.forms import names_of
+
+BINS, ENDS = 20, 2.5
+"""Bins of predictions, and where the outermost begin, in standard deviations of the label."""
+_TWO_SIDED = 1.959964
+
+
+@dataclass(frozen=True)
+class NumberBaseline:
+    """A simple baseline on held-out rows.
+
+    ``more`` is its mean squared error less the model's, as a share of the labels' variance, with
+    its 95 % interval: above 0 the model is better.
+    """
+
+    name: str
+    rmse: float
+    r2: float
+    more: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class NumberSummary:
+    """What one partition adds to the report; in standard deviations of the label.
+
+    Attributes
+    ----------
+    held_out
+        Over the rows kept from the fit: number, sums of y, y^2, e^2 and e^4 (e is y less its
+        prediction), and rows within their 95 % interval; [6].
+    bins
+        Over the same rows by bin of the prediction: rows, sums of predictions, of y and y^2;
+        [4, BINS].
+    """
+
+    rows: int
+    held_out: FloatArray
+    bins: FloatArray
+    effects: tuple[Effect, ...] = ()
+    pairs: tuple[PairEffect, ...] = ()
+    encoding: Encoding | None = None
+    chosen: GaussianChoice | None = None
+    baselines: tuple[NumberBaseline, ...] = ()
+    baseline_seconds: float = 0.0
+
+
+def score(
+    model: GaussianAdditive, q: GaussianState, batch: TargetRows, index: int, paths: RunPaths
+) -> NumberSummary:
+    """Write the predicted number of every row and the standard deviation around it."""
+    posterior, encoding = model.posterior(q), working_encoding(paths)
+    assert encoding.target is not None
+    mean, sd = posterior.predict(batch.rows)
+    names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
+    scale = encoding.target.sd
+    arrays = [names, pa.array(encoding.target.mean + scale * mean), pa.array(scale * sd)]
+    storage.write_table(paths.table("rows", index), pa.table(arrays, schema=NUMBER_ROWS.arrow))
+    kept = _kept(batch)
+    y, at, e = batch.y[kept], mean[kept], (batch.y - mean)[kept]
+    inside = np.sum(np.abs(e) < _TWO_SIDED * sd[kept])
+    edges = np.linspace(-ENDS, ENDS, BINS - 1)
+    place = np.searchsorted(edges, at)
+    summary = NumberSummary(
+        rows=batch.size,
+        held_out=np.array([len(y), y.sum(), y @ y, e @ e, np.sum(e**4), inside]),
+        bins=np.array([np.bincount(place, w, BINS) for w in (np.ones(len(y)), at, y, y**2)]),
+    )
+    if index > 0:
+        return summary
+    design, basis = read_design(paths, work=True), read_basis(paths, work=True)
+    alone = AdditivePosterior(posterior.part, ())
+    table = pa.table(table_of(alone, names_of(alone, design.columns, basis)), schema=EXPERTS.arrow)
+    storage.write_table(paths.table("experts", 0), table)
+    effects, pairs = effects_in(posterior, encoding, design, basis)
+    return replace(summary, effects=effects, pairs=pairs, encoding=encoding, chosen=q.chosen)
+
+
+def _kept(batch: TargetRows) -> np.ndarray:
+    """Say which rows have a number and were kept from the fit; [N]."""
+    return np.asarray((batch.rows.t != 0.0) & (batch.weight == 0.0))
+
+
+def parameters(model: GaussianAdditive, q: GaussianState) -> list[Parameter]:
+    """Return every weight, on the scale of the fit, and the standard deviation of the noise."""
+    posterior = model.posterior(q)
+    pairs = zip(posterior.part.coefficients, posterior.part.sd, strict=True)
+    found = [Parameter("additive", str(d), float(m), float(s)) for d, (m, s) in enumerate(pairs)]
+    return [*found, Parameter("noise sd", "0", float(np.sqrt(posterior.noise)), 0.0)]
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a partition returns: y, the prediction and ridge's, whether fitted or held out [N]."""
+
+    y: FloatArray
+    own: FloatArray
+    ridge: FloatArray
+    fitted: np.ndarray
+    held: np.ndarray
+    x: FloatArray
+
+
+def with_baselines(
+    summaries: Sequence[NumberSummary], model: GaussianAdditive, q: GaussianState, columns: int,
+    settings: ExpertSettings, paths: RunPaths, each: Each,
+) -> list[NumberSummary]:  # fmt: skip
+    """Return the summaries, the first with what simple forms get on the rows left out."""
+    if not settings.baselines or sum(s.held_out[0] for s in summaries) < 2:
+        return list(summaries)
+    began = perf_counter()
+    small = columns * sum(s.rows for s in summaries) <= LARGEST
+    indices = list(range(len(summaries)))
+    parts = each(_left, indices, model.posterior(q).part, model.baseline(q), small, paths)
+    y, own, ridge, fitted, held = (
+        np.concatenate([getattr(p, name) for p in parts])
+        for name in ("y", "own", "ridge", "fitted", "held")
+    )
+    predicted = {"the mean": np.zeros(int(held.sum())), "ridge regression": ridge[held]}
+    if small:
+        x = np.concatenate([p.x for p in parts])
+        predicted["boosted trees"] = _trees(x[fitted], y[fitted], x[held], settings.seed)
+    found = tuple(
+        _compared(name, p, own[held], y[held], settings.seed) for name, p in predicted.items()
+    )
+    first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
+    return [first, *summaries[1:]]
+
+
+def _trees(x: np.ndarray, y: FloatArray, new: np.ndarray, seed: int) -> FloatArray:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    careful: dict[str, Any] = {"learning_rate": 0.05, "max_features": 0.3}
+    model = HistGradientBoostingRegressor(
+        random_state=seed, **(careful if len(y) < FEW_ROWS else {})
+    )
+    with threadpool_limits(1):
+        return np.asarray(model.fit(x, y).predict(new))
+
+
+def _compared(
+    name: str, p: FloatArray, own: FloatArray, y: FloatArray, seed: int
+) -> NumberBaseline:
+    square = (y - p) ** 2
+    variance = float(np.var(y)) or 1.0
+    away = (square - (y - own) ** 2) / variance
+    low, high = np.quantile(resampled_means(away, np.arange(y.size), seed), [0.025, 0.975])
+    rmse = float(np.sqrt(square.mean()))
+    r2 = 1.0 - float(square.mean()) / variance
+    return NumberBaseline(name, rmse, r2, float(away.mean()), float(low), float(high))
+
+
+def _left(index: int, own: Part, ridge: Part, with_columns: bool, paths: RunPaths) -> _Left:
+    batch = read_batch(paths, index)
+    assert isinstance(batch, TargetRows)
+    x = np.empty((batch.size, 0))
+    if with_columns:
+        table = storage.read_table(work_url(paths, "rows", index))
+        encoding = working_encoding(paths)
+        raw, _ = tables_of.raw_of(table, encoding.kinds)
+        x = encoded(raw, encoding.columns, filled=False)
+    fitted = (batch.weight > 0.0) & (batch.rows.t != 0.0)
+    mine, other = own.project(batch.rows), ridge.project(batch.rows)
+    return _Left(batch.y, mine, other, fitted, _kept(batch), x)

@@ -1,0 +1,76 @@
+"""Counts of held-out rows at every threshold of the probability: ROC, AUROC and their table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from flows.report import plots
+from flows.report.page import Grid
+from vbmodels.core.state import FloatArray
+
+SHOWN = np.array(
+    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *np.arange(1, 10) / 10.0, 0.95, 0.98, 0.99, 0.999]
+)
+"""Thresholds of the table."""
+GRID = np.union1d(expit(np.linspace(-12.0, 12.0, 1201)), SHOWN)
+"""Thresholds of the curve."""
+
+
+def count_scores(y: Any, p: FloatArray) -> FloatArray:
+    """Return rows of the label 0, and of 1, between every two of `GRID`; [2, G + 1]."""
+    between = np.searchsorted(GRID, p, "right")
+    size = len(GRID) + 1
+    return np.array([np.bincount(between[y == k], minlength=size) for k in (0, 1)], float)
+
+
+def area(scores: FloatArray) -> float:
+    """Return the AUROC of `count_scores`; rows between the same two thresholds are equal."""
+    no, yes = scores
+    below = np.cumsum(no) - 0.5 * no
+    return float(yes @ below / max(no.sum() * yes.sum(), 1.0))
+
+
+def roc(scores: FloatArray) -> plots.Spec:
+    """Plot the share of true positives against that of false ones."""
+    false, true = (np.append(np.cumsum(one[::-1]), one.sum()) / one.sum() for one in scores)
+    false, true = np.insert(false, 0, 0.0), np.insert(true, 0, 0.0)
+    kept = np.r_[True, (np.diff(false) > 0.0) | (np.diff(true) > 0.0)]
+    series = [("this fit", true[kept]), ("chance", false[kept])]
+    title = f"ROC (area {area(scores):.3f})"
+    return plots.lines(false[kept], series, "false positive rate", "true positive rate", title)
+
+
+def threshold_table(scores: FloatArray, label: str) -> tuple[Grid, list[dict[str, float]]]:
+    """Return the table of thresholds, one for each set of counts, and the same as numbers."""
+    at = np.searchsorted(GRID, SHOWN) + 1
+    above = np.cumsum(scores[:, ::-1], axis=1)[:, ::-1]
+    no, yes = scores.sum(1)
+    found: list[dict[str, float]] = []
+    for threshold, place in zip(SHOWN, at, strict=True):
+        false, true = above[:, place]
+        counts = {
+            "threshold": float(threshold), "true_positives": float(true),
+            "false_positives": float(false), "false_negatives": float(yes - true),
+            "true_negatives": float(no - false),
+        }  # fmt: skip
+        if not found or list(counts.values())[1:] != list(found[-1].values())[1:]:
+            found.append(counts)
+    rows = [
+        (f"{one['threshold']:g}", *(int(n) for n in list(one.values())[1:]),
+         _share(one["true_positives"], one["true_positives"] + one["false_positives"]),
+         _share(one["true_positives"], yes))
+        for one in found
+    ]  # fmt: skip
+    columns = (
+        "from probability", "true positives", "false positives", "false negatives",
+        "true negatives", "precision", "recall",
+    )  # fmt: skip
+    caption = f"Held-out rows that are called {label} from each probability on, and their labels."
+    return Grid(columns, rows, caption), found
+
+
+def _share(part: float, of: float) -> str:
+    return f"{part / of:.3f}" if of else ""

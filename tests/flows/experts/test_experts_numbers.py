@@ -1,0 +1,117 @@
+"""A label that is a number: predicted with intervals, reported, scored, and cut in any way."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.flows.commands import printed, refused, setting_args, succeed
+from tests.flows.experts.runs import latest, rows_of, written
+
+
+def houses(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    area, town = rng.gamma(8.0, 12.0, n), rng.choice(["A", "B", "C"], n)
+    price = 1000.0 * np.sqrt(area) + 3000.0 * (town == "C") + 50_000.0
+    return {
+        "id": [f"h{i}" for i in range(n)], "area": area, "town": town,
+        "label": price + 300.0 * rng.standard_normal(n),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("numbers")
+    path = written(folder, houses())
+    succeed("experts", path, folder / "out", "--partitions", 2, "--set", "test_share=0.3")
+    return folder / "out"
+
+
+def test_the_number_of_every_row_is_predicted_with_an_interval(fitted):
+    folder, record = latest(fitted)
+    results, rows = record["results"], rows_of(folder)
+    assert rows.column_names == ["id", "predicted", "sd"]
+    y = np.array(houses()["label"])
+    away = y - rows["predicted"].to_numpy()
+    assert 0.9 < np.mean(np.abs(away) < 1.96 * rows["sd"].to_numpy()) < 1.0
+    assert results["test_rows"] > 80
+    assert results["r2"] > 0.95
+    low, high = results["rmse_interval"]
+    assert low < results["rmse"] < high
+    assert 250.0 < results["rmse"] < 400.0 < results["mean_rmse"]
+    assert set(results["baselines"]) == {"the mean", "ridge regression", "boosted trees"}
+    assert results["baselines"]["the mean"]["interval"][0] > 0.5
+    assert results["baselines"]["the mean"]["rmse"] == pytest.approx(results["mean_rmse"])
+    assert results["baseline_seconds"] > 0.0
+    assert list(results["effects"])[:2] == ["area", "town"]
+    assert any("--set target=classes" in warning for warning in record["warnings"])
+    page = (folder / "report.html").read_text()
+    for heading in ("How good it is", "Simple baselines", "What each column says"):
+        assert heading in page
+    assert "R2 0.9" in page
+    assert set(rows_of(folder, "experts")["role"].to_pylist()) == {"additive"}
+
+
+def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
+    columns = houses()
+    new = {name: columns[name][:50] for name in ("town", "id", "area")}
+    succeed("score", fitted, written(tmp_path, new), tmp_path / "new")
+    mine, theirs = rows_of(latest(tmp_path / "new")[0]), rows_of(latest(fitted)[0])
+    np.testing.assert_allclose(
+        mine["predicted"].to_numpy(), theirs["predicted"].to_numpy()[:50], rtol=1e-10
+    )
+    labelled = {**new, "label": columns["label"][:50]}
+    succeed("score", fitted, written(tmp_path, labelled, "known.parquet"), tmp_path / "known")
+    assert latest(tmp_path / "known")[1]["results"]["test_rows"] == 50
+
+
+def test_text_and_partitions_change_nothing(fitted, tmp_path):
+    columns = houses()
+    lines = ["id,area,town,label"]
+    rows = zip(*(columns[name] for name in ("id", "area", "town", "label")), strict=True)
+    lines += [",".join(map(str, row)) for row in rows]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    options = ("--partitions", 5, "--set", "test_share=0.3")
+    succeed("experts", tmp_path / "in.csv", tmp_path / "out", *options)
+    mine, theirs = (
+        rows_of(latest(t)[0])["predicted"].to_numpy() for t in (tmp_path / "out", fitted)
+    )
+    np.testing.assert_allclose(mine, theirs, rtol=1e-8)
+
+
+def test_numbers_of_few_values_are_classes_until_said_otherwise(tmp_path, capsys):
+    columns = houses(120)
+    columns["label"] = np.digitize(columns["label"], np.quantile(columns["label"], [0.3, 0.6]))
+    path = written(tmp_path, columns)
+    said = printed(capsys, "check", "experts", path)
+    assert "fitted as 3 classes without an order" in said
+    assert "or predict it as a number (--set target=number)" in said
+    succeed("experts", path, tmp_path / "out", "--set", "target=number")
+    assert "predicted" in rows_of(latest(tmp_path / "out")[0]).column_names
+
+
+def test_what_cannot_be_a_number_is_refused(tmp_path, capsys):
+    words = written(tmp_path, {**houses(60), "label": ["a", "b"] * 30}, "words.parquet")
+    said = refused(capsys, "check", "experts", words, *setting_args("target=number"))
+    assert "column label: expected numbers for target=number, found 'a'" in said
+    same = written(tmp_path, {**houses(60), "label": np.full(60, 2.5)}, "same.parquet")
+    said = refused(capsys, "check", "experts", same, *setting_args("target=number"))
+    assert "expected labels of several values, found 2.5 in every row" in said
+    path = written(tmp_path, houses(60), "numbers.parquet")
+    said = refused(capsys, "check", "experts", path, *setting_args("class_weight=balanced"))
+    assert "leave class_weight out" in said
+    said = refused(capsys, "check", "experts", path, *setting_args("inference=cavi"))
+    assert "labels of at most 50 classes" in said
+
+
+def test_a_number_that_cannot_be_read_is_named_when_scoring(fitted, tmp_path, capsys):
+    columns = {n: list(c[:3]) for n, c in houses().items()} | {"label": ["1.5", "x", None]}
+    pq.write_table(pa.table(columns), tmp_path / "new.parquet")
+    said = refused(capsys, "score", fitted, tmp_path / "new.parquet", tmp_path / "new")
+    assert "column label: expected numbers, as in the fit, found 'x' in the row 'h1'" in said
+    kept = json.loads((latest(fitted)[0] / "posterior" / "columns.json").read_text())
+    assert kept["target"]["sd"] == pytest.approx(np.std(houses()["label"]), rel=0.1)

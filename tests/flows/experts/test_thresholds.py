@@ -1,0 +1,39 @@
+"""Counts at thresholds against scikit-learn's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import confusion_matrix, roc_auc_score
+
+from flows.experts.thresholds import GRID, area, count_scores, roc, threshold_table
+
+
+def scores():
+    rng = np.random.default_rng(0)
+    p = rng.beta(1.0, 3.0, 400)
+    return rng.random(400) < p, p
+
+
+def test_counts_of_partitions_add_up_to_the_area_and_the_table():
+    y, p = scores()
+    counts = count_scores(y[:150], p[:150]) + count_scores(y[150:], p[150:])
+    assert area(counts) == pytest.approx(roc_auc_score(y, p), abs=1e-3)
+    grid, found = threshold_table(counts, "ill")
+    for one in found:
+        called = p >= one["threshold"]
+        no, false, missed, true = confusion_matrix(y, called).ravel()
+        names = ("true_negatives", "false_positives", "false_negatives", "true_positives")
+        assert [one[name] for name in names] == [no, false, missed, true]
+    half = next(row for row in grid.rows if row[0] == "0.5")
+    true, called = np.sum(y & (p >= 0.5)), np.sum(p >= 0.5)
+    assert half[5:] == (f"{true / called:.3f}", f"{true / y.sum():.3f}")
+
+
+def test_the_curve_goes_from_no_row_to_all():
+    y, p = scores()
+    line = roc(count_scores(y, p))["layer"][0]["data"]["values"]
+    assert line[0] == {"x": 0.0, "y": 0.0}
+    assert line[-1] == {"x": 1.0, "y": 1.0}
+    assert np.all(np.diff([v["y"] for v in line]) >= 0.0)
+    assert np.all(np.diff(GRID) > 0.0)

@@ -1,0 +1,105 @@
+"""Pictures of what columns and pairs of columns add to a prediction, on matplotlib's axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from vbmodels.estimators.findings import new_axes
+from vbmodels.experts.effects import Effect, PairEffect
+
+MOST_EFFECTS, MOST_PAIRS, ACROSS = 9, 3, 3
+"""Effects and pairs of a picture of all, and how many stand in a row."""
+_TWO_SIDED = 1.959964
+_LONGEST = 14  # letters of a level's name
+
+
+def draw_named(
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], column: Any, ax: Any, unit: str
+) -> Any:
+    """Draw a column's effect with its 95 % band, or the heat map of a pair of names. Return axes.
+
+    ``ax`` None makes new axes.
+    """
+    named = {one.column: one for one in effects}
+    both = {frozenset(one.columns): one for one in pairs}
+    effect: Effect | PairEffect | None
+    effect = named.get(column) if isinstance(column, str) else both.get(frozenset(column))
+    if effect is None:
+        known = [*named, *(" and ".join(one.columns) for one in pairs)]
+        raise ValueError(f"column: expected one of {', '.join(known)}, got {column!r}")
+    ax = new_axes((5.0, 3.5)) if ax is None else ax
+    if isinstance(effect, PairEffect):
+        top = max(float(np.abs(effect.mean).max()), 1e-9)
+        _heat_map(effect, ax, top, unit)
+    else:
+        _effect(effect, ax)
+        ax.set_ylabel(unit)
+    return ax
+
+
+def draw_all(
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], ax: Any, unit: str
+) -> np.ndarray:
+    """Draw the largest effects on one scale, then pairs; in the place of ``ax``. Return axes."""
+    effects, pairs = effects[:MOST_EFFECTS], pairs[:MOST_PAIRS]
+    rows, pair_rows = ceil(len(effects) / ACROSS), ceil(len(pairs) / ACROSS)
+    if ax is None:
+        ax = new_axes((10.0, 2.8 * (rows + pair_rows)))
+    ax.set_axis_off()
+    grid = ax.get_subplotspec().subgridspec(rows + pair_rows, ACROSS)
+    found: list[Any] = []
+    for i, effect in enumerate(effects):
+        own = ax.figure.add_subplot(grid[divmod(i, ACROSS)], sharey=found[0] if found else None)
+        _effect(effect, own)
+        if i % ACROSS == 0:
+            own.set_ylabel(unit)
+        found.append(own)
+    top = max((float(np.abs(one.mean).max()) for one in pairs), default=1.0)
+    for i, pair in enumerate(pairs):
+        row, column = divmod(i, ACROSS)
+        own = ax.figure.add_subplot(grid[rows + row, column])
+        _heat_map(pair, own, top, unit)
+        found.append(own)
+    return np.array(found, object)
+
+
+def _effect(effect: Effect, ax: Any) -> None:
+    """Draw a curve with its band and a rug of quantiles, or bars with intervals."""
+    half = _TWO_SIDED * effect.sd
+    ax.axhline(0.0, color="0.6", linewidth=0.8)
+    if effect.kind == "levels":
+        place = np.arange(len(effect.levels))
+        ax.bar(place, effect.mean, yerr=half, color="C0", ecolor="0.3", capsize=2, width=0.7)
+        ax.set_xticks(place, [_short(name) for name in effect.levels])
+        if len(place) > 2:
+            ax.tick_params(axis="x", rotation=90)
+    else:
+        at: Any = effect.at
+        data: Any = effect.data
+        if effect.kind == "date":
+            at, data = (np.datetime64("1970-01-01") + v.round().astype("m8[D]") for v in (at, data))
+        ax.fill_between(at, effect.mean - half, effect.mean + half, alpha=0.25, linewidth=0)
+        ax.plot(at, effect.mean)
+        ax.plot(
+            data, np.zeros(len(data)), "|", color="0.3", clip_on=False,
+            transform=ax.get_xaxis_transform(),
+        )  # fmt: skip
+        if effect.kind == "date":
+            ax.set_xticks(at[[0, len(at) // 2, -1]])
+    ax.set_title(effect.column, fontsize="medium")
+
+
+def _heat_map(pair: PairEffect, ax: Any, top: float, unit: str) -> None:
+    image = ax.imshow(pair.mean.T, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")
+    ax.set_xticks(np.arange(len(pair.rows)), [_short(name) for name in pair.rows], rotation=90)
+    ax.set_yticks(np.arange(len(pair.across)), [_short(name) for name in pair.across])
+    ax.set_title(f"{pair.columns[0]} and {pair.columns[1]}", fontsize="medium")
+    ax.figure.colorbar(image, ax=ax, label=unit)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."

@@ -1,0 +1,288 @@
+"""Tables as they come for the estimators of experts: how columns are read, and what they become."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import (
+    check_array,
+    check_is_fitted,
+    check_X_y,
+    validate_data,
+)
+
+from vbmodels.core.column_table import USED, ColumnRead, column_read
+from vbmodels.core.columns import Seen, names_rows, rules_of, seen_numbers
+from vbmodels.core.levels import Levels
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.estimators.base import (
+    NO_TARGET,
+    LoopEstimator,
+    warn_of_columns,
+)
+from vbmodels.estimators.findings import (
+    table_of,
+)
+from vbmodels.estimators.mixed import (
+    CellReader,
+    all_numbers,
+    as_numbers,
+    columns_in,
+    declared,
+    one_gap,
+    readers_of,
+    seen_of,
+)
+from vbmodels.estimators.tables import is_frame, native
+from vbmodels.experts.additive.knots import Basis, RowSample, coded
+from vbmodels.experts.additive.step_rows import CodedRows, basis_of
+from vbmodels.experts.columns import (
+    FURTHEST,
+    LARGEST,
+    ONE_VALUE,
+    SPARSE,
+    ColumnSums,
+    Encoded,
+    blocks_of,
+    cell_keys,
+    encoded,
+    encoded_sums,
+    read_categories,
+    read_numbers,
+    scaled,
+    too_large,
+    unseen,
+    why_no_column,
+)
+from vbmodels.experts.rows import Rows
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """The class of every row, from 0; [N]."""
+
+    code: IntArray
+    n_classes: int
+
+
+@dataclass(eq=False, repr=False)
+class ExpertTable(LoopEstimator):
+    """An estimator whose rows are tables of numbers, categories and dates, with gaps.
+
+    Those derived from it have the options ``standardise``, ``rare_below`` and ``max_levels``.
+    """
+
+    def _kept(self, raw: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Return the cells of the columns that are used, and a number of each row's cells."""
+        keys = cell_keys(raw[:, self._keyed] if len(self._keyed) < raw.shape[1] else raw)
+        return raw[:, self._used] if len(self._used) < raw.shape[1] else raw, keys
+
+    def _designed(self, raw: FloatArray, t: FloatArray) -> tuple[FloatArray, ColumnSums]:
+        """Return the model's columns and their sums, and keep their scale."""
+        X = encoded(raw, self._encoded)
+        numbers = np.array([one.kind != "category" for one in self._encoded])
+        sums = ColumnSums.of(raw if numbers.all() else raw[:, numbers], t)
+        sums = encoded_sums(sums, self._encoded)
+        self.centre_, self.scale_ = sums.scaling(self.standardise)
+        self._sparse = sums.density(self.centre_) < SPARSE
+        return X, sums
+
+    def _based(
+        self, raw: FloatArray, design: tuple[FloatArray, IntArray, ColumnSums],
+        labels: RowLabels | None, landmarks: Callable[[float], int] | None = None,
+    ) -> float:  # fmt: skip
+        """Keep the knots of the additive form; return how many times the whole table repeats.
+
+        ``landmarks`` is how many a Gaussian process has for so many repeats; without ``labels``
+        there is none, and there are levels where no column has a curve, too.
+        """
+        X, keys, sums = design
+        if not self.standardise:
+            self._scaled(X)  # before knots and their moments overflow
+        gaps = np.isnan(encoded(raw, self._encoded, filled=False))
+        cells = np.where(gaps, np.nan, X) if gaps.any() else X
+        if labels is None:
+            sample = RowSample.of(cells, keys)
+        else:
+            sample = RowSample.of(cells, keys, labels.code, labels.n_classes)
+        self._basis: Basis | None = basis_of(
+            sample,
+            (self.centre_, self.scale_),
+            sums.binary | sums.constant,
+            self._sparse,
+            FURTHEST if self.standardise else np.inf,
+            encoded(np.full((1, raw.shape[1]), np.nan), self._encoded)[0],
+            0 if landmarks is None else landmarks(sample.repeats),
+            blocks_of(self._encoded),
+            labels is None,
+        )
+        return sample.repeats
+
+    def _partitions(
+        self, X: FloatArray, t: FloatArray, keys: IntArray, weight: FloatArray
+    ) -> list[Any]:
+        """Return rows [N, D] as partitions."""
+        key = np.arange(len(t))
+        parts = np.array_split(key, min(self.n_partitions, len(t)))
+        return [self._rows(X[p], t[p], key[p], weight[p], keys[p]) for p in parts]
+
+    def _unlabelled(self, X: Any) -> Any:
+        check_is_fitted(self)
+        raw = self._raw_again(X)
+        x, keys = encoded(raw, self._encoded), cell_keys(raw)
+        return self._rows(x, np.zeros(len(x)), keys, np.ones(len(x)), keys)
+
+    @property
+    def columns_(self) -> Any:
+        """Every column of the table as it was read."""
+        return table_of(self._columns)
+
+    def _raw(self, X: Any, y: Any) -> tuple[FloatArray, Any]:
+        """Return raw cells and labels; decide what every column becomes."""
+        common: dict[str, Any] = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
+        X = as_numbers(native(X))
+        if all_numbers(X):
+            raw, y = self._table(X, y, reset=True, dtype=np.float64, order="C", **common)
+            seen = [seen_numbers(x[~np.isnan(x)], int(np.isnan(x).sum())) for x in raw.T]
+            self._readers = self._found_readers(seen, list(raw.T))
+            filled = [one.filled(x) for one, x in zip(self._readers, raw.T, strict=True)]
+            raw = np.column_stack(filled)
+            levels = {
+                d: Levels({}, len(raw))
+                for d, one in enumerate(self._readers)
+                if one.rule.kind == "category"
+            }
+        else:
+            cells, y = self._mixed(X, y, reset=True)
+            orders = [declared(X, place) for place in range(len(cells))]
+            seen = [seen_of(*one) for one in zip(self._names, cells, orders, strict=True)]
+            self._readers = self._found_readers(seen, cells)
+            pairs = zip(self._readers, cells, strict=True)
+            raw = np.column_stack([one.raw(column) for one, column in pairs])
+            levels = {
+                d: one.levels(cells[d])[1]
+                for d, one in enumerate(self._readers)
+                if one.rule.kind == "category"
+            }
+        raw = one_gap(raw)
+        self._encoded, self._used, self._keyed = [], [], []
+        self._columns: list[ColumnRead] = []
+        for d, (reader, one) in enumerate(zip(self._readers, seen, strict=True)):
+            found, why = self._encoding_of(reader, one, raw[:, d], levels.get(d))
+            if found is not None:
+                self._encoded.append(found)
+                self._used.append(d)
+            if reader.rule.kind == "category" or found is not None:
+                self._keyed.append(d)
+            used = f"left out: {why}" if why else USED
+            self._columns.append(column_read(reader.name, reader.rule, one, levels.get(d), used))
+        if not self._encoded:
+            listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
+            raise ValueError(f"expected at least one column that predicts, found none ({listed})")
+        warn_of_columns(self._columns, 5)
+        return raw, y
+
+    def _found_readers(self, seen: list[Seen], cells: list[Any]) -> list[CellReader]:
+        """Return how every column is read; columns may share a name."""
+        rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)})
+        return readers_of(self._names, cells, seen, rules, unclear)
+
+    def _encoding_of(
+        self, reader: CellReader, seen: Seen, raw: FloatArray, levels: Levels | None
+    ) -> tuple[Encoded | None, str]:
+        """Return what a column becomes, and why it is left out."""
+        name, kind = reader.name, reader.rule.kind
+        gone = np.isnan(raw)
+        missing, given = int(gone.sum()), raw[~gone]
+        if levels is None:
+            if why := names_rows(name, seen, None, kind):
+                return None, why
+            mean = float(ColumnSums.of(given[:, None], np.zeros(len(given))).mean[0])
+            found = read_numbers(name, kind, mean, len(given), missing, self.rare_below)
+        else:
+            many = levels.many
+            if not many and (why := names_rows(name, seen, len(levels.counts), kind)):
+                return None, why
+            counts = {} if many else levels.counts
+            one = read_categories(name, counts, missing, self.rare_below, self.max_levels)
+            if one is None:
+                return None, why_no_column(levels, self.rare_below)
+            found = one
+        same = not found.missing and bool((given == given[0]).all())
+        return found, ONE_VALUE if same else ""
+
+    def _raw_again(self, X: Any) -> FloatArray:
+        """Return raw cells of new rows in the columns that the fit uses."""
+        X = as_numbers(native(X))
+        if all_numbers(X) and all(one.kind != "category" for one in self._encoded):
+            raw = self._table(
+                X, reset=False, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
+            )
+            used = [self._readers[d].filled(raw[:, d]) for d in self._used]
+        else:
+            cells, _ = self._mixed(X, reset=False)
+            used = [self._readers[d].raw(cells[d]) for d in self._used]
+        raw = one_gap(np.column_stack(used))
+        strange = {
+            one.name: n
+            for cells, one in zip(raw.T, self._encoded, strict=True)
+            if (n := int(np.count_nonzero(unseen(cells, one))))
+        }
+        if strange:
+            counts = ", ".join(f"{name} ({n})" for name, n in strange.items())
+            warnings.warn(
+                f"cells with levels that the fit never saw count as the reference: {counts}",
+                stacklevel=4,
+            )
+        return raw
+
+    def _mixed(self, X: Any, y: Any = NO_TARGET, *, reset: bool) -> tuple[list[list[Any]], Any]:
+        """Return the cells of every column of a table that is not all numbers, and labels."""
+        if not is_frame(X):
+            common: dict[str, Any] = {"dtype": None, "ensure_all_finite": False}
+            if isinstance(y, str) and y == NO_TARGET:
+                return columns_in(self._table(X, reset=reset, **common)), None
+            X, y = self._table(X, y, reset=reset, ensure_min_samples=2, **common)
+            return columns_in(X), y
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        cells = columns_in(X)
+        objects = np.empty((len(cells[0]) if cells else 0, len(cells)), object)
+        for d, column in enumerate(cells):
+            objects[:, d] = column
+        options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "estimator": self}
+        if isinstance(y, str) and y == NO_TARGET:
+            check_array(objects, **options)
+            return cells, None
+        _, y = check_X_y(objects, y, ensure_min_samples=2, **options)
+        return cells, y
+
+    @property
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{d}" for d in range(self.n_features_in_)] if names is None else list(names)
+
+    def _scaled(self, X: FloatArray) -> FloatArray:
+        """Return rows on the scale of the fit, and refuse cells that would overflow there."""
+        x = scaled(X, self.centre_, self.scale_)
+        found = too_large(x)
+        if found:
+            row, column = found
+            raise ValueError(
+                f"expected cells within {LARGEST:g} after scaling, got {X[row, column]:g} in "
+                f"column {column}: give the column in another unit, or leave it out"
+            )
+        return x
+
+    def _rows(
+        self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray, group: IntArray
+    ) -> Rows | CodedRows:
+        x = self._scaled(X)
+        if self._basis is None:
+            return Rows.of(x, t, key, weight, self._sparse, group)
+        x = np.clip(x, -self._basis.limit, self._basis.limit)
+        rows = Rows.of(x, t, key, weight, self._sparse, group)
+        return CodedRows(rows, coded(X, self._basis.knots), self._basis)

@@ -1,0 +1,300 @@
+"""What every column, and every pair of columns, adds to a prediction: curves, bars and heat maps.
+
+An effect is on the scale of the sum that the model adds up (log odds, or the target itself), less
+its mean over the rows of a sample. Its standard deviation is that of the fit's Gaussian
+approximation with the variances of blocks as chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from vbmodels.core.linalg import unpack
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.additive.curves import Curves
+from vbmodels.experts.additive.knots import Basis
+from vbmodels.experts.additive.pairs import coarse_levels, pair_tables
+from vbmodels.experts.additive.posterior import Part
+from vbmodels.experts.columns import Encoded, blocks_of
+
+_FEW = 3
+"""Levels of the reference that are named one by one."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a column adds.
+
+    Attributes
+    ----------
+    column
+        Its name.
+    kind
+        "number" or "date" for a curve, "levels" for a bar each.
+    at
+        Points of a curve in the column's unit, from the smallest to the largest cell; [n].
+    levels
+        Names of the bars; [n].
+    mean, sd
+        At every point, or of every level; [n].
+    data
+        Quantiles of the column of a curve; rows of every level, where they are counted.
+    spread
+        Standard deviation over rows, by which effects are ordered.
+    """
+
+    column: str
+    kind: Literal["number", "date", "levels"]
+    at: FloatArray
+    levels: tuple[str, ...]
+    mean: FloatArray
+    sd: FloatArray
+    data: FloatArray
+    spread: float
+
+    def times(self, factor: float) -> Effect:
+        """Return the effect in another unit of the sum."""
+        scaled = (factor * self.mean, factor * self.sd, factor * self.spread)
+        return replace(self, mean=scaled[0], sd=scaled[1], spread=scaled[2])
+
+
+@dataclass(frozen=True)
+class PairEffect:
+    """What a pair of columns adds beyond their curves.
+
+    ``rows`` and ``across`` name few levels of the first and the second column; ``mean`` and ``sd``
+    [R, C] are of means over the rows of a sample.
+    """
+
+    columns: tuple[str, str]
+    rows: tuple[str, ...]
+    across: tuple[str, ...]
+    mean: FloatArray
+    sd: FloatArray
+    spread: float
+
+    def times(self, factor: float) -> PairEffect:
+        """Return the effect in another unit of the sum."""
+        scaled = (factor * self.mean, factor * self.sd, factor * self.spread)
+        return replace(self, mean=scaled[0], sd=scaled[1], spread=scaled[2])
+
+
+def effects_of(
+    part: Part, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
+    basis: Basis | None,
+) -> tuple[Effect, ...]:  # fmt: skip
+    """Return the effect of every column with more than one value, the largest first.
+
+    Parameters
+    ----------
+    part
+        The fit.
+    columns
+        What every column of the table becomes.
+    scaling
+        What is taken off the model's columns and what they are divided by; [D] each.
+    basis
+        The knots and levels of the fit.
+    """
+    covariance = None if part.covariance is None else unpack(part.covariance)
+    found, first = [], 0
+    for one in columns:
+        size = len(one.names)
+        for piece in _pieces(one, first, scaling, basis):
+            x = np.zeros((len(piece.z), part.coefficients.size))
+            x[:, piece.lines] = piece.z
+            if piece.curved and part.terms is not None and basis and basis.curves is not None:
+                functions = basis.curves.functions(first, piece.z[:, 0], part.terms)
+                x[:, scaling[0].size : scaling[0].size + functions.shape[1]] = functions
+            x -= piece.share @ x
+            mean = x @ part.coefficients
+            sd = np.zeros(len(x))
+            if covariance is not None:
+                sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
+            spread = float(np.sqrt(piece.share @ mean**2))
+            found.append(
+                Effect(piece.name, piece.kind, piece.at, piece.levels, mean, sd, piece.data, spread)
+            )
+        first += size
+    return tuple(sorted(found, key=lambda effect: -effect.spread))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Where a column's effect is evaluated: cells z [n, L] of its lines, and their shares [n]."""
+
+    name: str
+    kind: Literal["number", "date", "levels"]
+    lines: list[int]
+    z: FloatArray
+    share: FloatArray
+    at: FloatArray
+    levels: tuple[str, ...]
+    data: FloatArray
+    curved: bool = False
+
+
+def _pieces(
+    one: Encoded, first: int, scaling: tuple[FloatArray, FloatArray], basis: Basis | None
+) -> Iterator[_Piece]:
+    """Yield what is shown of a column: of numbers with gaps, where these are, too."""
+    centre, scale = scaling
+    nothing = np.zeros(0)
+    if one.kind == "category":
+        lines = [j for j in range(first, first + len(one.names)) if np.isfinite(scale[j])]
+        if lines:
+            names, rows, there = _levels_of(one)
+            z = (there[:, [j - first for j in lines]] - centre[lines]) / scale[lines]
+            share = rows / rows.sum()
+            yield _Piece(one.name, "levels", lines, z, share, nothing, names, rows)
+        return
+    if np.isfinite(scale[first]):
+        yield _number(one, first, (centre, scale), basis)
+    if one.missing and np.isfinite(scale[first + 1]):
+        z = ((np.array([[0.0], [1.0]]) - centre[first + 1]) / scale[first + 1]).reshape(2, 1)
+        rows = np.array(one.cells[:2], np.float64)
+        names = ("given", "missing")
+        share = rows / rows.sum()
+        yield _Piece(one.names[1], "levels", [first + 1], z, share, nothing, names, rows)
+
+
+def _number(
+    one: Encoded, j: int, scaling: tuple[FloatArray, FloatArray], basis: Basis | None
+) -> _Piece:
+    """Return a curve, or the bars of two values."""
+    centre, scale = scaling[0][j], scaling[1][j]
+    nothing, curves = np.zeros(0), None if basis is None else basis.curves
+    block = -1 if curves is None else int(curves.blocks[j])
+    if curves is not None and curves.counts[block]:
+        z = curves.places(j)
+        share = np.repeat(curves.share(block), 2) / 2.0
+        at, data = centre + scale * z, centre + scale * curves.knots_of(block)
+        kind: Literal["number", "date"] = "date" if one.kind == "date" else "number"
+        return _Piece(one.name, kind, [j], z[:, None], share, at, (), data, True)
+    steps = nothing if basis is None else basis.knots[j][~np.isnan(basis.knots[j])]
+    if curves is None and steps.size > 1:  # a line: there are too many columns for curves
+        at = steps[[0, -1]]
+        z = (at - centre) / scale
+        return _Piece(one.name, "number", [j], z[:, None], np.full(2, 0.5), at, (), steps)
+    ends, share = (np.array([0.0, 1.0]) - centre) / scale, np.full(2, 0.5)
+    if curves is not None:
+        ends, share = np.array([curves.low[j], curves.high[j]]), curves.share(block)[::-1]
+    names = tuple(f"{centre + scale * z:.6g}" for z in ends)
+    names = ("no", "yes") if one.kind == "yes or no" else names
+    return _Piece(one.name, "levels", [j], ends[:, None], share, nothing, names, nothing)
+
+
+def _levels_of(one: Encoded) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
+    """Return the levels of a category with rows and cells [n, L] of its lines, the reference too.
+
+    Cells that are missing are a level where they have a line, else of the reference.
+    """
+    names, rows = list(one.levels), list(one.cells[: len(one.levels)])
+    there = [*np.eye(len(one.levels), len(one.names))]
+    rest, missing = one.cells[len(one.levels)], one.cells[-1]
+    if one.missing:
+        names.append("missing")
+        rows.append(missing)
+        there.append(np.eye(len(one.names))[-1])
+        missing = 0
+    if rest + missing or one.reference:
+        few = len(one.reference) <= _FEW
+        listed = [*one.reference] if few else [f"{len(one.reference)} rare levels"]
+        names.append(", ".join([*listed, *(["missing"] if missing else [])]))
+        rows.append(rest + missing)
+        there.append(np.zeros(len(one.names)))
+    return tuple(names), np.array(rows, np.float64), np.array(there)
+
+
+def pair_effects_of(
+    part: Part | None, columns: Sequence[Encoded], scaling: tuple[FloatArray, FloatArray],
+    basis: Basis | None,
+) -> tuple[PairEffect, ...]:  # fmt: skip
+    """Return the effect of every pair of a fit with pairs, the largest first; see `effects_of`."""
+    curves = None if basis is None else basis.curves
+    if part is None or part.terms is None or curves is None:
+        return ()
+    coarse, _ = coarse_levels(curves)
+    tables = pair_tables(curves, part.terms)
+    at = part.coefficients.size - 1 - sum(one.shape[1] for _, one, _ in tables)
+    covariance = None if part.covariance is None else unpack(part.covariance)
+    owners = _owners(columns)
+    found = []
+    for (d, e), one, other in tables:
+        own = slice(at, at + one.shape[1])
+        at = own.stop
+        surface = (one * part.coefficients[own]) @ other.T
+        spread = float(np.sqrt(curves.share(d) @ surface**2 @ curves.share(e)))
+        a = _means(curves.share(d), coarse[d]) @ one
+        b = _means(curves.share(e), coarse[e]) @ other
+        functions = (a[:, None] * b[None]).reshape(-1, a.shape[1])
+        mean, sd = functions @ part.coefficients[own], np.zeros(len(functions))
+        if covariance is not None:
+            sd = np.sqrt(np.maximum(np.sum(functions @ covariance[own, own] * functions, 1), 0.0))
+        shape = len(a), len(b)
+        (row, rows), (column, across) = (
+            _named(s, owners[s], coarse[s], curves, scaling) for s in (d, e)
+        )
+        pair = PairEffect(
+            (row, column), rows, across, mean.reshape(shape), sd.reshape(shape), spread
+        )
+        found.append(pair)
+    return tuple(sorted(found, key=lambda one: -one.spread))
+
+
+def _owners(columns: Sequence[Encoded]) -> list[tuple[Encoded, bool]]:
+    """Return for every block of columns whose it is, and whether it says where cells are missing.
+
+    The order is that of `blocks_of`.
+    """
+    found = []
+    for one in columns:
+        found.append((one, False))
+        if one.kind != "category" and one.missing:
+            found.append((one, True))
+    assert len(found) == int(blocks_of(columns).max()) + 1
+    return found
+
+
+def _means(share: FloatArray, coarse: IntArray) -> FloatArray:
+    """Return what makes means over coarse levels of values at levels; [B, L]."""
+    member = (coarse == np.arange(int(coarse.max()) + 1)[:, None]) * share
+    return np.asarray(member / member.sum(1, keepdims=True))
+
+
+def _named(
+    s: int, owner: tuple[Encoded, bool], coarse: IntArray, curves: Curves,
+    scaling: tuple[FloatArray, FloatArray],
+) -> tuple[str, tuple[str, ...]]:  # fmt: skip
+    """Return the name of a block of columns, and of its coarse levels."""
+    one, gaps = owner
+    j = int(curves.lines[s][0])
+    centre, scale = scaling[0][j], scaling[1][j]
+    count = int(coarse.max()) + 1
+    if curves.counts[s]:
+        last = [np.flatnonzero(coarse == level)[-1] for level in range(count - 1)]
+        tops = centre + scale * curves.knots_of(s)[last]
+        said = [_cell(one, top) for top in tops]
+        return one.name, (*(f"up to {top}" for top in said), f"above {said[-1]}")
+    if gaps:
+        return one.names[1], ("missing", "given")
+    if one.kind == "category":
+        names = [*one.levels, *(["missing"] if one.missing else [])]
+        names.append(", ".join(one.reference) if 0 < len(one.reference) <= _FEW else "other")
+    elif one.kind == "yes or no":
+        names = ["yes", "no"]
+    else:
+        names = [_cell(one, centre + scale * z) for z in (curves.high[j], curves.low[j])]
+    named = [[names[at] for at in np.flatnonzero(coarse == level)] for level in range(count)]
+    return one.name, tuple(some[0] if len(some) == 1 else "the rest" for some in named)
+
+
+def _cell(one: Encoded, value: float) -> str:
+    """Write a number, or a date, as a label."""
+    if one.kind == "date":
+        return str(np.datetime64("1970-01-01") + np.timedelta64(round(value), "D"))
+    return f"{value:.4g}"
