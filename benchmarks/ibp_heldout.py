@@ -1,4 +1,4 @@
-"""Held-out cells of real surveys: the IBP beside its rivals, all in one run.
+"""Held-out cells of real surveys: the IBP and its rivals, all in one run.
 
     python -m benchmarks.ibp_heldout npi40|youthdep26|mushroom23|krvskp|tmas|vote [--rows N]
                                      [--splits 3] [--draws CHAINS WARMUP DRAWS]
@@ -134,14 +134,14 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--draws", type=int, nargs=3, default=(3, 200, 300))
     parser.add_argument("--only", nargs="*", default=[""], help="names that contain any of these")
-    asked = parser.parse_args()
-    codes, levels = table(asked.name, asked.rows)
-    draws = (asked.draws[0], asked.draws[1], asked.draws[2])
-    say(f"## {asked.name}: {codes.shape[0]} x {codes.shape[1]}, chains, warm-up, draws: {draws}")
+    options = parser.parse_args()
+    codes, levels = table(options.name, options.rows)
+    draws = (options.draws[0], options.draws[1], options.draws[2])
+    say(f"## {options.name}: {codes.shape[0]} x {codes.shape[1]}, chains, warm-up, draws: {draws}")
     with threadpool_limits(1):
-        for name, method in methods(SIZES[asked.name], draws).items():
-            if any(part in name for part in asked.only):
-                say(f"| {name} | {line(method, codes, levels, asked.splits)} |")
+        for name, method in methods(SIZES[options.name], draws).items():
+            if any(part in name for part in options.only):
+                say(f"| {name} | {line(method, codes, levels, options.splits)} |")
 
 
 def line(method: Method, codes: NDArray[np.int64], levels: NDArray[np.int64], splits: int) -> str:

@@ -90,7 +90,7 @@ class FeaturesFamily:
         self, parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths,
         fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
-        """Settle the categories of every column, then code the cells of every partition."""
+        """Fix the categories of every column, then code the cells of every partition."""
         return feature_coding.code_parts(parts, settings, paths, fitted, each)
 
     def model(self, settings: FeatureSettings) -> Any:
@@ -140,7 +140,7 @@ class FeaturesFamily:
                 count,
                 fit.n_rows,
             ),
-            judged=forms.judged_cells(model, q, batch, local),
+            hidden=forms.scored_cells(model, q, batch, local),
             columns=tuple(columns) if index == 0 else (),
             weights=weights,
         )

@@ -4,7 +4,7 @@ The standardised contrast of feature k in category r of column d compares rows a
 
     p1_kdr = mean over rows of P(x_d = r | z_k = 1, the row's other features),   p0 with z_k = 0,
 
-for draws of q(weights) and of the rows' features. A column tells of the feature
+for draws of q(weights) and of the rows' features. The information of a column on the feature is
 
     I_kd = sum_r pi_k p1 log(p1 / m) + (1 - pi_k) p0 log(p0 / m),  m = pi_k p1 + (1 - pi_k) p0,
 
@@ -51,7 +51,8 @@ class MeaningSums(Stats):
         [F] sums of the probabilities nu, of nu (1 - nu), and of the rows that are sure.
     together, shown, pairs
         Rows with two categories [C, C], with a category and a cell in a column [C, D], and with
-        cells in two columns [D, D]; None where there are too many categories.
+        cells in two columns [D, D]; None for too
+        many categories.
     """
 
     rows: float
@@ -109,9 +110,10 @@ class Meaning:
         Share of rows with it, the standard deviation that its rows' doubt gives it, and the share
         of rows that are sure.
     contrasts
-        Every column, the most telling first.
+        Every column, the most informative first.
     covariance
-        Share of the squared covariance between columns that goes with it; None where not asked.
+        Share of the squared covariance between columns that goes with it; None for too
+        many categories.
     pairs
         The pairs of columns that it ties most.
     """
@@ -145,7 +147,7 @@ def meaning_sums(
     codes, levels
         [N, D] categories, -1 where missing, and [D] how many each column has.
     row_id
-        [N] numbers of the rows: which are compared, and what they draw, hang on these.
+        [N] numbers of the rows: these decide which are compared, and what they draw.
     count
         [N] rows that each row counts for.
     n_rows
@@ -231,7 +233,7 @@ def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
     for k in range(len(sums.on)):
         pi = float(sums.on[k] / sums.rows)
         difference = with_it[:, k] - without_it[:, k]
-        nats = _told(with_it[:, k], without_it[:, k], pi, column, len(levels))
+        nats = _information(with_it[:, k], without_it[:, k], pi, column, len(levels))
         low = np.quantile(nats, 0.1, axis=0)
         centre, sd = difference.mean(0), difference.std(0, ddof=1)
         contrasts = []
@@ -257,7 +259,7 @@ def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
     return found
 
 
-def _told(
+def _information(
     with_it: FloatArray, without_it: FloatArray, pi: float, column: IntArray, columns: int
 ) -> FloatArray:
     """Return I_kd of every draw and column; [S, D]."""

@@ -18,7 +18,7 @@ from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import IntArray, tree_sum
 from vbmodels.features.forms import Reported, Stability, stability
-from vbmodels.features.imputation.predict import Judged, together
+from vbmodels.features.imputation.predict import HiddenCells, together
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
 
 MOST_COLUMNS = 12  # of the input, in the table of a feature
@@ -28,7 +28,7 @@ MOST_CATEGORIES = 60  # in the heat map
 def feature_name(meaning: Meaning, columns: Sequence[Any]) -> str:
     """Return a feature's name: its strongest columns, each with the category it changes most.
 
-    A column that tells less than a tenth of what the first one tells is not in the name.
+    A column with less than a tenth of the information of the first one is not in the name.
     """
     top = meaning.contrasts[:NAMED]
     strong = [c for c in top if c.sure_nats > 0.1 * top[0].sure_nats]
@@ -45,7 +45,7 @@ def meaning_results(
     found: Sequence[Meaning], columns: Sequence[Any], stable: Stability
 ) -> list[dict[str, Any]]:
     """Return what the features are, for run.json."""
-    told = stable.found_by
+    found_by = stable.found_by
     return [
         {
             "feature": k + 1,
@@ -54,8 +54,8 @@ def meaning_results(
             "prevalence_sd": meaning.prevalence_sd,
             "sure_rows": meaning.sure,
             "covariance": meaning.covariance,
-            "other_starts": stable.of if told is not None else None,
-            "found_by": int(told[k]) if told is not None else None,
+            "other_starts": stable.of if found_by is not None else None,
+            "found_by": int(found_by[k]) if found_by is not None else None,
             "columns": [
                 {
                     "column": columns[c.column].name,
@@ -92,9 +92,9 @@ def meaning_sections(
     """The features in words and as a heat map, then the contrasts of each."""
     if not found:
         return []
-    told = stable.found_by if stable.of else None
+    found_by = stable.found_by if stable.of else None
     text = "\n".join(
-        _sentence(k, meaning, columns) + ("" if told is None else _found_by(int(told[k])))
+        _sentence(k, meaning, columns) + ("" if found_by is None else _found_by(int(found_by[k])))
         for k, meaning in enumerate(found)
     )
     rows = [
@@ -104,7 +104,7 @@ def meaning_sections(
             f"{meaning.prevalence:.1%} \u00b1 {meaning.prevalence_sd:.1%}",
             f"{meaning.sure:.0%}",
             "" if meaning.covariance is None else f"{meaning.covariance:.0%}",
-            "" if told is None else f"{told[k]} of {stable.of}",
+            "" if found_by is None else f"{found_by[k]} of {stable.of}",
         )
         for k, meaning in enumerate(found)
     ]
@@ -205,7 +205,7 @@ class FeatureSummary:
     patterns: Patterns
     imputed: int
     meaning: MeaningSums
-    judged: Judged | None = None
+    hidden: HiddenCells | None = None
     columns: tuple[Any, ...] = ()
     weights: dict[str, list[Any]] | None = None
 
@@ -281,28 +281,28 @@ def report(
     if n == 0:
         warnings.append(_none_kept(rows, settings))
     warnings += few_rows(n, rows)
-    told_of = meanings(tree_sum(s.meaning for s in summaries), _levels(columns))
+    described = meanings(tree_sum(s.meaning for s in summaries), _levels(columns))
     stable = stability(model, q, settings)
-    results["meaning"] = meaning_results(told_of, columns, stable)
+    results["meaning"] = meaning_results(described, columns, stable)
     sections = [
-        *meaning_sections(told_of, columns, stable),
+        *meaning_sections(described, columns, stable),
         *occurrence_sections(found, fit.chosen),
         *profile_sections(weights, n),
     ]
-    if cells := [s.judged for s in summaries if s.judged is not None]:
-        from flows.features import cell_baselines as rivals  # scikit-learn loads slowly
+    if cells := [s.hidden for s in summaries if s.hidden is not None]:
+        from flows.features import cell_baselines as baselines  # scikit-learn loads slowly
 
         hidden, levels = together(cells), _levels(columns)
         for name, compare in (
-            ("logistic", rivals.beside_logistic),
-            ("classes", rivals.beside_classes),
-            ("shares", rivals.beside_shares),
+            ("logistic", baselines.score_logistic),
+            ("classes", baselines.score_classes),
+            ("shares", baselines.score_shares),
         ):
-            beside = compare(hidden, levels)
-            results[f"filling_beside_{name}"] = None if beside is None else asdict(beside)
-    fitted, told = fit_section(model, q, results)
+            score = compare(hidden, levels)
+            results[f"filling_baseline_{name}"] = None if score is None else asdict(score)
+    fitted, more = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
-    warnings += told
+    warnings += more
     width = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
     height = f"{rows:,} row{'' if rows == 1 else 's'}"
     headline = f"{n} feature{'' if n == 1 else 's'} in {height} and {width}" + (
@@ -310,7 +310,7 @@ def report(
     )
     top = [
         {"feature": k + 1, "share": f"{one.prevalence:.1%}", "is": feature_name(one, columns)}
-        for k, one in enumerate(told_of)
+        for k, one in enumerate(described)
     ]
     return Findings(headline, sections, results, tuple(warnings), top)
 
@@ -328,7 +328,7 @@ FEWEST_ROWS = 40
 
 
 def few_rows(features: int, rows: int) -> list[str]:
-    """Say so where so few rows cannot tell how many features there are.
+    """Say so where so few rows do not determine how many features there are.
 
     >>> few_rows(4, 200), len(few_rows(7, 200))
     ([], 1)
@@ -337,7 +337,7 @@ def few_rows(features: int, rows: int) -> list[str]:
         return []
     return [
         f"{features} features in {rows:,} rows are {rows // features} rows a feature: so few "
-        "cannot tell how many there are, so take their number for a guess. On simulated tables of "
+        "do not determine how many there are: their number is a guess. On simulated tables of "
         "200 rows with eight features it was right on 4 of 10, and all eight were found on 2; with "
         "50 rows a feature and no cell missing it was right on all."
     ]

@@ -47,9 +47,9 @@ def variational(rng: np.random.Generator) -> Readings:
     (local,) = done.reduce.local_states(done.iterations - 1)
     found = feature_models.apply(model, done.q, batch, local, settings)
     true = codes[found.rows, found.columns]
-    asked = (np.arange(3) > 0) & (np.arange(3) < LEVELS[found.columns][:, None])
+    scored = (np.arange(3) > 0) & (np.arange(3) < LEVELS[found.columns][:, None])
     right = true[:, None] == np.arange(3)
-    return {"hidden cells": Forecast(found.cells[asked], right[asked])}
+    return {"hidden cells": Forecast(found.cells[scored], right[scored])}
 
 
 VARIATIONAL = (

@@ -61,7 +61,7 @@ def _draw_features(sign, weights, log_odds, z, chance, keys):  # type: ignore[no
     k_all = z.shape[1]
     up, down = np.exp(weights[:, 1:]), np.exp(-weights[:, 1:])
     ratio = np.empty(n_units)
-    asked = np.empty(n_units, np.int64)
+    answered = np.empty(n_units, np.int64)
     state = np.empty(1, np.uint64)
     for n in range(n_rows):
         state[0] = keys[n]
@@ -73,14 +73,14 @@ def _draw_features(sign, weights, log_odds, z, chance, keys):  # type: ignore[no
                     if z[n, k]:
                         psi += weights[j, k + 1]
                 psi = min(max(-sign[n, j] * psi, -LARGEST_PSI), LARGEST_PSI)
-                asked[count] = j
+                answered[count] = j
                 ratio[count] = math.exp(psi)
                 count += 1
         for k in range(k_all):
             was = z[n, k] != 0
             total, product = 0.0, 1.0
             for i in range(count):
-                j = asked[i]
+                j = answered[i]
                 # exp(-s psi) after the feature has been switched: s w is added or taken away.
                 step = down[j, k] if (sign[n, j] > 0) != was else up[j, k]
                 product *= (1.0 + ratio[i]) / (1.0 + ratio[i] * step)
@@ -93,7 +93,7 @@ def _draw_features(sign, weights, log_odds, z, chance, keys):  # type: ignore[no
             now = _uniform(state) < chance[n, k]
             if now != was:
                 for i in range(count):
-                    j = asked[i]
+                    j = answered[i]
                     ratio[i] *= down[j, k] if (sign[n, j] > 0) != was else up[j, k]
                 z[n, k] = now
 
@@ -214,7 +214,7 @@ def _draw_omega(psi, sign, keys, omega):  # type: ignore[no-untyped-def]
 
 
 def draw_omega(psi: FloatArray, sign: NDArray[np.int8], keys: Keys) -> FloatArray:
-    """Draw omega ~ PG(1, psi) where a unit was asked, 0 elsewhere; [N, J].
+    """Draw omega ~ PG(1, psi) where a unit has an answer, 0 elsewhere; [N, J].
 
     Polson, Scott and Windle (2013), section 4, after Devroye (2009).
     """
@@ -259,7 +259,7 @@ def _sum_log_sigmoid(sign, psi, found):  # type: ignore[no-untyped-def]
 
 
 def sum_log_sigmoid(sign: NDArray[np.int8], psi: FloatArray) -> FloatArray:
-    """Return the sum over the units that were asked of log sigma(sign psi); [N]."""
+    """Return the sum over the units with an answer, of log sigma(sign psi); [N]."""
     found = np.empty(len(psi))
     _sum_log_sigmoid(sign, psi, found)
     return found

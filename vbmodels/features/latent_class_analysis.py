@@ -57,7 +57,7 @@ class LatentClasses:
         """Return P(category) of every column given the row's other cells; [N, C].
 
         ``x`` [N, C] are indicators of the cells that rows have. A cell that is there is not left
-        out: ask of missing ones alone.
+        out: use it for missing ones alone.
         """
         r = np.exp(log_softmax(self.log_share + x @ self.log_chance.T, axis=1))
         return np.asarray(r @ np.exp(self.log_chance))

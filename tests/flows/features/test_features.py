@@ -133,8 +133,8 @@ def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path):
 @pytest.mark.parametrize(("inference", "least"), [("multinomial", 24), ("laplace", 15)])
 def test_the_least_max_iter_is_what_a_form_needs(inference, least):
     codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
-    asked = {"inference": inference, "warmup": 2, "draws": 4, "n_features": 2}
-    settings = FeatureSettings(**asked, max_iter=least)
+    options = {"inference": inference, "warmup": 2, "draws": 4, "n_features": 2}
+    settings = FeatureSettings(**options, max_iter=least)
     data = split_rows(codes, levels, 1, grouped=False)
     model = make(settings)
     assert fit(model, data, max_iter=settings.max_iter).converged
@@ -142,7 +142,7 @@ def test_the_least_max_iter_is_what_a_form_needs(inference, least):
         with pytest.warns(NotConverged):
             fit(model, data, max_iter=settings.max_iter - 1)
     with pytest.raises(ValueError, match=f"max_iter must be at least {least}"):
-        FeatureSettings(**asked, max_iter=least - 1)
+        FeatureSettings(**options, max_iter=least - 1)
 
 
 def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():

@@ -18,7 +18,7 @@ BLOCK = 512
 """Rows worked on at once."""
 
 Omega = Callable[[FloatArray, slice], FloatArray]
-"""omega [B, J] of a block of rows at its psi: drawn, or its expectation; 0 where not asked."""
+"""omega [B, J] of a block of rows at its psi: drawn, or its expectation; 0 without an answer."""
 
 
 def chain_sums(

@@ -21,7 +21,7 @@ The weights of binary units: q(B_j) in closed form, and their learned prior vari
 Unit j's weights (b0_j, B_j) are normal with mean 0; the bias has a fixed variance, feature k's
 weights v_k, all of them the same or each its own. Learned, 1 / v has a Gamma(1, 1) prior and v is
 the mode of its logarithm: that prior's two pseudo-weights of size 1 keep v from falling to 0 where
-the data ask for no feature.
+the data support no feature.
 
 With q(B_j) at its best, m its mean and gamma_k = sum_j (1 - var_jk / v_k) the number of weights
 that the data determine (MacKay 1992), the bound is stationary where
@@ -80,7 +80,7 @@ def tilt_of(nu: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def mean_omega(tilt: FloatArray, sign: FloatArray) -> FloatArray:
-    """E[omega] of the units that were asked, 0 elsewhere; [B, J]."""
+    """E[omega] of the units with an answer, 0 elsewhere; [B, J]."""
     return np.abs(sign) * polya_gamma_mean(tilt)
 
 

@@ -4,7 +4,7 @@
 
 with the logistic likelihood itself in place of any bound on it. The expectation over z and the
 weights is a mean over draws, all else is in closed form. A draw takes one set of weights for all
-rows; what a row draws hangs on what it answered, so partitions and grouping change nothing.
+rows; what a row draws depends on its answers alone, so partitions and grouping change nothing.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ that the fit lacks, and that a share p of the rows has, adds p d d' to the secon
 residuals, d their mean in the rows that have it; scaled to unit variance, all that chance adds to
 the eigenvalues is 2 sqrt(J / N) + J / N, and the feature's direction shows from p |d|^2 >
 sqrt(J / N) on (Baik, Ben Arous and Peche 2005): of 73 units at 100,000 rows and |d|^2 = 20, from
-p = .0014. So the moments [J, J], which add up over partitions, tell of features that a sample of
+p = .0014. So the moments [J, J], which add up over partitions, show features that a sample of
 the rows, or a chain whose slots the common ones filled, has too few rows of.
 
 Rows whose residual goes far along a leading direction are then a feature's start. In all others
@@ -193,7 +193,7 @@ def _pool_sums(
 
 
 def residuals(q: FeatureGlobal, sign: FloatArray, nu: FloatArray) -> FloatArray:
-    """Return r of some rows; [B, J], 0 where a unit was not asked."""
+    """Return r of some rows; [B, J], 0 where a unit has no answer."""
     omega = mean_omega(tilt_of(nu, second_moments(q)), sign)
     result: FloatArray = 0.5 * sign - omega * (with_one(nu) @ q.mean.T)
     return result
