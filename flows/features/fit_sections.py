@@ -91,7 +91,8 @@ def _baseline_grids(results: dict[str, Any]) -> tuple[list[Grid], list[str]]:
         "Simple baselines on some of these cells, which they never saw: how many cells, the rows "
         "that the baseline learned from, mean log probabilities, and the mixture's less the "
         "baseline's with its standard error. The mixture has its weights from these cells, which "
-        "flatters it a little where they are few. Latent classes are fitted by EM; the BIC chooses their number."
+        "flatters it a little where they are few. Latent classes are fitted by EM; the BIC chooses "
+        "their number."
     )
     heads = ("baseline", "cells", "rows", "log probability", "the mixture's", "difference")
     better = {n: one for n, one in found.items() if one["difference"] < -2.0 * one["error"]}
