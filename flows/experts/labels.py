@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import order_of
 from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
+from vbmodels.core.scales import order_of
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50

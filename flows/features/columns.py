@@ -17,6 +17,7 @@ from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.levels import Levels
+from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import is_measured, measured_in_words, why_left_out
 
@@ -91,13 +92,26 @@ def columns_of(
         if why:
             reasons[name] = why
             continue
-        column = order_levels(name, found, 0 if cuts else settings.rare_below, settings.max_levels)
+        scale = _scale(name, found, seen[name], settings, cuts)
+        least = 0 if scale else settings.rare_below
+        column = order_levels(name, found, least, settings.max_levels)
+        if scale is not None and not column.joined:
+            column = replace(column, ordered=scale.levels, scale=scale.kind)
+            if not cuts:
+                ends = f"ordered: {scale.levels[0]} to {scale.levels[-1]}"
+                rule = replace(rule, remark=_with(rule.remark, ends))
         kept.append(replace(column, rule=rule, cuts=cuts))
         rules[name] = rule
     if not kept:
         _refuse(reasons)
+    ordered = {column.name for column in kept if column.ordered}
     table = tuple(
-        column_read(name, rule, seen[name], shown[name], _used(reasons, name), name not in reasons)
+        _as_ordered(
+            column_read(
+                name, rule, seen[name], shown[name], _used(reasons, name), name not in reasons
+            ),
+            name in ordered,
+        )
         for name, rule in rules.items()
     )
     used = [column.name for column in kept]
@@ -105,6 +119,41 @@ def columns_of(
     numbers = [name for name in reasons if rules[name].kind == NUMBER]
     warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
     return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+
+
+def _as_ordered(read: ColumnRead, ordered: bool) -> ColumnRead:
+    """Say of a column of categories whether they are used in an order."""
+    plain = read.read_as.removeprefix("ordered ")
+    if not plain.startswith("category"):
+        return read
+    return replace(read, read_as=f"ordered {plain}" if ordered else plain)
+
+
+def _scale(
+    name: str, found: Levels, seen: Seen, settings: FeatureSettings, cuts: Sequence[float]
+) -> Scale | None:
+    """Return the order of a column's answers; None where they have none, or shall have none."""
+    if cuts:
+        return Scale(NUMBERS, tuple(c for c in _names_of_classes(cuts) if c in found.counts))
+    levels, wanted = list(found.counts), name in settings.ordered
+    if settings.ordered and not wanted:
+        return None
+    scale = scale_of(levels, 2 if wanted else LEAST)
+    if set(levels) <= set(seen.order):  # the file says so
+        kind = NUMBERS if scale is None else scale.kind
+        return Scale(kind, tuple(level for level in seen.order if level in found.counts))
+    if wanted and scale is None and (numbers := numbers_of(levels)) is not None:
+        scale = Scale(NUMBERS, tuple(levels[i] for i in np.argsort(numbers)))
+    if wanted and scale is None:
+        raise InputError.of(
+            file="the data",
+            column=name,
+            expected="answers of a known scale, or numbers, as the setting ordered names it",
+            found=listed([repr(level) for level in levels], 4),
+            remedy="write the answers as numbers in their order, or leave the column out of "
+            "ordered",
+        )
+    return scale
 
 
 def _used(reasons: Mapping[str, str], name: str) -> str:

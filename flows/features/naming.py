@@ -16,6 +16,7 @@ sums over rows only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,35 @@ class MeaningSums(Stats):
 
 
 @dataclass(frozen=True)
+class MeanAnswer:
+    """The mean answer of a column whose answers have an order.
+
+    Attributes
+    ----------
+    with_it, without_it, sd
+        Means with a feature and without, and the posterior standard deviation of the difference.
+    low, high
+        Ends of the scale.
+    """
+
+    with_it: float
+    without_it: float
+    sd: float
+    low: float
+    high: float
+
+    @property
+    def shift(self) -> float:
+        """The difference as a share of the scale, from -1 to 1."""
+        return (self.with_it - self.without_it) / (self.high - self.low)
+
+    @property
+    def clear(self) -> bool:
+        """Whether the difference has a direction: beyond doubt, and a twentieth of the scale."""
+        return abs(self.with_it - self.without_it) > 2.0 * self.sd and abs(self.shift) > 0.05
+
+
+@dataclass(frozen=True)
 class ColumnContrast:
     """What a feature does to one column: the category that it changes most.
 
@@ -79,6 +109,10 @@ class ColumnContrast:
         p1, p0 and the posterior standard deviation of their difference.
     nats, sure_nats
         I_kd a row: mean, and the quantile that ranks columns.
+    differences
+        p1 - p0 of every category of the column.
+    answers
+        How it moves the mean answer, where the column's answers have an order.
     """
 
     column: int
@@ -88,6 +122,8 @@ class ColumnContrast:
     sd: float
     nats: float
     sure_nats: float
+    differences: tuple[float, ...]
+    answers: MeanAnswer | None = None
 
 
 @dataclass(frozen=True)
@@ -224,8 +260,19 @@ def _category_sums(psi: FloatArray, count: FloatArray, levels: IntArray) -> Floa
     return total
 
 
-def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
-    """Return what every reported feature is, from the sums over all partitions."""
+def meanings(
+    sums: MeaningSums, levels: IntArray, points: Sequence[FloatArray | None] | None = None
+) -> list[Meaning]:
+    """Return what every reported feature is, from the sums over all partitions.
+
+    Parameters
+    ----------
+    sums, levels
+        The sums, and [D] how many categories each column has.
+    points
+        Of each column the places of its categories on their scale [R]; None where they have no
+        order.
+    """
     column, category = _places(levels)
     with_it, without_it = sums.with_it / sums.compared, sums.without_it / sums.compared
     observed = _covariance(sums, levels)
@@ -250,6 +297,10 @@ def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
                     sd=float(sd[c]),
                     nats=float(nats[:, d].mean()),
                     sure_nats=float(low[d]),
+                    differences=tuple(centre[own].tolist()),
+                    answers=None
+                    if points is None or points[d] is None
+                    else _mean_answer(with_it[:, k, own], without_it[:, k, own], points[d]),
                 )
             )
         share, pairs = _explained(observed, pi, centre, column, category)
@@ -257,6 +308,15 @@ def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
         sure = float(sums.sure[k] / sums.rows)
         found.append(Meaning(pi, spread, sure, tuple(contrasts), share, pairs))
     return found
+
+
+def _mean_answer(with_it: FloatArray, without_it: FloatArray, points: FloatArray) -> MeanAnswer:
+    """Return the mean answers at probabilities of draws; [S, R] each."""
+    on, off = with_it @ points, without_it @ points
+    sd = float((on - off).std(ddof=1))
+    return MeanAnswer(
+        float(on.mean()), float(off.mean()), sd, float(points.min()), float(points.max())
+    )
 
 
 def _information(

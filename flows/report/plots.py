@@ -21,6 +21,7 @@ _POINTS = 200  # points of one line that show their values
 _LOW = 1e-7  # the left end of a logarithmic axis
 # Wong (2011): distinct for the colour-blind on light and dark grounds.
 _ABOVE, _BELOW = "#56b4e9", "#d55e00"
+_NEITHER = "rgba(128, 128, 128, 0.06)"
 _ZOOM = {
     "name": "zoom",
     "select": {"type": "interval", "zoom": "wheel![event.shiftKey]"},
@@ -187,13 +188,20 @@ def curve(
 
 
 def heat_map(
-    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    title: str,
+    legend: str = "",
 ) -> Spec:
-    """Plot values from -1 to 1 as cells: blue above 0, orange below, opaque at the largest."""
+    """Plot values from -1 to 1 as cells: blue above 0, orange below, opaque at the largest.
+
+    A legend of the colours has a title.
+    """
     table = np.asarray(values, dtype=np.float64).reshape(len(rows), len(columns))
     top = max(float(np.nanmax(np.abs(table), initial=0.0)), 1e-9)
     cells = [
-        {"column": c, "row": r, "v": value, "strength": abs(value) / top,
+        {"column": c, "row": r, "v": value,
          "tip": f"{rows[r]}, {columns[c]}: {value:.3g}"}
         for (r, c), value in np.ndenumerate(table)
         if np.isfinite(value)
@@ -201,14 +209,17 @@ def heat_map(
     layer = _layer(
         cells,
         "rect",
-        color={"condition": {"test": "datum.v >= 0", "value": _ABOVE}, "value": _BELOW},
-        opacity={
-            "field": "strength",
+        color={
+            "field": "v",
             "type": "quantitative",
-            "scale": {"domain": [0, 1], "range": [0, 1]},
-            "legend": None,
+            "scale": {
+                "domain": [-top, 0, top], "range": [_BELOW, _NEITHER, _ABOVE], "interpolate": "rgb",
+            },
+            "legend": {"title": escaped(legend), "orient": "bottom", "titleLimit": 320}
+            if legend
+            else None,
         },
-    )
+    )  # fmt: skip
     x = _labels("columns")
     x["axis"] |= {"labelAngle": -90}
     spec = _by_label(rows, title, [layer], x=x)

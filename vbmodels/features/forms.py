@@ -99,7 +99,6 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     chosen = select_features(
         at.share,
         at.n_rows,
-        flip_above=settings.flip_above,
         least_rows=_least_rows(at.n_rows, settings),
     )
     mean, covariance = selected_weights(at.mean, at.covariance, chosen)
