@@ -32,6 +32,7 @@ from flows.features.naming import meaning_sums
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
+from flows.features.simpler_models import sample_rows
 from vbmodels.core.columns import Seen
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
@@ -141,6 +142,7 @@ class FeaturesFamily:
                 fit.n_rows,
             ),
             hidden=forms.scored_cells(model, q, batch, local),
+            sample=None if fitted is not None else sample_rows(batch, fit.n_rows),
             columns=tuple(columns) if index == 0 else (),
             weights=weights,
         )

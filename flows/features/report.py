@@ -15,6 +15,13 @@ from flows.features.fit_sections import fit_section
 from flows.features.naming import MeaningSums, meanings
 from flows.features.sections import column_section, occurrence_sections, profile_sections
 from flows.features.settings import FeatureSettings
+from flows.features.simpler_models import (
+    RowSample,
+    compare_models,
+    model_results,
+    model_section,
+    no_feature_in_words,
+)
 from flows.report.page import Findings
 from vbmodels.core.state import IntArray, tree_sum
 from vbmodels.features.forms import Reported, stability
@@ -34,6 +41,7 @@ class FeatureSummary:
     imputed: int
     meaning: MeaningSums
     hidden: HiddenCells | None = None
+    sample: RowSample | None = None
     columns: tuple[Any, ...] = ()
     weights: dict[str, list[Any]] | None = None
 
@@ -106,14 +114,14 @@ def report(
         "columns": [_dictionary(c) for c in columns],
     }
     warnings = _absorbed(fit.chosen)
-    if n == 0:
-        warnings.append(_none_kept(rows, settings))
     warnings += few_rows(n, rows)
     described = meanings(
         tree_sum(s.meaning for s in summaries), _levels(columns), [c.points for c in columns]
     )
     stable = stability(model, q, settings)
     results["meaning"] = meaning_results(described, columns, stable)
+    sampled = [s.sample for s in summaries if s.sample is not None]
+    models = compare_models(sampled, _levels(columns), q, fit.n_rows) if sampled else None
     sections = [
         *meaning_sections(described, columns, stable),
         *occurrence_sections(found, fit.chosen),
@@ -130,6 +138,9 @@ def report(
         ):
             score = compare(hidden, levels)
             results[f"filling_baseline_{name}"] = None if score is None else asdict(score)
+    if models is not None:
+        results["simpler_models"] = model_results(models)
+        sections.append(model_section(models, n))
     fitted, more = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
     warnings += more
@@ -140,6 +151,10 @@ def report(
         first = described[0]
         which = "it is in" if n == 1 else "the most common is in"
         headline += f"; {which} {first.prevalence:.0%} of the rows: {feature_name(first, columns)}"
+    elif sampled:
+        said, warning = no_feature_in_words(models, settings)
+        headline += f": {said}"
+        warnings.append(warning)
     if imputed:
         headline += f"; {imputed:,} missing cell{'' if imputed == 1 else 's'} filled"
     top = [
@@ -175,18 +190,6 @@ def few_rows(features: int, rows: int) -> list[str]:
         "200 rows with eight features it was right on 4 of 10, and all eight were found on 2; with "
         "50 rows a feature and no cell missing it was right on all."
     ]
-
-
-def _none_kept(rows: int, settings: FeatureSettings) -> str:
-    """Say what a fit without features means, and what to try where rows are few."""
-    text = f"No feature is kept: no answers that go together were found in these {rows:,} rows."
-    if settings.inference != "variational":
-        return text
-    return (
-        f"{text} That is what the search found, not a proof that there is none: it can miss "
-        f"features that the same bound would prefer. Try another n_features than "
-        f"{settings.n_features} or another seed."
-    )
 
 
 def _absorbed(chosen: Selection) -> list[str]:

@@ -74,7 +74,7 @@ def test_columns_that_tell_nothing_of_one_another_give_no_feature_and_a_warning(
     succeed("features", path, tmp_path / "out", *QUICK)
     folder, record = latest(tmp_path / "out")
     assert record["results"]["features"] == 0
-    assert any("No feature is kept" in warning for warning in record["warnings"])
+    assert any("latent classes agree" in warning for warning in record["warnings"])
     report = (folder / "report.html").read_text()
     assert "what the search found, not a proof that there is none" in report
     assert pq.read_table(folder / "rows").column_names == ["id"]
