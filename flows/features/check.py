@@ -142,7 +142,7 @@ class Column:
     cuts
         Ends of the classes that its numbers are cut into.
     structural
-        Cells that are missing because of another column, as (that column, its category).
+        Where cells are missing because of another column: that column and its categories.
     ordered, scale
         The categories from the lowest to the highest and the kind of their scale (see
         `vbmodels.core.scales`), where they have an order.
@@ -156,7 +156,7 @@ class Column:
     weights: tuple[float, ...] = ()
     rule: Rule = field(default_factory=Rule)
     cuts: tuple[float, ...] = ()
-    structural: tuple[str, str] | None = None
+    structural: tuple[str, tuple[str, ...]] | None = None
     ordered: tuple[str, ...] = ()
     scale: str = ""
 

@@ -16,15 +16,18 @@ from flows.features.check import RARE, Column, order_levels, recoded, rules_of
 from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen
-from vbmodels.core.levels import Levels
+from vbmodels.core.levels import YES, Levels
 from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import is_measured, measured_in_words, why_left_out
 
+EXPECTED = 5.0
+"""Rows that would have two answers by chance, from which on it means something that none has."""
 MOST_COMPARED = 400
 """Columns up to which each is compared with all others."""
-STRUCTURAL = 0.99
-"""Share of a column's missing cells that one category of another explains: they have a reason."""
+BY_CHANCE = 1e-4
+"""Chance that all rows of a category miss a cell, over all categories, below which that has a
+reason: the question was skipped because of that answer."""
 
 
 @dataclass(frozen=True)
@@ -332,7 +335,7 @@ def compare_columns(
             replace(column, structural=_reason_of_gaps(d, found.kept, bounds, total))
             for d, column in enumerate(kept)
         ]
-        warnings += _on_structural(kept, total)
+        warnings += _on_structural(kept)
         warnings += _on_exclusive(found.kept, bounds, total, reasons)
     twice = [f"{name} ({why})" for name, why in reasons.items() if "the same cells" in why]
     if twice:
@@ -347,61 +350,90 @@ def compare_columns(
 
 def _reason_of_gaps(
     d: int, columns: Sequence[Column], bounds: IntArray, total: Survey
-) -> tuple[str, str] | None:
-    """Return the column and category whose rows all miss a column, and are nearly all that do."""
+) -> tuple[str, tuple[str, ...]] | None:
+    """Return the column of whose categories all rows miss a column, by no chance, and these.
+
+    Of several such columns that which explains most of the missing cells.
+    """
     missing = int(total.missing[d])
     if not missing:
         return None
+    rate = missing / total.rows
+    found: tuple[str, tuple[str, ...]] | None = None
+    most = 0
     for other, column in enumerate(columns):
-        if other == d:
+        if other == d or rate == 1.0:
             continue
-        for r, level in enumerate(column.levels):
-            at = bounds[other] + r
-            rows, gaps = int(total.cells[at]), int(total.gaps[at, d])
-            if rows and rows == gaps and gaps >= STRUCTURAL * missing:
-                return column.name, level
-    return None
+        rows = total.cells[bounds[other] : bounds[other + 1]]
+        gaps = total.gaps[bounds[other] : bounds[other + 1], d]
+        always = (rows == gaps) & (rows * np.log(rate) < np.log(BY_CHANCE / bounds[-1]))
+        explained = int(gaps[always].sum())
+        if explained > most and not always.all():
+            names = [column.levels[r] for r in np.flatnonzero(always)]
+            most, found = explained, (column.name, tuple(names))
+    return found
 
 
-def _on_structural(kept: Sequence[Column], total: Survey) -> list[str]:
-    of: dict[tuple[str, str], list[str]] = {}
+def _on_structural(kept: Sequence[Column]) -> list[str]:
+    of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     cells = 0
-    for column, missing in zip(kept, total.missing.tolist(), strict=True):
+    for column in kept:
         if column.structural is not None:
             of.setdefault(column.structural, []).append(column.name)
-            cells += missing
+            gate = next(c for c in kept if c.name == column.structural[0])
+            cells += sum(gate.counts[gate.levels.index(name)] for name in column.structural[1])
     if not of:
         return []
-    said = "; ".join(f"{listed(names)} where {a} = {b}" for (a, b), names in of.items())
+    said = "; ".join(
+        f"{listed(names)} where {gate} is {listed(levels, 4)}"
+        for (gate, levels), names in of.items()
+    )
     return [f"Skipped questions are not filled ({cells:,} cells): {said}."]
 
 
 def _on_exclusive(
     columns: Sequence[Column], bounds: IntArray, total: Survey, reasons: Mapping[str, str]
 ) -> list[str]:
-    """Say which columns of yes and no have one yes in every row: dummies of one question."""
+    """Say which columns of yes and no have at most one yes in a row: dummies of one question."""
     ones = [
-        (column.name, int(bounds[d]) + column.levels.index(yes))
+        (column.name, int(bounds[d]) + yes)
         for d, column in enumerate(columns)
-        if column.name not in reasons
-        for yes in ("1", "yes", "true")
-        if len(column.levels) == 2 and yes in column.levels
+        if column.name not in reasons and (yes := _place_of_yes(column)) is not None
     ]
     groups: list[list[tuple[str, int]]] = []
     for name, at in ones:
-        if groups and all(total.pairs[at, other] == 0 for _, other in groups[-1]):
-            groups[-1].append((name, at))
+        for group in groups:
+            if all(_excluded(total, at, other) for _, other in group):
+                group.append((name, at))
+                break
         else:
             groups.append([(name, at)])
-    full = [
-        [name for name, _ in group]
+    said = [
+        listed([name for name, _ in group], 6) + _without_yes(group, total)
         for group in groups
-        if len(group) > 2 and sum(int(total.cells[at]) for _, at in group) == total.rows
+        if len(group) > 2
     ]
-    if not full:
+    if not said:
         return []
-    said = "; ".join(listed(group, 6) for group in full[:6])
     return [
-        f"Columns exclude each other, with one 1 in every row: {said}. They are dummies of one "
-        "question: give each question as one column, else features only say so."
+        f"Columns exclude each other, with at most one yes in a row: {'; '.join(said[:6])}. They "
+        "look like dummies of one question: give each question as one column, else features only "
+        "say so."
     ]
+
+
+def _place_of_yes(column: Column) -> int | None:
+    """Return which category of a column with two is a yes; None where neither is."""
+    found = [i for i, level in enumerate(column.levels) if level.strip().lower() in YES]
+    return found[0] if len(column.levels) == 2 and len(found) == 1 else None
+
+
+def _without_yes(group: Sequence[tuple[str, int]], total: Survey) -> str:
+    none = total.rows - sum(int(total.cells[at]) for _, at in group)
+    return f" ({none:,} of {total.rows:,} rows have none)" if none else ""
+
+
+def _excluded(total: Survey, first: int, second: int) -> bool:
+    """Whether two answers never meet in a row although by chance more than a few rows would."""
+    expected = float(total.cells[first]) * float(total.cells[second]) / total.rows
+    return int(total.pairs[first, second]) == 0 and expected > EXPECTED

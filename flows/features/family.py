@@ -105,9 +105,8 @@ class FeaturesFamily:
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
         found = _finished(forms.apply, model, q, batch, local, settings)
-        filled = [d for d, column in enumerate(columns) if column.structural is None]
-        if len(filled) < len(columns):
-            chosen = np.isin(found.columns, filled)
+        if any(column.structural for column in columns):
+            chosen = ~feature_coding.skipped_cells(found, batch, columns)
             found = replace(
                 found, rows=found.rows[chosen], columns=found.columns[chosen],
                 cells=found.cells[chosen],
