@@ -38,7 +38,8 @@ from scipy.special import digamma, logsumexp, ndtri
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.features.draw_kernels import Keys, draw_omega, draw_uniform
-from vbmodels.features.ibp.chain import BLOCK, draw_weights
+from vbmodels.features.ibp.chain import draw_weights
+from vbmodels.features.ibp.model import blocks
 
 FEW, MANY = 15, 40
 STARTS = 3
@@ -93,8 +94,7 @@ def class_counts(
     total = int(EDGES[-1])
     rows, cells = np.zeros(total), np.zeros((total, int(levels.sum())))
     terms = _log_terms(at, levels) if len(at.rows) else None
-    for i in range(0, len(codes), BLOCK):
-        part = slice(i, i + BLOCK)
+    for part in blocks(len(codes), max(total, int(levels.sum()))):
         x = one_hot(codes[part], levels)
         if terms is None:
             r = _normalised(SHARP * np.log(-np.log(draw_uniform(keys[part], total))))
@@ -225,8 +225,7 @@ def draw_rows(
     outer = (own[:, :, None] * own[:, None, :]).reshape(units, -1)
     moved = np.empty_like(u)
     linear, quadratic = np.zeros((units, size + 1)), np.zeros((units, (size + 1) ** 2))
-    for i in range(0, len(u), BLOCK):
-        rows = slice(i, i + BLOCK)
+    for rows in blocks(len(u), units):
         half = 0.5 * sign[rows]
         omega = draw_omega(bias + u[rows] @ own.T, sign[rows], omega_keys[rows])
         precision = (omega @ outer).reshape(-1, size, size) + np.eye(size)

@@ -160,7 +160,7 @@ def residue_sums(
     """Sum what the screen of features to come needs, whose ``starts`` [U, C] are taken as is."""
     n, second = batch.count, second_moments(q)
     total = _nothing(batch.n_units, starts.shape[1], nu.shape[1] + 1)
-    for rows in blocks(len(nu)):
+    for rows in blocks(len(nu), batch.n_units):
         at, sign, count = nu[rows], batch.sign[rows].astype(np.float64), n[rows]
         omega = (mean_omega(tilt_of(at, second), sign) * count[:, None]).T
         half = 0.5 * (sign * count[:, None]).T
@@ -202,7 +202,7 @@ def residuals(q: FeatureGlobal, sign: FloatArray, nu: FloatArray) -> FloatArray:
 def residual_moments(q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray) -> FloatArray:
     """Return sum_n r_n r_n' of a partition, packed; [J (J + 1) / 2]."""
     total = np.zeros((batch.n_units, batch.n_units))
-    for rows in blocks(len(nu)):
+    for rows in blocks(len(nu), batch.n_units):
         r = residuals(q, batch.sign[rows].astype(np.float64), nu[rows])
         total += r.T @ (r * batch.count[rows, None])
     return linalg.pack(total)
@@ -237,7 +237,7 @@ def starts_along(
     """Return the chance of each direction's feature in every distinct row at its start; [U, C]."""
     low = _elsewhere(len(directions))
     found = np.empty((len(nu), len(directions)))
-    for rows in blocks(len(nu)):
+    for rows in blocks(len(nu), batch.n_units):
         r = residuals(q, batch.sign[rows].astype(np.float64), nu[rows])
         found[rows] = np.where(r @ directions.T > 1.0, HERE, low)
     return found
