@@ -204,15 +204,13 @@ def _heat_map(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec
         own = {c.column: c for c in meaning.contrasts}
         values.append([_shift_at(own[d], best[d]) for d in kept])
     names = [_labelled(best[d], columns) for d in kept]
-    ordered = [bool(columns[d].ordered) for d in kept]
-    answers = "mean answer, as a share of its scale"
-    category = "probability of the category"
-    legend = " or ".join(
-        words for words, on in ((answers, any(ordered)), (category, not all(ordered))) if on
-    )
     lines = [f"feature {k + 1}" for k in range(len(found))]
-    title = "What each feature adds to the answers"
-    return plots.heat_map(lines, names, values, title, f"adds to the {legend}")
+    parts = [
+        ("the mean answer, as a share of its scale", any(columns[d].ordered for d in kept)),
+        ("the probability of a category", not all(columns[d].ordered for d in kept)),
+    ]
+    title = f"What each feature adds to {' or to '.join(words for words, on in parts if on)}"
+    return plots.heat_map(lines, names, values, title, "less or more, of 1")
 
 
 def _shift_at(own: ColumnContrast, shown: ColumnContrast) -> float:

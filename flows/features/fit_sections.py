@@ -141,14 +141,12 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     return Section(
         "Search",
         f"The best of {len(q.starts)} starts was improved by moves in {q.round} rounds: of "
-        f"{history.tried} proposals measured by the yardstick, the true bound by Monte Carlo, "
+        f"{history.tried} proposals whose true bound was measured by Monte Carlo, "
         f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows."
         + (_SAMPLED if q.widened else "")
         + (_RESIDUALS if q.probes else ""),
         (),
-        (Grid(("move", "features before", "after", "yardstick rose by (nats)"), rows),)
-        if rows
-        else (),
+        (Grid(("move", "features before", "after", "bound rose by (nats)"), rows),) if rows else (),
     )
 
 

@@ -13,7 +13,7 @@ from flows.features.check import Column
 from flows.features.description import feature_name, meaning_results, meaning_sections
 from flows.features.fit_sections import fit_section
 from flows.features.naming import MeaningSums, meanings
-from flows.features.sections import column_section, occurrence_sections, profile_sections
+from flows.features.sections import category_sections, column_section, occurrence_sections
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import (
     RowSample,
@@ -125,7 +125,7 @@ def report(
     sections = [
         *meaning_sections(described, columns, stable),
         *occurrence_sections(found, fit.chosen),
-        *profile_sections(weights, n),
+        *category_sections(weights, columns, n),
     ]
     if cells := [s.hidden for s in summaries if s.hidden is not None]:
         from flows.features import cell_baselines as baselines  # scikit-learn loads slowly

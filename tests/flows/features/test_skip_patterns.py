@@ -23,8 +23,7 @@ def compared(codes, levels, parts=1):
     edges = np.linspace(0, len(codes), parts + 1).astype(int)
     sizes = [len(names) for names in levels]
     surveys = [
-        survey_codes(codes[i:j], sizes, i, np.ones(j - i))
-        for i, j in itertools.pairwise(edges)
+        survey_codes(codes[i:j], sizes, i, np.ones(j - i)) for i, j in itertools.pairwise(edges)
     ]
     return compare_columns(FoundColumns(columns, {}, (), ()), surveys)
 
