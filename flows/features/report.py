@@ -124,7 +124,7 @@ def report(
     models = compare_models(sampled, _levels(columns), q, fit.n_rows) if sampled else None
     sections = [
         *meaning_sections(described, columns, stable),
-        *occurrence_sections(found, fit.chosen),
+        *occurrence_sections(found, [one.prevalence for one in described]),
         *category_sections(weights, columns, n),
     ]
     if cells := [s.hidden for s in summaries if s.hidden is not None]:

@@ -10,7 +10,7 @@ import numpy as np
 from flows.features.check import Column
 from flows.report import plots
 from flows.report.page import Grid, Section
-from vbmodels.features.patterns import Occurrence, Selection
+from vbmodels.features.patterns import Occurrence
 
 MOST_PAIRS = 12  # features in the tables of pairs
 MOST_CATEGORIES = 60  # in one figure of all columns
@@ -21,25 +21,34 @@ def _names(n: int) -> list[str]:
     return [f"feature {k + 1}" for k in range(n)]
 
 
-def occurrence_sections(found: Occurrence, chosen: Selection) -> list[Section]:
-    """Tables 1 to 5: single and joint occurrence, conditional shares, frequent patterns."""
+def occurrence_sections(found: Occurrence, shares: Sequence[float]) -> list[Section]:
+    """Tables 1 to 5: single and joint occurrence, conditional shares, frequent patterns.
+
+    Parameters
+    ----------
+    found
+        Counts of rows whose probability of a feature is above one half.
+    shares
+        [F] mean probability of each feature.
+    """
     n = len(found.total)
     if not n:
         return []
-    plot = plots.bars(_names(n), (100 * found.total).tolist(), "% of the rows", "Prevalence")
-    marks = [" (complement)" if f else "" for f in chosen.flipped]
+    plot = plots.bars(
+        _names(n), [100.0 * one for one in shares], "% of the rows", "Share of the rows"
+    )
     rows = [
-        (f"{name}{mark}", _percent(t), _percent(s))
-        for name, mark, t, s in zip(_names(n), marks, found.total, found.single, strict=True)
+        (name, *map(_percent, of))
+        for name, *of in zip(_names(n), shares, found.total, found.single, strict=True)
     ]
-    rows.append(("none", _percent(found.none), ""))
+    rows.append(("none", "", _percent(found.none), ""))
     sections = [
         Section(
             "How common the features are",
-            "Share of the rows that have each feature with probability above one half, and of "
-            "those that have no other.",
+            "Share of the rows with each feature: the mean of its probability; the rows where it "
+            "is above one half; and those of them with no other feature.",
             (plot,),
-            (Grid(("feature", "total", "single"), rows),),
+            (Grid(("feature", "share", "above one half", "and no other"), rows),),
         )
     ]
     if n > 1:

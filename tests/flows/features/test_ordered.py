@@ -58,7 +58,10 @@ def test_a_feature_is_described_by_the_direction_of_its_answers(found):
     assert of["cheap"]["with"] - of["cheap"]["without"] > 1.5
     page = (folder / "report.html").read_text()
     assert "1 feature in 300 rows and 6 columns; it is in 2" in page
-    assert "adds to the mean answer, as a share of its scale or to the probability of a category" in page
+    assert (
+        "adds to the mean answer, as a share of its scale or to the probability of a category"
+        in page
+    )
 
 
 def test_what_is_ordered_and_what_is_free_text_is_said(found):
