@@ -385,7 +385,7 @@ def _on_structural(kept: Sequence[Column]) -> list[str]:
     if not of:
         return []
     said = "; ".join(
-        f"{listed(names)} where {gate} is {listed(levels, 4)}"
+        f"{listed(names)} where {gate} = {' or '.join(levels[:4])}"
         for (gate, levels), names in of.items()
     )
     return [f"Skipped questions are not filled ({cells:,} cells): {said}."]
