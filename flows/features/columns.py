@@ -402,16 +402,14 @@ def _on_exclusive(
     ]
     groups: list[list[tuple[str, int]]] = []
     for name, at in ones:
-        for group in groups:
-            if all(_excluded(total, at, other) for _, other in group):
-                group.append((name, at))
-                break
+        if groups and all(total.pairs[at, other] == 0 for _, other in groups[-1]):
+            groups[-1].append((name, at))
         else:
             groups.append([(name, at)])
     said = [
         listed([name for name, _ in group], 6) + _without_yes(group, total)
         for group in groups
-        if len(group) > 2
+        if len(group) > 2 and _by_no_chance([at for _, at in group], total)
     ]
     if not said:
         return []
@@ -433,7 +431,13 @@ def _without_yes(group: Sequence[tuple[str, int]], total: Survey) -> str:
     return f" ({none:,} of {total.rows:,} rows have none)" if none else ""
 
 
-def _excluded(total: Survey, first: int, second: int) -> bool:
-    """Whether two answers never meet in a row although by chance more than a few rows would."""
-    expected = float(total.cells[first]) * float(total.cells[second]) / total.rows
-    return int(total.pairs[first, second]) == 0 and expected > EXPECTED
+def _by_no_chance(places: Sequence[int], total: Survey) -> bool:
+    """Whether answers that never meet are one question's: one in each row, or each pair expected.
+
+    Answers that few rows have may never meet by chance.
+    """
+    cells = total.cells[list(places)].astype(np.float64)
+    if int(cells.sum()) == total.rows:
+        return True
+    expected = np.outer(cells, cells)[np.triu_indices(len(cells), 1)] / total.rows
+    return bool(expected.min() > EXPECTED)
