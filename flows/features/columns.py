@@ -151,7 +151,7 @@ def _scale(
         raise InputError.of(
             file="the data",
             column=name,
-            expected="answers of a known scale, or numbers, as the setting ordered names it",
+            expected="answers of a known scale, or numbers (the setting ordered names it)",
             found=listed([repr(level) for level in levels], 4),
             remedy="write the answers as numbers in their order, or leave the column out of "
             "ordered",
