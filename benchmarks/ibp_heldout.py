@@ -134,14 +134,14 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--draws", type=int, nargs=3, default=(3, 200, 300))
     parser.add_argument("--only", nargs="*", default=[""], help="names that contain any of these")
-    given = parser.parse_args()
-    codes, levels = table(given.name, given.rows)
-    draws = (given.draws[0], given.draws[1], given.draws[2])
-    say(f"## {given.name}: {codes.shape[0]} x {codes.shape[1]}, chains, warm-up, draws: {draws}")
+    options = parser.parse_args()
+    codes, levels = table(options.name, options.rows)
+    draws = (options.draws[0], options.draws[1], options.draws[2])
+    say(f"## {options.name}: {codes.shape[0]} x {codes.shape[1]}, chains, warm-up, draws: {draws}")
     with threadpool_limits(1):
-        for name, method in methods(SIZES[given.name], draws).items():
-            if any(part in name for part in given.only):
-                say(f"| {name} | {line(method, codes, levels, given.splits)} |")
+        for name, method in methods(SIZES[options.name], draws).items():
+            if any(part in name for part in options.only):
+                say(f"| {name} | {line(method, codes, levels, options.splits)} |")
 
 
 def line(method: Method, codes: NDArray[np.int64], levels: NDArray[np.int64], splits: int) -> str:

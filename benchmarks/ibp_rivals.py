@@ -161,11 +161,11 @@ def logistic_columns(batch: FeatureBatch) -> Table:
     blocks = [codes[:, [d]] == np.arange(-1, r) for d, r in enumerate(batch.levels)]
     for d in np.unique(columns):
         others = np.concatenate([b for e, b in enumerate(blocks) if e != d], axis=1).astype(float)
-        known, wanted = codes[:, d] >= 0, np.flatnonzero(columns == d)
+        known, needed = codes[:, d] >= 0, np.flatnonzero(columns == d)
         if len(set(codes[known, d])) == 1:  # all others are hidden or missing
-            found[wanted, codes[known, d][0]] = 1.0
+            found[needed, codes[known, d][0]] = 1.0
             continue
         model = LogisticRegression(C=0.1, max_iter=500).fit(others[known], codes[known, d])
-        chance = model.predict_proba(others[rows[wanted]])
-        found[wanted[:, None], model.classes_] = np.maximum(chance, 1e-9)
+        chance = model.predict_proba(others[rows[needed]])
+        found[needed[:, None], model.classes_] = np.maximum(chance, 1e-9)
     return found / found.sum(1, keepdims=True)

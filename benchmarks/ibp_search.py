@@ -1,4 +1,4 @@
-"""The search for features on tables whose features are known, with fits from the truth.
+"""The search for features on tables whose features are known, and fits from the truth.
 
     python -m benchmarks.ibp_search --rows 200 --features 4 --first 100 --seeds 20
 
@@ -98,32 +98,32 @@ def one(seed: int, rows: int, features: int, missing: float, say: Any) -> dict[s
             "accuracy": right.mean(), "cpu": cpu, "passes": passes,
             "yardstick": yardstick(q, batch, nu), "kept": int(used.sum()),
         }  # fmt: skip
-    ends = "; ".join(
+    line = "; ".join(
         f"{name} {int(r['kept'])} kept, accuracy {r['accuracy']:.3f}, {r['yardstick']:.0f} nats, "
         f"{r['cpu']:.1f} s"
         for name, r in found.items()
     )
-    say(f"seed {seed}: {ends}")
+    say(f"seed {seed}: {line}")
     return found
 
 
 def main() -> None:
-    """Run the seeds given and print the table."""
+    """Run the fits and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--features", type=int, default=4)
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--missing", type=float, default=0.0)
-    given = parser.parse_args()
+    options = parser.parse_args()
 
     def say(text: str) -> None:
         print(text, flush=True)
 
     with threadpool_limits(1):
         searched(feature_batch(table(0, 60, 2, 0.0)[0], LEVELS), 0)  # compiles
-        seeds = range(given.first, given.first + given.seeds)
-        runs = [one(s, given.rows, given.features, given.missing, say) for s in seeds]
+        seeds = range(options.first, options.first + options.seeds)
+        runs = [one(s, options.rows, options.features, options.missing, say) for s in seeds]
     say("| | exact | matched | accuracy | yardstick >= truth's - 5, >= truth's | passes | CPU s |")
     say("|---|---|---|---|---|---|---|")
     for name in runs[0]:

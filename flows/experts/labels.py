@@ -12,9 +12,10 @@ from flows.data.column_rules import column_rules
 from flows.data.mixed import FLAG, NUMBER
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import Rule, Seen, order_of
+from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
+from vbmodels.core.scales import order_of
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50

@@ -1,4 +1,4 @@
-"""What simple rivals make of the hidden cells.
+"""How simple baselines predict the hidden cells.
 
 One logistic regression for each column; latent classes, their number by the BIC; and the columns'
 shares.
@@ -14,7 +14,7 @@ from scipy import sparse
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.imputation.latent import one_hot
-from vbmodels.features.imputation.predict import Judged
+from vbmodels.features.imputation.predict import HiddenCells
 from vbmodels.features.latent_class_analysis import by_bic
 from vbmodels.features.table import MISSING
 
@@ -31,31 +31,31 @@ _LEAST = 1e-9
 
 
 @dataclass(frozen=True)
-class Beside:
-    """The mixture beside a rival on the same cells.
+class BaselineScore:
+    """The mixture and a baseline on the same cells.
 
     Parameters
     ----------
     cells, rows
-        How many cells were compared, and from how many rows the rival learned.
-    mixture, rival
+        How many cells were compared, and from how many rows the baseline learned.
+    mixture, baseline
         Mean log probabilities.
     difference, error
-        Of the mixture less the rival, a cell, and its standard error.
+        Of the mixture less the baseline, a cell, and its standard error.
     classes
-        How many latent classes the rival has, where it is these.
+        How many latent classes the baseline has, where it is these.
     """
 
     cells: int
     rows: int
     mixture: float
-    rival: float
+    baseline: float
     difference: float
     error: float
     classes: int | None = None
 
 
-def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
+def score_logistic(found: HiddenCells, levels: IntArray) -> BaselineScore | None:
     """Compare the mixture with a logistic regression of each column on the others.
 
     A missing or hidden cell is a category of its own. None where there are fewer than two cells,
@@ -83,7 +83,7 @@ def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
     return _compared(found, log_p, len(found.codes))
 
 
-def beside_classes(found: Judged, levels: IntArray) -> Beside | None:
+def score_classes(found: HiddenCells, levels: IntArray) -> BaselineScore | None:
     """Compare the mixture with latent classes by EM, their number by the BIC.
 
     None where there are fewer than two cells, or no row to learn from.
@@ -93,13 +93,13 @@ def beside_classes(found: Judged, levels: IntArray) -> Beside | None:
     x = one_hot(found.codes, levels)
     step = -(-x.size // MOST_INDICATORS)
     fit = by_bic(x[::step], levels, seed=0)
-    asked, back = np.unique(found.rows, return_inverse=True)
-    chance = fit.categories(x[asked])[back, _category(found, levels)]
-    told = _compared(found, np.log(np.maximum(chance, _LEAST)), len(x[::step]))
-    return None if told is None else replace(told, classes=fit.number)
+    needed, back = np.unique(found.rows, return_inverse=True)
+    chance = fit.categories(x[needed])[back, _category(found, levels)]
+    found_score = _compared(found, np.log(np.maximum(chance, _LEAST)), len(x[::step]))
+    return None if found_score is None else replace(found_score, classes=fit.number)
 
 
-def beside_shares(found: Judged, levels: IntArray) -> Beside | None:
+def score_shares(found: HiddenCells, levels: IntArray) -> BaselineScore | None:
     """Compare the mixture with the shares of the columns' known cells; None for fewer than two."""
     counts = one_hot(found.codes, levels).sum(0)
     first = (np.cumsum(levels) - levels).astype(np.intp)
@@ -108,22 +108,22 @@ def beside_shares(found: Judged, levels: IntArray) -> Beside | None:
     return _compared(found, np.log(chance), len(found.codes))
 
 
-def _category(found: Judged, levels: IntArray) -> IntArray:
+def _category(found: HiddenCells, levels: IntArray) -> IntArray:
     """Return the number of each hidden cell's category among those of all columns; [H]."""
     return np.asarray((np.cumsum(levels) - levels)[found.columns] + found.truth)
 
 
-def _compared(found: Judged, log_p: FloatArray, rows: int) -> Beside | None:
-    """Compare the mixture with a rival's log probabilities [H], NaN where it says nothing."""
-    told = ~np.isnan(log_p)
-    if told.sum() < 2:
+def _compared(found: HiddenCells, log_p: FloatArray, rows: int) -> BaselineScore | None:
+    """Compare the mixture with a baseline's log probabilities [H], NaN where it says nothing."""
+    known = ~np.isnan(log_p)
+    if known.sum() < 2:
         return None
-    gain = found.log_p[told] - log_p[told]
-    return Beside(
-        cells=int(told.sum()),
+    gain = found.log_p[known] - log_p[known]
+    return BaselineScore(
+        cells=int(known.sum()),
         rows=rows,
-        mixture=float(found.log_p[told].mean()),
-        rival=float(log_p[told].mean()),
+        mixture=float(found.log_p[known].mean()),
+        baseline=float(log_p[known].mean()),
         difference=float(gain.mean()),
         error=float(gain.std(ddof=1) / np.sqrt(gain.size)),
     )
@@ -136,7 +136,7 @@ def _regressed(levels: IntArray, n_rows: int) -> IntArray:
     return np.unique(np.linspace(0, len(levels) - 1, most).round().astype(int))
 
 
-def _of_column(found: Judged, others: sparse.csr_array, cells: IntArray, d: int) -> FloatArray:
+def _of_column(found: HiddenCells, others: sparse.csr_array, cells: IntArray, d: int) -> FloatArray:
     own = found.codes[:, d]
     known = own != MISSING
     rows, truth = found.rows[cells], found.truth[cells]

@@ -27,12 +27,15 @@ from flows.features.schema import CATEGORIES_IN
 from flows.features.settings import FeatureSettings
 from vbmodels.core.columns import Rule, Seen, Unclear
 from vbmodels.core.levels import Levels, rare_levels
+from vbmodels.core.scales import numbers_of
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import take_codes
 
 _SEEN: TypeAdapter[dict[str, Seen]] = TypeAdapter(dict[str, Seen])
 
 ID = "id"
+NO_COLUMN = "none"
+"""In the setting ``ordered``: no column has an order."""
 RARE = "(rare)"
 
 
@@ -113,11 +116,13 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedTable]) -
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     settings = checked[0].settings
     seen = merge_seen([one.columns for one in checked])
-    unknown = [name for name in settings.categories if name not in seen]
+    named = {"categories": settings.categories, "ordered": settings.ordered}
     faults = [
         Fault("settings", f"a column of the input, such as {', '.join(list(seen)[:5])}", name,
-              "categories", remedy=did_you_mean(name, seen))
-        for name in unknown
+              setting, remedy=did_you_mean(name, seen))
+        for setting, names in named.items()
+        for name in names
+        if name not in seen and (setting, name) != ("ordered", NO_COLUMN)
     ]  # fmt: skip
     return faults + unclear_faults(where, rules_of(seen, settings)[1], settings)
 
@@ -137,7 +142,10 @@ class Column:
     cuts
         Ends of the classes that its numbers are cut into.
     structural
-        Cells that are missing because of another column, as (that column, its category).
+        Where cells are missing because of another column: that column and its categories.
+    ordered, scale
+        The categories from the lowest to the highest and the kind of their scale (see
+        `vbmodels.core.scales`), where they have an order.
     """
 
     name: str
@@ -148,7 +156,19 @@ class Column:
     weights: tuple[float, ...] = ()
     rule: Rule = field(default_factory=Rule)
     cuts: tuple[float, ...] = ()
-    structural: tuple[str, str] | None = None
+    structural: tuple[str, tuple[str, ...]] | None = None
+    ordered: tuple[str, ...] = ()
+    scale: str = ""
+
+    @property
+    def points(self) -> FloatArray | None:
+        """[R] place of each category on its scale: numbers as they are, else 1 to n."""
+        if not self.ordered:
+            return None
+        numbers = numbers_of(self.ordered)
+        places = range(1, len(self.ordered) + 1)
+        at = dict(zip(self.ordered, numbers or places, strict=True))
+        return np.array([at[level] for level in self.levels], np.float64)
 
     def texts(self, cells: pa.Array) -> pa.Array:
         """Return cells, as `flows.data.mixed.taken` gives them, as categories."""

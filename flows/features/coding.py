@@ -25,7 +25,7 @@ from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.levels import Levels
-from vbmodels.core.state import FloatArray, IntArray, to_bytes
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
 from vbmodels.features.forms import RowFindings, make
 from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search.fit import ITERATIONS
@@ -269,6 +269,20 @@ def _build(
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, unknown, [str(name) for name in empty]
+
+
+def skipped_cells(found: RowFindings, batch: FeatureBatch, columns: Sequence[Column]) -> BoolArray:
+    """Return which missing cells [M] belong to questions that an answer of the row skipped."""
+    names = [column.name for column in columns]
+    codes = batch.codes[batch.row_of[found.rows]]
+    skipped = np.zeros(len(found.rows), bool)
+    for d, column in enumerate(columns):
+        if column.structural is None or column.structural[0] not in names:
+            continue
+        gate = names.index(column.structural[0])
+        answers = [columns[gate].levels.index(name) for name in column.structural[1]]
+        skipped |= (found.columns == d) & np.isin(codes[:, gate], answers)
+    return skipped
 
 
 def imputed_table(found: RowFindings, ids: Any, columns: Sequence[Column]) -> pa.Table:

@@ -16,14 +16,18 @@ from flows.features.check import RARE, Column, order_levels, recoded, rules_of
 from flows.features.settings import FeatureSettings
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen
-from vbmodels.core.levels import Levels
+from vbmodels.core.levels import YES, Levels
+from vbmodels.core.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import is_measured, measured_in_words, why_left_out
 
+EXPECTED = 5.0
+"""Rows that would have two answers by chance, from which on it means something that none has."""
 MOST_COMPARED = 400
 """Columns up to which each is compared with all others."""
-STRUCTURAL = 0.99
-"""Share of a column's missing cells that one category of another explains: they have a reason."""
+BY_CHANCE = 1e-4
+"""Chance that all rows of a category miss a cell, over all categories, below which that has a
+reason: the question was skipped because of that answer."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +95,26 @@ def columns_of(
         if why:
             reasons[name] = why
             continue
-        column = order_levels(name, found, 0 if cuts else settings.rare_below, settings.max_levels)
+        scale = _scale(name, found, seen[name], settings, cuts)
+        least = 0 if scale else settings.rare_below
+        column = order_levels(name, found, least, settings.max_levels)
+        if scale is not None and not column.joined:
+            column = replace(column, ordered=scale.levels, scale=scale.kind)
+            if not cuts:
+                ends = f"ordered: {scale.levels[0]} to {scale.levels[-1]}"
+                rule = replace(rule, remark=_with(rule.remark, ends))
         kept.append(replace(column, rule=rule, cuts=cuts))
         rules[name] = rule
     if not kept:
         _refuse(reasons)
+    ordered = {column.name for column in kept if column.ordered}
     table = tuple(
-        column_read(name, rule, seen[name], shown[name], _used(reasons, name), name not in reasons)
+        _as_ordered(
+            column_read(
+                name, rule, seen[name], shown[name], _used(reasons, name), name not in reasons
+            ),
+            name in ordered,
+        )
         for name, rule in rules.items()
     )
     used = [column.name for column in kept]
@@ -105,6 +122,41 @@ def columns_of(
     numbers = [name for name in reasons if rules[name].kind == NUMBER]
     warnings += suggestions(seen, {name: shown[name] for name in used}, used, numbers, weighs=True)
     return FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+
+
+def _as_ordered(read: ColumnRead, ordered: bool) -> ColumnRead:
+    """Say of a column of categories whether they are used in an order."""
+    plain = read.read_as.removeprefix("ordered ")
+    if not plain.startswith("category"):
+        return read
+    return replace(read, read_as=f"ordered {plain}" if ordered else plain)
+
+
+def _scale(
+    name: str, found: Levels, seen: Seen, settings: FeatureSettings, cuts: Sequence[float]
+) -> Scale | None:
+    """Return the order of a column's answers; None where they have none, or shall have none."""
+    if cuts:
+        return Scale(NUMBERS, tuple(c for c in _names_of_classes(cuts) if c in found.counts))
+    levels, wanted = list(found.counts), name in settings.ordered
+    if settings.ordered and not wanted:
+        return None
+    scale = scale_of(levels, 2 if wanted else LEAST)
+    if set(levels) <= set(seen.order):  # the file says so
+        kind = NUMBERS if scale is None else scale.kind
+        return Scale(kind, tuple(level for level in seen.order if level in found.counts))
+    if wanted and scale is None and (numbers := numbers_of(levels)) is not None:
+        scale = Scale(NUMBERS, tuple(levels[i] for i in np.argsort(numbers)))
+    if wanted and scale is None:
+        raise InputError.of(
+            file="the data",
+            column=name,
+            expected="answers of a known scale, or numbers (the setting ordered names it)",
+            found=listed([repr(level) for level in levels], 4),
+            remedy="write the answers as numbers in their order, or leave the column out of "
+            "ordered",
+        )
+    return scale
 
 
 def _used(reasons: Mapping[str, str], name: str) -> str:
@@ -283,7 +335,7 @@ def compare_columns(
             replace(column, structural=_reason_of_gaps(d, found.kept, bounds, total))
             for d, column in enumerate(kept)
         ]
-        warnings += _on_structural(kept, total)
+        warnings += _on_structural(kept)
         warnings += _on_exclusive(found.kept, bounds, total, reasons)
     twice = [f"{name} ({why})" for name, why in reasons.items() if "the same cells" in why]
     if twice:
@@ -298,45 +350,55 @@ def compare_columns(
 
 def _reason_of_gaps(
     d: int, columns: Sequence[Column], bounds: IntArray, total: Survey
-) -> tuple[str, str] | None:
-    """Return the column and category whose rows all miss a column, and are nearly all that do."""
+) -> tuple[str, tuple[str, ...]] | None:
+    """Return the column of whose categories all rows miss a column, by no chance, and these.
+
+    Of several such columns that which explains most of the missing cells.
+    """
     missing = int(total.missing[d])
     if not missing:
         return None
+    rate = missing / total.rows
+    found: tuple[str, tuple[str, ...]] | None = None
+    most = 0
     for other, column in enumerate(columns):
-        if other == d:
+        if other == d or rate == 1.0:
             continue
-        for r, level in enumerate(column.levels):
-            at = bounds[other] + r
-            rows, gaps = int(total.cells[at]), int(total.gaps[at, d])
-            if rows and rows == gaps and gaps >= STRUCTURAL * missing:
-                return column.name, level
-    return None
+        rows = total.cells[bounds[other] : bounds[other + 1]]
+        gaps = total.gaps[bounds[other] : bounds[other + 1], d]
+        always = (rows == gaps) & (rows * np.log(rate) < np.log(BY_CHANCE / bounds[-1]))
+        explained = int(gaps[always].sum())
+        if explained > most and not always.all():
+            names = [column.levels[r] for r in np.flatnonzero(always)]
+            most, found = explained, (column.name, tuple(names))
+    return found
 
 
-def _on_structural(kept: Sequence[Column], total: Survey) -> list[str]:
-    of: dict[tuple[str, str], list[str]] = {}
+def _on_structural(kept: Sequence[Column]) -> list[str]:
+    of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     cells = 0
-    for column, missing in zip(kept, total.missing.tolist(), strict=True):
+    for column in kept:
         if column.structural is not None:
             of.setdefault(column.structural, []).append(column.name)
-            cells += missing
+            gate = next(c for c in kept if c.name == column.structural[0])
+            cells += sum(gate.counts[gate.levels.index(name)] for name in column.structural[1])
     if not of:
         return []
-    said = "; ".join(f"{listed(names)} where {a} = {b}" for (a, b), names in of.items())
+    said = "; ".join(
+        f"{listed(names)} where {gate} = {' or '.join(levels[:4])}"
+        for (gate, levels), names in of.items()
+    )
     return [f"Skipped questions are not filled ({cells:,} cells): {said}."]
 
 
 def _on_exclusive(
     columns: Sequence[Column], bounds: IntArray, total: Survey, reasons: Mapping[str, str]
 ) -> list[str]:
-    """Say which columns of yes and no have one yes in every row: dummies of one question."""
+    """Say which columns of yes and no have at most one yes in a row: dummies of one question."""
     ones = [
-        (column.name, int(bounds[d]) + column.levels.index(yes))
+        (column.name, int(bounds[d]) + yes)
         for d, column in enumerate(columns)
-        if column.name not in reasons
-        for yes in ("1", "yes", "true")
-        if len(column.levels) == 2 and yes in column.levels
+        if column.name not in reasons and (yes := _place_of_yes(column)) is not None
     ]
     groups: list[list[tuple[str, int]]] = []
     for name, at in ones:
@@ -344,15 +406,38 @@ def _on_exclusive(
             groups[-1].append((name, at))
         else:
             groups.append([(name, at)])
-    full = [
-        [name for name, _ in group]
+    said = [
+        listed([name for name, _ in group], 6) + _without_yes(group, total)
         for group in groups
-        if len(group) > 2 and sum(int(total.cells[at]) for _, at in group) == total.rows
+        if len(group) > 2 and _by_no_chance([at for _, at in group], total)
     ]
-    if not full:
+    if not said:
         return []
-    said = "; ".join(listed(group, 6) for group in full[:6])
     return [
-        f"Columns exclude each other, with one 1 in every row: {said}. They are dummies of one "
-        "question: give each question as one column, else features only say so."
+        f"Columns exclude each other, with at most one yes in a row: {'; '.join(said[:6])}. They "
+        "look like dummies of one question: give each question as one column, else features only "
+        "say so."
     ]
+
+
+def _place_of_yes(column: Column) -> int | None:
+    """Return which category of a column with two is a yes; None where neither is."""
+    found = [i for i, level in enumerate(column.levels) if level.strip().lower() in YES]
+    return found[0] if len(column.levels) == 2 and len(found) == 1 else None
+
+
+def _without_yes(group: Sequence[tuple[str, int]], total: Survey) -> str:
+    none = total.rows - sum(int(total.cells[at]) for _, at in group)
+    return f" ({none:,} of {total.rows:,} rows have none)" if none else ""
+
+
+def _by_no_chance(places: Sequence[int], total: Survey) -> bool:
+    """Whether answers that never meet are one question's: one in each row, or each pair expected.
+
+    Answers that few rows have may never meet by chance.
+    """
+    cells = total.cells[list(places)].astype(np.float64)
+    if int(cells.sum()) == total.rows:
+        return True
+    expected = np.outer(cells, cells)[np.triu_indices(len(cells), 1)] / total.rows
+    return bool(expected.min() > EXPECTED)

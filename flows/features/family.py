@@ -32,6 +32,7 @@ from flows.features.naming import meaning_sums
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
+from flows.features.simpler_models import sample_rows
 from vbmodels.core.columns import Seen
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
@@ -90,7 +91,7 @@ class FeaturesFamily:
         self, parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths,
         fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
-        """Settle the categories of every column, then code the cells of every partition."""
+        """Fix the categories of every column, then code the cells of every partition."""
         return feature_coding.code_parts(parts, settings, paths, fitted, each)
 
     def model(self, settings: FeatureSettings) -> Any:
@@ -104,9 +105,8 @@ class FeaturesFamily:
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
         found = _finished(forms.apply, model, q, batch, local, settings)
-        filled = [d for d, column in enumerate(columns) if column.structural is None]
-        if len(filled) < len(columns):
-            chosen = np.isin(found.columns, filled)
+        if any(column.structural for column in columns):
+            chosen = ~feature_coding.skipped_cells(found, batch, columns)
             found = replace(
                 found, rows=found.rows[chosen], columns=found.columns[chosen],
                 cells=found.cells[chosen],
@@ -140,7 +140,8 @@ class FeaturesFamily:
                 count,
                 fit.n_rows,
             ),
-            judged=forms.judged_cells(model, q, batch, local),
+            hidden=forms.scored_cells(model, q, batch, local),
+            sample=None if fitted is not None else sample_rows(batch, fit.n_rows),
             columns=tuple(columns) if index == 0 else (),
             weights=weights,
         )

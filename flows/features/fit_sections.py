@@ -32,17 +32,17 @@ def filling_section(
     results["filling"] = {
         "hidden_cells": int(at.hidden),
         "members": {
-            name: {"weight": float(weight), "log_probability": float(told)}
-            for name, weight, told in zip(MEMBERS, at.weights, at.told, strict=True)
+            name: {"weight": float(weight), "log_probability": float(log_p)}
+            for name, weight, log_p in zip(MEMBERS, at.weights, at.log_p, strict=True)
         },
         "mixture": float(at.mixture),
     }
     rows = [
-        (name, f"{weight:.0%}", f"{told:.4f}", f"{np.exp(told):.3f}")
-        for name, weight, told in zip(MEMBERS, at.weights, at.told, strict=True)
+        (name, f"{weight:.0%}", f"{log_p:.4f}", f"{np.exp(log_p):.3f}")
+        for name, weight, log_p in zip(MEMBERS, at.weights, at.log_p, strict=True)
     ]
     rows.append((_MIXTURE, "", f"{at.mixture:.4f}", f"{np.exp(at.mixture):.3f}"))
-    beside, warnings = _beside(results)
+    baselines, warnings = _baseline_grids(results)
     return [
         Section(
             "How missing cells are filled",
@@ -56,13 +56,13 @@ def filling_section(
                 Grid(
                     ("model", "weight", "mean log probability", "geometric mean probability"), rows
                 ),
-                *beside,
+                *baselines,
             ),
         )
     ], warnings
 
 
-RIVALS = {
+BASELINES = {
     "logistic": ("one logistic regression a column", "One logistic regression for each column"),
     "classes": ("latent classes", "Latent class analysis"),
     "shares": ("the columns' shares", "The columns' shares"),
@@ -70,30 +70,31 @@ RIVALS = {
 """By name in run.json: as in the table, and as a sentence begins with it."""
 
 
-def _beside(results: dict[str, Any]) -> tuple[list[Grid], list[str]]:
-    """Say how simple rivals do on the same cells; warn of the best one that is better."""
-    told = {name: results.get(f"filling_beside_{name}") for name in RIVALS}
-    found = {name: one for name, one in told.items() if one is not None}
+def _baseline_grids(results: dict[str, Any]) -> tuple[list[Grid], list[str]]:
+    """Say how simple baselines do on the same cells; warn of the best one that is better."""
+    scores = {name: results.get(f"filling_baseline_{name}") for name in BASELINES}
+    found = {name: one for name, one in scores.items() if one is not None}
     if not found:
         return [], []
     rows = [
         (
-            RIVALS[name][0] + (f" ({one['classes']} by the BIC)" if one["classes"] else ""),
+            BASELINES[name][0] + (f" ({one['classes']} by the BIC)" if one["classes"] else ""),
             f"{one['cells']:,}",
             f"{one['rows']:,}",
-            f"{one['rival']:.4f}",
+            f"{one['baseline']:.4f}",
             f"{one['mixture']:.4f}",
             f"{one['difference']:+.4f} \u00b1 {one['error']:.4f}",
         )
         for name, one in found.items()
     ]
     note = (
-        "Simple rivals on some of these cells, which they never saw: how many cells, the rows that "
-        "the rival learned from, mean log probabilities, and the mixture's less the rival's with "
-        "its standard error. The mixture has its weights from these cells, which flatters it a "
-        "little where they are few. Latent classes are fitted by EM; the BIC chooses their number."
+        "Simple baselines on some of these cells, which they never saw: how many cells, the rows "
+        "that the baseline learned from, mean log probabilities, and the mixture's less the "
+        "baseline's with its standard error. The mixture has its weights from these cells, which "
+        "flatters it a little where they are few. Latent classes are fitted by EM; the BIC chooses "
+        "their number."
     )
-    heads = ("rival", "cells", "rows", "log probability", "the mixture's", "difference")
+    heads = ("baseline", "cells", "rows", "log probability", "the mixture's", "difference")
     better = {n: one for n, one in found.items() if one["difference"] < -2.0 * one["error"]}
     if not better:
         return [Grid(heads, rows, note)], []
@@ -101,9 +102,9 @@ def _beside(results: dict[str, Any]) -> tuple[list[Grid], list[str]]:
     one = better[name]
     verb = "fill" if name == "shares" else "fills"
     return [Grid(heads, rows, note)], [
-        f"{RIVALS[name][1]} {verb} cells better here (mean log probability {one['rival']:.4f} "
-        f"against {one['mixture']:.4f} on the same hidden cells): use that where it is missing "
-        "cells that you are after."
+        f"{BASELINES[name][1]} {verb} cells better here (mean log probability "
+        f"{one['baseline']:.4f} against {one['mixture']:.4f} on the same hidden cells): use that "
+        "to fill missing cells."
     ]
 
 
@@ -116,8 +117,8 @@ def fit_section(model: Any, q: Any, results: dict[str, Any]) -> tuple[list[Secti
             "is log p(data, features), then the bound at these features."
         ]
     if isinstance(q, CompletedGlobal):
-        cells, told = filling_section(model, q, results)
-        return [*cells, _search(q.search, results)], told
+        cells, warnings = filling_section(model, q, results)
+        return [*cells, _search(q.search, results)], warnings
     return [], []
 
 
@@ -133,21 +134,19 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         "rounds": q.round,
         "passes": q.sweep,
         "sampled": bool(q.widened),
-        "judged": history.tried,
+        "measured": history.tried,
         "moves": moves,
     }
     rows = [(_MOVES[m["move"]], m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
     return Section(
         "Search",
         f"The best of {len(q.starts)} starts was improved by moves in {q.round} rounds: of "
-        f"{history.tried} proposals measured by the yardstick, the true bound by Monte Carlo, "
+        f"{history.tried} proposals whose true bound was measured by Monte Carlo, "
         f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows."
         + (_SAMPLED if q.widened else "")
         + (_RESIDUALS if q.probes else ""),
         (),
-        (Grid(("move", "features before", "after", "yardstick rose by (nats)"), rows),)
-        if rows
-        else (),
+        (Grid(("move", "features before", "after", "bound rose by (nats)"), rows),) if rows else (),
     )
 
 

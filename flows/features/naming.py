@@ -4,7 +4,7 @@ The standardised contrast of feature k in category r of column d compares rows a
 
     p1_kdr = mean over rows of P(x_d = r | z_k = 1, the row's other features),   p0 with z_k = 0,
 
-for draws of q(weights) and of the rows' features. A column tells of the feature
+for draws of q(weights) and of the rows' features. The information of a column on the feature is
 
     I_kd = sum_r pi_k p1 log(p1 / m) + (1 - pi_k) p0 log(p0 / m),  m = pi_k p1 + (1 - pi_k) p0,
 
@@ -16,6 +16,7 @@ sums over rows only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,8 @@ class MeaningSums(Stats):
         [F] sums of the probabilities nu, of nu (1 - nu), and of the rows that are sure.
     together, shown, pairs
         Rows with two categories [C, C], with a category and a cell in a column [C, D], and with
-        cells in two columns [D, D]; None where there are too many categories.
+        cells in two columns [D, D]; None for too
+        many categories.
     """
 
     rows: float
@@ -67,6 +69,35 @@ class MeaningSums(Stats):
 
 
 @dataclass(frozen=True)
+class MeanAnswer:
+    """The mean answer of a column whose answers have an order.
+
+    Attributes
+    ----------
+    with_it, without_it, sd
+        Means with a feature and without, and the posterior standard deviation of the difference.
+    low, high
+        Ends of the scale.
+    """
+
+    with_it: float
+    without_it: float
+    sd: float
+    low: float
+    high: float
+
+    @property
+    def shift(self) -> float:
+        """The difference as a share of the scale, from -1 to 1."""
+        return (self.with_it - self.without_it) / (self.high - self.low)
+
+    @property
+    def clear(self) -> bool:
+        """Whether the difference has a direction: beyond doubt, and a twentieth of the scale."""
+        return abs(self.with_it - self.without_it) > 2.0 * self.sd and abs(self.shift) > 0.05
+
+
+@dataclass(frozen=True)
 class ColumnContrast:
     """What a feature does to one column: the category that it changes most.
 
@@ -78,6 +109,10 @@ class ColumnContrast:
         p1, p0 and the posterior standard deviation of their difference.
     nats, sure_nats
         I_kd a row: mean, and the quantile that ranks columns.
+    differences
+        p1 - p0 of every category of the column.
+    answers
+        How it moves the mean answer, where the column's answers have an order.
     """
 
     column: int
@@ -87,6 +122,8 @@ class ColumnContrast:
     sd: float
     nats: float
     sure_nats: float
+    differences: tuple[float, ...]
+    answers: MeanAnswer | None = None
 
 
 @dataclass(frozen=True)
@@ -109,9 +146,10 @@ class Meaning:
         Share of rows with it, the standard deviation that its rows' doubt gives it, and the share
         of rows that are sure.
     contrasts
-        Every column, the most telling first.
+        Every column, the most informative first.
     covariance
-        Share of the squared covariance between columns that goes with it; None where not asked.
+        Share of the squared covariance between columns that goes with it; None for too
+        many categories.
     pairs
         The pairs of columns that it ties most.
     """
@@ -145,7 +183,7 @@ def meaning_sums(
     codes, levels
         [N, D] categories, -1 where missing, and [D] how many each column has.
     row_id
-        [N] numbers of the rows: which are compared, and what they draw, hang on these.
+        [N] numbers of the rows: these decide which are compared, and what they draw.
     count
         [N] rows that each row counts for.
     n_rows
@@ -222,8 +260,19 @@ def _category_sums(psi: FloatArray, count: FloatArray, levels: IntArray) -> Floa
     return total
 
 
-def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
-    """Return what every reported feature is, from the sums over all partitions."""
+def meanings(
+    sums: MeaningSums, levels: IntArray, points: Sequence[FloatArray | None] | None = None
+) -> list[Meaning]:
+    """Return what every reported feature is, from the sums over all partitions.
+
+    Parameters
+    ----------
+    sums, levels
+        The sums, and [D] how many categories each column has.
+    points
+        Of each column the places of its categories on their scale [R]; None where they have no
+        order.
+    """
     column, category = _places(levels)
     with_it, without_it = sums.with_it / sums.compared, sums.without_it / sums.compared
     observed = _covariance(sums, levels)
@@ -231,7 +280,7 @@ def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
     for k in range(len(sums.on)):
         pi = float(sums.on[k] / sums.rows)
         difference = with_it[:, k] - without_it[:, k]
-        nats = _told(with_it[:, k], without_it[:, k], pi, column, len(levels))
+        nats = _information(with_it[:, k], without_it[:, k], pi, column, len(levels))
         low = np.quantile(nats, 0.1, axis=0)
         centre, sd = difference.mean(0), difference.std(0, ddof=1)
         contrasts = []
@@ -248,6 +297,10 @@ def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
                     sd=float(sd[c]),
                     nats=float(nats[:, d].mean()),
                     sure_nats=float(low[d]),
+                    differences=tuple(centre[own].tolist()),
+                    answers=None
+                    if points is None or points[d] is None
+                    else _mean_answer(with_it[:, k, own], without_it[:, k, own], points[d]),
                 )
             )
         share, pairs = _explained(observed, pi, centre, column, category)
@@ -257,7 +310,16 @@ def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
     return found
 
 
-def _told(
+def _mean_answer(with_it: FloatArray, without_it: FloatArray, points: FloatArray) -> MeanAnswer:
+    """Return the mean answers at probabilities of draws; [S, R] each."""
+    on, off = with_it @ points, without_it @ points
+    sd = float((on - off).std(ddof=1))
+    return MeanAnswer(
+        float(on.mean()), float(off.mean()), sd, float(points.min()), float(points.max())
+    )
+
+
+def _information(
     with_it: FloatArray, without_it: FloatArray, pi: float, column: IntArray, columns: int
 ) -> FloatArray:
     """Return I_kd of every draw and column; [S, D]."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from flows.features.check import Column
 from flows.report import plots
 from flows.report.page import Grid, Section
-from vbmodels.features.patterns import Occurrence, Selection
+from vbmodels.features.patterns import Occurrence
 
-MOST_COLUMNS = 12  # of the input, shown for each feature
 MOST_PAIRS = 12  # features in the tables of pairs
 MOST_CATEGORIES = 60  # in one figure of all columns
 Weights = dict[str, list[Any]]
@@ -22,23 +21,34 @@ def _names(n: int) -> list[str]:
     return [f"feature {k + 1}" for k in range(n)]
 
 
-def occurrence_sections(found: Occurrence, chosen: Selection) -> list[Section]:
-    """Tables 1 to 5: single and joint occurrence, conditional shares, frequent patterns."""
+def occurrence_sections(found: Occurrence, shares: Sequence[float]) -> list[Section]:
+    """Tables 1 to 5: single and joint occurrence, conditional shares, frequent patterns.
+
+    Parameters
+    ----------
+    found
+        Counts of rows whose probability of a feature is above one half.
+    shares
+        [F] mean probability of each feature.
+    """
     n = len(found.total)
-    plot = plots.bars(_names(n), (100 * found.total).tolist(), "% of the rows", "Prevalence")
-    marks = [" (complement)" if f else "" for f in chosen.flipped]
+    if not n:
+        return []
+    plot = plots.bars(
+        _names(n), [100.0 * one for one in shares], "% of the rows", "Share of the rows"
+    )
     rows = [
-        (f"{name}{mark}", _percent(t), _percent(s))
-        for name, mark, t, s in zip(_names(n), marks, found.total, found.single, strict=True)
+        (name, *map(_percent, of))
+        for name, *of in zip(_names(n), shares, found.total, found.single, strict=True)
     ]
-    rows.append(("none", _percent(found.none), ""))
+    rows.append(("none", "", _percent(found.none), ""))
     sections = [
         Section(
             "How common the features are",
-            "Share of the rows that have each feature with probability above one half, and of "
-            "those that have no other.",
-            (plot,) if n else (),
-            (Grid(("feature", "total", "single"), rows),),
+            "Share of the rows with each feature: the mean of its probability; the rows where it "
+            "is above one half; and those of them with no other feature.",
+            (plot,),
+            (Grid(("feature", "share", "above one half", "and no other"), rows),),
         )
     ]
     if n > 1:
@@ -86,30 +96,15 @@ def _pair_section(found: Occurrence) -> Section:
     )
 
 
-def profile_sections(weights: Weights, n: int) -> list[Section]:
-    """Figures 5, 7 and 8 as a heat map; then, for none and each feature, what changes most."""
-    rows = list(zip(*weights.values(), strict=True))
-    sections = _figures(rows, n)
-    for k in range(n + 1):
-        mine = [row for row in rows if row[2] == k and (k == 0 or row[3] is not None)]
-        mine.sort(key=lambda row: -abs(np.log(max(row[6], 1e-12))))
-        shown = [
-            (column, category, p, p / ratio if ratio else 0.0, ratio)
-            for column, category, _, _, _, p, ratio in mine[:MOST_COLUMNS]
-        ]
-        labels = [f"{column} = {category}" for column, category, *_ in shown]
-        title = "Rows without any feature" if k == 0 else f"Feature {k} alone"
-        plot = plots.bars(
-            labels, [float(row[4]) for row in shown], "probability over that of all rows", title
-        )
-        grid = Grid(("column", "category", "probability", "all rows", "ratio"), shown)
-        text = "The categories whose probability differs most from the share of all rows."
-        sections.append(Section(title, text, (plot,) if shown else (), (grid,)))
-    return sections
+def category_sections(weights: Weights, columns: Sequence[Column], n: int) -> list[Section]:
+    """Figures 5, 7 and 8 for columns whose categories have no order, if there are more than two."""
+    shown = {c.name for c in columns if not c.ordered and len(c.levels) > 2}
+    rows = [row for row in zip(*weights.values(), strict=True) if row[0] in shown]
+    return _figures(rows, n) if rows and n else []
 
 
 def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
-    """All columns at once: what no feature, or a single one, adds to every share."""
+    """What no feature, or a single one, adds to the share of every category."""
     table: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
     for column, category, k, _, _, p, ratio in rows:
         table.setdefault((column, category), {})[k] = (p, ratio)
@@ -120,42 +115,41 @@ def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
                   for key in keys}  # fmt: skip
         kept = set(sorted(keys, key=lambda key: -spread[key])[:MOST_CATEGORIES])
         keys = [key for key in keys if key in kept]
-    categories = Counter(column for column, _ in table)
-    two = {column for column, count in categories.items() if count == 2}
-    labels = [c if c in two else f"{c} = {r}" for c, r in keys]
+    labels = [f"{c} = {r}" for c, r in keys]
     lines = ["no feature", *(f"feature {k}" for k in range(1, n + 1))]
     base = [p / ratio if ratio else 0.0 for p, ratio in (table[key][0] for key in keys)]
     none = [table[key][0][0] - b for key, b in zip(keys, base, strict=True)]
     alone = [
         [table[key][k][0] - b for key, b in zip(keys, base, strict=True)] for k in range(1, n + 1)
     ]
-    drawn = plots.heat_map(
-        lines, labels, [none, *alone], "Probability of each category less its share of all rows"
-    )
+    title = "Probability of each category less its share of all rows"
+    drawn = plots.heat_map(lines, labels, [none, *alone], title, "less or more, of 1")
     shown = (
         "" if len(table) - len(first) == len(keys)
         else f" The {MOST_CATEGORIES} categories that features change most."
     )  # fmt: skip
     text = (
-        "Each column's categories but its most frequent one." + shown + " Their probability where "
-        "no feature is on, and where a single one is, less their share of all rows: blue is more, "
-        "orange less, the fullest colour the largest difference."
+        "Columns of more than two categories without an order: each category but the most "
+        "frequent one." + shown + " Its probability where no feature is on, and where a single one "
+        "is, less its share of all rows: blue is more, orange less."
     )
-    return [Section("What features change", text, (drawn,), ())] if keys else []
+    return [Section("Which categories features change", text, (drawn,), ())] if keys else []
 
 
-def column_section(columns: Sequence[Any]) -> Section:
+def column_section(columns: Sequence[Column]) -> Section:
     """The column dictionary."""
     rows = []
     for c in columns:
-        common = list(zip(c.levels, c.counts, strict=True))[:6]
-        listed = ", ".join(f"{text} ({n:,})" for text, n in common)
-        rows.append((c.name, len(c.levels), listed, c.missing))
+        counts = dict(zip(c.levels, c.counts, strict=True))
+        common = list(c.ordered or c.levels)[:7]
+        listed = ", ".join(f"{text} ({counts[text]:,})" for text in common)
+        rows.append((c.name, "yes" if c.ordered else "", len(c.levels), listed, c.missing))
     return Section(
         "Categories",
-        "Categories are in the order of how often they occur.",
+        "The categories of ordered columns from the lowest to the highest, those of others by how "
+        "often they occur.",
         (),
-        (Grid(("column", "categories", "the most frequent", "missing"), rows),),
+        (Grid(("column", "ordered", "categories", "cells of each", "missing"), rows),),
     )
 
 

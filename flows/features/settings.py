@@ -29,8 +29,7 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
     page = "docs/pipelines/features.md"
     first = ("n_features", "missing", "inference", "starts", "least_rows")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("bins", "max_levels", "group"),
-        "output": ("flip_above",),
+        "data": ("ordered", "bins", "max_levels", "group"),
         "expert": ("alpha", "sigma2", "warmup", "draws"),
     }
 
@@ -40,6 +39,12 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
         ge=2,
         le=10_000,
         description="Most categories of a column; beyond that the least frequent are joined.",
+    )
+    ordered: tuple[str, ...] = Field(
+        (),
+        description="The columns whose answers have an order; none: no column. By default those "
+        "whose answers are a known scale (strongly disagree ... strongly agree, never ... always) "
+        "or the numbers 1 to n.",
     )
     bins: int = Field(
         0,

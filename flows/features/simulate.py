@@ -1,4 +1,4 @@
-"""A table of categories with known features, with the truth beside it."""
+"""A table of categories with known features, and the truth."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from tests.estimators import data
 from vbmodels.estimators import LatentFeatures
 from vbmodels.estimators.base import ColumnWarning
 
-OPTIONS = {"starts": 1, "tol": 1e-4, "random_state": 0}
+QUICK = {"starts": 1, "tol": 1e-4, "random_state": 0}
 
 
 def features():
-    return LatentFeatures(2, **OPTIONS)
+    return LatentFeatures(2, **QUICK)
 
 
 def marks(rows=200):

@@ -41,5 +41,7 @@ CASES = {
     "one sweep more": features("n_features=3", "max_iter=61"),
     "too few sweeps of the sampler": features("inference=laplace", "max_iter=14"),
     "an infinite code": features(x=[np.inf, 1.0] * 150),
+    "no order": features("ordered=[a]"),
+    "no column to be ordered": features("ordered=[aa]"),
     "a huge code": features(x=[2.0**60, 1.0] * 150),
 }

@@ -8,6 +8,7 @@ from typing import Any
 from vbmodels.core import columns as rules
 from vbmodels.core.columns import Rule, Seen
 from vbmodels.core.levels import Levels
+from vbmodels.core.scales import order_of
 
 USED = "yes"
 _SHOWN = 3  # levels
@@ -92,7 +93,7 @@ def _kind(rule: Rule, seen: Seen, levels: Levels | None) -> str:
         return "empty"
     if rule.kind == "yes or no" or (rule.kind == "number" and seen.flags == seen.cells):
         return "yes/no"
-    if rule.kind == "category" and (seen.order or (levels and rules.order_of(list(levels.counts)))):
+    if rule.kind == "category" and (seen.order or (levels and order_of(list(levels.counts)))):
         return "ordered category"
     return rule.kind
 
@@ -129,7 +130,7 @@ def _in_order(seen: Seen, levels: Levels) -> list[str]:
     if seen.order:
         return [name for name in seen.order if name in levels.counts]
     names = list(levels.counts)
-    if ordered := rules.order_of(names):
+    if ordered := order_of(names):
         return ordered
     numbers = {name: rules.number_of(name) for name in names}
     if None not in numbers.values():

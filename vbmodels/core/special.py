@@ -88,11 +88,19 @@ def polya_gamma_mean(c: FloatArray) -> FloatArray:
 
     Polson, Scott and Windle (2013), section 2.3. Half of it is lambda; see `jaakkola_lambda`.
     """
-    a = np.abs(np.asarray(c, dtype=np.float64))
-    safe = np.where(a < 1e-4, 1.0, a)
-    # Two terms of the series: the third, c^4/480, is below rounding here.
-    result: FloatArray = np.where(a < 1e-4, 0.25 - a * a / 48.0, np.tanh(0.5 * safe) / (2.0 * safe))
-    return result
+    a = np.abs(np.atleast_1d(np.asarray(c, dtype=np.float64)))
+    small = a < 1e-4
+    few: FloatArray | None = a[small] if small.any() else None
+    if few is not None:
+        a[small] = 1.0
+    result: FloatArray = 0.5 * a
+    np.tanh(result, out=result)
+    a *= 2.0
+    result /= a
+    if few is not None:
+        # Two terms of the series: the third, c^4/480, is below rounding here.
+        result[small] = 0.25 - few * few / 48.0
+    return result.reshape(np.shape(c))
 
 
 def jaakkola_lambda(xi: FloatArray) -> FloatArray:

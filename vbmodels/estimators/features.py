@@ -233,7 +233,7 @@ class LatentFeatures(
 
     def _weights(self) -> list[str]:
         if not self.n_features_:
-            return ["No feature: the columns say nothing of one another."]
+            return ["No feature was found."]
         return ["Largest weights (log odds of a category, 95 %):", *lines_of(self._largest())]
 
     def _largest(self) -> Any:

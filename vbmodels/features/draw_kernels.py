@@ -21,6 +21,8 @@ from vbmodels.core.state import FloatArray
 
 Keys = NDArray[np.uint64]
 LARGEST_PSI = 600.0
+LARGEST_PRODUCT = 1e40
+"""A product beyond this is taken to the sum of logarithms: one more factor is still finite."""
 _CUT = 0.64
 _U64: Any = np.uint64
 
@@ -57,12 +59,28 @@ def row_keys(row_id: NDArray[np.int64], *words: int) -> Keys:
 
 
 @njit(cache=True)
+def _log_product(ratio, step, count):  # type: ignore[no-untyped-def]
+    """Return the sum of log(1 + ratio step) over the first units, in two running products."""
+    total, even, odd = 0.0, 1.0, 1.0
+    for i in range(0, count - 1, 2):
+        even *= 1.0 + ratio[i] * step[i]
+        odd *= 1.0 + ratio[i + 1] * step[i + 1]
+        if even > LARGEST_PRODUCT or odd > LARGEST_PRODUCT:
+            total += math.log(even) + math.log(odd)
+            even = odd = 1.0
+    if count % 2:
+        even *= 1.0 + ratio[count - 1] * step[count - 1]
+    return total + math.log(even) + math.log(odd)
+
+
+@njit(cache=True)
 def _draw_features(sign, weights, log_odds, z, chance, keys):  # type: ignore[no-untyped-def]
     n_rows, n_units = sign.shape
     k_all = z.shape[1]
-    up, down = np.exp(weights[:, 1:]), np.exp(-weights[:, 1:])
-    ratio = np.empty(n_units)
-    asked = np.empty(n_units, np.int64)
+    # exp(-s psi) after a feature has been switched on: s w is added.
+    up, down = np.exp(weights[:, 1:]).T.copy(), np.exp(-weights[:, 1:]).T.copy()
+    ratio, step, ones = np.empty(n_units), np.empty(n_units), np.ones(n_units)
+    answered, positive = np.empty(n_units, np.int64), np.empty(n_units, np.bool_)
     state = np.empty(1, np.uint64)
     for n in range(n_rows):
         state[0] = keys[n]
@@ -74,28 +92,24 @@ def _draw_features(sign, weights, log_odds, z, chance, keys):  # type: ignore[no
                     if z[n, k]:
                         psi += weights[j, k + 1]
                 psi = min(max(-sign[n, j] * psi, -LARGEST_PSI), LARGEST_PSI)
-                asked[count] = j
+                answered[count], positive[count] = j, sign[n, j] > 0
                 ratio[count] = math.exp(psi)
                 count += 1
+        present = _log_product(ratio, ones, count)
         for k in range(k_all):
             was = z[n, k] != 0
-            total, product = 0.0, 1.0
             for i in range(count):
-                j = asked[i]
-                # exp(-s psi) after the feature has been switched: s w is added or taken away.
-                step = down[j, k] if (sign[n, j] > 0) != was else up[j, k]
-                product *= (1.0 + ratio[i]) / (1.0 + ratio[i] * step)
-                if i % 8 == 7:
-                    total += math.log(product)
-                    product = 1.0
-            total += math.log(product)
+                j = answered[i]
+                step[i] = down[k, j] if positive[i] != was else up[k, j]
+            switched = _log_product(ratio, step, count)
+            total = present - switched
             logit = log_odds[k] + (-total if was else total)
             chance[n, k] = 1.0 / (1.0 + math.exp(-min(max(logit, -LARGEST_PSI), LARGEST_PSI)))
             now = _uniform(state) < chance[n, k]
             if now != was:
                 for i in range(count):
-                    j = asked[i]
-                    ratio[i] *= down[j, k] if (sign[n, j] > 0) != was else up[j, k]
+                    ratio[i] *= step[i]
+                present = switched
                 z[n, k] = now
 
 
@@ -206,7 +220,7 @@ def _draw_omega(psi, sign, keys, omega):  # type: ignore[no-untyped-def]
 
 
 def draw_omega(psi: FloatArray, sign: NDArray[np.int8], keys: Keys) -> FloatArray:
-    """Draw omega ~ PG(1, psi) where a unit was asked, 0 elsewhere; [N, J].
+    """Draw omega ~ PG(1, psi) where a unit has an answer, 0 elsewhere; [N, J].
 
     Polson, Scott and Windle (2013), section 4, after Devroye (2009).
     """
@@ -251,7 +265,7 @@ def _sum_log_sigmoid(sign, psi, found):  # type: ignore[no-untyped-def]
 
 
 def sum_log_sigmoid(sign: NDArray[np.int8], psi: FloatArray) -> FloatArray:
-    """Return the sum over the units that were asked of log sigma(sign psi); [N]."""
+    """Return the sum over the units with an answer, of log sigma(sign psi); [N]."""
     found = np.empty(len(psi))
     _sum_log_sigmoid(sign, psi, found)
     return found

@@ -12,7 +12,7 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.ibp.predict import impute_sampled, missing_cells, weights_of_held
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
-from vbmodels.features.imputation.predict import Judged, filled, judged
+from vbmodels.features.imputation.predict import HiddenCells, filled, hidden_cells
 from vbmodels.features.imputation.states import Completion
 from vbmodels.features.laplace_gibbs import LaplaceIBP
 from vbmodels.features.multinomial import HALVINGS, MultinomialIBP, TextIBP
@@ -75,7 +75,7 @@ class RowFindings:
 
 
 def make(settings: FeatureOptions) -> Any:
-    """Return the model that the settings ask for."""
+    """Return the model that of the settings."""
     form = PolyaGammaIBP(
         settings.n_features,
         alpha=settings.alpha,
@@ -99,7 +99,6 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     chosen = select_features(
         at.share,
         at.n_rows,
-        flip_above=settings.flip_above,
         least_rows=_least_rows(at.n_rows, settings),
     )
     mean, covariance = selected_weights(at.mean, at.covariance, chosen)
@@ -156,12 +155,12 @@ def completion(model: Any, q: Any) -> Completion | None:
     return q.completion
 
 
-def judged_cells(model: Any, q: Any, batch: FeatureBatch, local: Any) -> Judged | None:
-    """Return a partition's hidden cells for rivals to be judged by; None where there are none."""
+def scored_cells(model: Any, q: Any, batch: FeatureBatch, local: Any) -> HiddenCells | None:
+    """Return a partition's hidden cells, to score baselines on; None where there are none."""
     members = completion(model, q)
     if members is None or local is None:
         return None
-    return judged(members, batch, local.completion, searched(q).n_rows)
+    return hidden_cells(members, batch, local.completion, searched(q).n_rows)
 
 
 def rows_of(q: Any, local: Any) -> Any:

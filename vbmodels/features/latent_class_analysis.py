@@ -21,6 +21,8 @@ SMOOTH = 0.1
 """Added to the count of every class, and of every category in it."""
 NUMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40)
 """Numbers of classes that are tried, in turn, until the BIC has risen twice."""
+FEW = (2, 3, 4)
+"""Numbers of classes that a run of features is compared with."""
 STARTS, FIRST, LONGEST = 3, 15, 300
 """Starts of each number, their sweeps before the best goes on, and its sweeps at most."""
 TOLERANCE = 1e-6
@@ -57,14 +59,19 @@ class LatentClasses:
         """Return P(category) of every column given the row's other cells; [N, C].
 
         ``x`` [N, C] are indicators of the cells that rows have. A cell that is there is not left
-        out: ask of missing ones alone.
+        out: use it for missing ones alone.
         """
         r = np.exp(log_softmax(self.log_share + x @ self.log_chance.T, axis=1))
         return np.asarray(r @ np.exp(self.log_chance))
 
 
 def latent_classes(
-    x: FloatArray, levels: IntArray, number: int, rng: np.random.Generator, starts: int = STARTS
+    x: FloatArray,
+    levels: IntArray,
+    number: int,
+    rng: np.random.Generator,
+    starts: int = STARTS,
+    count: FloatArray | None = None,
 ) -> LatentClasses:
     """Fit so many classes from some starts, of which the best goes on.
 
@@ -81,17 +88,29 @@ def latent_classes(
         Draws the starts.
     starts
         How many there are.
+    count
+        [N] how many rows each row counts for; by default 1.
     """
+    count = np.ones(len(x)) if count is None else count
     best, r = -np.inf, np.zeros((len(x), 0))
     for _ in range(starts):
         drawn = rng.dirichlet(np.full(number, 0.3), len(x))
-        value, made, _ = _climbed(x, levels, drawn, FIRST if starts > 1 else LONGEST)
+        value, made, _ = _climbed(x, levels, count, drawn, FIRST if starts > 1 else LONGEST)
         if value > best:
             best, r = value, made
-    value, r, (log_share, log_chance) = _climbed(x, levels, r, LONGEST)
+    value, r, (log_share, log_chance) = _climbed(x, levels, count, r, LONGEST)
     free = number - 1 + number * int(np.sum(levels - 1))
-    bic = -2.0 * value + free * np.log(len(x))
+    bic = -2.0 * value + free * np.log(count.sum())
     return LatentClasses(log_share, log_chance, value, float(bic))
+
+
+def few_classes(x: FloatArray, levels: IntArray, count: FloatArray) -> list[LatentClasses]:
+    """Return the fits of one class, the columns' shares, and of `FEW` on weighted rows [N]."""
+    return [
+        latent_classes(x, levels, k, np.random.default_rng([k, 0]), STARTS if k > 1 else 1, count)
+        for k in (1, *FEW)
+        if k <= len(x)
+    ]
 
 
 def by_bic(x: FloatArray, levels: IntArray, seed: int) -> LatentClasses:
@@ -107,18 +126,18 @@ def by_bic(x: FloatArray, levels: IntArray, seed: int) -> LatentClasses:
 
 
 def _climbed(
-    x: FloatArray, levels: IntArray, r: FloatArray, most: int
+    x: FloatArray, levels: IntArray, count: FloatArray, r: FloatArray, most: int
 ) -> tuple[float, FloatArray, tuple[FloatArray, FloatArray]]:
     """Return log-likelihood, responsibilities [N, K] and parameters after EM from ``r``."""
     first = np.concatenate([[0], np.cumsum(levels)[:-1]]).astype(np.intp)
     before, value = -np.inf, -np.inf
     for _ in range(most):
-        rows = r.sum(0) + SMOOTH
+        rows = count @ r + SMOOTH
         log_share = np.log(rows / rows.sum())
-        counts = r.T @ x + SMOOTH
+        counts = (r * count[:, None]).T @ x + SMOOTH
         log_chance = np.log(counts / np.repeat(np.add.reduceat(counts, first, 1), levels, axis=1))
         joint = log_share + x @ log_chance.T
-        value = float(logsumexp(joint, axis=1).sum())
+        value = float(count @ logsumexp(joint, axis=1))
         r = np.exp(log_softmax(joint, axis=1))
         if value - before < TOLERANCE * abs(value):
             break

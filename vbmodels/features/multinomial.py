@@ -63,18 +63,18 @@ def cells_of(batch: FeatureBatch, rows: slice) -> tuple[FloatArray, FloatArray]:
 
 
 def normalised(
-    log_p: FloatArray, values: FloatArray, asked: FloatArray, levels: IntArray
+    log_p: FloatArray, values: FloatArray, answered: FloatArray, levels: IntArray
 ) -> FloatArray:
     """Return exp(values) / sum of exp(log_p) over each column's categories, 0 if missing."""
     column = np.repeat(np.arange(len(levels)), levels)
     total = _log_sums(log_p, levels)
-    result: FloatArray = np.exp(values - total[:, column]) * asked[:, column]
+    result: FloatArray = np.exp(values - total[:, column]) * answered[:, column]
     return result
 
 
-def log_totals(log_p: FloatArray, levels: IntArray, asked: FloatArray) -> FloatArray:
+def log_totals(log_p: FloatArray, levels: IntArray, answered: FloatArray) -> FloatArray:
     """log sum of exp over each column's categories, 0 if missing; [B, D]; eqs 38-40."""
-    return _log_sums(log_p, levels) * asked
+    return _log_sums(log_p, levels) * answered
 
 
 def _log_sums(log_p: FloatArray, levels: IntArray) -> FloatArray:
@@ -256,14 +256,14 @@ class TextIBP:
         u = self.log_mean(q)
         rise = np.expm1(u[:, 1:]).T
         for rows in _blocks(len(nu)):
-            told, asked = cells_of(batch, rows)
+            cells, answered = cells_of(batch, rows)
             own = nu[rows]
-            pull = prior + told @ q.phi[:, 1:]
+            pull = prior + cells @ q.phi[:, 1:]
             factors = [1.0 + own[:, k, None] * rise[k] for k in range(own.shape[1])]
             log_p = u[:, 0] + sum((np.log(f) for f in factors), np.zeros((1, 1)))
             for k, factor in enumerate(factors):
                 rest = log_p - np.log(factor)
-                xi_p = normalised(log_p, rest, asked, batch.levels)
+                xi_p = normalised(log_p, rest, answered, batch.levels)
                 logit = pull[:, k] - (xi_p * rise[k]).sum(1)
                 own[:, k] = expit(np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT))
                 log_p = rest + np.log(1.0 + own[:, k, None] * rise[k])
@@ -276,11 +276,11 @@ class TextIBP:
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
         mean = np.exp(u[:, 1:])
         for rows in _blocks(len(nu)):
-            told, asked = cells_of(batch, rows)
+            cells, answered = cells_of(batch, rows)
             count, own = batch.count[rows], nu[rows]
             factor = 1.0 + own[:, None, :] * (mean - 1.0)
             log_p = u[:, 0] + np.log(factor).sum(2)
-            weight = normalised(log_p, log_p, asked, batch.levels) * count[:, None]
+            weight = normalised(log_p, log_p, answered, batch.levels) * count[:, None]
             part = np.concatenate(
                 [np.ones((*factor.shape[:2], 1)), own[:, None, :] * mean / factor], axis=2
             )
@@ -289,8 +289,8 @@ class TextIBP:
             # The second derivative in one u twice is the first.
             curvature += (scaled * (1.0 + part.sum(2, keepdims=True) - part)).sum(0)
             z = np.concatenate([np.ones((len(own), 1)), own], axis=1)
-            linear += (told * count[:, None]).T @ z
-            bound -= float(count @ log_totals(log_p, batch.levels, asked).sum(1))
+            linear += (cells * count[:, None]).T @ z
+            bound -= float(count @ log_totals(log_p, batch.levels, answered).sum(1))
         return TextStats(
             n_rows=float(batch.count.sum()),
             on=batch.count @ nu,
@@ -324,8 +324,8 @@ class TextIBP:
         square = q.phi**2 + np.exp(q.log_variance)
         kl = 0.5 * (square / prior - 1.0 - q.log_variance + math.log(prior))
         sticks = stick_bound(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=False)
-        told = float((stats.linear * np.where(self.free(q.levels)[:, None], q.phi, 0.0)).sum())
-        return stats.bound + told + sticks - float(kl[self.free(q.levels)].sum())
+        linear = float((stats.linear * np.where(self.free(q.levels)[:, None], q.phi, 0.0)).sum())
+        return stats.bound + linear + sticks - float(kl[self.free(q.levels)].sum())
 
     def algorithm(self, q: TextGlobal) -> Algorithm:
         """Climb to where the trace has converged."""

@@ -61,10 +61,6 @@ class FeatureOptions:
     )
     warmup: int = option(200, "Draws that are thrown away (laplace).", ge=0)
     draws: int = option(200, "Draws that are averaged (laplace).", ge=4)
-    flip_above: float = share(
-        0.8,
-        "Features that more than this share of the rows have are reported as their complements.",
-    )
     rare_below: int = option(
         5,
         "Categories with fewer cells than this are joined into one, where a column has several "

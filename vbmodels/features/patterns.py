@@ -1,7 +1,8 @@
 """What a fit says about a table: which features stay, how often each and together, what they do.
 
-Section 5.2 of the text: features that most rows have are turned into their complements, those
-that few rows have are left out, and tables count what is left.
+Section 5.2 of the text: features that most rows have are turned into their complements (the text:
+more than .8 of the rows; here more than half), those that few rows have are left out, and tables
+count what is left.
 """
 
 from __future__ import annotations
@@ -39,10 +40,8 @@ class Selection(State, kind="features.Selection"):
     unused: NDArray[np.intp]
 
 
-def select_features(
-    share: FloatArray, n_rows: float, *, flip_above: float = 0.8, least_rows: float = 50.0
-) -> Selection:
-    """Choose the features to report, as in section 5.2 of the text.
+def select_features(share: FloatArray, n_rows: float, *, least_rows: float = 50.0) -> Selection:
+    """Choose the features to report, as in section 5.2 of the text; each is its rarer side.
 
     Parameters
     ----------
@@ -50,12 +49,10 @@ def select_features(
         [K] share of the rows that have each feature.
     n_rows
         N.
-    flip_above
-        Features above this share are reported as their complements.
     least_rows
         Features that fewer rows have, after that, are not reported.
     """
-    flipped = share > flip_above
+    flipped = share > 0.5
     rows = np.where(flipped, 1.0 - share, share) * n_rows
     seen = rows >= least_rows
     order = np.argsort(-rows, kind="stable")

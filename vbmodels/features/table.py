@@ -1,7 +1,7 @@
 """A table of categories as arrays: codes, and the binary decisions of stick-breaking.
 
-A column with R categories becomes R - 1 binary units: unit r asks, of the rows that reach
-category r, whether they go on to a later one. With R = 2 that is the column itself. A missing
+A column with R categories becomes R - 1 binary units: unit r records, of the rows that reach
+category r, which go on to a later one. With R = 2 that is the column itself. A missing
 cell answers none of its column's units, so it is left out of the likelihood.
 
 Which columns of a table are modelled as categories, and which hold something else.
@@ -37,13 +37,13 @@ class FeatureBatch(State, kind="features.FeatureBatch"):
     levels
         [D] number of categories R_d of each column, at least 2.
     sign
-        [U, J] answer to each unit: +1 goes on, -1 stops here, 0 is not asked.
+        [U, J] answer to each unit: +1 goes on, -1 stops here, 0 has no answer.
     count
         [U] occurrences of each distinct row, or the sum of their weights.
     row_of
         [N] distinct row of each row of the table.
     row_id
-        [N] number of each row in the whole table: what its random draws hang on.
+        [N] number of each row in the whole table: its random draws depend on it.
     """
 
     codes: NDArray[np.int16]
@@ -103,7 +103,7 @@ def unit_offsets(levels: IntArray) -> IntArray:
 
 
 def signs_of(codes: ArrayLike, levels: IntArray) -> NDArray[np.int8]:
-    """Return the answers [N, J] to the units of all columns, 0 where a unit is not asked."""
+    """Return the answers [N, J] to the units of all columns, 0 where a unit has none."""
     codes = np.asarray(codes)
     blocks = []
     for d, r in enumerate(levels):

@@ -68,15 +68,16 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
 
 
 @pytest.mark.thorough
-def test_columns_that_tell_nothing_of_one_another_give_no_feature_and_a_warning(tmp_path):
+def test_independent_columns_give_no_feature_and_latent_classes_agree(tmp_path):
     rng = np.random.default_rng(0)
     path = written(tmp_path, {f"c{i}": words(rng, 80) for i in range(4)})
     succeed("features", path, tmp_path / "out", *QUICK)
     folder, record = latest(tmp_path / "out")
     assert record["results"]["features"] == 0
-    assert any("No feature is kept" in warning for warning in record["warnings"])
+    assert any("latent classes agree" in warning for warning in record["warnings"])
     report = (folder / "report.html").read_text()
-    assert "what the search found, not a proof that there is none" in report
+    assert "the rows do not say more than each column" in report
+    assert "Against simpler models" in report
     assert pq.read_table(folder / "rows").column_names == ["id"]
 
 
@@ -133,8 +134,8 @@ def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path):
 @pytest.mark.parametrize(("inference", "least"), [("multinomial", 24), ("laplace", 15)])
 def test_the_least_max_iter_is_what_a_form_needs(inference, least):
     codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
-    asked = {"inference": inference, "warmup": 2, "draws": 4, "n_features": 2}
-    settings = FeatureSettings(**asked, max_iter=least)
+    options = {"inference": inference, "warmup": 2, "draws": 4, "n_features": 2}
+    settings = FeatureSettings(**options, max_iter=least)
     data = split_rows(codes, levels, 1, grouped=False)
     model = make(settings)
     assert fit(model, data, max_iter=settings.max_iter).converged
@@ -142,7 +143,7 @@ def test_the_least_max_iter_is_what_a_form_needs(inference, least):
         with pytest.warns(NotConverged):
             fit(model, data, max_iter=settings.max_iter - 1)
     with pytest.raises(ValueError, match=f"max_iter must be at least {least}"):
-        FeatureSettings(**asked, max_iter=least - 1)
+        FeatureSettings(**options, max_iter=least - 1)
 
 
 def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():

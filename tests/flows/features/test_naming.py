@@ -29,7 +29,7 @@ def known(rows=900, seed=0):
     return z.astype(float), mean, covariance, codes
 
 
-def test_a_feature_is_told_by_the_columns_that_it_changes():
+def test_a_feature_is_described_by_the_columns_that_it_changes():
     nu, mean, covariance, codes = known()
     sums = meaning_sums(
         nu, mean, covariance, codes, LEVELS, np.arange(len(nu)), np.ones(len(nu)), len(nu)

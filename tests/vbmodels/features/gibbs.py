@@ -7,7 +7,7 @@ The model is that of `polya_gamma`. One iteration of a chain:
     weights of unit j ~ N(Lambda^-1 sum_n s_nj z_n, Lambda^-1)                (driver)
     where sticks broke, v, alpha | counts; variance | weights                 (driver)
 
-so one reduce of the same sums as in variational inference moves it. Draws of a row hang on
+so one reduce of the same sums as in variational inference moves it. Draws of a row depend on
 (seed, iteration, chain, row number) alone: partitions, workers and resuming change none of
 them; only the rounding of the sums differs with the partitioning.
 """

@@ -1,4 +1,4 @@
-"""Chains from the best fit: rows drawn anew, and free features that find what starts missed."""
+"""Chains from the best fit: rows drawn again, and free features that find what starts missed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from vbmodels.features.forms import make, rows_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.search import fit as search
-from vbmodels.features.search.fit import RARE, RESIDUE, SETTLE
+from vbmodels.features.search.fit import LAST, RARE, RESIDUE
 from vbmodels.features.search.screens import (
     FAR,
     HERE,
@@ -136,6 +136,6 @@ def test_a_fit_resumed_amid_the_look_at_residuals_gives_the_same_bits():
 
     found = stages_resumed(
         make(FeatureOptions(n_features=4, search_rows=300)), batches, 2, stage,
-        lambda q: q.search.phase == SETTLE and any(looked),
+        lambda q: q.search.phase == LAST and any(looked),
     )  # fmt: skip
     assert found == {RESIDUE, RARE.name}

@@ -13,7 +13,7 @@ from vbmodels.core.state import same_bits
 from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
-from vbmodels.features.search.fit import CHAINS, LEAST_RISE, SETTLE, TIDY, WIDEN
+from vbmodels.features.search.fit import CHAINS, LAST, LEAST_RISE, TIDY, WIDEN
 from vbmodels.features.search.model import SearchIBP, sample_of
 from vbmodels.features.table import simulate_table, split_rows
 
@@ -113,6 +113,6 @@ def test_a_search_by_a_sample_goes_on_with_the_same_bits(drawn):
     found = stages_resumed(
         model(150), split_rows(codes[:500], LEVELS, 2), 2,
         lambda q: None if q.phase == CHAINS else (q.phase, q.widened),
-        lambda q: q.phase == SETTLE and q.best.q.sweep >= 3,
+        lambda q: q.phase == LAST and q.best.q.sweep >= 3,
     )  # fmt: skip
-    assert {(WIDEN.name, True), (TIDY, False), (TIDY, True), (SETTLE, True)} <= found
+    assert {(WIDEN.name, True), (TIDY, False), (TIDY, True), (LAST, True)} <= found

@@ -22,7 +22,7 @@ from vbmodels.features.ibp.model import (
 from vbmodels.features.ibp.monte_carlo_bound import measured
 from vbmodels.features.ibp.sticks import best_sticks
 from vbmodels.features.search import fit as search
-from vbmodels.features.search.fit import CHAINS, RELABEL, SETTLE
+from vbmodels.features.search.fit import CHAINS, LAST, RELABEL
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.proposals import (
     delete_scores,
@@ -159,10 +159,10 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     q = model.init(reduce.observe(), np.random.default_rng(0))
     for at in Driver(loop_of(model), model, q, reduce, max_iter=500):
         steps.append((at.q, at.stats, reduce.request))
-        if at.q.phase == SETTLE:
+        if at.q.phase == LAST:
             break
     last = steps[-1][0]
-    assert last.phase == SETTLE
+    assert last.phase == LAST
     assert {q.phase for q, _, _ in steps} >= {CHAINS, RELABEL.name}
     assert len(last.history.gains) > 0
     plans = {p.name: p for p in vars(search).values() if isinstance(p, Plan)}
@@ -196,7 +196,7 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
 def test_a_search_goes_on_with_the_same_bits_from_any_stage():
     batches = split_rows(table(2, rows=60, levels=FEW)[0], FEW, 2)
     model = SearchIBP(PolyaGammaIBP(5), draws=8)
-    found = stages_resumed(model, batches, 0, lambda q: q.phase, lambda q: q.phase == SETTLE)
+    found = stages_resumed(model, batches, 0, lambda q: q.phase, lambda q: q.phase == LAST)
     assert len(found) > 5
 
 
@@ -214,7 +214,7 @@ def test_independent_columns_have_no_feature():
 
 
 def test_empty_features_do_not_change_places_for_ever():
-    """Their numbers of rows are the same but for the last bits, which hang on their places."""
+    """Their numbers of rows are the same but for the last bits, which depend on their places."""
     rng = np.random.default_rng([0, 7])
     codes = np.column_stack([rng.integers(0, r, 200) for r in [2, 3, 4, 5] * 7 + [3, 4]])
     levels = np.array([2, 3, 4, 5] * 7 + [3, 4])

@@ -41,8 +41,8 @@ def test_with_certain_weights_cells_are_those_of_all_patterns():
     patterns = np.array(list(product([0, 1], repeat=2)))
     psi = q.mean[:, 0] + patterns @ q.mean[:, 1:].T
     sign = batch.sign.astype(float)
-    told = np.where(sign[:, None] == 0, 0.0, np.log(expit(sign[:, None] * psi))).sum(2)
-    weight = softmax(told + patterns @ odds, axis=1)
+    log_p = np.where(sign[:, None] == 0, 0.0, np.log(expit(sign[:, None] * psi))).sum(2)
+    weight = softmax(log_p + patterns @ odds, axis=1)
     at, columns = np.nonzero(codes == -1)
     expected = sum(
         weight[at, i, None] * category_probabilities(np.tile(psi[i], (len(at), 1)), LEVELS, columns)

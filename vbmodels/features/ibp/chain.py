@@ -11,14 +11,11 @@ from scipy.special import log_expit
 
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.features.ibp.model import FeatureGlobal
+from vbmodels.features.ibp.model import FeatureGlobal, blocks
 from vbmodels.features.ibp.sticks import draw_sticks
 
-BLOCK = 512
-"""Rows worked on at once."""
-
 Omega = Callable[[FloatArray, slice], FloatArray]
-"""omega [B, J] of a block of rows at its psi: drawn, or its expectation; 0 where not asked."""
+"""omega [B, J] of a block of rows at its psi: drawn, or its expectation; 0 without an answer."""
 
 
 def chain_sums(
@@ -44,8 +41,7 @@ def chain_sums(
     units, size = weights.shape
     linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
     log_likelihood = 0.0
-    for i in range(0, len(z), BLOCK):
-        rows = slice(i, i + BLOCK)
+    for rows in blocks(len(z), units):
         full = np.concatenate([np.ones((len(z[rows]), 1)), z[rows]], axis=1)
         psi = full @ weights.T
         own = count[rows, None]

@@ -21,7 +21,7 @@ The weights of binary units: q(B_j) in closed form, and their learned prior vari
 Unit j's weights (b0_j, B_j) are normal with mean 0; the bias has a fixed variance, feature k's
 weights v_k, all of them the same or each its own. Learned, 1 / v has a Gamma(1, 1) prior and v is
 the mode of its logarithm: that prior's two pseudo-weights of size 1 keep v from falling to 0 where
-the data ask for no feature.
+the data support no feature.
 
 With q(B_j) at its best, m its mean and gamma_k = sum_j (1 - var_jk / v_k) the number of weights
 that the data determine (MacKay 1992), the bound is stationary where
@@ -52,13 +52,14 @@ from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.ibp.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
 from vbmodels.features.table import FeatureBatch, UnitCounts, bearable, unit_counts
 
-BLOCK = 512
-"""Rows worked on at once: their second moments stay in the cache."""
+MOST_ROWS, FEWEST_ROWS, CELLS = 512, 64, 32_768
+"""Rows worked on at once, and rows times units: their arrays stay in the cache."""
 
 
-def blocks(n: int) -> Iterator[slice]:
-    """Cut rows so that their second moments stay in the cache."""
-    return (slice(i, min(i + BLOCK, n)) for i in range(0, n, BLOCK))
+def blocks(n: int, units: int) -> Iterator[slice]:
+    """Cut rows so that what they have of every unit stays in the cache."""
+    size = min(max(CELLS // max(units, 1), FEWEST_ROWS), MOST_ROWS)
+    return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
 def with_one(nu: FloatArray) -> FloatArray:
@@ -80,14 +81,17 @@ def tilt_of(nu: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def mean_omega(tilt: FloatArray, sign: FloatArray) -> FloatArray:
-    """E[omega] of the units that were asked, 0 elsewhere; [B, J]."""
+    """E[omega] of the units with an answer, 0 elsewhere; [B, J]."""
     return np.abs(sign) * polya_gamma_mean(tilt)
 
 
 def log_two_cosh(tilt: FloatArray) -> FloatArray:
     """log(2 cosh(c / 2)), what a unit costs at its best c; [B, J]."""
     a = np.abs(tilt)
-    result: FloatArray = 0.5 * a + np.log1p(np.exp(-a))
+    result: FloatArray = np.exp(-a)
+    np.log1p(result, out=result)
+    a *= 0.5
+    result += a
     return result
 
 
@@ -299,7 +303,7 @@ class PolyaGammaIBP:
         nu, visits, size = nu.copy(), tuple(features), q.mean.shape[1]
         prior = mean_log_on(q.tau) - bound_log_off(q.tau)
         second = second_moments(q)
-        for rows in blocks(len(nu)):
+        for rows in blocks(len(nu), batch.n_units):
             sign = batch.sign[rows].astype(np.float64)
             omega = mean_omega(tilt_of(nu[rows], second), sign)
             pull = prior + 0.5 * (sign @ q.mean[:, 1:])
@@ -315,7 +319,7 @@ class PolyaGammaIBP:
         units, size = batch.n_units, q.mean.shape[1]
         linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
-        for rows in blocks(len(nu)):
+        for rows in blocks(len(nu), batch.n_units):
             sign, count = batch.sign[rows].astype(np.float64), batch.count[rows]
             z = with_one(nu[rows])
             moments = row_moments(z)

@@ -4,7 +4,7 @@
 
 with the logistic likelihood itself in place of any bound on it. The expectation over z and the
 weights is a mean over draws, all else is in closed form. A draw takes one set of weights for all
-rows; what a row draws hangs on what it answered, so partitions and grouping change nothing.
+rows; what a row draws depends on its answers alone, so partitions and grouping change nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from scipy.special import xlog1py, xlogy
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys, sum_log_sigmoid
-from vbmodels.features.ibp.model import FeatureGlobal, weight_kl
+from vbmodels.features.ibp.model import FeatureGlobal, blocks, weight_kl
 from vbmodels.features.ibp.sticks import best_sticks
 from vbmodels.features.table import FeatureBatch
 
 _STREAM = 4
-_ROWS = 4096
 
 
 def likelihood_draws(
@@ -54,8 +53,7 @@ def likelihood_draws(
         noise = np.random.default_rng([_STREAM, s]).standard_normal((most + 1, len(q.mean)))
         noise = noise[np.concatenate([[0], labels + 1])].T
         weights = q.mean + (factor @ noise[..., None])[..., 0]
-        for start in range(0, len(nu), _ROWS):
-            rows = slice(start, start + _ROWS)
+        for rows in blocks(len(nu), batch.n_units):
             z = draw_uniform(row_keys(answers[rows], _STREAM, s), most)[:, labels] < nu[rows]
             psi = weights[:, 0] + z @ weights[:, 1:].T
             found[s] += float(batch.count[rows] @ sum_log_sigmoid(batch.sign[rows], psi))

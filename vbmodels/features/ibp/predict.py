@@ -25,7 +25,7 @@ from vbmodels.features.table import MISSING, FeatureBatch, unit_offsets
 
 @dataclass(frozen=True)
 class HeldGlobal(State, kind="features/ibp.HeldGlobal"):
-    """Polya-Gamma parameters that still settle while the rows' features are held.
+    """Polya-Gamma parameters that still move while the rows' features are held.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def category_probabilities(
     levels
         [D] categories of each column.
     columns
-        [M] which column each row is asked about.
+        [M] column of each row to predict.
     """
     most = int(np.max(levels))
     result = np.zeros((len(psi), most))
@@ -95,9 +95,9 @@ def impute_sampled(
     """Return P(category) of every missing cell, rows sampled under q(weights); [M, R].
 
     For each draw of the weights a row's features are drawn given them and the cells that it has,
-    from q(z) on, and P(category) averages over the draws. q(z) itself, set beside mean
+    from q(z) on, and P(category) averages over the draws. q(z) itself, with mean
     weights, is too sure of itself: features that explain the same cells are independent there.
-    What a row draws hangs on what it answered.
+    What a row draws depends on its answers alone.
 
     Parameters
     ----------
@@ -110,18 +110,18 @@ def impute_sampled(
         Draws of the weights, and of a row's features given each.
     """
     rows, columns = missing_cells(batch)
-    asked, place = np.unique(batch.row_of[rows], return_inverse=True)
+    needed, place = np.unique(batch.row_of[rows], return_inverse=True)
     total = np.zeros((len(rows), int(np.max(batch.levels))))
     if not len(rows):
         return total
     log_odds = mean_log_on(q.tau) - bound_log_off(q.tau)
     root = linalg.cholesky(q.covariance, "the covariance of the weights")
-    answers, sign = fingerprints(batch)[asked], batch.sign[asked]
+    answers, sign = fingerprints(batch)[needed], batch.sign[needed]
     for s in range(draws):
         noise = np.random.default_rng([_STREAM, s]).standard_normal((*q.mean.shape, 1))
         weights = q.mean + (root @ noise)[..., 0]
         start = draw_uniform(row_keys(answers, _STREAM, s), nu.shape[1])
-        z = (start < nu[asked]).astype(np.int8)
+        z = (start < nu[needed]).astype(np.int8)
         for sweep in range(sweeps):
             draw_features(sign, weights, log_odds, z, row_keys(answers, _STREAM, s, sweep))
         psi = weights[:, 0] + z @ weights[:, 1:].T

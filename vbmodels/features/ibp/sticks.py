@@ -70,11 +70,11 @@ def fit_sticks(
     on: FloatArray, n_rows: float, alpha: float, tau: FloatArray, *, learn_alpha: bool,
     rounds: int = ROUNDS,
 ) -> tuple[FloatArray, float]:  # fmt: skip
-    """Raise the bound over tau (eq 22), lambda (eq 25) and, if asked, alpha, in turn.
+    """Raise the bound over tau (eq 22), lambda (eq 25) and, if it is learned, alpha, in turn.
 
     alpha has a Gamma(1, 1) prior and stays a point, the mode of log alpha:
     alpha = (K + 1) / (1 - sum_k E[log v_k]). The mode of alpha itself would fall to 0 with the
-    sticks where the data ask for no feature.
+    sticks where the data support no feature.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@
 over the cells that a row has. Every lane is one such model. Lanes of `FEW` classes are fitted by
 variational Bayes: pi ~ Dirichlet(1/K), theta_kd ~ Dirichlet(1/R_d), q(c_n) the softmax of
 E log pi + sum_d E log theta, q(pi) and q(theta) Dirichlet with the counts added (Bishop 2006,
-section 10.2, for categories); classes that the table does not ask for are emptied. Lanes of `MANY`
+section 10.2, for categories); classes that the table does not support are emptied. Lanes of `MANY`
 are fitted by EM to the mode under Dirichlet(1 + `SMOOTH`) of both, which empties none: better where
 a table has many kinds of rows, worse elsewhere. Lanes of one size differ by their start, and what
 they predict is averaged.
@@ -22,8 +22,8 @@ form, the rows in parallel:
     (b, l)_j | omega, u    ~ N(Lambda^-1 sum_n s_nj/2 (1, u_n), Lambda^-1)
     1 / v_k | l            ~ Gamma(1 + J/2, 1 + sum_j l_jk^2 / 2)
 
-where s = +1 or -1 is the answer to a unit and omega is 0 where it was not asked. The draws of a
-row hang on its key alone.
+where s = +1 or -1 is the answer to a unit and omega is 0 where there is no answer. The draws of a
+row depend on its key alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from scipy.special import digamma, logsumexp, ndtri
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.features.draw_kernels import Keys, draw_omega, draw_uniform
-from vbmodels.features.ibp.chain import BLOCK, draw_weights
+from vbmodels.features.ibp.chain import draw_weights
+from vbmodels.features.ibp.model import blocks
 
 FEW, MANY = 15, 40
 STARTS = 3
@@ -93,8 +94,7 @@ def class_counts(
     total = int(EDGES[-1])
     rows, cells = np.zeros(total), np.zeros((total, int(levels.sum())))
     terms = _log_terms(at, levels) if len(at.rows) else None
-    for i in range(0, len(codes), BLOCK):
-        part = slice(i, i + BLOCK)
+    for part in blocks(len(codes), max(total, int(levels.sum()))):
         x = one_hot(codes[part], levels)
         if terms is None:
             r = _normalised(SHARP * np.log(-np.log(draw_uniform(keys[part], total))))
@@ -205,7 +205,7 @@ def draw_rows(
     keys: Keys,
     count: FloatArray | None = None,
 ) -> tuple[FloatArray, TraitStats | None]:
-    """Draw omega and then u of every row; return u, and the sums at both if they are asked for.
+    """Draw omega and then u of every row; return u, and the sums at both if they are wanted.
 
     Parameters
     ----------
@@ -225,8 +225,7 @@ def draw_rows(
     outer = (own[:, :, None] * own[:, None, :]).reshape(units, -1)
     moved = np.empty_like(u)
     linear, quadratic = np.zeros((units, size + 1)), np.zeros((units, (size + 1) ** 2))
-    for i in range(0, len(u), BLOCK):
-        rows = slice(i, i + BLOCK)
+    for rows in blocks(len(u), units):
         half = 0.5 * sign[rows]
         omega = draw_omega(bias + u[rows] @ own.T, sign[rows], omega_keys[rows])
         precision = (omega @ outer).reshape(-1, size, size) + np.eye(size)

@@ -2,7 +2,7 @@
 
 The members learn side by side in the same sweeps, first without the hidden cells.
 
-Sweeps 0 to 99 learn from all cells but those that are hidden; sweep 100 asks every member for the
+Sweeps 0 to 99 learn from all cells but those that are hidden; sweep 100 scores every member on the
 hidden ones; in the 80 sweeps after that the members go on with all cells, while the weights of
 their mixture climb, by EM, to
 
@@ -41,9 +41,9 @@ from vbmodels.features.imputation.states import (
     Completion,
     CompletionLocal,
     CompletionStats,
+    HiddenCellStats,
     KeptDraws,
     Learning,
-    ToldStats,
     learning,
 )
 from vbmodels.features.search.fit import search
@@ -66,19 +66,19 @@ class Members:
         Binary features K and traits Q.
     bias_variance
         Prior variance of biases.
-    judged, whole
+    held_out, whole
         Sweeps without the hidden cells, and with all.
     """
 
     n_features: int = 12
     n_traits: int = 8
     bias_variance: float = 10.0
-    judged: Schedule = field(default_factory=lambda: Schedule(60, 10, thin=4))
+    held_out: Schedule = field(default_factory=lambda: Schedule(60, 10, thin=4))
     whole: Schedule = field(default_factory=lambda: Schedule(20, 20, thin=3))
 
     def sweeps(self) -> int:
         """Return how many sweeps they take."""
-        return self.judged.sweeps + 1 + self.whole.sweeps
+        return self.held_out.sweeps + 1 + self.whole.sweeps
 
     def done(self, q: Completion) -> bool:
         """Whether they have learned."""
@@ -92,7 +92,7 @@ class Members:
         traits = first_traits(counts.stop, counts.go_on, self.n_traits, rng)
         share = min(1.0, MOST_ROWS / max(counts.n_rows, 1.0))
         none = np.full(len(MEMBERS), 1.0 / len(MEMBERS))
-        kept = _no_draws(self.judged.draws, len(counts.stop), k, self.n_traits)
+        kept = _no_draws(self.held_out.draws, len(counts.stop), k, self.n_traits)
         return Completion(
             0, seed, share, levels, chain, traits, no_classes(), kept, none, 0.0,
             np.zeros(len(MEMBERS)), 0.0,
@@ -101,20 +101,22 @@ class Members:
     def local_step(
         self, q: Completion, batch: FeatureBatch, local: CompletionLocal | None
     ) -> CompletionLocal:
-        """Draw the rows that learn, or ask for the hidden cells, and sum."""
+        """Draw the rows that learn, or predict the hidden cells, and sum."""
         none = CompletionStats(None, None, None, None)
         if self.done(q):
             return replace(_no_rows(q) if local is None else local, sums=none)
-        judging = q.step == self.judged.sweeps
-        rows = learning(batch, q.share, q.seed, hide=q.step <= self.judged.sweeps)
+        scoring = q.step == self.held_out.sweeps
+        rows = learning(batch, q.share, q.seed, hide=q.step <= self.held_out.sweeps)
         before = _no_rows(q, len(rows.codes)) if local is None else local
         z, u, density, count = before.z.copy(), before.u, before.density, before.count
-        if judging:
+        if scoring:
             density = self._density(q, rows)
             count = rows.count[rows.rows]
-        told = _told(q.weights, density, count) if q.step >= self.judged.sweeps else None
-        if judging:
-            return CompletionLocal(z, u, density, count, replace(none, told=told))
+        hidden = (
+            _score_members(q.weights, density, count) if q.step >= self.held_out.sweeps else None
+        )
+        if scoring:
+            return CompletionLocal(z, u, density, count, replace(none, hidden=hidden))
         at = q.chain
         draw_features(rows.sign, at.weights, at.log_odds, z, self._keys(q, rows, _Z))
         keys = self._keys(q, rows, _CHAIN_OMEGA)
@@ -129,14 +131,16 @@ class Members:
         )  # fmt: skip
         keys = self._keys(q, rows, _CLASSES)
         classes = class_counts(q.classes, rows.codes, rows.count, q.levels, keys)
-        return CompletionLocal(z, u, density, count, CompletionStats(chain, traits, classes, told))
+        return CompletionLocal(
+            z, u, density, count, CompletionStats(chain, traits, classes, hidden)
+        )
 
     def global_step(self, q: Completion, stats: CompletionStats) -> Completion:
         """Move the members, keep what is drawn, and weigh."""
         if self.done(q):
             return q
-        if stats.told is not None:
-            q = _weighed(q, stats.told)
+        if stats.hidden is not None:
+            q = _weighed(q, stats.hidden)
         if stats.chain is None or stats.traits is None or stats.classes is None:
             units, size = q.traits.loadings.shape
             k = q.chain.weights.shape[1] - 1
@@ -146,9 +150,11 @@ class Members:
         chain = draw_chain(q.chain, stats.chain, self.bias_variance, True, rng)
         traits = draw_traits(q.traits, stats.traits, self.bias_variance, rng)
         classes = moved_classes(stats.classes, q.levels)
-        judged = q.step < self.judged.sweeps
+        first = q.step < self.held_out.sweeps
         slot = (
-            self.judged.slot(q.step) if judged else self.whole.slot(q.step - self.judged.sweeps - 1)
+            self.held_out.slot(q.step)
+            if first
+            else self.whole.slot(q.step - self.held_out.sweeps - 1)
         )
         kept = q.kept
         if slot is not None:
@@ -166,17 +172,17 @@ class Members:
         return replace(q, step=q.step + 1, chain=chain, traits=traits, classes=classes, kept=kept)
 
     def without_draws(self, q: Completion) -> Completion:
-        """Return what partitions need: the draws only where they are judged by them."""
-        if q.step == self.judged.sweeps:
+        """Return what partitions need: the draws only where they are scored by them."""
+        if q.step == self.held_out.sweeps:
             return q
         units, size = q.traits.loadings.shape
         return replace(q, kept=_no_draws(0, units, q.chain.weights.shape[1] - 1, size - 1))
 
     def _density(self, q: Completion, rows: Learning) -> FloatArray:
-        asked, place = np.unique(rows.rows, return_inverse=True)
+        needed, place = np.unique(rows.rows, return_inverse=True)
         found = np.zeros((len(rows.truth), len(MEMBERS)))
-        for part, cells in in_pieces(place, len(asked), q):
-            own = asked[part]
+        for part, cells in in_pieces(place, len(needed), q):
+            own = needed[part]
             said = said_of(
                 q, rows.codes[own], rows.sign[own], place[cells] - part.start, rows.columns[cells]
             )
@@ -200,21 +206,25 @@ def _no_draws(draws: int, units: int, k: int, size: int) -> KeptDraws:
     )
 
 
-def _told(weights: FloatArray, density: FloatArray, count: FloatArray) -> ToldStats:
-    """Sum what the members said of cells in rows that count so much, at the weights as they are."""
+def _score_members(weights: FloatArray, density: FloatArray, count: FloatArray) -> HiddenCellStats:
+    """Sum what the members predict of cells in rows with these counts, at the present weights."""
     joint = density * weights
     mixed, own = joint.sum(1), count[:, None]
     taken = (joint / mixed[:, None] * own).sum(0) if len(mixed) else np.zeros(len(weights))
     log_p = (np.log(density) * own).sum(0)
-    return ToldStats(float(count.sum()), log_p, taken, float((np.log(mixed) * count).sum()))
+    return HiddenCellStats(float(count.sum()), log_p, taken, float((np.log(mixed) * count).sum()))
 
 
-def _weighed(q: Completion, told: ToldStats) -> Completion:
-    """Move the weights by one step of EM; what was told stands at the weights before it."""
-    weights = moved_weights(told.taken, told.cells)
-    cells = max(told.cells, 1.0)
+def _weighed(q: Completion, hidden: HiddenCellStats) -> Completion:
+    """Move the weights by one step of EM; log_p and mixture are at the weights before it."""
+    weights = moved_weights(hidden.taken, hidden.cells)
+    cells = max(hidden.cells, 1.0)
     return replace(
-        q, weights=weights, hidden=told.cells, told=told.log_p / cells, mixture=told.mixture / cells
+        q,
+        weights=weights,
+        hidden=hidden.cells,
+        log_p=hidden.log_p / cells,
+        mixture=hidden.mixture / cells,
     )
 
 
@@ -342,10 +352,10 @@ class _InSweeps:
 
     def fit(self, q: SearchGlobal) -> Algorithm:
         """Run the search."""
-        found, _ = yield from self.beside(search(self.model.search, q, lambda: self.goes_on))
+        found, _ = yield from self.with_members(search(self.model.search, q, lambda: self.goes_on))
         return CompletedGlobal(found, self.now)
 
-    def beside(self, algorithm: Algorithm) -> Algorithm:
+    def with_members(self, algorithm: Algorithm) -> Algorithm:
         """Run a part of the search; return what it does and the members."""
         answer, members = None, self.model.members
         while True:
@@ -366,7 +376,7 @@ class _InSweeps:
             elif isinstance(request, Save):
                 answer, self.next = yield Save((request.value, self.next))
             elif isinstance(request, Phase):
-                part = self.beside(request.algorithm)
+                part = self.with_members(request.algorithm)
                 answer, self.next = yield replace(request, algorithm=part)
             else:
                 raise TypeError(f"a search does not request {request!r}")

@@ -1,6 +1,6 @@
 """What the members say of missing cells, from the draws that they keep.
 
-Some of the rows that learned, with the cells that were hidden, for rivals to be judged by.
+Some of the rows that learned, with the cells that were hidden, to score baselines on.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def filled(q: Completion, batch: FeatureBatch) -> FloatArray:
         [M, R], 0 beyond R_d.
     """
     rows, columns = missing_cells(batch)
-    asked, place = np.unique(batch.row_of[rows], return_inverse=True)
+    needed, place = np.unique(batch.row_of[rows], return_inverse=True)
     found = np.zeros((len(rows), int(q.levels.max())))
-    for part, cells in in_pieces(place, len(asked), q):
-        own = asked[part]
+    for part, cells in in_pieces(place, len(needed), q):
+        own = needed[part]
         said = said_of(
             q, batch.codes[own], batch.sign[own], place[cells] - part.start, columns[cells]
         )
@@ -56,7 +56,7 @@ def in_pieces(
     Parameters
     ----------
     place
-        [H] row of each cell that is asked about, from 0 to ``n_rows`` - 1.
+        [H] row of each cell to predict, from 0 to ``n_rows`` - 1.
     n_rows
         N.
     q
@@ -86,7 +86,7 @@ def said_of(
     codes, sign
         [N, D] cells of rows and [N, J] their answers.
     place, columns
-        [H] row and column of each cell that is asked about.
+        [H] row and column of each cell to predict.
 
     Returns
     -------
@@ -153,7 +153,7 @@ MOST_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class Judged:
+class HiddenCells:
     """Rows with hidden cells, and what the mixture of the fit says of these.
 
     Parameters
@@ -173,20 +173,22 @@ class Judged:
     log_p: FloatArray
 
 
-def judged(q: Completion, batch: FeatureBatch, local: CompletionLocal, n_rows: float) -> Judged:
+def hidden_cells(
+    q: Completion, batch: FeatureBatch, local: CompletionLocal, n_rows: float
+) -> HiddenCells:
     """Return a partition's part of `MOST_ROWS` of the table's ``n_rows`` rows."""
     whole = learning(batch, q.share, q.seed, hide=True)
     share = min(q.share, MOST_ROWS / max(n_rows, 1.0))
     some = learning(batch, share, q.seed, hide=True)
     kept = np.isin(whole.row_id, some.row_id)[whole.rows]
     log_p = np.log(local.density[kept] @ q.weights)
-    return Judged(some.codes, some.rows, some.columns, some.truth, log_p)
+    return HiddenCells(some.codes, some.rows, some.columns, some.truth, log_p)
 
 
-def together(parts: list[Judged]) -> Judged:
+def together(parts: list[HiddenCells]) -> HiddenCells:
     """Join the parts of several partitions."""
     first = np.cumsum([0, *(len(part.codes) for part in parts)])
-    return Judged(
+    return HiddenCells(
         np.concatenate([part.codes for part in parts]),
         np.concatenate([part.rows + at for part, at in zip(parts, first, strict=False)]),
         np.concatenate([part.columns for part in parts]),

@@ -51,7 +51,7 @@ class Learning:
 
 
 def learning(batch: FeatureBatch, share: float, seed: int, hide: bool) -> Learning:
-    """Return the rows of a partition that learn; what is chosen hangs on row numbers alone.
+    """Return the rows of a partition that learn; the choice depends on row numbers alone.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Completion(State, kind="features/imputation.Completion"):
         [M] weights of `MEMBERS`.
     hidden
         Cells that were hidden from them.
-    told, mixture
+    log_p, mixture
         Mean log probability that each member [M] gave those, and that of their mixture.
     """
 
@@ -133,13 +133,13 @@ class Completion(State, kind="features/imputation.Completion"):
     kept: KeptDraws
     weights: FloatArray
     hidden: float
-    told: FloatArray
+    log_p: FloatArray
     mixture: float
 
 
 @dataclass(frozen=True)
-class ToldStats(Stats, kind="features/imputation.ToldStats"):
-    """What members said of hidden cells.
+class HiddenCellStats(Stats, kind="features/imputation.HiddenCellStats"):
+    """What members predict of hidden cells.
 
     Parameters
     ----------
@@ -161,12 +161,12 @@ class ToldStats(Stats, kind="features/imputation.ToldStats"):
 
 @dataclass(frozen=True)
 class CompletionStats(Stats, kind="features/imputation.CompletionStats"):
-    """Sums of a sweep; members' sums are None where they are judged, ``told`` before that."""
+    """Sums of a sweep; members' sums are None where they are scored, ``hidden`` before that."""
 
     chain: ChainStats | None
     traits: TraitStats | None
     classes: ClassCounts | None
-    told: ToldStats | None
+    hidden: HiddenCellStats | None
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class CompletionLocal(State, kind="features/imputation.CompletionLocal"):
     z, u
         [N, K] binary features and [N, Q] traits.
     density
-        [H, M] probability that each member gave each hidden cell; [0, M] before they are judged.
+        [H, M] probability that each member gave each hidden cell; [0, M] before they are scored.
     count
         [H] rows that the row of each hidden cell counts for.
     sums

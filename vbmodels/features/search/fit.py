@@ -98,14 +98,14 @@ tens of sweeps would follow for a ten-thousandth of a nat a row, at the cost of 
 
 
 START = Plan("start", held=3, free=40)
-DELETE = Plan("delete", free=6, redraws=False)
+DELETE = Plan("delete", free=6, slack=15.0, check=1, behind=40.0, redraws=False)
 REFIT = Plan("refit", held=3, free=30, gain=1.0)
-RELABEL = Plan("relabel", held=1, free=10, gain=1.0)
-BIRTH = Plan("birth", held=2, newest=4, free=8, slack=30.0)
-SWAP = Plan("swap", free=6)
+RELABEL = Plan("relabel", held=1, free=10, slack=40.0, check=5, behind=40.0, gain=1.0)
+BIRTH = Plan("birth", held=2, newest=4, free=8, slack=30.0, check=6, behind=60.0)
+SWAP = Plan("swap", free=6, slack=30.0, check=1, behind=60.0)
 RARE = Plan("rare", held=1, newest=5, free=4, slack=30.0, redraws=False, residue=True)
 WIDEN = Plan("widen", free=30)
-CHAINS, TIDY, SCREEN, RESIDUE, SETTLE = "chains", "tidy", "screen", "residue", "settle"
+CHAINS, TIDY, SCREEN, RESIDUE, LAST = "chains", "tidy", "screen", "residue", "last"
 """Names of the sweeps that are of no plan."""
 
 
@@ -497,7 +497,7 @@ def last_sweeps(model: SearchOptions, at: SearchGlobal, waits: Callable[[], bool
         at, step = yield Save((at, step))
         last = step >= QUIET
         at, fits, sums, (bound,) = yield from sweep(
-            model, at, (at.best,), np.array([ALL]), SETTLE, by_trace=last, drop=True
+            model, at, (at.best,), np.array([ALL]), LAST, by_trace=last, drop=True
         )
         slow = at.widened and bound - fits[0].bound < LEAST_RISE * at.n_rows
         if last and slow and not waits():

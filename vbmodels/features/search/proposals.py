@@ -231,7 +231,7 @@ def relabel_scores(at: HeldOmega, sums: PairStats, most: int = 60) -> tuple[IntA
     eliminated, S = Q_pp - Q_po Lambda_oo^-1 Q_op and r = b_p - Q_po Lambda_oo^-1 b_o, each
     costs 2 x 2 matrices: G = M S M' + 1/v, r'M'G^-1 M r / 2 - log|G| / 2 - log|v| / 2.
     The two new bits keep their joint law here; H is that of the two apart. Which are best is
-    judged with independent Bernoulli features in place of the sticks, F by the sticks.
+    decided with independent Bernoulli features in place of the sticks, F by the sticks.
 
     Returns
     -------
@@ -409,7 +409,7 @@ def held_of(one: Candidate, got: CandidateStats, fit: PolyaGammaIBP) -> HeldOmeg
 
 
 def _proposed(at: HeldOmega, labels: IntArray, edit: Edit) -> Candidate:
-    """Return a proposal that starts from the weights that its sums ask for."""
+    """Return a proposal that starts from the weights that are best for its sums."""
     return Candidate(at.fitted(), labels, edit)
 
 

@@ -10,7 +10,7 @@ that the fit lacks, and that a share p of the rows has, adds p d d' to the secon
 residuals, d their mean in the rows that have it; scaled to unit variance, all that chance adds to
 the eigenvalues is 2 sqrt(J / N) + J / N, and the feature's direction shows from p |d|^2 >
 sqrt(J / N) on (Baik, Ben Arous and Peche 2005): of 73 units at 100,000 rows and |d|^2 = 20, from
-p = .0014. So the moments [J, J], which add up over partitions, tell of features that a sample of
+p = .0014. So the moments [J, J], which add up over partitions, show features that a sample of
 the rows, or a chain whose slots the common ones filled, has too few rows of.
 
 Rows whose residual goes far along a leading direction are then a feature's start. In all others
@@ -160,7 +160,7 @@ def residue_sums(
     """Sum what the screen of features to come needs, whose ``starts`` [U, C] are taken as is."""
     n, second = batch.count, second_moments(q)
     total = _nothing(batch.n_units, starts.shape[1], nu.shape[1] + 1)
-    for rows in blocks(len(nu)):
+    for rows in blocks(len(nu), batch.n_units):
         at, sign, count = nu[rows], batch.sign[rows].astype(np.float64), n[rows]
         omega = (mean_omega(tilt_of(at, second), sign) * count[:, None]).T
         half = 0.5 * (sign * count[:, None]).T
@@ -193,7 +193,7 @@ def _pool_sums(
 
 
 def residuals(q: FeatureGlobal, sign: FloatArray, nu: FloatArray) -> FloatArray:
-    """Return r of some rows; [B, J], 0 where a unit was not asked."""
+    """Return r of some rows; [B, J], 0 where a unit has no answer."""
     omega = mean_omega(tilt_of(nu, second_moments(q)), sign)
     result: FloatArray = 0.5 * sign - omega * (with_one(nu) @ q.mean.T)
     return result
@@ -202,7 +202,7 @@ def residuals(q: FeatureGlobal, sign: FloatArray, nu: FloatArray) -> FloatArray:
 def residual_moments(q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray) -> FloatArray:
     """Return sum_n r_n r_n' of a partition, packed; [J (J + 1) / 2]."""
     total = np.zeros((batch.n_units, batch.n_units))
-    for rows in blocks(len(nu)):
+    for rows in blocks(len(nu), batch.n_units):
         r = residuals(q, batch.sign[rows].astype(np.float64), nu[rows])
         total += r.T @ (r * batch.count[rows, None])
     return linalg.pack(total)
@@ -237,7 +237,7 @@ def starts_along(
     """Return the chance of each direction's feature in every distinct row at its start; [U, C]."""
     low = _elsewhere(len(directions))
     found = np.empty((len(nu), len(directions)))
-    for rows in blocks(len(nu)):
+    for rows in blocks(len(nu), batch.n_units):
         r = residuals(q, batch.sign[rows].astype(np.float64), nu[rows])
         found[rows] = np.where(r @ directions.T > 1.0, HERE, low)
     return found

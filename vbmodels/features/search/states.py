@@ -341,7 +341,7 @@ class PairStats(Stats, kind="features/search.PairStats"):
 
 @dataclass(frozen=True)
 class PoolStats(Stats, kind="features/search.PoolStats"):
-    """Sums of the features [C] of one start in the pool beside those of the best fit.
+    """Sums of the features [C] of one start in the pool, with those of the best fit.
 
     Parameters
     ----------

@@ -26,6 +26,8 @@ from vbmodels.features.search.states import (
     SearchStats,
 )
 
+SAME = 0.01
+"""Nats: proposals whose bounds differ by less are one."""
 CALM = 0.05
 """Nats: a fit whose bound rises by less waits while proposals are tried."""
 NO_FLOATS = np.zeros(0)
@@ -43,6 +45,10 @@ class Plan:
         Sweeps with nu held, with its last feature alone, and with every feature.
     slack
         A proposal whose bound fell by more nats is not measured.
+    check, behind
+        After so many sweeps, and in each that follows, a proposal whose bound is further behind
+        that of the fit, in nats, is given up, and so is one with the bound of another: they have
+        come to the same fit.
     gain
         Nats of the yardstick that it must bring.
     redraws
@@ -56,6 +62,8 @@ class Plan:
     newest: int = 0
     free: int = 0
     slack: float = 100.0
+    check: int = 1_000
+    behind: float = 0.0
     gain: float = 0.0
     redraws: bool = True
     residue: bool = False
@@ -138,10 +146,11 @@ def trial(
         `Tried`.
     """
     fits, step, last = (at.best, *proposals), 0, plan.sweeps - 1
+    given_up = np.zeros(len(fits), bool)
     while True:
-        at, fits, step = yield Save((at, fits, step))
+        at, fits, step, given_up = yield Save((at, fits, step, given_up))
         measured = np.zeros(len(fits), bool)
-        moves = np.full(len(fits), plan.moves(step))
+        moves = np.where(given_up, IDLE, plan.moves(step))
         unknown = step == last and not np.isfinite(fits[0].value)
         if fits[0].calm or (step == last and not unknown):
             moves[0] = HELD if unknown else IDLE
@@ -150,9 +159,10 @@ def trial(
         if step == last:
             least = fits[0].bound - plan.slack
             measured[1:] = [one.bound >= least for one in fits[1:]]
+            measured &= ~given_up
             measured[0] = moves[0] != IDLE and bool(measured.any())
             moves[1:][~measured[1:]] = IDLE
-        every = between is not None or step >= last - 1
+        every = between is not None or step >= min(plan.check, last - 1)
         at, fits, sums, bounds = yield from sweep(
             model, at, fits, moves, plan.name, measured=measured, every=every, residue=plan.residue
         )
@@ -161,6 +171,10 @@ def trial(
         )
         if step == last:
             break
+        if step >= plan.check:
+            given_up = _given_up(given_up, bounds, plan.behind)
+            if given_up[1:].all():
+                break
         step += 1
         if between is not None:
             fits, step = between(fits, sums, step)
@@ -181,6 +195,16 @@ def trial(
     redrawn = at.redrawn and not plan.redraws
     at = replace(at, fit=taken, history=history, failed=NO_KEYS, changed=True, redrawn=redrawn)
     return Tried(at, True, winner, best, sums.fits[best], np.array([fit.value]))
+
+
+def _given_up(before: BoolArray, bounds: tuple[float, ...], behind: float) -> BoolArray:
+    """Return the proposals that are far behind the first fit, or the same as an earlier one."""
+    gone = before.copy()
+    for i in range(1, len(bounds)):
+        earlier = [j for j in range(1, i) if not gone[j]]
+        same = any(abs(bounds[i] - bounds[j]) < SAME for j in earlier)
+        gone[i] = gone[i] or same or bounds[i] < bounds[0] - behind
+    return gone
 
 
 def moved(

@@ -24,11 +24,11 @@ from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.table import feature_batch, split_rows
 
 LEVELS = np.full(14, 2)
-QUICK = Members(4, 2, judged=Schedule(12, 4, thin=2), whole=Schedule(4, 6))
+QUICK = Members(4, 2, held_out=Schedule(12, 4, thin=2), whole=Schedule(4, 6))
 
 
 def answers(n=150, seed=0, missing=0.15):
-    """Answers that two continuous traits explain, the truth of missing cells beside them."""
+    """Answers that two continuous traits explain, with the truth of missing cells."""
     rng = np.random.default_rng(seed)
     u, load = rng.normal(size=(n, 2)), rng.normal(0.0, 2.0, (len(LEVELS), 2))
     codes = (rng.random((n, len(LEVELS))) < expit(u @ load.T)).astype(int)
@@ -59,12 +59,12 @@ def test_members_see_nothing_of_the_cells_that_are_hidden_from_them():
     changed = feature_batch(other, LEVELS, grouped=False)
     # Starts count all answers: both begin at the same point, as if the cells were never there.
     left, right, a, b = start, start, None, None
-    for _ in range(one.judged.sweeps):
+    for _ in range(one.held_out.sweeps):
         a, b = one.local_step(left, batch, a), one.local_step(right, changed, b)
         assert same_bits(a.sums, b.sums)
         left, right = one.global_step(left, a.sums), one.global_step(right, b.sums)
     a, b = one.local_step(left, batch, a), one.local_step(right, changed, b)
-    assert_allclose(a.density + b.density, 1.0)  # two categories: the other one was asked for
+    assert_allclose(a.density + b.density, 1.0)  # two categories: the other one was hidden
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.15])
@@ -111,7 +111,7 @@ def test_continuous_traits_are_filled_better_than_by_the_features(seed):
     mixture = np.log(cells[np.arange(len(at[0])), truth[at]]).mean()
     found = completion(one, done.q)
     assert_allclose(found.weights.sum(), 1.0)
-    assert found.mixture > found.told.max() - 0.01
+    assert found.mixture > found.log_p.max() - 0.01
     assert_array_equal(apply(one, done.q, batch, None, options).cells, cells)
     alone = replace(done.q, completion=None)
     sampled = apply(one, alone, batch, local, options).cells
@@ -122,7 +122,7 @@ def test_continuous_traits_are_filled_better_than_by_the_features(seed):
 def test_a_fit_that_is_stopped_before_members_have_learned_is_filled_by_its_features():
     codes, _ = answers(60)
     batch = feature_batch(codes, LEVELS)
-    slow = replace(model(), members=Members(4, 2, judged=Schedule(500, 1)))
+    slow = replace(model(), members=Members(4, 2, held_out=Schedule(500, 1)))
     done = fitted([batch], slow)
     assert not done.converged
     assert completion(slow, done.q) is None

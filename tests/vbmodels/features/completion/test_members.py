@@ -1,4 +1,4 @@
-"""The members that fill cells, each beside numbers that share no code with it."""
+"""The members that fill cells, each against numbers that share no code with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vbmodels.features.imputation.latent import (
     moved_classes,
     no_classes,
 )
-from vbmodels.features.imputation.model import _told, _weighed
+from vbmodels.features.imputation.model import _score_members, _weighed
 from vbmodels.features.imputation.states import Completion
 
 LEVELS = np.array([2, 3, 4])
@@ -36,7 +36,7 @@ def table(n=60, seed=0, missing=0.1):
 
 
 def test_a_trait_has_the_posterior_that_its_row_says():
-    """One trait, three answers and one not asked: the reference is a sum over a grid."""
+    """One trait, three answers and one without an answer: the reference is a sum over a grid."""
     loadings = np.array([[0.5, 1.5], [-1.0, 2.0], [0.3, -1.0], [0.0, 3.0]])
     row = np.array([1, -1, 1, 0], np.int8)
     grid = np.linspace(-8, 8, 4001)
@@ -103,10 +103,10 @@ def test_the_weights_climb_to_their_optimum():
     )
     values = []
     for _ in range(2000):
-        told = _told(q.weights, density, np.ones(len(density)))
+        hidden = _score_members(q.weights, density, np.ones(len(density)))
         values.append(-loss(np.log(q.weights)))
-        q = _weighed(q, told)
+        q = _weighed(q, hidden)
     assert_allclose(q.weights, best, atol=1e-4)
     assert np.diff(values).min() > -1e-9
     assert_allclose(q.mixture, np.log(density @ q.weights).mean(), atol=1e-6)
-    assert_allclose(q.told, np.log(density).mean(0))
+    assert_allclose(q.log_p, np.log(density).mean(0))

@@ -1,0 +1,263 @@
+"""What each feature is, in words and pictures: the direction of answers, or the category."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flows.features.check import Column
+from flows.features.naming import NAMED, ColumnContrast, Meaning
+from flows.report import plots
+from flows.report.page import Grid, Section
+from vbmodels.core.scales import numbers_of
+from vbmodels.features.forms import Stability
+
+MOST_COLUMNS = 12  # of the input, in the table of a feature
+MOST_CATEGORIES = 60  # in the heat map
+NAMED_ANSWERS = 5
+"""Columns in a name where all of them have an order."""
+STRONG = 0.1
+"""A column with less than this share of the information of the first one is not in a name."""
+
+DIRECTIONS = {
+    "agreement": ("agrees more with", "agrees less with"),
+    "frequency": ("more often", "less often"),
+    "satisfaction": ("more satisfied with", "less satisfied with"),
+    "importance": ("finds more important", "finds less important"),
+    "likelihood": ("more likely", "less likely"),
+    "quality": ("rates better", "rates worse"),
+    "amount": ("more", "less"),
+    "numbers": ("higher", "lower"),
+}
+"""By kind of scale: answers that are higher with the feature, and lower."""
+
+
+def feature_name(meaning: Meaning, columns: Sequence[Column]) -> str:
+    """Return a feature's name: its strongest columns by direction, or by category."""
+    top = meaning.contrasts[:NAMED_ANSWERS]
+    strong = [c for c in top if c.sure_nats > STRONG * top[0].sure_nats] or list(top[:1])
+    if any(_direction(c, columns) is None for c in strong):
+        strong = strong[:NAMED]
+    directed: dict[str, list[str]] = {}
+    categories = []
+    for c in strong:
+        direction = _direction(c, columns)
+        if direction is None:
+            categories.append(_category(c, columns))
+        else:
+            directed.setdefault(direction, []).append(columns[c.column].name)
+    parts = [f"{words}: {', '.join(names)}" for words, names in directed.items()]
+    return "; ".join([*parts, " & ".join(categories)] if categories else parts)
+
+
+def _direction(contrast: ColumnContrast, columns: Sequence[Column]) -> str | None:
+    """Return which way the feature moves the answers; None where that is not clear."""
+    answers = contrast.answers
+    if answers is None or not answers.clear:
+        return None
+    more, less = DIRECTIONS[columns[contrast.column].scale]
+    return more if answers.shift > 0.0 else less
+
+
+def _category(contrast: ColumnContrast, columns: Sequence[Column]) -> str:
+    text = _cell((contrast.column, contrast.category), columns)
+    return text if contrast.with_it >= contrast.without_it else f"not {text}"
+
+
+def _cell(place: tuple[int, int], columns: Sequence[Column]) -> str:
+    column = columns[place[0]]
+    return f"{column.name} = {column.levels[place[1]]}"
+
+
+def meaning_results(
+    found: Sequence[Meaning], columns: Sequence[Column], stable: Stability
+) -> list[dict[str, Any]]:
+    """Return what the features are, for run.json."""
+    found_by = stable.found_by
+    return [
+        {
+            "feature": k + 1,
+            "name": feature_name(meaning, columns),
+            "prevalence": meaning.prevalence,
+            "prevalence_sd": meaning.prevalence_sd,
+            "sure_rows": meaning.sure,
+            "covariance": meaning.covariance,
+            "other_starts": stable.of if found_by is not None else None,
+            "found_by": int(found_by[k]) if found_by is not None else None,
+            "columns": [_contrast_result(c, columns) for c in meaning.contrasts[:MOST_COLUMNS]],
+            "pairs": [
+                {
+                    "first": _cell(p.first, columns),
+                    "second": _cell(p.second, columns),
+                    "covariance": p.observed,
+                    "explained": p.explained,
+                }
+                for p in meaning.pairs
+            ],
+        }
+        for k, meaning in enumerate(found)
+    ]
+
+
+def _contrast_result(c: ColumnContrast, columns: Sequence[Column]) -> dict[str, Any]:
+    answers = c.answers
+    return {
+        "column": columns[c.column].name,
+        "category": columns[c.column].levels[c.category],
+        "with": c.with_it,
+        "without": c.without_it,
+        "sd": c.sd,
+        "nats": c.nats,
+        "mean_answer": None
+        if answers is None
+        else {"with": answers.with_it, "without": answers.without_it, "sd": answers.sd},
+    }
+
+
+_WHAT = (
+    "A feature is a yes-or-no property of a row that nobody recorded and that makes some answers "
+    "likelier; of the two sides the rarer one is named. The table rows/ has the probability of "
+    "each feature for every row: use it to select or to compare rows."
+)
+
+
+def meaning_sections(
+    found: Sequence[Meaning], columns: Sequence[Column], stable: Stability
+) -> list[Section]:
+    """The features in words and as a heat map, then the contrasts of each."""
+    if not found:
+        return []
+    found_by = stable.found_by if stable.of else None
+    sentences = [
+        _sentence(k, meaning, columns) + ("" if found_by is None else _caution(int(found_by[k])))
+        for k, meaning in enumerate(found)
+    ]
+    rows = [
+        (
+            k + 1,
+            feature_name(meaning, columns),
+            f"{meaning.prevalence:.1%} \u00b1 {meaning.prevalence_sd:.1%}",
+            f"{meaning.sure:.0%}",
+            "" if meaning.covariance is None else f"{meaning.covariance:.0%}",
+            "" if found_by is None else f"{found_by[k]} of {stable.of}",
+        )
+        for k, meaning in enumerate(found)
+    ]
+    heads = ("feature", "name", "rows", "sure rows", "of the covariance", "other starts with it")
+    note = (
+        "A name has the columns that the feature changes most, doubt counted against them. Rows: "
+        "share with the feature, and what the doubt about rows adds to it; sure rows: "
+        "a probability below .1 or above .9; covariance: share of the squared covariances "
+        "between columns that goes with the feature."
+    )
+    text = "\n".join([_WHAT, *sentences])
+    sections = [
+        Section(
+            "What the features are", text, (_heat_map(found, columns),), (Grid(heads, rows, note),)
+        )
+    ]
+    return sections + [_one(k, meaning, columns) for k, meaning in enumerate(found)]
+
+
+def _caution(found: int) -> str:
+    """Say so where a feature is not in every chain, or in no other start."""
+    return "" if found else " Not reproduced by other starts: treat with caution."
+
+
+def _sentence(k: int, meaning: Meaning, columns: Sequence[Column]) -> str:
+    first = meaning.contrasts[0]
+    of_rows = (
+        f"Feature {k + 1} ({feature_name(meaning, columns)}) is in {meaning.prevalence:.0%} of the "
+        "rows: "
+    )
+    column, answers = columns[first.column], first.answers
+    if answers is not None and answers.clear:
+        return (
+            f"{of_rows}their mean answer to {column.name} is {answers.with_it:.3g}, that of the "
+            f"others {answers.without_it:.3g} ({scale_in_words(column)}), other features equal."
+        )
+    return (
+        f"{of_rows}of those with it {first.with_it:.0%} have "
+        f"{_cell((first.column, first.category), columns)}, of those without "
+        f"{first.without_it:.0%}, other features equal."
+    )
+
+
+def scale_in_words(column: Column) -> str:
+    """Return a scale by its ends."""
+    low, high = column.ordered[0], column.ordered[-1]
+    if numbers_of(column.ordered) is not None:
+        return f"on a scale from {low} to {high}"
+    return f"1 is {low}, {len(column.ordered)} is {high}"
+
+
+def _heat_map(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec:
+    """Draw every feature's shift of the mean answer in every column, or of its category."""
+    best: dict[int, ColumnContrast] = {}
+    for meaning in found:
+        for c in meaning.contrasts:
+            if c.column not in best or c.sure_nats > best[c.column].sure_nats:
+                best[c.column] = c
+    kept = sorted(best, key=lambda d: -best[d].sure_nats)[:MOST_CATEGORIES]
+    values = []
+    for meaning in found:
+        own = {c.column: c for c in meaning.contrasts}
+        values.append([_shift_at(own[d], best[d]) for d in kept])
+    names = [_labelled(best[d], columns) for d in kept]
+    lines = [f"feature {k + 1}" for k in range(len(found))]
+    parts = [
+        ("the mean answer, as a share of its scale", any(columns[d].ordered for d in kept)),
+        ("the probability of a category", not all(columns[d].ordered for d in kept)),
+    ]
+    title = f"What each feature adds to {' or to '.join(words for words, on in parts if on)}"
+    return plots.heat_map(lines, names, values, title, "less or more, of 1")
+
+
+def _shift_at(own: ColumnContrast, shown: ColumnContrast) -> float:
+    """Return a feature's shift of the mean answer, or of the category that is shown."""
+    return own.differences[shown.category] if own.answers is None else own.answers.shift
+
+
+def _labelled(shown: ColumnContrast, columns: Sequence[Column]) -> str:
+    column = columns[shown.column]
+    return column.name if column.ordered else f"{column.name} = {column.levels[shown.category]}"
+
+
+def _one(k: int, meaning: Meaning, columns: Sequence[Column]) -> Section:
+    rows = [_contrast_row(c, columns[c.column]) for c in meaning.contrasts[:MOST_COLUMNS]]
+    pairs = [
+        (_cell(p.first, columns), _cell(p.second, columns), f"{p.observed:+.4f}",
+         f"{p.explained:+.4f}")
+        for p in meaning.pairs
+    ]  # fmt: skip
+    grids = [
+        Grid(
+            ("column", "answer", "with it", "without it", "difference", "nats a row"),
+            rows,
+            "Mean answer, or mean probability of the category, over the rows, were they all with "
+            "the feature or all without it, their other features as they are. Words of a scale "
+            "count as 1, 2, 3 and so on.",
+        )
+    ]
+    if pairs:
+        grids.append(
+            Grid(
+                ("category", "and", "covariance", "by the feature"),
+                pairs,
+                "The pairs of columns that the feature ties most.",
+            )
+        )
+    title = f"Feature {k + 1}: {feature_name(meaning, columns)}"
+    return Section(title, "", (), tuple(grids))
+
+
+def _contrast_row(c: ColumnContrast, column: Column) -> tuple[str, ...]:
+    answers = c.answers
+    if answers is not None and answers.clear:
+        shown, on, off, sd = "mean answer", answers.with_it, answers.without_it, answers.sd
+    else:
+        shown, on, off, sd = column.levels[c.category], c.with_it, c.without_it, c.sd
+    return (
+        column.name, shown, f"{on:.3f}", f"{off:.3f}", f"{on - off:+.3f} \u00b1 {sd:.3f}",
+        f"{c.nats:.4f}",
+    )  # fmt: skip

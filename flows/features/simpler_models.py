@@ -1,0 +1,179 @@
+"""The features against simpler models of the same rows: the columns' shares, and latent classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.features.settings import FeatureSettings
+from flows.report.page import Grid, Section
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.draw_kernels import draw_uniform, row_keys
+from vbmodels.features.forms import searched
+from vbmodels.features.imputation.latent import one_hot
+from vbmodels.features.latent_class_analysis import few_classes
+from vbmodels.features.search.states import SearchGlobal
+from vbmodels.features.table import FeatureBatch
+
+MOST_ROWS = 5000
+"""Rows that simpler models are fitted to, about."""
+MOST_CELLS = 2_000_000
+"""Rows times categories that latent classes are fitted to; of wider tables fewer rows."""
+LOOSE = 15.0
+"""Nats a feature by which the bound may be below the log probability."""
+_STREAM = 11
+
+
+@dataclass(frozen=True)
+class RowSample:
+    """Rows of a partition: codes [U, D], and how often each counts [U]."""
+
+    codes: NDArray[np.int16]
+    count: FloatArray
+
+
+def sample_rows(batch: FeatureBatch, n_rows: float) -> RowSample:
+    """Return a partition's part of about `MOST_ROWS` of ``n_rows`` rows; of fewer, all."""
+    most = min(MOST_ROWS, MOST_CELLS / float(batch.levels.sum()))
+    lots: FloatArray = draw_uniform(row_keys(batch.row_id, _STREAM), 1)[:, 0]
+    taken = np.flatnonzero(lots * n_rows < most)
+    count = np.bincount(batch.row_of[taken], batch.row_count[taken], len(batch.count))
+    there = np.flatnonzero(count)
+    return RowSample(batch.codes[there], count[there].astype(np.float64))
+
+
+@dataclass(frozen=True)
+class SimplerModels:
+    """How well simpler models describe the rows.
+
+    Attributes
+    ----------
+    rows
+        Rows that they were fitted to, as often as each counts.
+    shares
+        log p(rows), approximately, by the columns' shares: -BIC / 2.
+    classes, number
+        The same by latent classes, and their number: the best of 2 to 4 by the BIC.
+    features
+        The bound on log p(rows) of the features, for as many rows; None where it is not known.
+    """
+
+    rows: float
+    shares: float
+    classes: float
+    number: int
+    features: float | None
+
+    @property
+    def gain(self) -> float:
+        """By how much the BIC of the latent classes is lower than that of the shares."""
+        return 2.0 * (self.classes - self.shares)
+
+
+def compare_models(
+    samples: Sequence[RowSample], levels: IntArray, q: Any, n_rows: float
+) -> SimplerModels | None:
+    """Fit simpler models to the sampled rows; None where there is no row or no two classes."""
+    codes = np.concatenate([one.codes for one in samples])
+    count = np.concatenate([one.count for one in samples])
+    fits = few_classes(one_hot(codes, levels), levels, count)
+    if len(fits) < 2:
+        return None
+    best = min(fits[1:], key=lambda fit: fit.bic)
+    rows = float(count.sum())
+    at, bound = searched(q), None
+    if isinstance(at, SearchGlobal) and at.fit is not None:
+        bound = max(at.fit.bound, at.fit.value) * rows / n_rows
+    return SimplerModels(rows, -0.5 * fits[0].bic, -0.5 * best.bic, best.number, bound)
+
+
+def model_results(found: SimplerModels) -> dict[str, Any]:
+    """Return the comparison, for run.json."""
+    return asdict(found) | {"bic_gain_of_classes": found.gain}
+
+
+def model_section(found: SimplerModels, features: int) -> Section:
+    """Compare the features with simpler models, in nats a row."""
+    rows = [("each column's shares alone", "", _a_row(found.shares, found), "")]
+    rows.append(
+        (
+            "latent classes: each row is in one of a few groups",
+            str(found.number),
+            _a_row(found.classes, found),
+            f"{found.classes - found.shares:+,.0f}",
+        )
+    )
+    if found.features is not None:
+        rows.append(
+            (
+                "features: each row may have any of them",
+                str(features),
+                _a_row(found.features, found),
+                f"{found.features - found.shares:+,.0f}",
+            )
+        )
+    note = (
+        f"Log probability of {found.rows:,.0f} rows under each model, its parameters integrated "
+        "out: for the features a lower bound, for the others -BIC / 2. Higher is better. Latent "
+        "classes: the best of 2 to 4 by the BIC, fitted by EM."
+    )
+    heads = ("model", "classes or features", "nats a row", "nats more than the shares, in all")
+    return Section(
+        "Against simpler models", _verdict(found, features), (), (Grid(heads, rows, note),)
+    )
+
+
+def _a_row(value: float, found: SimplerModels) -> str:
+    return f"{value / found.rows:.4f}"
+
+
+def _verdict(found: SimplerModels, features: int) -> str:
+    if not features:
+        return (
+            f"{found.number} latent classes describe the rows better than each column's shares "
+            f"(BIC lower by {found.gain:,.0f}), although no feature was found."
+            if found.gain > 0.0
+            else "Latent classes agree: no grouping of the rows describes them better than each "
+            f"column's shares (BIC higher by {-found.gain:,.0f})."
+        )
+    if found.features is None:
+        return ""
+    ahead = found.features - found.classes
+    if abs(ahead) < LOOSE * features:
+        return (
+            f"{found.number} latent classes describe the rows about as well: a feature's bound is "
+            "some ten nats below its log probability."
+        )
+    if ahead < 0.0:
+        return (
+            f"{found.number} latent classes describe the rows better than the features do: the "
+            "rows may be a few kinds rather than combinations of properties."
+        )
+    return (
+        "The features describe the rows better than latent classes and than each column's shares."
+    )
+
+
+def no_feature_in_words(found: SimplerModels | None, settings: FeatureSettings) -> tuple[str, str]:
+    """Return what a fit without features says in the headline, and what to do as a warning."""
+    if found is not None and found.gain > 0.0:
+        said = (
+            f"but {found.number} latent classes describe the rows better than each column's "
+            f"shares (BIC lower by {found.gain:,.0f}): answers do go together"
+        )
+        return said, (
+            f"No feature was found, {said}. Fit a latent class model with {found.number} classes, "
+            f"or search again: --set starts={max(6, 2 * settings.starts)}, or another --seed."
+        )
+    agree = (
+        "" if found is None else f", and latent classes agree (BIC higher by {-found.gain:,.0f})"
+    )
+    said = f"the rows do not say more than each column's shares{agree}"
+    return said, (
+        f"No feature was found: {said}. More rows, or more columns on the same subject, may show "
+        "features that these do not."
+    )

@@ -1,0 +1,73 @@
+"""The features against the columns' shares and latent classes, and what a run without any says."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from flows.features.settings import FeatureSettings
+from flows.features.simpler_models import (
+    MOST_ROWS,
+    compare_models,
+    model_section,
+    no_feature_in_words,
+    sample_rows,
+)
+from vbmodels.features.table import feature_batch, split_rows
+
+LEVELS = np.full(6, 3)
+
+
+def two_classes(rows, seed=0):
+    """A tenth of the rows has answers of its own in all columns."""
+    rng = np.random.default_rng(seed)
+    own = rng.random((rows, 1)) < 0.1
+    return np.where(own, 2, rng.integers(0, 2, (rows, 6)))
+
+
+def compared(codes, parts=1):
+    batches = split_rows(codes, LEVELS, parts)
+    samples = [sample_rows(batch, len(codes)) for batch in batches]
+    return compare_models(samples, LEVELS, None, len(codes))
+
+
+def test_latent_classes_are_weighed_against_the_shares_on_all_rows():
+    codes = two_classes(400)
+    found = compared(codes, 3)
+    assert (found.rows, found.number) == (400, 2)
+    assert found.gain > 200.0
+    column = np.log(np.array([(codes == r).mean(0) for r in range(3)]))
+    likelihood = sum(column[codes[:, d], d].sum() for d in range(6))
+    assert_allclose(found.shares, likelihood - 0.5 * 12 * np.log(400), atol=0.1)
+    whole, cut = compared(codes), found
+    assert_allclose(whole.gain, cut.gain, rtol=1e-3)
+
+
+def test_a_row_that_counts_twice_is_as_two_rows():
+    codes = two_classes(200)
+    weight = np.where(np.arange(200) % 2, 2.0, 1.0)
+    once = feature_batch(codes, LEVELS, weight=weight)
+    twice = feature_batch(np.repeat(codes, weight.astype(int), axis=0), LEVELS)
+    found = [compare_models([sample_rows(b, 300.0)], LEVELS, None, 300.0) for b in (once, twice)]
+    assert_allclose(found[0].shares, found[1].shares, rtol=1e-12)
+    assert_allclose(found[0].classes, found[1].classes, rtol=1e-6)
+
+
+def test_of_a_long_table_some_rows_are_compared_whatever_the_partitions():
+    codes = two_classes(3 * MOST_ROWS)
+    one, three = compared(codes), compared(codes, 3)
+    assert_allclose(one.rows, MOST_ROWS, rtol=0.05)
+    assert one.rows == three.rows
+
+
+def test_a_run_without_features_says_what_latent_classes_say():
+    settings = FeatureSettings()
+    classes = compared(two_classes(400))
+    said, warning = no_feature_in_words(classes, settings)
+    assert "2 latent classes describe the rows better than each column's shares" in said
+    assert "Fit a latent class model with 2 classes, or search again: --set starts=6" in warning
+    alone = compared(np.random.default_rng(0).integers(0, 3, (400, 6)))
+    assert alone.gain < 0.0
+    said, _ = no_feature_in_words(alone, settings)
+    assert said.startswith("the rows do not say more than each column's shares, and latent")
+    assert "although no feature" in model_section(classes, 0).text

@@ -1,0 +1,52 @@
+"""Which levels of a column are a scale, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from vbmodels.core.scales import order_of, scale_of
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind", "ordered"),
+    [
+        (["Agree", "Strongly agree", "Disagree"], "agreement",
+         ("Disagree", "Agree", "Strongly agree")),
+        (["immer", "nie", "selten", "oft"], "frequency", ("nie", "selten", "oft", "immer")),
+        (["D\u2019accord", "Plutôt d'accord", "Pas du tout d'accord"], "agreement",
+         ("Pas du tout d'accord", "Plutôt d'accord", "D\u2019accord")),
+        (["Nunca", "Siempre", "A veces"], "frequency", ("Nunca", "A veces", "Siempre")),
+        (["5", "1", "3", "2", "4"], "numbers", ("1", "2", "3", "4", "5")),
+        (["2", "-1", "0", "1", "-2"], "numbers", ("-2", "-1", "0", "1", "2")),
+        (["5 = always", "1 = never", "3 = sometimes", "2 = rarely"], "numbers",
+         ("1 = never", "2 = rarely", "3 = sometimes", "5 = always")),
+        (["65+", "18-24", "25-64"], "numbers", ("18-24", "25-64", "65+")),
+    ],
+)  # fmt: skip
+def test_a_known_scale_has_its_order(levels, kind, ordered):
+    scale = scale_of(levels)
+    assert (scale.kind, scale.levels) == (kind, ordered)
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ["red", "green", "blue"],
+        ["yes", "no"],
+        ["0", "1"],
+        ["1", "2", "3", "99"],  # a code of a missing answer, or none of a scale
+        ["10115", "10117", "10119"],
+        ["1.5", "2.5", "3.5"],
+        ["3", "4", "5"],
+        ["agree", "disagree", "red"],
+    ],
+)
+def test_other_levels_have_none(levels):
+    assert scale_of(levels) is None
+
+
+def test_two_levels_of_a_scale_have_an_order_where_it_is_wanted():
+    assert scale_of(["high", "low"]) is None
+    assert scale_of(["high", "low"], 2).levels == ("low", "high")
+    assert order_of(["high", "low"]) == ["low", "high"]
+    assert order_of(["1", "2", "3"]) == []
