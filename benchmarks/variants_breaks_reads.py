@@ -1,4 +1,4 @@
-"""Variant calls from reads with artefacts: what is found, and what is false, beside rivals.
+"""Variant calls from reads with artefacts: what is found, and what is false, against rivals.
 
     python -m benchmarks.variants_breaks_reads run OUT.jsonl [--seeds 3] [--first 0] [--rows 1500]
         [--only NAME ...]
@@ -10,7 +10,7 @@ reads and a beta-binomial likelihood ratio on the same counts, both with Benjami
 .05; `bcftools mpileup | call` of case and control, an allele of the case that the control has not;
 freebayes, lofreq and iVar (of `samtools mpileup`, from a share of .01 on) where they are installed,
 alleles of the case that the control's calls do not have. Rivals that are not installed are named on
-the error stream. Only substitutions are judged. One JSON line a run.
+the error stream. Only substitutions are scored. One JSON line a run.
 """
 
 from __future__ import annotations

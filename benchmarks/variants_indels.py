@@ -3,7 +3,7 @@
     python -m benchmarks.variants_indels [--seeds 5] [--length 900]
 
 BAM files of `tests.flows.variants.slippage`: polymerases slip in runs of one base, alleles stand in
-runs, beside runs and elsewhere. Fisher's test takes case against control, replicates together,
+runs, next to runs and elsewhere. Fisher's test takes case against control, replicates together,
 at the same units (those that no read shows among them) and controls the false discovery rate by
 Benjamini and Hochberg. `bcftools mpileup | call -m` takes an indel where the case's genotype has
 it and the control's has not; it is made for genotypes, not for small shares.
@@ -112,13 +112,13 @@ def by_bcftools(folder: Path, replicates: int) -> set[Allele]:
 
 
 def where(row: dict[str, object], indels: Indels, alleles: list[Allele]) -> str:
-    """Return where a true allele stands: in a run of four and more, beside one, or elsewhere."""
+    """Return where a true allele stands: in a run of four and more, next to one, or elsewhere."""
     name = (row["pos"], row["ref"], row["alt"])
     run = int(indels.run[int(str(row["pos"])) - 1])
     if run < 4:
         return "elsewhere"
     slips = name in alleles and bool(indels.slips[alleles.index(name)])
-    return "in runs" if slips else "beside runs"
+    return "in runs" if slips else "next to runs"
 
 
 def main() -> None:
@@ -129,7 +129,9 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=900)
     parser.add_argument("--only", default="", help="settings whose name begins so")
     given = parser.parse_args()
-    print("| setting | true | two groups | Fisher | bcftools | in runs | beside runs | elsewhere |")
+    print(
+        "| setting | true | two groups | Fisher | bcftools | in runs | next to runs | elsewhere |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for name, what in SETTINGS.items():
         if not name.startswith(given.only):
@@ -164,7 +166,7 @@ def main() -> None:
         cells = [f"{f} / {wrong}" for f, wrong in (hits[r] for r in ("two groups", "Fisher",
                                                                     "bcftools"))]  # fmt: skip
         cells += [
-            f"{places[p][0]} of {places[p][1]}" for p in ("in runs", "beside runs", "elsewhere")
+            f"{places[p][0]} of {places[p][1]}" for p in ("in runs", "next to runs", "elsewhere")
         ]
         print(f"| {name} | {total} | {' | '.join(cells)} |", flush=True)
         print(f"  {took / given.seeds:.1f} s CPU a fit", flush=True, file=sys.stderr)

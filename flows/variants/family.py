@@ -32,7 +32,7 @@ from flows.variants.cases import (
     finish_case,
     of_reads,
     plan_reads,
-    tell_apart,
+    separate_cases,
     to_fit,
 )
 from flows.variants.cases_report import cases_report
@@ -142,7 +142,7 @@ class CheckedVariants(Checked):
     named: tuple[tuple[str, str], ...] = ()
 
 
-MOST_TOLD = 3  # samples of which one sentence each says the same
+MOST_NAMED = 3  # samples of which one sentence each says the same
 
 
 class Variants:
@@ -224,7 +224,7 @@ class Variants:
         return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List sample sheets beside other files, as one stands alone, and counts with gaps."""
+        """List sample sheets given with other files, and counts with gaps."""
         if len(files) > 1 and any(is_sheet(f.url) for f in files):
             names = ", ".join(f.url for f in files[:3])
             return [Fault(file=files[0].url, expected="one sample sheet alone, or counts in "
@@ -362,7 +362,7 @@ class Variants:
     def keep(
         self, q: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
-        """Keep the hyperparameters of the indels, beside those of the substitutions."""
+        """Keep the hyperparameters of the indels with those of the substitutions."""
         for number in range(len(settings.tested)):
             if storage.exists(fit_url(paths, number)):
                 fit = storage.read_bytes(fit_url(paths, number))
@@ -390,7 +390,7 @@ class Variants:
         return report(summaries, rows, caps, settings, batch)
 
     def foresee(self, q: Any, settings: VariantSettings) -> list[str]:
-        """Return what the settings ask to be warned of."""
+        """Return the warnings that follow from the settings alone."""
         return of_settings(settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
@@ -404,7 +404,7 @@ def _prepare_several(
     source: str, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
 ) -> Prepared:
     """Do what `Variants.prepare` does for every case."""
-    cases = tell_apart(parts, settings, paths, each)
+    cases = separate_cases(parts, settings, paths, each)
     wanted = to_fit(cases, settings)
     with_some = {one.case for one in wanted}
     lacking = [name for c, name in enumerate(settings.several) if c not in with_some]
@@ -513,15 +513,17 @@ def _sense(settings: VariantSettings) -> Any:
 
 def _replicate_warnings(columns: Sequence[tuple[str, str]], settings: VariantSettings) -> list[str]:
     count = Counter(sample for sample, _ in columns)
-    told = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
-    if len(told) > MOST_TOLD:
-        names = f"{', '.join(told[:MOST_TOLD])}, ... ({len(told)} samples) have one replicate each"
-        told = [f"Samples {names}"]
+    single = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
+    if len(single) > MOST_NAMED:
+        names = (
+            f"{', '.join(single[:MOST_NAMED])}, ... ({len(single)} samples) have one replicate each"
+        )
+        single = [f"Samples {names}"]
     else:
-        told = [f"Sample {name} has one replicate" for name in told]
+        single = [f"Sample {name} has one replicate" for name in single]
     return [
         f"{what}: how far replicates differ (M) is then set by its prior. Two or three find more."
-        for what in told
+        for what in single
     ]
 
 

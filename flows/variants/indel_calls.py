@@ -1,6 +1,6 @@
 """Calls of insertions and deletions: a fit of their own error rates, and a decision of their own.
 
-Their units are few beside the substitutions', since most anchors show none. So the
+Their units are few compared with the substitutions', since most anchors show none. So the
 hyperparameters are fitted where the run is driven, at the locations that those of the
 substitutions are fitted on; evidence and results are made partition by partition.
 """

@@ -88,7 +88,7 @@ def find_events(data, reads, n, low, high, least, code, reference, origin, rows)
 
     That base is one of the location's depth, of which the reads of an allele are then a part;
     of mates that overlap one has it. Alleles with an unknown base, of more than `MOST_LENGTH`,
-    beside another operation than a match, or moved beyond the read's start are left out.
+    next to another operation than a match, or moved beyond the read's start are left out.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def find_events(data, reads, n, low, high, least, code, reference, origin, rows)
     reads, n
         The table of reads, and how many are looked at.
     low, high
-        Positions of the anchors (the base before) that are asked for.
+        Positions of the anchors (the base before) that are wanted.
     least, code, reference, origin
         See `tally_kernels.tally`.
     rows

@@ -244,12 +244,12 @@ def contigs_of(settings: VariantSettings, marks: Marks) -> dict[str, int]:
 
 @lru_cache(maxsize=4)
 def regions_of(settings: VariantSettings, marks: Marks) -> tuple[Region, ...]:
-    """Return the regions that are asked for, or all contigs of the FASTA.
+    """Return the regions of the settings, or all contigs of the FASTA.
 
     Parameters
     ----------
     settings
-        What is asked for.
+        The run's.
     marks
         The versions of the FASTA and the BED that are meant: what was read of others is not kept.
 
@@ -341,14 +341,14 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
         If a region or a line of the BED lies outside the FASTA's contigs.
     """
     faults: list[Fault] = []
-    asked: list[Callable[[], list[Wanted]]] = []
+    named_by: list[Callable[[], list[Wanted]]] = []
     if settings.region is not None:
         known = () if isinstance(contigs, AnyContig) else contigs
-        asked.append(partial(_one, settings.region, known))
+        named_by.append(partial(_one, settings.region, known))
     if settings.bed is not None:
-        asked.append(partial(read_bed, settings.bed))
+        named_by.append(partial(read_bed, settings.bed))
     named = []
-    for read in asked or [partial(_everything, str(settings.fasta), contigs)]:
+    for read in named_by or [partial(_everything, str(settings.fasta), contigs)]:
         try:
             named.append(_within(read(), settings, contigs, faults))
         except InputError as error:

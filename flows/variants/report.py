@@ -104,7 +104,7 @@ class PartCalls:
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
     limits: IntArray | None = None  # histogram of the limits of detection
-    callable: bytes = b""  # BED of where the share that was asked for is called
+    callable: bytes = b""  # BED of where the callable share would be called
     indels: indel_report.PartIndels | None = None
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
@@ -112,8 +112,8 @@ class PartCalls:
     sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 
-NO_STRANDS = "these counts do not tell on which strand a read lies"
-NO_READS = "these counts do not tell what the reads are like"
+NO_STRANDS = "these counts do not have the strands of reads"
+NO_READS = "these counts do not have the qualities of reads"
 
 
 def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, str]:
@@ -285,7 +285,7 @@ def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any
 
 
 def of_settings(settings: VariantSettings) -> list[str]:
-    """Return what settings alone ask to be warned of."""
+    """Return the warnings that follow from the settings alone."""
     if settings.test == "two_groups" or settings.tau > 0.0 or not settings.control:
         return []
     return [
@@ -486,6 +486,6 @@ def _sampler(mixing: Sequence[Mixing], locations: int) -> Section:
     text = (
         f"Slice sampling: {SAMPLER.chains} chains of {SAMPLER.draws:,} kept draws after "
         f"{SAMPLER.warmup:,} sweeps, at every one of {locations:,} locations, at the "
-        "hyperparameters below. P, QUAL and q-values are no finer than so many draws can tell."
+        "hyperparameters below. P, QUAL and q-values are no finer than so many draws allow."
     )
     return Section("Sampler", text, (), (Grid(("what", "value"), rows),))

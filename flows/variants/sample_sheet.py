@@ -71,7 +71,7 @@ def role_of_name(sample: str) -> str | None:
 
 
 def needs_a_sheet(url: str) -> Fault:
-    """Return what is said to whoever gives reads where a sheet names them."""
+    """Return the fault of reads given in place of a sheet."""
     return Fault(
         file=url,
         expected="a sample sheet or counts in Parquet",
@@ -142,7 +142,7 @@ def read_sheet(url: str) -> list[Alignment]:
         if not cells["path"]:
             continue
         try:
-            path = _beside(url, cells["path"])
+            path = _from_sheet(url, cells["path"])
             same = _one_name(path)
         except storage.StorageError as error:
             found.rows(at, "path", "a path or URL", str(error))
@@ -203,7 +203,7 @@ def _text(data: bytes) -> str:
         return data.decode("utf-8", errors="replace")  # its signs are faults of their cells
 
 
-def _beside(sheet: str, path: str) -> str:
+def _from_sheet(sheet: str, path: str) -> str:
     """Return a path of a sheet as one that means the same from anywhere."""
     if "://" in path or os.path.isabs(path):
         return path
@@ -363,7 +363,7 @@ def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) 
                 "the sorted file",
             )  # fmt: skip
         return Fault(
-            **where, expected=f"an index beside {path}", found="none, and none can be made",
+            **where, expected=f"an index of {path}", found="none, and none can be made",
             remedy=f"see what this says of it: samtools index {path}",
         )  # fmt: skip
     return None

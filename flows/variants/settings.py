@@ -253,7 +253,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     def _a_fasta_for_contexts(self) -> VariantSettings:
         if self.types == "trinucleotide" and self.fasta is None:
             raise ValueError(
-                "types trinucleotide needs the bases beside each location, and no FASTA is "
+                "types trinucleotide needs the bases next to each location, and no FASTA is "
                 "named: give --set fasta=FILE, or types=12"
             )
         return self

@@ -36,7 +36,7 @@ NO_BASE_Q = 10
 SUMS = 11
 MISSING = 255  # a base quality that a record does not have
 NEAR_BASES = 5  # of an indel of the same read
-BESIDE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a read, are many
+CLOSE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a read, are many
 WORDS = 8  # of packed sums; seven are used
 MOST_PACKED, MOST_BYTES = 2**19, 2**27  # reads, and their bytes, whose sums fit into the words
 _HALF, _SQUARES, _LONG_SQUARES = 32, 40, 43  # bits of a word's lower sum
@@ -183,12 +183,12 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
                 missing = int(own == MISSING)
                 own *= 1 - missing
                 end = min(i - lead, last - i, MOST_TO_END)
-                others, beside = wrong, 0
+                others, close = wrong, 0
                 for m in range(min(wrong, _MOST_PLACES)):
                     if places[m] == i:
                         others -= 1
-                    elif abs(places[m] - i) <= BESIDE:
-                        beside += 1
+                    elif abs(places[m] - i) <= CLOSE:
+                        close += 1
                 near = int(i < after + NEAR_BASES or i >= before - NEAR_BASES)
                 of = packed[p - low, b]
                 of[0] += one
@@ -196,7 +196,7 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
                 of[2] += own * own + (near << _SQUARES)
                 of[3] += of_read
                 of[4] += quality + (others << _HALF)
-                of[5] += end * end + (int(beside > MANY_MISMATCHES) << _LONG_SQUARES)
+                of[5] += end * end + (int(close > MANY_MISMATCHES) << _LONG_SQUARES)
                 of[6] += missing
             base += many
             position += many

@@ -22,8 +22,8 @@ FILTERS = {
     "read_end": "The allele lies nearer to the ends of its reads than the reference does",
     "low_mapq": "The allele's reads map less surely than the reference's",
     "low_baseq": "The allele's bases have lower qualities than the reference's",
-    "near_indel": "The allele's reads have an indel beside it more often than the reference's",
-    "many_mismatches": "The allele's reads have several mismatches beside it more often than "
+    "near_indel": "The allele's reads have an indel near it more often than the reference's",
+    "many_mismatches": "The allele's reads have several mismatches near it more often than "
     "the reference's",
     "no_control": "Neither control nor panel has reads here",
     "spectrum": "Errors are spread over the alleles as in the control",
@@ -144,7 +144,7 @@ def write_vcf(
     indels: str | None = None,
     thin: Sequence[str] = (),
 ) -> None:
-    """Write calls, in the order of the contigs, and the index beside them.
+    """Write calls, in the order of the contigs, and their index.
 
     Parameters
     ----------

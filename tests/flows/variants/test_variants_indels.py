@@ -67,8 +67,8 @@ def _by_hand(path, fasta, least, mapping=20):
             q, p = 0, read.reference_start
             for k, (o, n) in enumerate(operations):
                 inside = 0 < k < len(operations) - 1
-                beside = inside and {operations[k - 1][0], operations[k + 1][0]} <= {0, 7, 8}
-                if o in (1, 2) and beside and n <= 50:
+                between = inside and {operations[k - 1][0], operations[k + 1][0]} <= {0, 7, 8}
+                if o in (1, 2) and between and n <= 50:
                     anchor, extra = p - 1, shown[q : q + n] if o == 1 else ""
                     if o == 1:
                         while anchor >= read.reference_start and bases[anchor] == extra[-1]:
@@ -210,13 +210,13 @@ def test_without_indels_in_the_counts_one_sentence_says_so(capsys, simulated, tm
     succeed("simulate", "variants", tmp_path, "--rows", "60")
     code, out, err = run(capsys, "variants", tmp_path / "counts.parquet", counts)
     assert code == 0
-    told = "Indels were not called: these counts do not hold them or come without a reference"
-    assert told in " ".join((out + err).split())
+    sentence = "Indels were not called: these counts do not hold them or come without a reference"
+    assert sentence in " ".join((out + err).split())
     with pysam.VariantFile(open_run(str(counts))[0].file("variants.vcf.gz")) as file:
         assert "##vbflows_indels=Indels were not called" in str(file.header)
 
 
-def test_a_cluster_of_uncalled_alleles_is_told_with_its_reads():
+def test_a_cluster_of_uncalled_alleles_is_reported_with_its_reads():
     run, base = np.zeros(40, np.int64), np.full(40, -1)
     at = np.array([5, 9, 14, 30])
     reads = np.array([[4, 0], [5, 1], [4, 0], [3, 3]])
