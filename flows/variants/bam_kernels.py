@@ -14,6 +14,7 @@ from numba import njit
 AT, BEGIN, END, CIGAR, OPERATIONS, BEFORE, WAITS, NAME = range(8)
 COLUMNS = 8
 LEAST_RECORD = 32  # bytes of a record's fixed fields
+FLAG = 14  # where a record has its flags
 MOST_RECORD = 1 << 28  # far beyond the longest reads with all of their tags
 PAIRED, PROPER, MATE_UNMAPPED, REVERSE = 0x1, 0x2, 0x8, 0x10
 INSERTION, DELETION, SKIP, SOFT, HARD, PADDING = 1, 2, 3, 4, 5, 6
@@ -167,7 +168,7 @@ def find_reads(
                 return at, n, 1
             at += 4 + size
             continue
-        rule = _rule(int16(data, r + 14), byte(data, r + 9), left_out, least_quality, orphans)
+        rule = _rule(int16(data, r + FLAG), byte(data, r + 9), left_out, least_quality, orphans)
         if rule and begin < floor:
             at += 4 + size
             continue

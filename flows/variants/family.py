@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -306,7 +306,7 @@ class Variants:
         urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
         digests = [one.digests for one in found]
         warnings += read_account.same_reads(columns, digests, reads.depth)
-        _keep(paths, reads, kept)
+        _keep(paths, reads, kept, files=_files_of(parts, columns, paths_of))
         warnings += _read_warnings(reads, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
         return Prepared(tuple(urls), Counts, tuple(warnings), dropped)
@@ -356,7 +356,8 @@ class Variants:
         about = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions)
         if isinstance(model, Several):
             return conclude_several(model, q, summaries, about, settings, paths, fitted, each)
-        case = Case(0, list(enumerate(about.indices)), about.columns, about.reads)
+        positions = list(enumerate(about.indices))
+        case = Case(0, positions, about.columns, about.reads, about.files)
         return conclude_case(case, model, q, summaries, settings, paths, fitted, each)
 
     def keep(
@@ -414,7 +415,9 @@ def _prepare_several(
                           for name in lacking])  # fmt: skip
     reads = _reads_of_cases(source, parts, cases, settings)
     urls = each(finish_case, wanted, settings, paths, cases.columns)
-    _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted])
+    own = {(f.sample, f.replicate): f.url for part in parts for f in of_reads(part)}
+    files = _files_of(parts, cases.columns, own)
+    _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted], files)
     dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
     warnings = inferred(os.path.dirname(settings.fasta or ""), (), settings)
     warnings += [*cases.said, *_read_warnings(reads, settings)]
@@ -452,13 +455,22 @@ def _reads_of_cases(
     return reads
 
 
+def _files_of(
+    parts: Sequence[Part], columns: Sequence[Column], paths: Mapping[Column, str]
+) -> list[tuple[str, str]]:
+    """Return each replicate's file of reads, and what marks its version; none of counts."""
+    marks = {s.url: s.fingerprint for part in parts for s in part.slices}
+    return [(paths[c], marks[paths[c]]) for c in columns] if paths else []
+
+
 def _keep(
-    paths: RunPaths, reads: SampleReads, indices: list[int], cases: Sequence[int] = ()
-) -> None:
+    paths: RunPaths, reads: SampleReads, indices: list[int], cases: Sequence[int] = (),
+    files: Sequence[tuple[str, str]] = (),
+) -> None:  # fmt: skip
     kept = KeptPartitions(
         indices=indices, columns=list(reads.columns), cases=list(cases),
         positions=reads.positions, locations=reads.locations, depth=reads.depth.tolist(),
-        account=None if reads.account is None else reads.account.tolist(),
+        account=None if reads.account is None else reads.account.tolist(), files=list(files),
     )  # fmt: skip
     json_files.write(work_url(paths, "kept", 0, "json"), kept)
 

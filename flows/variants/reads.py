@@ -11,7 +11,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants.alignments import local_fasta, open_alignment, quiet
-from flows.variants.bam_walk import Reading, Tally, tally
+from flows.variants.bam_walk import Reading, Tally, tally, templates
 from flows.variants.regions import Region, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.counts import BASES
@@ -59,11 +59,6 @@ class ReadCounter:
         does not depend on where the region starts. Reads that begin before ``floor`` are in the
         account of another region.
         """
-        settings = self.settings
-        reading = Reading(
-            least_quality(settings), settings.min_mapping_quality, settings.orphans,
-            settings.duplicates == "keep",
-        )  # fmt: skip
 
         def bases(start: int, stop: int) -> NDArray[np.int8]:
             return base_codes(self._fasta.fetch(region.contig, start, stop))
@@ -71,7 +66,23 @@ class ReadCounter:
         with quiet(), ExitStack() as once:
             file, names = self._opened(path, once)
             name = in_file(region.contig, names)
-            return tally(file, str(name), region.start, region.stop, reading, bases, floor)
+            return tally(file, str(name), region.start, region.stop, self._reading, bases, floor)
+
+    def templates(
+        self, path: str, contig: str, positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+        """Return which bases each template of a file shows; see `bam_walk.templates`."""
+        with quiet(), ExitStack() as once:
+            file, names = self._opened(path, once)
+            return templates(file, str(in_file(contig, names)), positions, self._reading)
+
+    @property
+    def _reading(self) -> Reading:
+        settings = self.settings
+        return Reading(
+            least_quality(settings), settings.min_mapping_quality, settings.orphans,
+            settings.duplicates == "keep",
+        )  # fmt: skip
 
     def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:
         """Return a file and its contigs, open for the partition or, of many files, for once."""

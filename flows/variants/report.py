@@ -265,6 +265,7 @@ def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any
         "units": sum(p.units for p in parts),
         "calls": len(calls),
         "passed": sum(not c["filters"] for c in calls),
+        "mnv": sum(is_mnv(c) for c in calls),
     }
     if batch is not None:
         results |= batch_results(batch)
@@ -325,6 +326,11 @@ def _question(settings: VariantSettings) -> str:
     )
 
 
+def is_mnv(call: dict[str, Any]) -> bool:
+    """Return whether a call is of several bases on the same reads."""
+    return len(call["ref"]) == len(call["alt"]) > 1
+
+
 def name_of(call: dict[str, Any]) -> str:
     """Return a call as people write it."""
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
@@ -358,6 +364,9 @@ def _calls(
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = "Calls, best first, with their reads in every replicate. All locations stand in the "
     text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
+    if joined := sum(is_mnv(c) for c in calls):
+        text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
+        text += "reads are those with all; loci/ has each base by itself."
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     if without:
         text += f" {without}"

@@ -33,7 +33,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "cases", "panel", "region", "min_base_quality", "min_mapping_quality",
-            "orphans", "duplicates", "min_depth", "indels",
+            "orphans", "duplicates", "min_depth", "indels", "mnv",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
         "expert": ("tau",),
@@ -105,6 +105,13 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         True,
         description="Whether insertions and deletions of up to 50 bases are called too: from "
         "reads, by test two_groups.",
+    )
+    mnv: int = Field(
+        3,
+        ge=1,
+        le=30,
+        description="From reads: called bases on the same reads, within so many bases of each "
+        "other, are one record of the VCF, a multi-nucleotide variant; 1: every base is its own.",
     )
     test: Literal["two_groups", "posterior_difference", "sampled_difference"] = Field(
         "two_groups",

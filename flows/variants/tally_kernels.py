@@ -206,6 +206,47 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
 
 
 @njit(cache=True, nogil=True)
+def bases_shown(data, reads, n, positions, least, code, shown):
+    """Fill in which base each read shows at neighbouring positions; -1 where none counts.
+
+    Behind an insertion or a deletion nothing counts: the bases are no neighbours in the read.
+
+    Parameters
+    ----------
+    data, reads, n, least, code
+        See `tally`.
+    positions
+        [P] rising.
+    shown
+        [n, P] filled with -1.
+    """
+    for t in range(n):
+        r, position = reads[t, AT], reads[t, BEGIN]
+        length = int32(data, r + 16)
+        bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
+        q, base = bases + (length + 1) // 2, 0
+        first = -1  # operation of the first base
+        for k in range(reads[t, OPERATIONS]):
+            word = uint32(data, reads[t, CIGAR] + 4 * k)
+            operation, many = word & 15, word >> 4
+            if operation in (INSERTION, DELETION, SKIP) and first >= 0:
+                break
+            if aligned(operation):
+                for p in range(len(positions)):
+                    i = base + positions[p] - position
+                    if base <= i < min(base + many, length):
+                        first = k
+                        if data[q + i] >= least:
+                            shown[t, p] = code[base_at(data, bases, i)]
+                position += many
+                base += many
+            elif operation in (INSERTION, SOFT):
+                base += many
+            elif operation in (DELETION, SKIP):
+                position += many
+
+
+@njit(cache=True, nogil=True)
 def unpack(packed, counts, sums):
     """Add packed sums to counts [J, 2, 4] and sums [J, 4, SUMS], and empty them."""
     half, squares = (1 << _HALF) - 1, (1 << _SQUARES) - 1

@@ -143,6 +143,7 @@ def write_vcf(
     null: str | None = None,
     indels: str | None = None,
     thin: Sequence[str] = (),
+    mnv: str | None = None,
 ) -> None:
     """Write calls, in the order of the contigs, and their index.
 
@@ -169,11 +170,15 @@ def write_vcf(
         Why insertions and deletions were not called, for the header; None where they were.
     thin
         Replicates without reads, for the header.
+    mnv
+        Why bases on the same reads were not joined, for the header.
     """
     order = {name: i for i, name in enumerate(contigs)}
     made = header(contigs, samples, source, not_run, null)
     if indels is not None:
         made.add_meta("vbflows_indels", indels)
+    if mnv is not None:
+        made.add_meta("vbflows_mnv", mnv)
     for name in thin:
         made.add_meta("vbflows_without_reads", _CONTROL.sub("_", name))
     with tempfile.TemporaryDirectory() as folder:
