@@ -68,8 +68,13 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
     text = (
         f"Reads show {alleles:,} insertions and deletions of up to 50 bases; {units:,} were tested "
         "(an unseen slip of one base at every anchor among them). They stand in indels/, what is "
-        "called among the calls. Errors by the length of the run of one base that an allele "
-        "lengthens or shortens, where polymerases slip:"
+        "called among the calls."
+    )
+    if not fit.rates:
+        return Section("Insertions and deletions", f"{text} No allele has two reads: no fit.")
+    text += (
+        " Errors by the length of the run of one base that an allele lengthens or shortens, where "
+        "polymerases slip:"
     )
     if found:
         text += (
