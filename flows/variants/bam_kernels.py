@@ -22,8 +22,9 @@ UNMAPPED_FLAG, SECONDARY_FLAG, FAILED_FLAG, DUPLICATE_FLAG = 0x4, 0x100, 0x200, 
 # The account of reads: those that reach into the positions, and those that a rule leaves out.
 REACHED, UNMAPPED, SECONDARY, FAILED, DUPLICATE, LOW_MAPPING, NOT_PROPER = range(7)
 # Of the reads that count, their bases at the positions, and those that a rule leaves out.
-BASES, LOW_QUALITY, OF_MATE, NO_BASE = range(7, 11)
-ACCOUNT = 11
+BASES, LOW_QUALITY, OF_MATE, NO_BASE, PRIMER = range(7, 12)
+ACCOUNT = 12
+MASKED = 254  # in place of the quality that was given, of a base that a primer shows
 
 
 @njit(cache=True, nogil=True)

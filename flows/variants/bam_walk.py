@@ -18,7 +18,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants import bam_kernels as kernels
-from flows.variants import indel_events, mates_kernels, tally_kernels
+from flows.variants import indel_events, mates_kernels, primer_kernels, tally_kernels
 from flows.variants.alignments import own_index
 from flows.variants.bam_index import first_place
 
@@ -62,12 +62,15 @@ class Reading:
         Whether paired reads count that are not flagged as a proper pair.
     duplicates
         Whether reads count that are flagged as duplicates.
+    primers
+        Begin and end of the contig's primers, [P, 2] of each strand; None for none.
     """
 
     base_quality: int
     mapping_quality: int
     orphans: bool = False
     duplicates: bool = False
+    primers: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @property
     def left_out(self) -> int:
@@ -107,9 +110,10 @@ def tally(
         walk = _Walk(contig, start, stop, reading, reference, floor)
         _walk_through(walk, chunks)
     account = walk.account
-    # What neither counts nor has a low quality or no base is the mate's.
+    # What neither counts nor has a low quality, no base or a primer is the mate's.
     account[kernels.OF_MATE] = account[kernels.BASES] - walk.counts.sum(dtype=np.int64)
-    account[kernels.OF_MATE] -= account[kernels.LOW_QUALITY] + account[kernels.NO_BASE]
+    others = (kernels.LOW_QUALITY, kernels.NO_BASE, kernels.PRIMER)
+    account[kernels.OF_MATE] -= sum(account[rule] for rule in others)
     return Tally(walk.counts, walk.sums, indel_events.merged(walk.events), account)
 
 
@@ -192,8 +196,21 @@ class _Walk:
         before, self._last = self._last, int(reads[n - 1, kernels.BEGIN]) if n else self._last
         size = 1 << max(int(2 * n).bit_length(), 4)
         table, previous = np.full(size, -1), np.empty(n, np.int64)
+        if self.reading.primers is not None and n > self._kept:
+            primer_kernels.mask_primers(
+                self._data, self._given, reads[self._kept :], n - self._kept, self.start, self.stop,
+                *self.reading.primers, self.account,
+            )  # fmt: skip
         mates_kernels.pair_mates(
-            self._data, reads, self._kept, n, before, self.reading.orphans, table, previous
+            self._data,
+            self._given,
+            reads,
+            self._kept,
+            n,
+            before,
+            self.reading.orphans,
+            table,
+            previous,
         )
         passed = reads[:n, kernels.END] < self._last
         if done:

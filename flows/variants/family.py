@@ -209,6 +209,10 @@ class Variants:
             rules = Rules.of(settings, marks)
         except InputError as error:
             wrong = error.faults
+        if settings.primers is not None:
+            wrong = (*wrong, Fault(file="settings", column="primers", expected="reads, whose bases "
+                                   "of primers do not count", found="counts",
+                                   remedy="give primers where the reads are counted"))  # fmt: skip
         rows, samples, faults = counts(file.url, rules)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 

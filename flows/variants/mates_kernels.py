@@ -17,6 +17,7 @@ from flows.variants.bam_kernels import (
     END,
     INSERTION,
     LEAST_RECORD,
+    MASKED,
     MATE_UNMAPPED,
     NAME,
     OPERATIONS,
@@ -91,7 +92,7 @@ def _keeps_first(data, read):
 
 
 @njit(cache=True, nogil=True)
-def pair_mates(data, reads, old, n, last, orphans, table, previous):
+def pair_mates(data, given, reads, old, n, last, orphans, table, previous):
     """Take the quality of one of two mates where they overlap, in the bytes themselves.
 
     A read waits for its mate until a read of its name has been passed: one whose end lies before
@@ -99,8 +100,8 @@ def pair_mates(data, reads, old, n, last, orphans, table, previous):
 
     Parameters
     ----------
-    data
-        Bytes of records; base qualities change.
+    data, given
+        Bytes of records, whose base qualities change, and with those that were given.
     reads, old, n
         The table of reads; of the first ``old`` mates were looked for before.
     last
@@ -126,7 +127,7 @@ def pair_mates(data, reads, old, n, last, orphans, table, previous):
             continue  # of no length: it is never part of a column
         table[slot] = i
         if orphans:
-            _share_with_earlier(data, reads, previous, i)
+            _share_with_earlier(data, given, reads, previous, i)
             continue
         flag, length = int16(data, r + 14), int32(data, r + 16)
         mate_contig, mate = int32(data, r + 20), int32(data, r + 24)
@@ -137,14 +138,14 @@ def pair_mates(data, reads, old, n, last, orphans, table, previous):
         first = _waiting(reads, previous, i, reads[i, BEFORE])
         if first >= 0:
             reads[first, WAITS] = 0
-            _share_quality(data, reads, first, i)
+            _share_quality(data, given, reads, first, i)
         elif mate >= reads[i, BEGIN] or (flag & PAIRED and mate == -1):
             reads[i, WAITS] = 1
     return last
 
 
 @njit(cache=True, nogil=True)
-def _share_with_earlier(data, reads, previous, i):
+def _share_with_earlier(data, given, reads, previous, i):
     """Share the quality of read ``i`` with every earlier read of its template that it overlaps.
 
     From the first on, so that where three overlap the one that the name's hash says keeps it.
@@ -162,7 +163,7 @@ def _share_with_earlier(data, reads, previous, i):
             other = previous[other]
         if first < 0:
             return
-        _share_quality(data, reads, first, i)
+        _share_quality(data, given, reads, first, i)
         stop = first
 
 
@@ -220,12 +221,12 @@ def _after_deletion(data, cigar, k):
 
 
 @njit(cache=True, nogil=True)
-def _share_quality(data, reads, one, other):
+def _share_quality(data, given, reads, one, other):
     """Give one of two mates the quality of both where they overlap, and the other none.
 
     Bases that agree: the sum, at most 200, on the mate that the name's hash says. That differ: .8
     of the better quality where it is. Against a deletion of the mate: .8 of it or none, by the
-    hash too.
+    hash too. Where a primer is masked in one, both keep what they have.
     """
     ra, rb = reads[one, AT], reads[other, AT]
     ca, na = reads[one, CIGAR], reads[one, OPERATIONS]
@@ -273,6 +274,8 @@ def _share_quality(data, reads, one, other):
         for t in range(run):
             if ia + t >= la or ib + t >= lb:
                 return
+            if given[qa + ia + t] == MASKED or given[qb + ib + t] == MASKED:
+                continue
             x, y = byte(data, qa + ia + t), byte(data, qb + ib + t)
             if base_at(data, sa, ia + t) == base_at(data, sb, ib + t):
                 left = min(x + y, _MOST_QUALITY)

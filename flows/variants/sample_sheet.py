@@ -27,6 +27,7 @@ from flows.variants.alignments import (
 )
 from flows.variants.index_damage import DamagedIndex
 from flows.variants.mismatches import digest_fault, mismatch_faults
+from flows.variants.primers import primers_of
 from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
 from flows.variants.settings import VariantSettings
 
@@ -242,6 +243,7 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
     try:
         marks = marks_of(settings)
         contigs, wanted = contigs_of(settings, marks), regions_of(settings, marks)
+        primers_of(settings)
     except InputError as error:
         return faults + list(error.faults)
     for line in lines:

@@ -32,7 +32,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "cases", "panel", "region", "min_base_quality", "min_mapping_quality",
+            "cases", "panel", "region", "primers", "min_base_quality", "min_mapping_quality",
             "orphans", "duplicates", "min_depth", "indels", "mnv",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
@@ -77,6 +77,12 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         None,
         description="One region, such as 17:7572000-7591000 (positions from 1, both included); "
         "with a BED file, what both have.",
+    )
+    primers: str | None = Field(
+        None,
+        description="BED file of an amplicon protocol's primers, with strands (six columns): of "
+        "reads that begin within a primer the bases up to its end do not count, as ivar trim has "
+        "it. From BAM and CRAM.",
     )
     min_base_quality: int = Field(
         20,

@@ -15,6 +15,7 @@ from flows.variants.bam_kernels import (
     INSERTION,
     LEAST_RECORD,
     LOW_QUALITY,
+    MASKED,
     NO_BASE,
     OPERATIONS,
     PADDING,
@@ -46,7 +47,9 @@ _MOST_PLACES = 1024  # mismatches of a read whose places are kept
 
 @njit(cache=True, nogil=True)
 def _differs(data, bases, qualities, i, least, reference, p):
-    if p < 0 or p >= len(reference) or reference[p] == 0 or data[qualities + i] < least:
+    quality = data[qualities + i]
+    unknown = p < 0 or p >= len(reference) or reference[p] == 0
+    if unknown or quality < least or quality == MASKED:
         return 0
     return int(base_at(data, bases, i) != reference[p])
 
