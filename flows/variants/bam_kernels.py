@@ -91,8 +91,9 @@ def _long_cigar(data, at, stop):
 
 
 @njit(cache=True, nogil=True)
-def _rule(flag, quality, left_out, least_quality, orphans):
+def _rule(flag, quality, rules):
     """Return which rule leaves a read out; 0 for none."""
+    least_quality, left_out, orphans = rules
     flags = flag & left_out
     if flags & UNMAPPED_FLAG:
         return UNMAPPED
@@ -125,9 +126,7 @@ def _cigar(data, cigar, n_cigar, length, behind, stop):
 
 
 @njit(cache=True, nogil=True)
-def find_reads(
-    data, at, stop, tid, low, high, floor, least_quality, left_out, orphans, reads, n, account
-):
+def find_reads(data, at, stop, tid, low, high, floor, rules, reads, n, account):
     """Find the reads of whole records that count and reach into positions low to high.
 
     Parameters
@@ -140,7 +139,7 @@ def find_reads(
         The contig.
     floor
         Reads that begin before it are in another account.
-    least_quality, left_out, orphans
+    rules
         The least mapping quality, the flags of reads that do not count, and whether paired reads
         that are not flagged as a proper pair count.
     reads, n
@@ -169,7 +168,7 @@ def find_reads(
                 return at, n, 1
             at += 4 + size
             continue
-        rule = _rule(int16(data, r + FLAG), byte(data, r + 9), left_out, least_quality, orphans)
+        rule = _rule(int16(data, r + FLAG), byte(data, r + 9), rules)
         if rule and begin < floor:
             at += 4 + size
             continue

@@ -251,7 +251,7 @@ class _Walk:
         while True:
             at, n, state = kernels.find_reads(
                 self._data, at, self._end, self.contig, self.start, self.stop, self.floor,
-                reading.mapping_quality, reading.left_out, reading.orphans, self._reads, n,
+                (reading.mapping_quality, reading.left_out, reading.orphans), self._reads, n,
                 self.account,
             )  # fmt: skip
             if state == 3:
@@ -281,7 +281,7 @@ class _Walk:
             pairs = (reference[:-1] << 4) | reference[1:]
             some = np.ascontiguousarray(some)
             tally_kernels.tally(
-                self._data, given, some, len(some), self.start, self.stop,
+                self._data, given, some, self.start, self.stop,
                 reading.base_quality, _CODES, reference, pairs, low, self._packed,
                 self.account,
             )  # fmt: skip

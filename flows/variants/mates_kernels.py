@@ -221,6 +221,29 @@ def _after_deletion(data, cigar, k):
 
 
 @njit(cache=True, nogil=True)
+def _shared(x, y, agree, first):
+    """Return the quality of two mates' bases together, and whether it is on the first mate."""
+    if agree:
+        return min(x + y, _MOST_QUALITY), first
+    return int(0.8 * max(x, y)), x > y or (x == y and first)
+
+
+@njit(cache=True, nogil=True)
+def _weaken_in_deletion(data, cigar, n, at, qualities, length, stop, keeps):
+    """Take quality of a read's bases where its mate has a deletion; return the next place.
+
+    ``at`` is a place of the read: operation, base of the operation, base and position.
+    """
+    k, within, i, position = at
+    while True:
+        if i < length:
+            data[qualities + i] = int(data[qualities + i] * 0.8) if keeps else 0
+        k, within, i, position = _next_aligned(data, cigar, n, k, within, i, position)
+        if k >= n or position >= stop:
+            return k, within, i, position
+
+
+@njit(cache=True, nogil=True)
 def _share_quality(data, given, reads, one, other):
     """Give one of two mates the quality of both where they overlap, and the other none.
 
@@ -248,25 +271,15 @@ def _share_quality(data, given, reads, one, other):
         place = max(place, pa, pb) + 1
         if pa != pb:
             if pa < pb and _after_deletion(data, cb, kb):
-                while True:
-                    if ia < la:
-                        data[qa + ia] = int(data[qa + ia] * 0.8) if first else 0
-                    ka, wa, ia, pa = _next_aligned(data, ca, na, ka, wa, ia, pa)
-                    if ka >= na:
-                        return
-                    if pa >= pb:
-                        break
+                at = (ka, wa, ia, pa)
+                ka, wa, ia, pa = _weaken_in_deletion(data, ca, na, at, qa, la, pb, first)
             elif _after_deletion(data, ca, ka):
-                while True:
-                    if ib < lb:
-                        data[qb + ib] = 0 if first else int(data[qb + ib] * 0.8)
-                    kb, wb, ib, pb = _next_aligned(data, cb, nb, kb, wb, ib, pb)
-                    if kb >= nb:
-                        return
-                    if pb >= pa:
-                        break
+                at = (kb, wb, ib, pb)
+                kb, wb, ib, pb = _weaken_in_deletion(data, cb, nb, at, qb, lb, pa, not first)
             else:
                 continue
+            if ka >= na or kb >= nb:
+                return
         # As far as both go on without an indel they stay side by side.
         run = 1
         if pa == pb:
@@ -277,12 +290,8 @@ def _share_quality(data, given, reads, one, other):
             if given[qa + ia + t] == MASKED or given[qb + ib + t] == MASKED:
                 continue
             x, y = byte(data, qa + ia + t), byte(data, qb + ib + t)
-            if base_at(data, sa, ia + t) == base_at(data, sb, ib + t):
-                left = min(x + y, _MOST_QUALITY)
-                on_first = first
-            else:
-                on_first = x > y or (x == y and first)
-                left = int(0.8 * max(x, y))
+            agree = base_at(data, sa, ia + t) == base_at(data, sb, ib + t)
+            left, on_first = _shared(x, y, agree, first)
             data[qa + ia + t] = left if on_first else 0
             data[qb + ib + t] = 0 if on_first else left
         wa, ia, pa = wa + run - 1, ia + run - 1, pa + run - 1

@@ -116,15 +116,41 @@ def clip(data, cigar, n, from_end):
 
 
 @njit(cache=True, nogil=True)
-def tally(data, given, reads, n, low, high, least, code, reference, pairs, origin, packed, account):
+def _others(places, wrong, i):
+    """Return how many of a read's mismatches are at other bases than ``i``, and close to it."""
+    others, close = wrong, 0
+    for m in range(min(wrong, _MOST_PLACES)):
+        if places[m] == i:
+            others -= 1
+        elif abs(places[m] - i) <= CLOSE:
+            close += 1
+    return others, close
+
+
+@njit(cache=True, nogil=True)
+def _add_base(of, strand, own, quality, clipped, end, near, others, close):
+    """Add a read to the packed sums [WORDS] of the allele that it shows at one position."""
+    missing = int(own == MISSING)
+    own *= 1 - missing
+    of[0] += 1 << (_HALF * strand)
+    of[1] += own + (end << _HALF)
+    of[2] += own * own + (near << _SQUARES)
+    of[3] += quality * quality + (clipped << _SQUARES)
+    of[4] += quality + (others << _HALF)
+    of[5] += end * end + (int(close > MANY_MISMATCHES) << _LONG_SQUARES)
+    of[6] += missing
+
+
+@njit(cache=True, nogil=True)
+def tally(data, given, reads, low, high, least, code, reference, pairs, origin, packed, account):
     """Add reads to the packed sums of positions ``low`` to ``high``.
 
     Parameters
     ----------
     data, given
         Bytes of records with the qualities that count, and with those that were given.
-    reads, n
-        The table of reads, and how many are added: at most `MOST_PACKED`, of at most `MOST_BYTES`.
+    reads
+        The table of reads: at most `MOST_PACKED`, of at most `MOST_BYTES`.
     least
         The least base quality.
     code
@@ -139,10 +165,9 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
     """
     places = np.empty(_MOST_PLACES, np.int64)
     looked_at = low_quality = no_base = 0
-    for t in range(n):
+    for t in range(len(reads)):
         r, begin = reads[t, AT], reads[t, BEGIN]
         strand = 1 if int16(data, r + 14) & REVERSE else 0
-        one = 1 << (_HALF * strand)
         length, quality = int32(data, r + 16), byte(data, r + 9)
         bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
         q = bases + (length + 1) // 2
@@ -153,7 +178,6 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
         wrong = _mismatches(
             given, cigar, n_cigar, begin, bases, q, length, least, reference, pairs, origin, places
         )
-        of_read = quality * quality + ((clipped | clipped_too) << _SQUARES)
         base, position, after = 0, begin, -(1 << 30)
         for k in range(n_cigar):
             word = uint32(data, cigar + 4 * k)
@@ -182,25 +206,13 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
                     no_base += 1
                     continue
                 p = position + j
-                own = byte(given, q + i)
-                missing = int(own == MISSING)
-                own *= 1 - missing
                 end = min(i - lead, last - i, MOST_TO_END)
-                others, close = wrong, 0
-                for m in range(min(wrong, _MOST_PLACES)):
-                    if places[m] == i:
-                        others -= 1
-                    elif abs(places[m] - i) <= CLOSE:
-                        close += 1
                 near = int(i < after + NEAR_BASES or i >= before - NEAR_BASES)
-                of = packed[p - low, b]
-                of[0] += one
-                of[1] += own + (end << _HALF)
-                of[2] += own * own + (near << _SQUARES)
-                of[3] += of_read
-                of[4] += quality + (others << _HALF)
-                of[5] += end * end + (int(close > MANY_MISMATCHES) << _LONG_SQUARES)
-                of[6] += missing
+                others, close = _others(places, wrong, i)
+                _add_base(
+                    packed[p - low, b], strand, byte(given, q + i), quality, clipped | clipped_too,
+                    end, near, others, close,
+                )  # fmt: skip
             base += many
             position += many
     account[BASES] += looked_at

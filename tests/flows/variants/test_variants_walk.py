@@ -205,7 +205,7 @@ def test_a_record_of_a_size_that_none_has_is_not_waited_for(size):
     reads = np.empty((4, bam_kernels.COLUMNS), np.int64)
     account = np.zeros(bam_kernels.ACCOUNT, np.int64)
     found = bam_kernels.find_reads(
-        data, 0, len(data), 0, 0, 100, 0, 0, 0x704, False, reads, 0, account
+        data, 0, len(data), 0, 0, 100, 0, (0, 0x704, False), reads, 0, account
     )
     assert found == (0, 0, 3)
 
