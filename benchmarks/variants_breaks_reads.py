@@ -1,4 +1,4 @@
-"""Variant calls from reads with artefacts: what is found, and what is false, with rivals.
+"""Variant calls from reads with artefacts: what is found, and what is false, against rivals.
 
     python -m benchmarks.variants_breaks_reads run OUT.jsonl [--seeds 3] [--first 0] [--rows 1500]
         [--only NAME ...]

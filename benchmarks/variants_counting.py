@@ -4,7 +4,7 @@
 
 Amplicons of 400 bases, pairs of 150 bases whose mates overlap, three errors in 1000. The walk also
 sums what is known of the reads, which the pileup does not. `samtools mpileup` (without its
-computation of BAQ) is shown too where it is installed. Counts are compared, and must be equal.
+computation of BAQ) is measured too where it is installed. Counts are compared, and must be equal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LENGTH, READ = 400, 150
 
 
 def write_bam(path: Path, depth: int, seed: int = 0) -> None:
-    """Write pairs of reads of an amplicon, with its FASTA."""
+    """Write pairs of reads of an amplicon, with its FASTA next to it."""
     rng = np.random.default_rng(seed)
     bases = rng.choice(list("ACGT"), LENGTH)
     Path(f"{path}.fa").write_text(f">amp\n{''.join(bases)}\n")

@@ -112,7 +112,7 @@ def by_bcftools(folder: Path, replicates: int) -> set[Allele]:
 
 
 def where(row: dict[str, object], indels: Indels, alleles: list[Allele]) -> str:
-    """Return where a true allele is: in a run of four and more, next to one, or elsewhere."""
+    """Return where a true allele stands: in a run of four and more, next to one, or elsewhere."""
     name = (row["pos"], row["ref"], row["alt"])
     run = int(indels.run[int(str(row["pos"])) - 1])
     if run < 4:

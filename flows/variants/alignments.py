@@ -1,6 +1,6 @@
 """Opening BAM, CRAM and FASTA files through htslib, quietly, from copies where they are remote.
 
-An index that is missing is made among this machine's copies, never beside the user's file.
+An index that is missing is made among this machine's copies, never next to the user's file.
 """
 
 from __future__ import annotations
@@ -70,18 +70,18 @@ def _say_nothing(*_: object) -> None:
 
 
 def local_alignment(path: str) -> str:
-    """Return a local path of a BAM or CRAM, with its index beside it where there is one."""
+    """Return a local path of a BAM or CRAM, with its index next to it where there is one."""
     return storage.local_copy(path, ".bai", ".csi", ".crai")
 
 
 def indexed_alignment(path: str) -> str:
-    """Return a local path of a BAM or CRAM with an index beside it."""
+    """Return a local path of a BAM or CRAM with an index next to it."""
     local = local_alignment(path)
     return local if own_index(local) else _with_index(path, local, pysam.index)
 
 
 def own_index(local: str) -> str | None:
-    """Return the index that stands beside a local BAM or CRAM, if there is one."""
+    """Return the index next to a local BAM or CRAM, if there is one."""
     stem = os.path.splitext(local)[0]
     ends = (".crai",) if local.endswith(".cram") else (".csi", ".bai")
     names = (base + end for end in ends for base in (local, stem))
@@ -89,7 +89,7 @@ def own_index(local: str) -> str | None:
 
 
 def local_fasta(path: str) -> str:
-    """Return a local path of a FASTA with its index beside it.
+    """Return a local path of a FASTA with its index next to it.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _with_index(path: str, local: str, make: Callable[[str], object]) -> str:
 
     if storage.is_local(path):
         return storage.with_index(local, made)
-    made(local)  # beside this machine's own copy
+    made(local)  # next to this machine's own copy
     return local
 
 

@@ -14,6 +14,7 @@ from numba import njit
 AT, BEGIN, END, CIGAR, OPERATIONS, BEFORE, WAITS, NAME = range(8)
 COLUMNS = 8
 LEAST_RECORD = 32  # bytes of a record's fixed fields
+FLAG = 14  # where a record has its flags
 MOST_RECORD = 1 << 28  # far beyond the longest reads with all of their tags
 PAIRED, PROPER, MATE_UNMAPPED, REVERSE = 0x1, 0x2, 0x8, 0x10
 INSERTION, DELETION, SKIP, SOFT, HARD, PADDING = 1, 2, 3, 4, 5, 6
@@ -21,8 +22,9 @@ UNMAPPED_FLAG, SECONDARY_FLAG, FAILED_FLAG, DUPLICATE_FLAG = 0x4, 0x100, 0x200, 
 # The account of reads: those that reach into the positions, and those that a rule leaves out.
 REACHED, UNMAPPED, SECONDARY, FAILED, DUPLICATE, LOW_MAPPING, NOT_PROPER = range(7)
 # Of the reads that count, their bases at the positions, and those that a rule leaves out.
-BASES, LOW_QUALITY, OF_MATE, NO_BASE = range(7, 11)
-ACCOUNT = 11
+BASES, LOW_QUALITY, OF_MATE, NO_BASE, PRIMER = range(7, 12)
+ACCOUNT = 12
+MASKED = 254  # in place of the quality that was given, of a base that a primer shows
 
 
 @njit(cache=True, nogil=True)
@@ -89,8 +91,9 @@ def _long_cigar(data, at, stop):
 
 
 @njit(cache=True, nogil=True)
-def _rule(flag, quality, left_out, least_quality, orphans):
+def _rule(flag, quality, rules):
     """Return which rule leaves a read out; 0 for none."""
+    least_quality, left_out, orphans = rules
     flags = flag & left_out
     if flags & UNMAPPED_FLAG:
         return UNMAPPED
@@ -123,9 +126,7 @@ def _cigar(data, cigar, n_cigar, length, behind, stop):
 
 
 @njit(cache=True, nogil=True)
-def find_reads(
-    data, at, stop, tid, low, high, floor, least_quality, left_out, orphans, reads, n, account
-):
+def find_reads(data, at, stop, tid, low, high, floor, rules, reads, n, account):
     """Find the reads of whole records that count and reach into positions low to high.
 
     Parameters
@@ -138,7 +139,7 @@ def find_reads(
         The contig.
     floor
         Reads that begin before it are in another account.
-    least_quality, left_out, orphans
+    rules
         The least mapping quality, the flags of reads that do not count, and whether paired reads
         that are not flagged as a proper pair count.
     reads, n
@@ -167,7 +168,7 @@ def find_reads(
                 return at, n, 1
             at += 4 + size
             continue
-        rule = _rule(int16(data, r + 14), byte(data, r + 9), left_out, least_quality, orphans)
+        rule = _rule(int16(data, r + FLAG), byte(data, r + 9), rules)
         if rule and begin < floor:
             at += 4 + size
             continue

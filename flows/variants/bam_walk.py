@@ -18,7 +18,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants import bam_kernels as kernels
-from flows.variants import indel_events, mates_kernels, tally_kernels
+from flows.variants import indel_events, mates_kernels, primer_kernels, tally_kernels
 from flows.variants.alignments import own_index
 from flows.variants.bam_index import first_place
 
@@ -62,12 +62,15 @@ class Reading:
         Whether paired reads count that are not flagged as a proper pair.
     duplicates
         Whether reads count that are flagged as duplicates.
+    primers
+        Begin and end of the contig's primers, [P, 2] of each strand; None for none.
     """
 
     base_quality: int
     mapping_quality: int
     orphans: bool = False
     duplicates: bool = False
+    primers: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @property
     def left_out(self) -> int:
@@ -105,17 +108,61 @@ def tally(
     contig = file.get_tid(name)
     with _records(file, name, contig, start, stop) as chunks:
         walk = _Walk(contig, start, stop, reading, reference, floor)
-        for chunk in chunks:
-            if walk.take(chunk):
-                break
-            chunks.wanted = walk.wanted
-        else:
-            walk.end()
+        _walk_through(walk, chunks)
     account = walk.account
-    # What neither counts nor has a low quality or no base is the mate's.
+    # What neither counts nor has a low quality, no base or a primer is the mate's.
     account[kernels.OF_MATE] = account[kernels.BASES] - walk.counts.sum(dtype=np.int64)
-    account[kernels.OF_MATE] -= account[kernels.LOW_QUALITY] + account[kernels.NO_BASE]
+    others = (kernels.LOW_QUALITY, kernels.NO_BASE, kernels.PRIMER)
+    account[kernels.OF_MATE] -= sum(account[rule] for rule in others)
     return Tally(walk.counts, walk.sums, indel_events.merged(walk.events), account)
+
+
+def templates(
+    file: pysam.AlignmentFile, name: str, positions: NDArray[np.int64], reading: Reading
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Return which bases each template shows at neighbouring positions, as `tally` counts them.
+
+    Parameters
+    ----------
+    file, name, reading
+        See `tally`.
+    positions
+        [P] rising, from 0.
+
+    Returns
+    -------
+    shown
+        [T, P] indices in ACGT, -1 where no base counts.
+    reverse
+        [T] whether the template's read that shows the first position is on the reverse strand.
+    """
+    contig = file.get_tid(name)
+    start, stop = int(positions[0]), int(positions[-1]) + 1
+    walk = _Templates(contig, start, stop, reading, lambda low, high: np.empty(0, np.int8), 0)
+    walk.positions = positions
+    with _records(file, name, contig, start, stop) as chunks:
+        _walk_through(walk, chunks)
+    shown = np.concatenate([np.empty((0, len(positions)), np.int8), *walk.shown])
+    flags = np.concatenate([np.empty(0, np.int64), *walk.flags])
+    names = np.concatenate([np.empty(0, np.int64), *walk.names])
+    # Reads that are no pair are templates of their own, whatever their names.
+    single = (flags & kernels.PAIRED) == 0
+    names = np.where(single, -1 - np.arange(len(names)), names)
+    unique, of = np.unique(names, return_inverse=True)
+    together = np.full((len(unique), len(positions)), -1, np.int8)
+    np.maximum.at(together, of.ravel(), shown)
+    reverse = np.zeros(len(unique), bool)
+    backwards = ((flags & kernels.REVERSE) > 0) & (shown[:, 0] >= 0)
+    np.logical_or.at(reverse, of.ravel(), backwards)
+    return together, reverse
+
+
+def _walk_through(walk: _Walk, chunks: _Chunks) -> None:
+    for chunk in chunks:
+        if walk.take(chunk):
+            return
+        chunks.wanted = walk.wanted
+    walk.end()
 
 
 class _Walk:
@@ -149,8 +196,21 @@ class _Walk:
         before, self._last = self._last, int(reads[n - 1, kernels.BEGIN]) if n else self._last
         size = 1 << max(int(2 * n).bit_length(), 4)
         table, previous = np.full(size, -1), np.empty(n, np.int64)
+        if self.reading.primers is not None and n > self._kept:
+            primer_kernels.mask_primers(
+                self._data, self._given, reads[self._kept :], n - self._kept, self.start, self.stop,
+                *self.reading.primers, self.account,
+            )  # fmt: skip
         mates_kernels.pair_mates(
-            self._data, reads, self._kept, n, before, self.reading.orphans, table, previous
+            self._data,
+            self._given,
+            reads,
+            self._kept,
+            n,
+            before,
+            self.reading.orphans,
+            table,
+            previous,
         )
         passed = reads[:n, kernels.END] < self._last
         if done:
@@ -191,7 +251,7 @@ class _Walk:
         while True:
             at, n, state = kernels.find_reads(
                 self._data, at, self._end, self.contig, self.start, self.stop, self.floor,
-                reading.mapping_quality, reading.left_out, reading.orphans, self._reads, n,
+                (reading.mapping_quality, reading.left_out, reading.orphans), self._reads, n,
                 self.account,
             )  # fmt: skip
             if state == 3:
@@ -221,7 +281,7 @@ class _Walk:
             pairs = (reference[:-1] << 4) | reference[1:]
             some = np.ascontiguousarray(some)
             tally_kernels.tally(
-                self._data, given, some, len(some), self.start, self.stop,
+                self._data, given, some, self.start, self.stop,
                 reading.base_quality, _CODES, reference, pairs, low, self._packed,
                 self.account,
             )  # fmt: skip
@@ -239,6 +299,30 @@ class _Walk:
             self._first = int(self._reads[0, kernels.BEGIN])
         ahead = self._taken * (self.stop - self._last) / max(self._last - self._first, 1)
         self.wanted = int(np.clip(1.05 * ahead, _LEAST_CHUNK, _MOST_CHUNK)) if n else _LEAST_CHUNK
+
+
+class _Templates(_Walk):
+    """A walk that keeps what reads show at some positions, in place of their sums."""
+
+    positions: NDArray[np.int64]
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.shown: list[NDArray[np.int8]] = []
+        self.flags: list[NDArray[np.int64]] = []
+        self.names: list[NDArray[np.int64]] = []
+
+    def _tally(self, reads: NDArray[np.int64]) -> None:
+        reads = np.ascontiguousarray(reads)
+        shown = np.full((len(reads), len(self.positions)), -1, np.int8)
+        least = max(self.reading.base_quality, 1)
+        tally_kernels.bases_shown(
+            self._data, reads, len(reads), self.positions, least, _CODES, shown
+        )
+        at = reads[:, kernels.AT] + kernels.FLAG
+        self.shown.append(shown)
+        self.flags.append(self._data[at] + 256 * self._data[at + 1].astype(np.int64))
+        self.names.append(reads[:, kernels.NAME].copy())
 
 
 class _Chunks:

@@ -29,7 +29,7 @@ def null_of(model: Any, q: Any) -> str:
         f"{name} x{np.exp(b):.2f}" for name, b in zip(names_of_types(), q.shift, strict=True)
     )
     if q.of_context is not None:
-        factors += "; by the bases beside it too, in the posterior's context_shift"
+        factors += "; by its neighbouring bases too, in the posterior's context_shift"
     against = "panel's" if isinstance(model, PanelNull) else "control's"
     return (
         f"batch: without a variant the case's error rates are the {against} times a factor by "
@@ -60,16 +60,16 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     """Say where the samples differ by more than chance, and what was made of it."""
     overall = abs(q.shift_mean) > LEAST_SHIFT and np.all(np.abs(q.shift) > 0.5 * LEAST_SHIFT)
     if overall and abs(q.shift_mean) > LEAST_Z * mean_se(q):
-        told = [
+        warnings = [
             f"Errors are {np.exp(q.shift_mean):.1f} times as frequent in {case} as in {control}: "
             "this was taken as the null; a different library preparation or another sequencing "
             "run is likely."
         ]
         seen = q.shift - q.shift_mean
     else:
-        told, seen = [], q.shift
+        warnings, seen = [], q.shift
     marked = (np.abs(seen) > LEAST_SHIFT) & (np.abs(seen) > LEAST_Z * q.shift_se)
-    told += [
+    warnings += [
         f"{name} errors are {np.exp(b):.1f} times as frequent in {case} as in {control}: this was "
         "taken as the null; a different library preparation or oxidation is likely."
         for name, b, mark in zip(names_of_types(), q.shift, marked, strict=True)
@@ -77,12 +77,12 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     ]
     # What is usual between samples a panel shows, and tau has learned it.
     if (q.tau > MOST_TAU and not isinstance(q, PanelGlobal)) or q.v > MOST_V:
-        told.append(
+        warnings.append(
             f"Sites differ between {case} and {control} beyond replicates (tau = {q.tau:.2f}, "
             f"{q.v:.1%} of sites far off): a call of a small share rests on few replicates; look "
             "at a control of the same protocol."
         )
-    return told
+    return warnings
 
 
 def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
@@ -143,7 +143,7 @@ def context_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     )
     more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
     return [
-        f"Errors of {case} against {control} differ by the bases beside them ({some}{more}): this "
+        f"Errors of {case} against {control} differ by the neighbouring bases ({some}{more}): this "
         "was taken as the null; oxidation or deamination is likely."
     ]
 
@@ -171,7 +171,7 @@ def context_section(q: BatchGlobal) -> Section:
         for i in order
     ]  # fmt: skip
     text = (
-        "By how much the case's error rates are those of the control, by the bases beside a "
+        "By how much the case's error rates are those of the control, by the bases next to a "
         "location: blue where it has more. A context that few locations have takes the factor of "
         "its substitution. "
         f"{len(marked_contexts(q))} of {off[:, :-1].size} surely differ from that. The table has "

@@ -169,7 +169,7 @@ def drawn_differences(
     """Return what `differences` does, by draws at the fit's hyperparameters.
 
     Some locations at a time, each lot by a stream of its own, from the seed, the partition and
-    the lot: where partitions are cut anew, other numbers are drawn.
+    the lot: other partitions draw other numbers.
     """
     lots = []
     for start in range(0, len(batch), CHUNK):

@@ -24,9 +24,9 @@ from flows.family import Each, Ingested
 from flows.variants.alignment_headers import File, header_warnings
 from flows.variants.alignments import described
 from flows.variants.bam_index import boundaries
-from flows.variants.counts import Column, Loci, judged
+from flows.variants.counts import Column, Loci, has_enough_reads
 from flows.variants.fitted_on import chosen, weighed
-from flows.variants.indel_counts import AHEAD, at_locations, judged_anchors, of_positions
+from flows.variants.indel_counts import AHEAD, anchors_with_enough_reads, at_locations, of_positions
 from flows.variants.indel_counts import joined as joined_indels
 from flows.variants.locations import (
     EVERY_SAMPLE,
@@ -76,7 +76,7 @@ class Cases:
     columns
         The replicates of all samples.
     dropped
-        What was left out before the cases were told apart.
+        What was left out before the cases were separated.
     account
         [R, FIELDS] the account of reads; None where none is known.
     said
@@ -96,7 +96,7 @@ def columns_of(columns: Sequence[Column], settings: VariantSettings) -> list[Col
     return replicate_columns(list(columns), settings)
 
 
-def tell_apart(
+def separate_cases(
     parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
 ) -> Cases:
     """Make every case's partitions, of reads or of rows of counts."""
@@ -159,7 +159,7 @@ def _of_counts(
     counts, ref = counts[keep], every.ref[keep]
     looked_at = sums = None
     if loci.looked_at is not None and loci.sums is not None:
-        looked_at = np.flatnonzero(judged(counts, ref, case))
+        looked_at = np.flatnonzero(has_enough_reads(counts, ref, case))
         rows = np.searchsorted(loci.looked_at, np.flatnonzero(keep)[looked_at])
         sums = loci.sums[rows][:, at]
     forward = None if loci.forward is None else loci.forward[keep][:, at]
@@ -242,10 +242,10 @@ class Counted(State):
     counts
         [J, R, 2, 4] reads by strand and base.
     looked_at
-        [E] positions whose reads may be asked for.
+        [E] positions whose reads the filters may need.
     sums
         [E, R, 4, 11] of a case, [E, R, 1, 11] of controls, of which the reference's reads alone
-        are asked for: sums over the reads, as `READ_SUMS` has them.
+        are needed: sums over the reads, as `READ_SUMS` has them.
     events, owner
         [N, 10] insertions and deletions, as `indel_events` has them, and [N, 2] in which window and
         of which replicate each is; None where they were not looked for.
@@ -372,8 +372,10 @@ def _piece(
     ref = reference(str(settings.fasta), piece)
     every, events = np.stack([one.sums for one in found], axis=1), [one.indels for one in found]
     if files[0].of_case:
-        enough = judged(counts.sum(axis=2, dtype=np.int32), ref, np.ones(len(files), bool))
-        enough[judged_anchors(events, piece.start)] = True
+        enough = has_enough_reads(
+            counts.sum(axis=2, dtype=np.int32), ref, np.ones(len(files), bool)
+        )
+        enough[anchors_with_enough_reads(events, piece.start)] = True
         at = np.flatnonzero(enough & (ref >= 0))
         sums = every[at]
     else:
@@ -454,7 +456,7 @@ def joined_reads(case: Part, controls: Part, settings: VariantSettings, paths: R
 
 
 def _sums(own: Counted, other: Counted, ref: NDArray[np.int8]) -> IntArray:
-    """Return what is known of the reads where the case's are to be judged."""
+    """Return what is known of the reads where the filters compare the case's."""
     at = own.looked_at
     control = np.zeros((len(at), other.counts.shape[1], *_SUMS), np.int64)
     of_reference = other.sums[np.searchsorted(other.looked_at, at), :, 0]

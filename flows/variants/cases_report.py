@@ -33,12 +33,12 @@ def cases_report(
 ) -> Findings:
     """Say what was found in every case."""
     results = {one.name: results_of(one.parts, settings.of_case(one.name), one.q) for one in found}
-    told = {}
+    warned = {}
     for one, converged in zip(found, q.converged, strict=True):
         alone = settings.of_case(one.name)
-        told[one.name] = warnings_of(one.parts, model.model.caps_hit(one.q), alone, one.q)
+        warned[one.name] = warnings_of(one.parts, model.model.caps_hit(one.q), alone, one.q)
         if not converged and q.converged.any():  # of a run whose fits all had not it is said
-            told[one.name].append("The fit had not converged; raise max_iter or tol.")
+            warned[one.name].append("The fit had not converged; raise max_iter or tol.")
     passed = sum(own["passed"] for own in results.values())
     with_some = sum(own["passed"] > 0 for own in results.values())
     calls = sorted(
@@ -63,24 +63,24 @@ def cases_report(
     return Findings(
         headline,
         [
-            _cases(results, told, found, settings),
+            _cases(results, warned, found, settings),
             _calls(calls, settings),
             _errors(found, settings),
             *([read_account.section(rows)] if rows else []),
         ],
         {"cases": results, **sums},
-        tuple(_once(told)),
+        tuple(_once(warned)),
         top,
         tiles_of({"cases": results, **sums}, f"each {level_of(settings)}"),
     )
 
 
 def _cases(
-    results: dict[str, dict[str, Any]], told: dict[str, list[str]], found: Sequence[CaseFound],
+    results: dict[str, dict[str, Any]], warned: dict[str, list[str]], found: Sequence[CaseFound],
     settings: VariantSettings,
 ) -> Section:  # fmt: skip
     rows = []
-    common = set.intersection(*(set(warnings) for warnings in told.values()))
+    common = set.intersection(*(set(warnings) for warnings in warned.values()))
     for one in found:
         own, largest = results[one.name], int(np.abs(one.q.shift).argmax())
         limit = own.get("median_limit_of_detection")
@@ -89,16 +89,16 @@ def _cases(
                 one.name, own["passed"], own["calls"] - own["passed"], own.get("indels", "none"),
                 f"{own['locations']:,}", "none" if limit is None else float(f"{limit:.2g}"),
                 f"{names_of_types()[largest]} x{own['largest_factor']:.2f}", round(one.q.tau, 3),
-                sum(warning not in common for warning in told[one.name]),
+                sum(warning not in common for warning in warned[one.name]),
             )
         )  # fmt: skip
     columns = ("case", "variants", "filtered", "indels", "locations", "limit (median)",
                "largest error factor", "tau", "own warnings")  # fmt: skip
     text = (
         f"Every case is compared with {settings.compared_with} by a fit of its own: what is called "
-        "in one hangs on none of the others, and is what a run of it alone calls. The false "
-        f"discovery rate is each case's. Its calls are in {CASES}/NAME/variants.vcf.gz, beside "
-        "them callable.bed; the tables loci/, indels/ and detection/ have all cases, by the column "
+        "in one does not depend on the others, and is what a run of it alone calls. The false "
+        f"discovery rate is each case's. Its calls are in {CASES}/NAME/variants.vcf.gz, with "
+        "callable.bed; the tables loci/, indels/ and detection/ have all cases, by the column "
         "sample. With bcftools merge --force-samples they become one VCF. Indels are among the "
         "variants; the limit is of detection, at half of the locations; factors of the errors and "
         f"tau are against {settings.compared_with}."
@@ -147,13 +147,13 @@ def _errors(found: Sequence[CaseFound], settings: VariantSettings) -> Section:
     )
 
 
-def _once(told: dict[str, list[str]]) -> list[str]:
+def _once(warned: dict[str, list[str]]) -> list[str]:
     """Say what is the same of several cases once, and of which."""
     of: dict[str, list[str]] = {}
-    for name, warnings in told.items():
+    for name, warnings in warned.items():
         for warning in warnings:
             of.setdefault(warning, []).append(name)
-    every = len(told)
+    every = len(warned)
     return [
         warning if len(names) == every else f"{', '.join(names)}: {warning}"
         for warning, names in of.items()

@@ -18,6 +18,7 @@ from flows.variants import detection, multiqc
 from flows.variants.batch_report import null_of
 from flows.variants.calls import Decision, Scored
 from flows.variants.indel_calls import call_indels, not_called
+from flows.variants.joint_alleles import join_alleles
 from flows.variants.locations import read_counts, read_loci, work_url
 from flows.variants.loci import MOST_DEPTHS, conclude_part
 from flows.variants.read_account import SampleReads
@@ -29,14 +30,16 @@ from vbmodels.core.state import to_bytes
 from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
 from vbmodels.variants.two_groups.model import TwoGroups
 
+UNJOINED = "Bases on the same reads are records of their own: counts have no reads"
 CASES = "cases"  # the folder with a folder of each of several cases
 
 
 class KeptPartitions(json_files.Form):
     """The contents of ``kept/part-00000.json``.
 
-    The partitions with locations, the replicates, of which of several cases each partition is, and
-    what is known of the replicates' reads, as `SampleReads` has it.
+    The partitions with locations, the replicates, of which of several cases each partition is,
+    what is known of the replicates' reads, as `SampleReads` has it, and each replicate's file of
+    reads with what marks its version; no files where counts were given.
     """
 
     indices: list[int]
@@ -46,6 +49,7 @@ class KeptPartitions(json_files.Form):
     locations: int
     depth: list[list[int]]
     account: list[list[int]] | None
+    files: list[tuple[str, str]]
 
     @property
     def reads(self) -> SampleReads:
@@ -68,6 +72,8 @@ class Case(NamedTuple):
         The replicates.
     reads
         What is known of the replicates' reads.
+    files
+        Each replicate's file of reads, and what marks its version; none of counts.
     folder
         Of its VCF and BED, in the run's: empty for the run's own.
     """
@@ -76,6 +82,7 @@ class Case(NamedTuple):
     positions: list[tuple[int, int]]
     columns: list[tuple[str, str]]
     reads: SampleReads
+    files: list[tuple[str, str]]
     folder: str = ""
 
 
@@ -107,7 +114,9 @@ def conclude_several(
         own = [i for i, case in enumerate(about.cases) if case == number]
         columns = [c for c in about.columns if c[0] == name or c[0] in settings.controls]
         positions = [(i, about.indices[i]) for i in own]
-        case = Case(number, positions, columns, about.reads.of(columns), storage.join(CASES, name))
+        files = [about.files[about.columns.index(c)] for c in columns] if about.files else []
+        folder = storage.join(CASES, name)
+        case = Case(number, positions, columns, about.reads.of(columns), files, folder)
         items.append(OneCase(case, name, q.of[number], [summaries[i] for i in own]))
     found = each(_conclude_one, items, model.model, settings, paths, fitted)
     for name, text in multiqc.joined([files for _, files in found]).items():
@@ -146,6 +155,7 @@ def conclude_case(
     kept = [index for _, index in case.positions]
     points = max(2, MOST_DEPTHS // len(kept))
     found = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
+    found = join_alleles(found, case.columns, case.files, settings, each)
     why_not = not_called(kept, settings, paths)
     if why_not is None:
         indels = call_indels(case.positions, model, settings, paths, fitted, each, case.number)
@@ -170,7 +180,7 @@ def conclude_case(
         of_case("variants.vcf.gz"), records, contigs,
         [name for own in names.values() for name in own],
         f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
-        null_of(model, q), why_not, case.reads.thin,
+        null_of(model, q), why_not, case.reads.thin, None if case.files else UNJOINED,
     )  # fmt: skip
     if isinstance(model, TwoGroups):
         regions = detection.joined_beds([part.callable for part in found])

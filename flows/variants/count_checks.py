@@ -1,4 +1,4 @@
-"""What is wrong with files of base counts, by themselves and beside the FASTA of theirs."""
+"""What is wrong with files of base counts, by themselves and against their FASTA."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from vbmodels.variants.counts import BASES
 
 @dataclass(frozen=True)
 class Rules:
-    """What rows of counts must fulfil beside what their table declares.
+    """What rows of counts must fulfil beyond what their table declares.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Rules:
             yield self
 
     def check(self, table: pa.Table, found: Found) -> None:
-        """Tell of the rows that break one, in the columns that are there."""
+        """Report the rows that break one, in the columns that are there."""
         names = set(table.column_names)
         if "chrom" in names:
             _contigs(table["chrom"], found, self.used)
@@ -166,7 +166,7 @@ class Against:
         self.file.close()
 
     def check(self, table: pa.Table, found: Found) -> None:
-        """Tell of the rows whose contig, position or reference base is not the FASTA's.
+        """Report the rows whose contig, position or reference base is not the FASTA's.
 
         Bases other than A, C, G and T, on either side, are not compared.
         """

@@ -43,8 +43,8 @@ class Loci(State):
     forward
         [J, R, 4] counts of reads on the forward strand; None where strands are not known.
     looked_at
-        [E] the locations, rising, of which some allele of the case has reads enough to be judged
-        by; None where nothing more of the reads is known.
+        [E] the locations, rising, of which some allele of the case has enough reads for the
+        filters; None where nothing more of the reads is known.
     sums
         [E, R, 4, 11] sums over the reads of an allele there, as `READ_SUMS` has them.
     """
@@ -299,14 +299,14 @@ def clean(
     """Leave out locations without a read or without a reference base, and count them.
 
     Or their ``rows``, [J], where that is how many each location came in. ``sums``, [J, R, 4, 11],
-    are kept where the case has reads of an allele to be judged by, and at ``anchors``.
+    are kept where the case has enough reads of an allele, and at ``anchors``.
     """
     read = counts.any(axis=(1, 2))
     known = ref >= 0
     keep = read & known
     looked_at = None
     if sums is not None:
-        enough = judged(counts, ref, case)
+        enough = has_enough_reads(counts, ref, case)
         enough[[] if anchors is None else anchors] = True
         looked_at = np.flatnonzero(enough[keep])
     loci = Loci(
@@ -321,8 +321,8 @@ def clean(
     return Counts(counts[keep], ref[keep], case), loci, *without
 
 
-def judged(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> BoolArray:
-    """Whether an allele other than the reference has reads enough in the case, [J]."""
+def has_enough_reads(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> BoolArray:
+    """Whether the case has enough reads of an allele for the filters of reads, [J]."""
     reads = counts[:, case].sum(axis=1)
     reads[np.arange(len(ref)), np.maximum(ref, 0)] = 0
     return np.asarray(reads.max(axis=1, initial=0) >= LEAST_READS)
@@ -420,7 +420,7 @@ def _array(table: pa.Table, name: str) -> IntArray | None:
 
 
 def check_reads(table: pa.Table, found: Found) -> None:
-    """Tell of lists that have not four numbers, and of numbers that no reads have."""
+    """Report lists that have not four numbers, and numbers that no reads have."""
     for name in (FORWARD, *READ_SUMS):
         if name not in table.column_names or table[name].null_count == len(table):
             continue
@@ -435,7 +435,7 @@ def check_reads(table: pa.Table, found: Found) -> None:
         given = pc.is_valid(cells).to_numpy()
         values = pc.list_flatten(cells).to_numpy()
         if len(values) != 4 * int(given.sum()) or values.dtype.kind != "i":
-            continue  # nulls within a list, which have been told of
+            continue  # nulls within a list, which have been reported
         values = values.reshape(-1, 4)
         most: Any = np.inf
         expected = "numbers of 0 or more"

@@ -30,7 +30,7 @@ def threshold(decision: Decision, settings: VariantSettings) -> float:
     """Return the log Bayes factor from which one more allele would be called.
 
     That of the calls; and where the run called less, that at which the local false discovery rate
-    is the level, since such an allele is called beside any others.
+    is the level, since such an allele is called with any others.
     """
     if settings.strict:
         return decision.least

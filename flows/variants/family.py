@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from flows.variants.cases import (
     finish_case,
     of_reads,
     plan_reads,
-    tell_apart,
+    separate_cases,
     to_fit,
 )
 from flows.variants.cases_report import cases_report
@@ -142,7 +142,7 @@ class CheckedVariants(Checked):
     named: tuple[tuple[str, str], ...] = ()
 
 
-MOST_TOLD = 3  # samples of which one sentence each says the same
+MOST_NAMED = 3  # samples of which one sentence each says the same
 
 
 class Variants:
@@ -209,6 +209,10 @@ class Variants:
             rules = Rules.of(settings, marks)
         except InputError as error:
             wrong = error.faults
+        if settings.primers is not None:
+            wrong = (*wrong, Fault(file="settings", column="primers", expected="reads, whose bases "
+                                   "of primers do not count", found="counts",
+                                   remedy="give primers where the reads are counted"))  # fmt: skip
         rows, samples, faults = counts(file.url, rules)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
@@ -224,7 +228,7 @@ class Variants:
         return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List sample sheets beside other files, as one stands alone, and counts with gaps."""
+        """List sample sheets given with other files, and counts with gaps."""
         if len(files) > 1 and any(is_sheet(f.url) for f in files):
             names = ", ".join(f.url for f in files[:3])
             return [Fault(file=files[0].url, expected="one sample sheet alone, or counts in "
@@ -306,7 +310,7 @@ class Variants:
         urls = each(finish_partition, kept, settings, paths, chosen(found), columns)
         digests = [one.digests for one in found]
         warnings += read_account.same_reads(columns, digests, reads.depth)
-        _keep(paths, reads, kept)
+        _keep(paths, reads, kept, files=_files_of(parts, columns, paths_of))
         warnings += _read_warnings(reads, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
         return Prepared(tuple(urls), Counts, tuple(warnings), dropped)
@@ -356,13 +360,14 @@ class Variants:
         about = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions)
         if isinstance(model, Several):
             return conclude_several(model, q, summaries, about, settings, paths, fitted, each)
-        case = Case(0, list(enumerate(about.indices)), about.columns, about.reads)
+        positions = list(enumerate(about.indices))
+        case = Case(0, positions, about.columns, about.reads, about.files)
         return conclude_case(case, model, q, summaries, settings, paths, fitted, each)
 
     def keep(
         self, q: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
-        """Keep the hyperparameters of the indels, beside those of the substitutions."""
+        """Keep the hyperparameters of the indels with those of the substitutions."""
         for number in range(len(settings.tested)):
             if storage.exists(fit_url(paths, number)):
                 fit = storage.read_bytes(fit_url(paths, number))
@@ -390,7 +395,7 @@ class Variants:
         return report(summaries, rows, caps, settings, batch)
 
     def foresee(self, q: Any, settings: VariantSettings) -> list[str]:
-        """Return what the settings ask to be warned of."""
+        """Return the warnings that follow from the settings alone."""
         return of_settings(settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
@@ -404,7 +409,7 @@ def _prepare_several(
     source: str, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
 ) -> Prepared:
     """Do what `Variants.prepare` does for every case."""
-    cases = tell_apart(parts, settings, paths, each)
+    cases = separate_cases(parts, settings, paths, each)
     wanted = to_fit(cases, settings)
     with_some = {one.case for one in wanted}
     lacking = [name for c, name in enumerate(settings.several) if c not in with_some]
@@ -414,7 +419,9 @@ def _prepare_several(
                           for name in lacking])  # fmt: skip
     reads = _reads_of_cases(source, parts, cases, settings)
     urls = each(finish_case, wanted, settings, paths, cases.columns)
-    _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted])
+    own = {(f.sample, f.replicate): f.url for part in parts for f in of_reads(part)}
+    files = _files_of(parts, cases.columns, own)
+    _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted], files)
     dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
     warnings = inferred(os.path.dirname(settings.fasta or ""), (), settings)
     warnings += [*cases.said, *_read_warnings(reads, settings)]
@@ -452,13 +459,22 @@ def _reads_of_cases(
     return reads
 
 
+def _files_of(
+    parts: Sequence[Part], columns: Sequence[Column], paths: Mapping[Column, str]
+) -> list[tuple[str, str]]:
+    """Return each replicate's file of reads, and what marks its version; none of counts."""
+    marks = {s.url: s.fingerprint for part in parts for s in part.slices}
+    return [(paths[c], marks[paths[c]]) for c in columns] if paths else []
+
+
 def _keep(
-    paths: RunPaths, reads: SampleReads, indices: list[int], cases: Sequence[int] = ()
-) -> None:
+    paths: RunPaths, reads: SampleReads, indices: list[int], cases: Sequence[int] = (),
+    files: Sequence[tuple[str, str]] = (),
+) -> None:  # fmt: skip
     kept = KeptPartitions(
         indices=indices, columns=list(reads.columns), cases=list(cases),
         positions=reads.positions, locations=reads.locations, depth=reads.depth.tolist(),
-        account=None if reads.account is None else reads.account.tolist(),
+        account=None if reads.account is None else reads.account.tolist(), files=list(files),
     )  # fmt: skip
     json_files.write(work_url(paths, "kept", 0, "json"), kept)
 
@@ -513,15 +529,17 @@ def _sense(settings: VariantSettings) -> Any:
 
 def _replicate_warnings(columns: Sequence[tuple[str, str]], settings: VariantSettings) -> list[str]:
     count = Counter(sample for sample, _ in columns)
-    told = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
-    if len(told) > MOST_TOLD:
-        names = f"{', '.join(told[:MOST_TOLD])}, ... ({len(told)} samples) have one replicate each"
-        told = [f"Samples {names}"]
+    single = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
+    if len(single) > MOST_NAMED:
+        names = (
+            f"{', '.join(single[:MOST_NAMED])}, ... ({len(single)} samples) have one replicate each"
+        )
+        single = [f"Samples {names}"]
     else:
-        told = [f"Sample {name} has one replicate" for name in told]
+        single = [f"Sample {name} has one replicate" for name in single]
     return [
         f"{what}: how far replicates differ (M) is then set by its prior. Two or three find more."
-        for what in told
+        for what in single
     ]
 
 

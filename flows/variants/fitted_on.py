@@ -29,19 +29,19 @@ def contexts_of(loci: Loci, settings: VariantSettings) -> IntArray | None:
     if settings.types != "trinucleotide":
         return None
     try:
-        return contexts.contexts(*_beside(loci, settings))
+        return contexts.contexts(*_neighbours(loci, settings))
     except (OSError, ValueError, IndexError) as error:
         raise storage.StorageError(
-            f"the bases beside locations cannot be read from {settings.fasta}: "
+            f"the neighbouring bases of locations cannot be read from {settings.fasta}: "
             f"{described(error)}; run: samtools faidx {settings.fasta}"
         ) from error
 
 
-def _beside(loci: Loci, settings: VariantSettings) -> IntArray:
+def _neighbours(loci: Loci, settings: VariantSettings) -> IntArray:
     """Return the bases before and behind locations as indices in ACGT, [2, J], -1 for none."""
     path = str(settings.fasta)
     lengths = fasta_contigs(path)
-    beside = np.full((2, len(loci.pos)), -1)
+    neighbours = np.full((2, len(loci.pos)), -1)
     names, code = np.unique(loci.chrom, return_inverse=True)
     with quiet(), pysam.FastaFile(local_fasta(path)) as file:
         for number, name in enumerate(names.tolist()):
@@ -53,8 +53,8 @@ def _beside(loci: Loci, settings: VariantSettings) -> IntArray:
                 there = np.flatnonzero(
                     (code.ravel() == number) & (pos >= 1) & (pos <= lengths[contig])
                 )
-                beside[side, there] = bases_at(file, contig, pos[there])
-    return beside
+                neighbours[side, there] = bases_at(file, contig, pos[there])
+    return neighbours
 
 
 FIT_UNITS = 6000

@@ -1,6 +1,6 @@
 """Calls of insertions and deletions: a fit of their own error rates, and a decision of their own.
 
-Their units are few beside the substitutions', since most anchors show none. So the
+Their units are few compared with the substitutions', since most anchors show none. So the
 hyperparameters are fitted where the run is driven, at the locations that those of the
 substitutions are fitted on; evidence and results are made partition by partition.
 """
@@ -39,7 +39,8 @@ from flows.variants.loci import rates_of
 from flows.variants.schema import INDELS
 from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import Shown, call_of, columns_of, filters_of
-from vbmodels.core.fit import drive
+from vbmodels.core.driver import Driver, has_converged
+from vbmodels.core.fit import loop_of
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.counts import Counts, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
@@ -49,8 +50,11 @@ from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.posterior import log_bayes_factors
 
 KEPT = "indels"
-LEAST_READS = 2  # of an allele that the table has
+LEAST_READS = 2  # of an allele that the table has, or that is called
 LEAST_TOL = 1e-4  # of their bound: what is left there moves no rate by a thousandth
+LEAST_RISE = (
+    0.05  # of their bound, in nats: where few reads have indels, rates are not known better
+)
 
 
 @dataclass(frozen=True)
@@ -93,17 +97,17 @@ def call_indels(
         Of the case, where there are several.
     """
     kept = [index for _, index in positions]
+    if max(each(_most_reads, kept, paths)) < LEAST_READS:
+        none = each(_conclude_none, positions, paths)
+        return IndelCalls(tuple(none), IndelFit((), True, 0))
     own = replace(model, types="12") if isinstance(model, BatchNull) else model
     before = None if fitted is None else kept_url(fitted, number)
     converged, sweeps = True, 0
     if before is not None and storage.exists(before):
         q: Any = read_state(before, State)
     else:
-        done = drive(
-            own, sums_of(own, _joined(each(_sampled, kept, paths))), seed=settings.seed,
-            tol=max(settings.tol, LEAST_TOL), max_iter=settings.max_iter,
-        )  # fmt: skip
-        q, converged, sweeps, before = done.q, done.converged, done.iterations, None
+        q, converged, sweeps = _fit(own, _joined(each(_sampled, kept, paths)), settings)
+        before = None
     summaries = each(_score, kept, own, q, paths)
     decision = decide(summaries, q.pi, settings, refit=before is None)
     q = replace(q, pi=decision.pi)
@@ -173,6 +177,35 @@ def _joined(parts: Sequence[Units]) -> Units:
         alt_reads, depth, kind, location, alt, parts[0].case, parts[0].member, weight,
         parts[0].share,
     )  # fmt: skip
+
+
+def _fit(model: TwoGroups, of: Units, settings: VariantSettings) -> tuple[Any, bool, int]:
+    """Return the hyperparameters, whether the fit has converged, and its sweeps."""
+    reduce = sums_of(model, of)
+    q = model.init(reduce.observe(), np.random.default_rng(settings.seed))
+    tol = max(settings.tol, LEAST_TOL)
+    run = Driver(loop_of(model), model, q, reduce, tol=tol, max_iter=settings.max_iter)
+    converged = False
+    for step in run:
+        q = step.q
+        converged = has_converged(run.trace, LEAST_RISE / max(1.0, abs(run.trace[-1])))
+        if converged:
+            break
+    return q, converged or run.converged, run.number + 1
+
+
+def _most_reads(index: int, paths: RunPaths) -> int:
+    """Return the reads of the allele that most reads of a partition's samples show."""
+    _, found = _read(index, paths)
+    return int(found.reads.sum(axis=1).max(initial=0))
+
+
+def _conclude_none(where: tuple[int, int], paths: RunPaths) -> PartIndels:
+    """Write an empty table of indels of a partition in which no allele has two reads."""
+    index, kept = where
+    counts, found = _read(kept, paths)
+    storage.write_table(paths.table("indels", index), INDELS.arrow.empty_table())
+    return PartIndels(len(_units(counts, found)), len(found), (), ())
 
 
 def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:

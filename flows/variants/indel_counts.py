@@ -39,11 +39,11 @@ def of_positions(
     """
     named = indel_events.ALLELE
     alleles = indel_events.merged(tallies)[:, :named]
-    told = np.zeros((indel_events.FIELDS - named, len(alleles), len(tallies)), np.int64)
+    numbers = np.zeros((indel_events.FIELDS - named, len(alleles), len(tallies)), np.int64)
     place = {tuple(row): i for i, row in enumerate(alleles.tolist())}
     for r, rows in enumerate(tallies):
         at = [place[tuple(row)] for row in rows[:, :named].tolist()]
-        told[:, at, r] = rows[:, named:].T
+        numbers[:, at, r] = rows[:, named:].T
     anchor = alleles[:, 0] - start
     run = runs_behind(reference.astype(np.int64), size)
     behind = np.append(reference[1 : size + 1], np.full(size, -1))[:size]
@@ -53,13 +53,13 @@ def of_positions(
         for a, (_, n, first, second) in zip(anchor.tolist(), alleles.tolist(), strict=True)
     ]
     return Indels(
-        anchor, alleles[:, LENGTH], np.array(texts, np.str_), told[0] + told[1], told[0],
-        run, np.where(run > 0, behind, -1).astype(np.int64), np.moveaxis(told[2:], 0, 2),
+        anchor, alleles[:, LENGTH], np.array(texts, np.str_), numbers[0] + numbers[1], numbers[0],
+        run, np.where(run > 0, behind, -1).astype(np.int64), np.moveaxis(numbers[2:], 0, 2),
     )  # fmt: skip
 
 
-def judged_anchors(tallies: Sequence[NDArray[np.int64]], start: int) -> IntArray:
-    """Return the positions, from ``start``, before an allele that has reads enough to be judged."""
+def anchors_with_enough_reads(tallies: Sequence[NDArray[np.int64]], start: int) -> IntArray:
+    """Return the positions, from ``start``, before an allele with enough reads."""
     every = indel_events.merged(tallies)
     reads = every[:, [indel_events.FORWARD, indel_events.REVERSE]].sum(axis=1)
     return np.unique(every[reads >= LEAST_READS, ANCHOR]) - start
@@ -71,7 +71,7 @@ def at_locations(found: Indels, start: int, loci: Loci) -> Indels:
 
 
 def of_case(found: Indels, case: BoolArray) -> IntArray:
-    """Return the locations of alleles of which the case has reads enough to be judged by."""
+    """Return the locations of alleles of which the case has enough reads for the filters."""
     return np.unique(found.location[found.reads[:, case].sum(axis=1) >= LEAST_READS])
 
 

@@ -29,9 +29,7 @@ def of_reads(
     """
     rows = np.empty((_ROOM, kernels.FIELDS), np.int64)
     while True:
-        n = kernels.find_events(
-            data, reads, len(reads), low, high, least, code, reference, origin, rows
-        )
+        n = kernels.find_events(data, reads, low, high, least, code, reference, origin, rows)
         if n <= len(rows):
             break
         rows = np.empty((n, kernels.FIELDS), np.int64)

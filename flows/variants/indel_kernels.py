@@ -83,21 +83,50 @@ def _insertion_moved(reference, anchor, inserted, length, least):
 
 
 @njit(cache=True, nogil=True)
-def find_events(data, reads, n, low, high, least, code, reference, origin, rows):
+def _read_inserted(data, bases, at, many, length, code, inserted):
+    """Fill in the inserted bases of a read; return whether all are known."""
+    if at + many > length:
+        return False
+    known = True
+    for i in range(many):
+        inserted[i] = base_at(data, bases, at + i)
+        known = known and code[inserted[i]] >= 0
+    return known
+
+
+@njit(cache=True, nogil=True)
+def _write_inserted(row, inserted, many, moved, code):
+    """Write the inserted bases, moved to the left, into the words of an event."""
+    for i in range(many):
+        which = np.int64(code[inserted[(i - moved) % many]])
+        row[FIRST + i // PER_WORD] |= which << (2 * (i % PER_WORD))
+
+
+@njit(cache=True, nogil=True)
+def _between_matches(data, cigar, n, k):
+    """Whether an operation of a CIGAR has aligned bases before and behind it."""
+    if k == 0 or k == n - 1:
+        return False
+    before, after = uint32(data, cigar + 4 * (k - 1)) & 15, uint32(data, cigar + 4 * (k + 1)) & 15
+    return aligned(before) and aligned(after)
+
+
+@njit(cache=True, nogil=True)
+def find_events(data, reads, low, high, least, code, reference, origin, rows):
     """Find the alleles of reads whose base before the allele, moved to the left, counts.
 
     That base is one of the location's depth, of which the reads of an allele are then a part;
     of mates that overlap one has it. Alleles with an unknown base, of more than `MOST_LENGTH`,
-    beside another operation than a match, or moved beyond the read's start are left out.
+    next to another operation than a match, or moved beyond the read's start are left out.
 
     Parameters
     ----------
     data
         Bytes of records with the qualities that count.
-    reads, n
-        The table of reads, and how many are looked at.
+    reads
+        The table of reads.
     low, high
-        Positions of the anchors (the base before) that are asked for.
+        Positions of the anchors (the base before) that are wanted.
     least, code, reference, origin
         See `tally_kernels.tally`.
     rows
@@ -112,7 +141,7 @@ def find_events(data, reads, n, low, high, least, code, reference, origin, rows)
     """
     found = 0
     inserted = np.empty(MOST_LENGTH, np.uint8)
-    for t in range(n):
+    for t in range(len(reads)):
         n_cigar = reads[t, OPERATIONS]
         if n_cigar < 3:
             continue
@@ -137,21 +166,13 @@ def find_events(data, reads, n, low, high, least, code, reference, origin, rows)
                 position += many
             if operation not in (INSERTION, DELETION) or many > MOST_LENGTH or many == 0:
                 continue
-            if k == 0 or k == n_cigar - 1:
-                continue
-            before = uint32(data, cigar + 4 * (k - 1)) & 15
-            after = uint32(data, cigar + 4 * (k + 1)) & 15
-            if not aligned(before) or not aligned(after):
+            if not _between_matches(data, cigar, n_cigar, k):
                 continue
             moved = 0
             if operation == DELETION:
                 anchor = _deletion_moved(reference, there, many, first) - 1
             else:
-                known = at + many <= length
-                for i in range(many if known else 0):
-                    inserted[i] = base_at(data, bases, at + i)
-                    known = known and code[inserted[i]] >= 0
-                if not known:
+                if not _read_inserted(data, bases, at, many, length, code, inserted):
                     continue
                 anchor, moved = _insertion_moved(reference, there - 1, inserted, many, first)
             place = anchor + origin
@@ -162,16 +183,13 @@ def find_events(data, reads, n, low, high, least, code, reference, origin, rows)
                 continue
             if found < len(rows):
                 rows[found, ANCHOR], rows[found, STRAND] = place, strand
-                lead, trail = (
-                    clip(data, cigar, n_cigar, False)[0],
-                    clip(data, cigar, n_cigar, True)[0],
-                )
+                lead = clip(data, cigar, n_cigar, False)[0]
+                trail = clip(data, cigar, n_cigar, True)[0]
                 rows[found, TO_END] = min(i - lead, length - trail - 1 - i, MOST_TO_END)
                 rows[found, MAP_Q] = quality
                 rows[found, FIRST], rows[found, SECOND] = 0, 0
                 rows[found, LENGTH] = -many if operation == DELETION else many
-                for i in range(many if operation == INSERTION else 0):
-                    which = np.int64(code[inserted[(i - moved) % many]])
-                    rows[found, FIRST + i // PER_WORD] |= which << (2 * (i % PER_WORD))
+                if operation == INSERTION:
+                    _write_inserted(rows[found], inserted, many, moved, code)
             found += 1
     return found

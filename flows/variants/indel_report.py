@@ -68,14 +68,19 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
     text = (
         f"Reads show {alleles:,} insertions and deletions of up to 50 bases; {units:,} were tested "
         "(an unseen slip of one base at every anchor among them). They stand in indels/, what is "
-        "called among the calls. Errors by the length of the run of one base that an allele "
-        "lengthens or shortens, where polymerases slip:"
+        "called among the calls."
+    )
+    if not fit.rates:
+        return Section("Insertions and deletions", f"{text} No allele has two reads: no fit.")
+    text += (
+        " Errors by the length of the run of one base that an allele lengthens or shortens, where "
+        "polymerases slip:"
     )
     if found:
         text += (
             f" at {len(found):,} places reads with indels gather in {settings.case} of which none "
             "is called, most often one event that the aligner wrote in several ways. Look at the "
-            "reads there, or align them anew."
+            "reads there, or align them again."
         )
     rates = Grid(
         ("errors", "rate", f"times in {settings.case}"),
@@ -121,7 +126,7 @@ NEAR = 10  # bases between neighbouring anchors of a cluster
 LEAST_READS = 4
 LEVEL = 1e-3
 LEAST_RATIO = 2.0  # of the case's share to the control's
-USUAL_SHARE = 0.005  # of reads with an indel, where there is no control to tell
+USUAL_SHARE = 0.005  # of reads with an indel, where there is no control
 MOST = 50  # of a partition
 
 

@@ -1,6 +1,6 @@
 """One partition's insertions and deletions as rows of their table and as records of a VCF.
 
-Filters of called insertions and deletions by their reads, beside those of the reference.
+Filters of called insertions and deletions by their reads, compared with the reference's.
 
 A read of the allele shows the reference's base at the anchor, so its sums are a part of that
 base's; what is left when all alleles' of the anchor are taken off is of reads without any of them.
@@ -31,12 +31,12 @@ _KEYS = ("to_end", "to_end_2", "mapping_quality", "mapping_quality_2")
 _AT = [list(READ_SUMS).index(name) for name in _KEYS]
 
 
-def judge_indels(
+def filter_indels(
     of: Units, at: IntArray, batch: Counts, loci: Loci, found: Indels, level: float
 ) -> tuple[dict[str, BoolArray], FloatArray]:
     """Say which alleles lie near the ends of reads, or in reads mapped badly, in the case.
 
-    Where the case has hardly a read of the reference, beside those of the control.
+    Where the case has hardly a read of the reference, against those of the control.
 
     Parameters
     ----------
@@ -139,5 +139,5 @@ def taken_by(
         a, b, c, d = (s[at][:, of.case].sum(axis=1) for s in strands)
         taken["strand_bias"] = on_one_strand(a, b, c, d, level) & (c + d >= LEAST_READS)
     z = np.full(len(called), np.nan)
-    by_reads, z[at] = judge_indels(of, at, batch, loci, found, level)
+    by_reads, z[at] = filter_indels(of, at, batch, loci, found, level)
     return taken | by_reads, z

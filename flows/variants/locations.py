@@ -353,7 +353,7 @@ def no_use(no_reads: int, no_reference: int, of: int, what: str = "") -> tuple[D
 
 
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
-    """Check and sort a slice of rows of counts; keep it, without rows that are not asked for."""
+    """Check and sort a slice of rows of counts; keep it, without rows that are not wanted."""
     marks = marks_in(part, settings)
     rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
     read, pieces = [], []

@@ -30,14 +30,14 @@ from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.posterior import LEVELS, OF_TABLES, rates
 
 _AT = {name: i for i, name in enumerate(READ_SUMS)}
-_JUDGED = (
+_COMPARED = (
     "base_quality", "base_quality_2", "mapping_quality", "mapping_quality_2", "to_end", "to_end_2",
     "near_indel", "many_mismatches", "no_base_quality",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Judged:
+class Filtered:
     """What the reads say of some calls.
 
     Attributes
@@ -52,7 +52,7 @@ class Judged:
     read_end_z: FloatArray
 
 
-def judge_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Judged:
+def filter_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Filtered:
     """Compare the reads of called alleles with those of the reference, in the case.
 
     Where the case has hardly a read of the reference, with those of the control.
@@ -72,7 +72,7 @@ def judge_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float
     taken: dict[str, BoolArray] = {}
     z = np.full(len(at), np.nan)
     if not len(at):
-        return Judged(taken, z)
+        return Filtered(taken, z)
     if loci.forward is not None:
         forward = loci.forward[:, batch.case].sum(axis=1)[j]
         reverse = batch.counts[:, batch.case].sum(axis=1)[j] - forward
@@ -80,7 +80,7 @@ def judge_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float
             forward[rows, ref], reverse[rows, ref], forward[rows, alt], reverse[rows, alt], level
         )
     if loci.sums is None:
-        return Judged(taken, z)
+        return Filtered(taken, z)
     own = _gathered(j, alt, batch, loci, batch.case)
     other = _gathered(j, ref, batch, loci, batch.case)
     few = other.n < LEAST_REFERENCE
@@ -88,10 +88,10 @@ def judge_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float
         control = _gathered(j, ref, batch, loci, ~batch.case)
         other = AlleleReads(
             *(np.where(few, getattr(control, name), getattr(other, name))
-              for name in ("n", *_JUDGED))
+              for name in ("n", *_COMPARED))
         )  # fmt: skip
     found, z = apply_filters(own, other, level)
-    return Judged(taken | found, z)
+    return Filtered(taken | found, z)
 
 
 def _gathered(
@@ -103,10 +103,10 @@ def _gathered(
     for i, (location, b) in enumerate(zip(j, base, strict=True)):
         known = loci.sums_of(int(location))
         if known is None:
-            n[i] = min(n[i], LEAST_READS - 1)  # nothing to judge by
+            n[i] = min(n[i], LEAST_READS - 1)  # nothing to compare
         else:
             sums[i] = known[member, b].sum(axis=0)
-    return AlleleReads(n, *(sums[:, _AT[name]] for name in _JUDGED))
+    return AlleleReads(n, *(sums[:, _AT[name]] for name in _COMPARED))
 
 
 MOST_DEPTHS = 8000
@@ -146,15 +146,15 @@ def conclude_part(
         called, q_value = score >= decision.least, decision.q_of(score)
         case, control = evidence.rates()
     at = np.flatnonzero(called)
-    judged = judge_reads(of, at, batch, loci, settings.filter_level)
+    filtered = filter_reads(of, at, batch, loci, settings.filter_level)
     z = np.full(len(of), np.nan)
-    z[at] = judged.read_end_z
+    z[at] = filtered.read_end_z
     ref = batch.ref[of.location].astype(int)
     letters = np.array(list(BASES))
     shown = Shown(
         of, list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)), case, control,
         prob, q_value, log_odds, called,
-        filters_of(of, called, _taken(of, batch, at, judged, settings), settings), z,
+        filters_of(of, called, _taken(of, batch, at, filtered, settings), settings), z,
         batch.counts[of.location, :, ref].astype(np.int64), _by_strand(of, ref, batch, loci),
     )  # fmt: skip
     table = pa.table(columns_of(shown, loci, settings), schema=LOCI.arrow)
@@ -214,14 +214,16 @@ def _share(of: Units, member: BoolArray) -> FloatArray:
 
 
 def _taken(
-    of: Units, batch: Counts, at: IntArray, judged: Judged, settings: VariantSettings
+    of: Units, batch: Counts, at: IntArray, filtered: Filtered, settings: VariantSettings
 ) -> dict[str, BoolArray]:
     """Return which of the called alleles each filter takes, [C]."""
     if not at.size or settings.test == "two_groups" or not settings.control:
-        return judged.taken
+        return filtered.taken
     errors = units(batch).alt_reads.reshape(-1, 3, batch.counts.shape[1]).swapaxes(1, 2)
     spectrum = control_spectrum(errors[:, ~batch.case])
-    return judged.taken | {"spectrum": spectrum_p_value(errors[:, batch.case], spectrum)[at] > 0.05}
+    return filtered.taken | {
+        "spectrum": spectrum_p_value(errors[:, batch.case], spectrum)[at] > 0.05
+    }
 
 
 def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands | None:

@@ -17,6 +17,7 @@ from flows.variants.bam_kernels import (
     END,
     INSERTION,
     LEAST_RECORD,
+    MASKED,
     MATE_UNMAPPED,
     NAME,
     OPERATIONS,
@@ -91,7 +92,7 @@ def _keeps_first(data, read):
 
 
 @njit(cache=True, nogil=True)
-def pair_mates(data, reads, old, n, last, orphans, table, previous):
+def pair_mates(data, given, reads, old, n, last, orphans, table, previous):
     """Take the quality of one of two mates where they overlap, in the bytes themselves.
 
     A read waits for its mate until a read of its name has been passed: one whose end lies before
@@ -99,8 +100,8 @@ def pair_mates(data, reads, old, n, last, orphans, table, previous):
 
     Parameters
     ----------
-    data
-        Bytes of records; base qualities change.
+    data, given
+        Bytes of records, whose base qualities change, and with those that were given.
     reads, old, n
         The table of reads; of the first ``old`` mates were looked for before.
     last
@@ -126,7 +127,7 @@ def pair_mates(data, reads, old, n, last, orphans, table, previous):
             continue  # of no length: it is never part of a column
         table[slot] = i
         if orphans:
-            _share_with_earlier(data, reads, previous, i)
+            _share_with_earlier(data, given, reads, previous, i)
             continue
         flag, length = int16(data, r + 14), int32(data, r + 16)
         mate_contig, mate = int32(data, r + 20), int32(data, r + 24)
@@ -137,14 +138,14 @@ def pair_mates(data, reads, old, n, last, orphans, table, previous):
         first = _waiting(reads, previous, i, reads[i, BEFORE])
         if first >= 0:
             reads[first, WAITS] = 0
-            _share_quality(data, reads, first, i)
+            _share_quality(data, given, reads, first, i)
         elif mate >= reads[i, BEGIN] or (flag & PAIRED and mate == -1):
             reads[i, WAITS] = 1
     return last
 
 
 @njit(cache=True, nogil=True)
-def _share_with_earlier(data, reads, previous, i):
+def _share_with_earlier(data, given, reads, previous, i):
     """Share the quality of read ``i`` with every earlier read of its template that it overlaps.
 
     From the first on, so that where three overlap the one that the name's hash says keeps it.
@@ -162,7 +163,7 @@ def _share_with_earlier(data, reads, previous, i):
             other = previous[other]
         if first < 0:
             return
-        _share_quality(data, reads, first, i)
+        _share_quality(data, given, reads, first, i)
         stop = first
 
 
@@ -220,12 +221,35 @@ def _after_deletion(data, cigar, k):
 
 
 @njit(cache=True, nogil=True)
-def _share_quality(data, reads, one, other):
+def _shared(x, y, agree, first):
+    """Return the quality of two mates' bases together, and whether it is on the first mate."""
+    if agree:
+        return min(x + y, _MOST_QUALITY), first
+    return int(0.8 * max(x, y)), x > y or (x == y and first)
+
+
+@njit(cache=True, nogil=True)
+def _weaken_in_deletion(data, cigar, n, at, qualities, length, stop, keeps):
+    """Take quality of a read's bases where its mate has a deletion; return the next place.
+
+    ``at`` is a place of the read: operation, base of the operation, base and position.
+    """
+    k, within, i, position = at
+    while True:
+        if i < length:
+            data[qualities + i] = int(data[qualities + i] * 0.8) if keeps else 0
+        k, within, i, position = _next_aligned(data, cigar, n, k, within, i, position)
+        if k >= n or position >= stop:
+            return k, within, i, position
+
+
+@njit(cache=True, nogil=True)
+def _share_quality(data, given, reads, one, other):
     """Give one of two mates the quality of both where they overlap, and the other none.
 
     Bases that agree: the sum, at most 200, on the mate that the name's hash says. That differ: .8
     of the better quality where it is. Against a deletion of the mate: .8 of it or none, by the
-    hash too.
+    hash too. Where a primer is masked in one, both keep what they have.
     """
     ra, rb = reads[one, AT], reads[other, AT]
     ca, na = reads[one, CIGAR], reads[one, OPERATIONS]
@@ -247,25 +271,15 @@ def _share_quality(data, reads, one, other):
         place = max(place, pa, pb) + 1
         if pa != pb:
             if pa < pb and _after_deletion(data, cb, kb):
-                while True:
-                    if ia < la:
-                        data[qa + ia] = int(data[qa + ia] * 0.8) if first else 0
-                    ka, wa, ia, pa = _next_aligned(data, ca, na, ka, wa, ia, pa)
-                    if ka >= na:
-                        return
-                    if pa >= pb:
-                        break
+                at = (ka, wa, ia, pa)
+                ka, wa, ia, pa = _weaken_in_deletion(data, ca, na, at, qa, la, pb, first)
             elif _after_deletion(data, ca, ka):
-                while True:
-                    if ib < lb:
-                        data[qb + ib] = 0 if first else int(data[qb + ib] * 0.8)
-                    kb, wb, ib, pb = _next_aligned(data, cb, nb, kb, wb, ib, pb)
-                    if kb >= nb:
-                        return
-                    if pb >= pa:
-                        break
+                at = (kb, wb, ib, pb)
+                kb, wb, ib, pb = _weaken_in_deletion(data, cb, nb, at, qb, lb, pa, not first)
             else:
                 continue
+            if ka >= na or kb >= nb:
+                return
         # As far as both go on without an indel they stay side by side.
         run = 1
         if pa == pb:
@@ -273,13 +287,11 @@ def _share_quality(data, reads, one, other):
         for t in range(run):
             if ia + t >= la or ib + t >= lb:
                 return
+            if given[qa + ia + t] == MASKED or given[qb + ib + t] == MASKED:
+                continue
             x, y = byte(data, qa + ia + t), byte(data, qb + ib + t)
-            if base_at(data, sa, ia + t) == base_at(data, sb, ib + t):
-                left = min(x + y, _MOST_QUALITY)
-                on_first = first
-            else:
-                on_first = x > y or (x == y and first)
-                left = int(0.8 * max(x, y))
+            agree = base_at(data, sa, ia + t) == base_at(data, sb, ib + t)
+            left, on_first = _shared(x, y, agree, first)
             data[qa + ia + t] = left if on_first else 0
             data[qb + ib + t] = 0 if on_first else left
         wa, ia, pa = wa + run - 1, ia + run - 1, pa + run - 1

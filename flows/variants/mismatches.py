@@ -20,7 +20,7 @@ from flows.variants.regions import Region, in_file, locate
 from flows.variants.settings import VariantSettings
 
 CONTIGS, PLACES, READS = 24, 4, 25  # looked at: contigs of a file, places of each, reads there
-TRIED = 50  # regions of a place that are asked for reads
+TRIED = 50  # regions of a place that are searched for reads
 MOST = 0.25  # of the compared bases that may differ; beyond, the reads are of another sequence
 MOST_HASHED = 2**26  # bases of the contigs of a CRAM whose digests are compared
 LEAST = 500  # bases without which nothing is said

@@ -67,6 +67,7 @@ def rules(settings: VariantSettings) -> list[Rule]:
         Rule(of.LOW_QUALITY, bases, "base quality", f"of a quality below {least}",
              lower),
         Rule(of.OF_MATE, bases, "overlap", "counted in the mate, which overlaps", ""),
+        Rule(of.PRIMER, bases, "primer", "of primers", ""),
         Rule(of.NO_BASE, bases, "no base", "not A, C, G or T", ""),
     ]  # fmt: skip
 

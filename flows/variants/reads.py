@@ -11,7 +11,8 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants.alignments import local_fasta, open_alignment, quiet
-from flows.variants.bam_walk import Reading, Tally, tally
+from flows.variants.bam_walk import Reading, Tally, tally, templates
+from flows.variants.primers import primers_of
 from flows.variants.regions import Region, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.counts import BASES
@@ -42,6 +43,7 @@ class ReadCounter:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
+        self._primers = primers_of(self.settings)
         fasta = local_fasta(str(self.settings.fasta))
         with quiet():
             self._fasta = self._open.enter_context(pysam.FastaFile(fasta))
@@ -59,11 +61,6 @@ class ReadCounter:
         does not depend on where the region starts. Reads that begin before ``floor`` are in the
         account of another region.
         """
-        settings = self.settings
-        reading = Reading(
-            least_quality(settings), settings.min_mapping_quality, settings.orphans,
-            settings.duplicates == "keep",
-        )  # fmt: skip
 
         def bases(start: int, stop: int) -> NDArray[np.int8]:
             return base_codes(self._fasta.fetch(region.contig, start, stop))
@@ -71,7 +68,24 @@ class ReadCounter:
         with quiet(), ExitStack() as once:
             file, names = self._opened(path, once)
             name = in_file(region.contig, names)
+            reading = self._reading(region.contig)
             return tally(file, str(name), region.start, region.stop, reading, bases, floor)
+
+    def templates(
+        self, path: str, contig: str, positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+        """Return which bases each template of a file shows; see `bam_walk.templates`."""
+        with quiet(), ExitStack() as once:
+            file, names = self._opened(path, once)
+            name = str(in_file(contig, names))
+            return templates(file, name, positions, self._reading(contig))
+
+    def _reading(self, contig: str) -> Reading:
+        settings = self.settings
+        return Reading(
+            least_quality(settings), settings.min_mapping_quality, settings.orphans,
+            settings.duplicates == "keep", self._primers.get(contig),
+        )  # fmt: skip
 
     def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:
         """Return a file and its contigs, open for the partition or, of many files, for once."""

@@ -91,8 +91,7 @@ def read_bed(path: str) -> list[Wanted]:
         With every fault of the file.
     """
     wanted, faults, first = [], [], 0  # position of the first base
-    # As text files are read: str.splitlines would also break lines where editors do not.
-    for row, text in enumerate(io.StringIO(_text(path), newline=None), start=1):
+    for row, text in enumerate(read_lines(path), start=1):
         cells = text.split()
         if cells and _SAM_HEADER.fullmatch(cells[0]):
             first = 1
@@ -113,6 +112,12 @@ def read_bed(path: str) -> list[Wanted]:
     if faults:
         raise InputError(faults)
     return wanted
+
+
+def read_lines(path: str) -> Iterator[str]:
+    """Return the lines of a BED file, which may be packed with gzip or bgzip."""
+    # As text files are read: str.splitlines would also break lines where editors do not.
+    return io.StringIO(_text(path), newline=None)
 
 
 def _text(path: str) -> str:
@@ -207,7 +212,7 @@ def _no_fasta(path: str, error: Exception) -> Fault:
 
 
 def marks_of(settings: VariantSettings) -> Marks:
-    """Return the FASTA and the BED of the settings, each with what marks its version.
+    """Return the files of the settings (FASTA, BED, primers), each with what marks its version.
 
     Raises
     ------
@@ -215,7 +220,8 @@ def marks_of(settings: VariantSettings) -> Marks:
         If one of them is not there or cannot be read.
     """
     marks, faults = [], []
-    for name, url in (("fasta", settings.fasta), ("bed", settings.bed)):
+    named = ("fasta", settings.fasta), ("bed", settings.bed), ("primers", settings.primers)
+    for name, url in named:
         if url is None:
             continue
         try:
@@ -244,12 +250,12 @@ def contigs_of(settings: VariantSettings, marks: Marks) -> dict[str, int]:
 
 @lru_cache(maxsize=4)
 def regions_of(settings: VariantSettings, marks: Marks) -> tuple[Region, ...]:
-    """Return the regions that are asked for, or all contigs of the FASTA.
+    """Return the regions of the settings, or all contigs of the FASTA.
 
     Parameters
     ----------
     settings
-        What is asked for.
+        The run's.
     marks
         The versions of the FASTA and the BED that are meant: what was read of others is not kept.
 
@@ -341,14 +347,14 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
         If a region or a line of the BED lies outside the FASTA's contigs.
     """
     faults: list[Fault] = []
-    asked: list[Callable[[], list[Wanted]]] = []
+    named_by: list[Callable[[], list[Wanted]]] = []
     if settings.region is not None:
         known = () if isinstance(contigs, AnyContig) else contigs
-        asked.append(partial(_one, settings.region, known))
+        named_by.append(partial(_one, settings.region, known))
     if settings.bed is not None:
-        asked.append(partial(read_bed, settings.bed))
+        named_by.append(partial(read_bed, settings.bed))
     named = []
-    for read in asked or [partial(_everything, str(settings.fasta), contigs)]:
+    for read in named_by or [partial(_everything, str(settings.fasta), contigs)]:
         try:
             named.append(_within(read(), settings, contigs, faults))
         except InputError as error:

@@ -105,7 +105,7 @@ class PartCalls:
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
     limits: IntArray | None = None  # histogram of the limits of detection
-    callable: bytes = b""  # BED of where the share that was asked for is called
+    callable: bytes = b""  # BED of where the callable share would be called
     indels: indel_report.PartIndels | None = None
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
@@ -113,8 +113,8 @@ class PartCalls:
     sample_reads: SampleReads | None = None  # what is known of the replicates' reads
 
 
-NO_STRANDS = "these counts do not tell on which strand a read lies"
-NO_READS = "these counts do not tell what the reads are like"
+NO_STRANDS = "these counts do not have the strands of reads"
+NO_READS = "these counts do not have the qualities of reads"
 
 
 def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, str]:
@@ -267,6 +267,7 @@ def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any
         "units": sum(p.units for p in parts),
         "calls": len(calls),
         "passed": sum(not c["filters"] for c in calls),
+        "mnv": sum(is_mnv(c) for c in calls),
     }
     if batch is not None:
         results |= batch_results(batch)
@@ -287,7 +288,7 @@ def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any
 
 
 def of_settings(settings: VariantSettings) -> list[str]:
-    """Return what settings alone ask to be warned of."""
+    """Return the warnings that follow from the settings alone."""
     if settings.test == "two_groups" or settings.tau > 0.0 or not settings.control:
         return []
     return [
@@ -327,6 +328,11 @@ def _question(settings: VariantSettings) -> str:
     )
 
 
+def is_mnv(call: dict[str, Any]) -> bool:
+    """Return whether a call is of several bases on the same reads."""
+    return len(call["ref"]) == len(call["alt"]) > 1
+
+
 def name_of(call: dict[str, Any]) -> str:
     """Return a call as people write it."""
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
@@ -360,6 +366,9 @@ def _calls(
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = "Calls, best first, with their reads in every replicate. All locations stand in the "
     text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
+    if joined := sum(is_mnv(c) for c in calls):
+        text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
+        text += "reads are those with all; loci/ has each base by itself."
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     if without:
         text += f" {without}"
@@ -501,6 +510,6 @@ def _sampler(mixing: Sequence[Mixing], locations: int) -> Section:
     text = (
         f"Slice sampling: {SAMPLER.chains} chains of {SAMPLER.draws:,} kept draws after "
         f"{SAMPLER.warmup:,} sweeps, at every one of {locations:,} locations, at the "
-        "hyperparameters below. P, QUAL and q-values are no finer than so many draws can tell."
+        "hyperparameters below. P, QUAL and q-values are no finer than so many draws allow."
     )
     return Section("Sampler", text, (), (Grid(("what", "value"), rows),))

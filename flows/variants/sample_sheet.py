@@ -27,6 +27,7 @@ from flows.variants.alignments import (
 )
 from flows.variants.index_damage import DamagedIndex
 from flows.variants.mismatches import digest_fault, mismatch_faults
+from flows.variants.primers import primers_of
 from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
 from flows.variants.settings import VariantSettings
 
@@ -71,7 +72,7 @@ def role_of_name(sample: str) -> str | None:
 
 
 def needs_a_sheet(url: str) -> Fault:
-    """Return what is said to whoever gives reads where a sheet names them."""
+    """Return the fault of reads given in place of a sheet."""
     return Fault(
         file=url,
         expected="a sample sheet or counts in Parquet",
@@ -142,7 +143,7 @@ def read_sheet(url: str) -> list[Alignment]:
         if not cells["path"]:
             continue
         try:
-            path = _beside(url, cells["path"])
+            path = _from_sheet(url, cells["path"])
             same = _one_name(path)
         except storage.StorageError as error:
             found.rows(at, "path", "a path or URL", str(error))
@@ -203,7 +204,7 @@ def _text(data: bytes) -> str:
         return data.decode("utf-8", errors="replace")  # its signs are faults of their cells
 
 
-def _beside(sheet: str, path: str) -> str:
+def _from_sheet(sheet: str, path: str) -> str:
     """Return a path of a sheet as one that means the same from anywhere."""
     if "://" in path or os.path.isabs(path):
         return path
@@ -242,6 +243,7 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
     try:
         marks = marks_of(settings)
         contigs, wanted = contigs_of(settings, marks), regions_of(settings, marks)
+        primers_of(settings)
     except InputError as error:
         return faults + list(error.faults)
     for line in lines:
@@ -363,7 +365,7 @@ def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) 
                 "the sorted file",
             )  # fmt: skip
         return Fault(
-            **where, expected=f"an index beside {path}", found="none, and none can be made",
+            **where, expected=f"an index of {path}", found="none, and none can be made",
             remedy=f"see what this says of it: samtools index {path}",
         )  # fmt: skip
     return None

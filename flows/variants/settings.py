@@ -32,8 +32,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "cases", "panel", "region", "min_base_quality", "min_mapping_quality",
-            "orphans", "duplicates", "min_depth", "indels",
+            "cases", "panel", "region", "primers", "min_base_quality", "min_mapping_quality",
+            "orphans", "duplicates", "min_depth", "indels", "mnv",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters"),
         "expert": ("tau",),
@@ -78,6 +78,12 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         description="One region, such as 17:7572000-7591000 (positions from 1, both included); "
         "with a BED file, what both have.",
     )
+    primers: str | None = Field(
+        None,
+        description="BED file of an amplicon protocol's primers, with strands (six columns): of "
+        "reads that begin within a primer the bases up to its end do not count, as ivar trim has "
+        "it. From BAM and CRAM.",
+    )
     min_base_quality: int = Field(
         20,
         ge=0,
@@ -105,6 +111,13 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         True,
         description="Whether insertions and deletions of up to 50 bases are called too: from "
         "reads, by test two_groups.",
+    )
+    mnv: int = Field(
+        3,
+        ge=1,
+        le=30,
+        description="From reads: called bases on the same reads, within so many bases of each "
+        "other, are one record of the VCF, a multi-nucleotide variant; 1: every base is its own.",
     )
     test: Literal["two_groups", "posterior_difference", "sampled_difference"] = Field(
         "two_groups",
@@ -253,7 +266,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     def _a_fasta_for_contexts(self) -> VariantSettings:
         if self.types == "trinucleotide" and self.fasta is None:
             raise ValueError(
-                "types trinucleotide needs the bases beside each location, and no FASTA is "
+                "types trinucleotide needs the bases next to each location, and no FASTA is "
                 "named: give --set fasta=FILE, or types=12"
             )
         return self

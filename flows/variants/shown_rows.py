@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from flows.variants.counts import Loci
-from flows.variants.roles import roles_of
+from flows.variants.roles import Role, roles_of
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.counts import Units
@@ -95,25 +95,12 @@ def columns_of(
 
 def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict[str, Any]:
     """Return what `flows.variants.vcf.write_vcf` and the report take of a call."""
-    of, j = shown.of, int(shown.of.location[i])
-    depth, reads, z = of.depth[i], of.alt_reads[i], float(shown.read_end_z[i])
-
-    def share(member: BoolArray) -> float:
-        return float(reads[member].sum() / max(depth[member].sum(), 1))
-
-    def said(member: BoolArray, called: bool) -> dict[str, Any]:
-        return {
-            "depth": int(depth[member].sum()),
-            "ref_reads": int(shown.ref_reads[i, member].sum()),
-            "reads": int(reads[member].sum()),
-            "strands": None
-            if shown.strands is None
-            else tuple(int(s[i, member].sum()) for s in shown.strands),
-            "called": called,
-        }
-
-    case, control = share(of.case), share(~of.case)
-    row: dict[str, Any] = {
+    of, j, z = shown.of, int(shown.of.location[i]), float(shown.read_end_z[i])
+    reads = AlleleReads(
+        of.depth[i], shown.ref_reads[i], of.alt_reads[i],
+        None if shown.strands is None else [own[i] for own in shown.strands],
+    )  # fmt: skip
+    return {
         "chrom": str(loci.chrom[j]),
         "pos": int(loci.pos[j]),
         "ref": shown.alleles[i][0],
@@ -125,23 +112,61 @@ def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict
         "QV": float(shown.q_value[i]),
         "RPZ": None if np.isnan(z) else round(z, 3),
         **_stated_rates(shown.case[i], shown.control[i], settings),
-        "samples": {},
-        "replicates": {},
+        **by_role(reads, roles_of(of.case, of.member, settings)),
     }
-    for role in roles_of(of.case, of.member, settings):
+
+
+class AlleleReads(NamedTuple):
+    """Reads of one allele by replicate, [R] each.
+
+    Attributes
+    ----------
+    depth, reference, allele
+        All reads, those of the reference and those of the allele.
+    strands
+        Reads of the reference, forward and reverse, and of the allele; None where not known.
+    """
+
+    depth: IntArray
+    reference: IntArray
+    allele: IntArray
+    strands: Sequence[IntArray] | None
+
+
+def by_role(of: AlleleReads, roles: Sequence[Role]) -> dict[str, Any]:
+    """Return an allele's reads in each sample of a comparison and in its replicates."""
+
+    def share(member: BoolArray) -> float:
+        return float(of.allele[member].sum() / max(of.depth[member].sum(), 1))
+
+    def stated(member: BoolArray, called: bool) -> dict[str, Any]:
+        return {
+            "depth": int(of.depth[member].sum()),
+            "ref_reads": int(of.reference[member].sum()),
+            "reads": int(of.allele[member].sum()),
+            "strands": None
+            if of.strands is None
+            else tuple(int(own[member].sum()) for own in of.strands),
+            "called": called,
+        }
+
+    of_case = next(role.own for role in roles if role.name == "case")
+    case, control = share(of_case), share(~of_case)
+    row: dict[str, Any] = {"samples": {}, "replicates": {}}
+    for role in roles:
         own = role.own
         single = [np.arange(len(own)) == r for r in np.flatnonzero(own) if not role.of_panel]
         # A loss leaves the genotype to the reads; a replicate that shows the allele has the case's.
         called = role.name == "case" and case > control
         row["samples"][role.name] = {
-            **said(own, called),
-            "replicates": [said(one, called and share(one) >= 0.5 * case) for one in single],
+            **stated(own, called),
+            "replicates": [stated(one, called and share(one) >= 0.5 * case) for one in single],
         }
         pairs = row["replicates"].setdefault("panel" if role.of_panel else role.name, [])
         if role.of_panel:
-            pairs.append((int(reads[own].sum()), int(depth[own].sum())))
+            pairs.append((int(of.allele[own].sum()), int(of.depth[own].sum())))
         else:
-            pairs += zip(reads[own].tolist(), depth[own].tolist(), strict=True)
+            pairs += zip(of.allele[own].tolist(), of.depth[own].tolist(), strict=True)
     return row
 
 

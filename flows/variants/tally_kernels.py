@@ -15,6 +15,7 @@ from flows.variants.bam_kernels import (
     INSERTION,
     LEAST_RECORD,
     LOW_QUALITY,
+    MASKED,
     NO_BASE,
     OPERATIONS,
     PADDING,
@@ -36,7 +37,7 @@ NO_BASE_Q = 10
 SUMS = 11
 MISSING = 255  # a base quality that a record does not have
 NEAR_BASES = 5  # of an indel of the same read
-BESIDE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a read, are many
+CLOSE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a read, are many
 WORDS = 8  # of packed sums; seven are used
 MOST_PACKED, MOST_BYTES = 2**19, 2**27  # reads, and their bytes, whose sums fit into the words
 _HALF, _SQUARES, _LONG_SQUARES = 32, 40, 43  # bits of a word's lower sum
@@ -46,7 +47,9 @@ _MOST_PLACES = 1024  # mismatches of a read whose places are kept
 
 @njit(cache=True, nogil=True)
 def _differs(data, bases, qualities, i, least, reference, p):
-    if p < 0 or p >= len(reference) or reference[p] == 0 or data[qualities + i] < least:
+    quality = data[qualities + i]
+    unknown = p < 0 or p >= len(reference) or reference[p] == 0
+    if unknown or quality < least or quality == MASKED:
         return 0
     return int(base_at(data, bases, i) != reference[p])
 
@@ -113,15 +116,41 @@ def clip(data, cigar, n, from_end):
 
 
 @njit(cache=True, nogil=True)
-def tally(data, given, reads, n, low, high, least, code, reference, pairs, origin, packed, account):
+def _others(places, wrong, i):
+    """Return how many of a read's mismatches are at other bases than ``i``, and close to it."""
+    others, close = wrong, 0
+    for m in range(min(wrong, _MOST_PLACES)):
+        if places[m] == i:
+            others -= 1
+        elif abs(places[m] - i) <= CLOSE:
+            close += 1
+    return others, close
+
+
+@njit(cache=True, nogil=True)
+def _add_base(of, strand, own, quality, clipped, end, near, others, close):
+    """Add a read to the packed sums [WORDS] of the allele that it shows at one position."""
+    missing = int(own == MISSING)
+    own *= 1 - missing
+    of[0] += 1 << (_HALF * strand)
+    of[1] += own + (end << _HALF)
+    of[2] += own * own + (near << _SQUARES)
+    of[3] += quality * quality + (clipped << _SQUARES)
+    of[4] += quality + (others << _HALF)
+    of[5] += end * end + (int(close > MANY_MISMATCHES) << _LONG_SQUARES)
+    of[6] += missing
+
+
+@njit(cache=True, nogil=True)
+def tally(data, given, reads, low, high, least, code, reference, pairs, origin, packed, account):
     """Add reads to the packed sums of positions ``low`` to ``high``.
 
     Parameters
     ----------
     data, given
         Bytes of records with the qualities that count, and with those that were given.
-    reads, n
-        The table of reads, and how many are added: at most `MOST_PACKED`, of at most `MOST_BYTES`.
+    reads
+        The table of reads: at most `MOST_PACKED`, of at most `MOST_BYTES`.
     least
         The least base quality.
     code
@@ -136,10 +165,9 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
     """
     places = np.empty(_MOST_PLACES, np.int64)
     looked_at = low_quality = no_base = 0
-    for t in range(n):
+    for t in range(len(reads)):
         r, begin = reads[t, AT], reads[t, BEGIN]
         strand = 1 if int16(data, r + 14) & REVERSE else 0
-        one = 1 << (_HALF * strand)
         length, quality = int32(data, r + 16), byte(data, r + 9)
         bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
         q = bases + (length + 1) // 2
@@ -150,7 +178,6 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
         wrong = _mismatches(
             given, cigar, n_cigar, begin, bases, q, length, least, reference, pairs, origin, places
         )
-        of_read = quality * quality + ((clipped | clipped_too) << _SQUARES)
         base, position, after = 0, begin, -(1 << 30)
         for k in range(n_cigar):
             word = uint32(data, cigar + 4 * k)
@@ -179,30 +206,59 @@ def tally(data, given, reads, n, low, high, least, code, reference, pairs, origi
                     no_base += 1
                     continue
                 p = position + j
-                own = byte(given, q + i)
-                missing = int(own == MISSING)
-                own *= 1 - missing
                 end = min(i - lead, last - i, MOST_TO_END)
-                others, beside = wrong, 0
-                for m in range(min(wrong, _MOST_PLACES)):
-                    if places[m] == i:
-                        others -= 1
-                    elif abs(places[m] - i) <= BESIDE:
-                        beside += 1
                 near = int(i < after + NEAR_BASES or i >= before - NEAR_BASES)
-                of = packed[p - low, b]
-                of[0] += one
-                of[1] += own + (end << _HALF)
-                of[2] += own * own + (near << _SQUARES)
-                of[3] += of_read
-                of[4] += quality + (others << _HALF)
-                of[5] += end * end + (int(beside > MANY_MISMATCHES) << _LONG_SQUARES)
-                of[6] += missing
+                others, close = _others(places, wrong, i)
+                _add_base(
+                    packed[p - low, b], strand, byte(given, q + i), quality, clipped | clipped_too,
+                    end, near, others, close,
+                )  # fmt: skip
             base += many
             position += many
     account[BASES] += looked_at
     account[LOW_QUALITY] += low_quality
     account[NO_BASE] += no_base
+
+
+@njit(cache=True, nogil=True)
+def bases_shown(data, reads, n, positions, least, code, shown):
+    """Fill in which base each read shows at neighbouring positions; -1 where none counts.
+
+    Behind an insertion or a deletion nothing counts: the bases are no neighbours in the read.
+
+    Parameters
+    ----------
+    data, reads, n, least, code
+        See `tally`.
+    positions
+        [P] rising.
+    shown
+        [n, P] filled with -1.
+    """
+    for t in range(n):
+        r, position = reads[t, AT], reads[t, BEGIN]
+        length = int32(data, r + 16)
+        bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
+        q, base = bases + (length + 1) // 2, 0
+        first = -1  # operation of the first base
+        for k in range(reads[t, OPERATIONS]):
+            word = uint32(data, reads[t, CIGAR] + 4 * k)
+            operation, many = word & 15, word >> 4
+            if operation in (INSERTION, DELETION, SKIP) and first >= 0:
+                break
+            if aligned(operation):
+                for p in range(len(positions)):
+                    i = base + positions[p] - position
+                    if base <= i < min(base + many, length):
+                        first = k
+                        if data[q + i] >= least:
+                            shown[t, p] = code[base_at(data, bases, i)]
+                position += many
+                base += many
+            elif operation in (INSERTION, SOFT):
+                base += many
+            elif operation in (DELETION, SKIP):
+                position += many
 
 
 @njit(cache=True, nogil=True)

@@ -22,8 +22,8 @@ FILTERS = {
     "read_end": "The allele lies nearer to the ends of its reads than the reference does",
     "low_mapq": "The allele's reads map less surely than the reference's",
     "low_baseq": "The allele's bases have lower qualities than the reference's",
-    "near_indel": "The allele's reads have an indel beside it more often than the reference's",
-    "many_mismatches": "The allele's reads have several mismatches beside it more often than "
+    "near_indel": "The allele's reads have an indel near it more often than the reference's",
+    "many_mismatches": "The allele's reads have several mismatches near it more often than "
     "the reference's",
     "no_control": "Neither control nor panel has reads here",
     "spectrum": "Errors are spread over the alleles as in the control",
@@ -143,8 +143,9 @@ def write_vcf(
     null: str | None = None,
     indels: str | None = None,
     thin: Sequence[str] = (),
+    mnv: str | None = None,
 ) -> None:
-    """Write calls, in the order of the contigs, and the index beside them.
+    """Write calls, in the order of the contigs, and their index.
 
     Parameters
     ----------
@@ -169,11 +170,15 @@ def write_vcf(
         Why insertions and deletions were not called, for the header; None where they were.
     thin
         Replicates without reads, for the header.
+    mnv
+        Why bases on the same reads were not joined, for the header.
     """
     order = {name: i for i, name in enumerate(contigs)}
     made = header(contigs, samples, source, not_run, null)
     if indels is not None:
         made.add_meta("vbflows_indels", indels)
+    if mnv is not None:
+        made.add_meta("vbflows_mnv", mnv)
     for name in thin:
         made.add_meta("vbflows_without_reads", _CONTROL.sub("_", name))
     with tempfile.TemporaryDirectory() as folder:

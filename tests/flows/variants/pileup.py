@@ -1,4 +1,4 @@
-"""Counts of a region by htslib's pileup, beside which ours are held."""
+"""Counts of a region by htslib's pileup, with which ours are compared."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def slip_rates(rng: np.random.Generator, runs: Sequence[Run]) -> FloatArray:
 def draw_indels(
     rng: np.random.Generator, reference: IntArray, n: int, share: float, gap: int = 30
 ) -> list[Indel]:
-    """Return alleles apart from each other: in runs, beside runs and elsewhere, in turn.
+    """Return alleles apart from each other: in runs, next to runs and elsewhere, in turn.
 
     Parameters
     ----------

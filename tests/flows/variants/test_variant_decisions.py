@@ -67,7 +67,7 @@ def test_evidence_that_is_no_number_ends_the_run():
     assert summarise(Evidence(np.array([-np.inf]))).low.sum() == 1
 
 
-def test_chains_that_never_moved_or_stand_apart_are_told():
+def test_chains_that_never_moved_or_stand_apart_are_reported():
     """R-hat has no value where nothing varies, and none that is finite where chains stand apart."""
     found = Mixing.of(np.array([[np.nan, 400.0], [1.01, 300.0]]))
     assert found == Mixing(1.01, 300.0, 0)

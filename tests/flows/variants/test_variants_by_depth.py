@@ -20,7 +20,7 @@ DEEP = Region("chr1", 40_000, 40_400)
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory):
-    """Reads of one amplicon on a long contig, and a few beside it."""
+    """Reads of one amplicon on a long contig, and a few elsewhere."""
     folder = tmp_path_factory.mktemp("deep")
     write_fasta(folder / "ref.fa", ("chr1",), LENGTH)
     rng = np.random.default_rng(0)

@@ -71,11 +71,11 @@ def reads(tmp_path_factory):
 @pytest.fixture(scope="module")
 def together(tmp_path_factory, reads):
     target = tmp_path_factory.mktemp("together")
-    succeed("variants", reads, target, *QUICK, *asked_of(reads), "--since", "latest")
+    succeed("variants", reads, target, *QUICK, *fasta_of(reads), "--since", "latest")
     return target
 
 
-def asked_of(sheet):
+def fasta_of(sheet):
     return options(fasta=sheet.parent / "ref.fa")
 
 
@@ -106,9 +106,9 @@ def test_it_has_the_same_bits_on_workers_and_when_resumed(
     capsys, monkeypatch, counts, of_counts, tmp_path
 ):  # fmt: skip
     workers, resumed = tmp_path / "workers", tmp_path / "resumed"
-    asked = (*QUICK, *NAMED, *CUT)
-    succeed("variants", counts, workers, *asked, "--workers", "2")
-    run_stopped_and_resumed(capsys, monkeypatch, counts, resumed, *asked)
+    arguments = (*QUICK, *NAMED, *CUT)
+    succeed("variants", counts, workers, *arguments, "--workers", "2")
+    run_stopped_and_resumed(capsys, monkeypatch, counts, resumed, *arguments)
     for other in (workers, resumed):
         assert same_bits(posterior(of_counts), posterior(other))
         for case in CASES:
@@ -119,7 +119,7 @@ def test_it_has_the_same_bits_on_workers_and_when_resumed(
 def test_each_case_of_reads_has_the_bits_of_a_run_of_its_own(reads, together, tmp_path):
     for number, case in enumerate(CASES[:2]):
         alone = tmp_path / case
-        succeed("variants", reads, alone, *QUICK, *asked_of(reads), *options(case=case))
+        succeed("variants", reads, alone, *QUICK, *fasta_of(reads), *options(case=case))
         assert same_as_alone(together, alone, case, number, ("loci", "detection", "indels"))
     assert deletions(together) == [("chr1", 3)]
     assert not any(rows_of(together, "indels", "bob")["called"].to_pylist())
@@ -163,22 +163,24 @@ def test_a_later_run_counts_new_cases_alone(monkeypatch, reads, tmp_path):
     first = reads.parent / "first.csv"
     first.write_text("\n".join(line for line in lines if not line.startswith("cid")) + "\n")
     target = tmp_path / "nightly"
-    asked = (*QUICK, *asked_of(reads), "--since", "latest")
-    succeed("variants", first, target, *asked)
+    arguments = (*QUICK, *fasta_of(reads), "--since", "latest")
+    succeed("variants", first, target, *arguments)
     assert set(read) == {f"{s}{r}.bam" for s in ("ann", "bob", "blood") for r in (1, 2)}
     before = posterior(target)
     read.clear()
-    succeed("variants", reads, target, *asked)
+    succeed("variants", reads, target, *arguments)
     assert set(read) == {"cid1.bam", "cid2.bam"}
     assert "started from its posterior" in (place(target) / "report.html").read_text()
     after = posterior(target)
     assert list(before.names) == ["ann", "bob"]
     assert list(after.names) == list(CASES)
     # Counts as they were: those of a run that read all of it.
-    succeed("variants", reads, tmp_path / "anew", *asked)
+    succeed("variants", reads, tmp_path / "afresh", *arguments)
     for table in ("loci", "indels"):
         columns = ["chrom", "pos", "case_reads", "case_depth", "control_reads", "control_depth"]
-        one, other = (rows_of(t, table, "cid").select(columns) for t in (target, tmp_path / "anew"))
+        one, other = (
+            rows_of(t, table, "cid").select(columns) for t in (target, tmp_path / "afresh")
+        )
         assert one.equals(other)
 
 
@@ -200,12 +202,12 @@ def test_a_later_run_in_which_a_case_and_the_control_have_changed_places_reads_b
     text = text.replace("blood1.bam", "ann1.bam").replace("blood2.bam", "ann2.bam")
     other.write_text(text.replace("*", "blood").replace("blood1,", "blood1.bam,")
                      .replace("blood2,", "blood2.bam,"))  # fmt: skip
-    asked = (*QUICK, *asked_of(reads), "--since", "latest")
-    for target, sheets in ((tmp_path / "nightly", (reads, other)), (tmp_path / "anew", (other,))):
+    arguments = (*QUICK, *fasta_of(reads), "--since", "latest")
+    for target, sheets in ((tmp_path / "nightly", (reads, other)), (tmp_path / "afresh", (other,))):
         for sheet in sheets:
-            succeed("variants", sheet, target, *asked)
+            succeed("variants", sheet, target, *arguments)
     columns = ["chrom", "pos", "case_depth", "control_depth"]
     for case in CASES:
         one, two = (rows_of(tmp_path / t, "loci", case).select(columns)
-                    for t in ("nightly", "anew"))  # fmt: skip
+                    for t in ("nightly", "afresh"))  # fmt: skip
         assert one.equals(two)

@@ -1,4 +1,4 @@
-"""Filters of reads from BAM to VCF: artefacts of many kinds beside true variants."""
+"""Filters of reads from BAM to VCF: artefacts of many kinds among true variants."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def test_artefacts_are_named_and_true_variants_pass(called):
     assert found[ONE_STRAND] == {"strand_bias"}
     assert found[POOR] == {"low_baseq"}
     assert found[PARALOG] == {"low_mapq"}
-    beside = {p: f for p, f in found.items() if DELETION - 8 <= p <= DELETION + 8}
-    assert beside
-    assert all({"read_end", "many_mismatches"} & f for f in beside.values())
+    near = {p: f for p, f in found.items() if DELETION - 8 <= p <= DELETION + 8}
+    assert near
+    assert all({"read_end", "many_mismatches"} & f for f in near.values())
     assert {p for p, f in found.items() if f == {"PASS"}} == {TRUE}
     rows = pq.read_table(called.table("loci")).filter(pa.compute.field("called")).to_pylist()
     assert {r["pos"] - 1: set(r["filter"].split(";")) for r in rows} == found

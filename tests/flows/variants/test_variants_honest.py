@@ -60,7 +60,7 @@ def test_reads_with_indels_and_clips_are_compared_where_they_are_aligned(
 
 
 @pytest.mark.thorough
-def test_no_index_is_written_beside_the_users_files(capsys, reads, tmp_path):
+def test_no_index_is_written_among_the_users_files(capsys, reads, tmp_path):
     folder = tmp_path / "data"
     for name in ("a.bam.bai", "b.bam.bai"):
         (folder / name).unlink()
@@ -86,26 +86,28 @@ def test_a_filter_that_did_not_run_is_named(capsys, tmp_path):
     for name in ("a", "b"):
         write_bam(tmp_path / f"{name}.bam")
     said = (
-        "strand_bias: these counts do not tell on which strand a read lies",
-        "read_end: these counts do not tell what the reads are like",
+        "strand_bias: these counts do not have the strands of reads",
+        "read_end: these counts do not have the qualities of reads",
     )
-    for source, told in (
+    for source, named in (
         (sheet, False), (write_counts(tmp_path / "counts.parquet"), True),
     ):  # fmt: skip
-        target = tmp_path / f"out-{told}"
+        target = tmp_path / f"out-{named}"
         code, out, err = run(capsys, "variants", source, target, *QUICK, *options(fasta=fasta))
         assert code == 0, err
-        assert ("warning: Filters that did not run: strand_bias, read_end, low_mapq" in out) is told
+        assert (
+            "warning: Filters that did not run: strand_bias, read_end, low_mapq" in out
+        ) is named
         place, record = open_run(str(target))
-        assert any("that did not run: strand_bias" in w for w in record.warnings) is told
+        assert any("that did not run: strand_bias" in w for w in record.warnings) is named
         with open(place.file("report.html")) as report:
-            assert ("many_mismatches did not run" in report.read()) is told
+            assert ("many_mismatches did not run" in report.read()) is named
         with pysam.VariantFile(place.file("variants.vcf.gz")) as vcf:
-            assert all((words in str(vcf.header)) is told for words in said)
+            assert all((words in str(vcf.header)) is named for words in said)
 
 
 @pytest.mark.parametrize("kind", [".bai", ".csi"])
-def test_a_damaged_index_is_told_before_htslib_reads_it(capsys, reads, tmp_path, kind):
+def test_a_damaged_index_is_reported_before_htslib_reads_it(capsys, reads, tmp_path, kind):
     """One odd byte of an index can end htslib or keep it busy for ever."""
     folder = tmp_path / "data"
     bam, index = folder / "a.bam", folder / f"a.bam{kind}"

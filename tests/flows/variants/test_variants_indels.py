@@ -21,7 +21,16 @@ from tests.flows.commands import run, succeed
 from tests.flows.variants import hostile_bam
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
 from tests.flows.variants.test_variants_walk import _aligned as aligned_pairs
-from tests.flows.variants.variant_files import header_of, make_read, options, save_reads
+from tests.flows.variants.variant_files import (
+    QUICK,
+    header_of,
+    make_read,
+    options,
+    save_reads,
+    write_bam,
+    write_fasta,
+    write_sheet,
+)
 from vbmodels.core.state import State, same_bits
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.indels import Indels, indel_units
@@ -67,8 +76,8 @@ def _by_hand(path, fasta, least, mapping=20):
             q, p = 0, read.reference_start
             for k, (o, n) in enumerate(operations):
                 inside = 0 < k < len(operations) - 1
-                beside = inside and {operations[k - 1][0], operations[k + 1][0]} <= {0, 7, 8}
-                if o in (1, 2) and beside and n <= 50:
+                between = inside and {operations[k - 1][0], operations[k + 1][0]} <= {0, 7, 8}
+                if o in (1, 2) and between and n <= 50:
                     anchor, extra = p - 1, shown[q : q + n] if o == 1 else ""
                     if o == 1:
                         while anchor >= read.reference_start and bases[anchor] == extra[-1]:
@@ -210,13 +219,27 @@ def test_without_indels_in_the_counts_one_sentence_says_so(capsys, simulated, tm
     succeed("simulate", "variants", tmp_path, "--rows", "60")
     code, out, err = run(capsys, "variants", tmp_path / "counts.parquet", counts)
     assert code == 0
-    told = "Indels were not called: these counts do not hold them or come without a reference"
-    assert told in " ".join((out + err).split())
+    sentence = "Indels were not called: these counts do not hold them or come without a reference"
+    assert sentence in " ".join((out + err).split())
     with pysam.VariantFile(open_run(str(counts))[0].file("variants.vcf.gz")) as file:
         assert "##vbflows_indels=Indels were not called" in str(file.header)
 
 
-def test_a_cluster_of_uncalled_alleles_is_told_with_its_reads():
+def test_where_no_allele_has_two_reads_nothing_is_fitted(tmp_path):
+    """Their hyperparameters would come from the prior alone."""
+    for name in ("a", "b"):
+        write_bam(tmp_path / f"{name}.bam")
+    fasta = write_fasta(tmp_path / "ref.fa")
+    succeed("variants", write_sheet(tmp_path), tmp_path / "out", *QUICK, *options(fasta=fasta))
+    place, record = open_run(str(tmp_path / "out"))
+    assert record.results["indels"] == 0
+    assert record.results["indel_units"] > 0
+    assert pq.read_table(place.table("indels")).num_rows == 0
+    with open(place.file("report.html")) as file:
+        assert "No allele has two reads: no fit." in file.read()
+
+
+def test_a_cluster_of_uncalled_alleles_is_reported_with_its_reads():
     run, base = np.zeros(40, np.int64), np.full(40, -1)
     at = np.array([5, 9, 14, 30])
     reads = np.array([[4, 0], [5, 1], [4, 0], [3, 3]])

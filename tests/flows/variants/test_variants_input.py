@@ -69,8 +69,8 @@ def test_a_bed_or_fasta_that_changes_during_the_run_is_refused(
         return begun(*given)
 
     monkeypatch.setattr(stages, "computing", change)
-    asked = options(fasta=tmp_path / "ref.fa", bed=tmp_path / "x.bed")
-    code, _, err = run(capsys, "variants", source, tmp_path / "out", *QUICK, *asked)
+    arguments = options(fasta=tmp_path / "ref.fa", bed=tmp_path / "x.bed")
+    code, _, err = run(capsys, "variants", source, tmp_path / "out", *QUICK, *arguments)
     assert code == 1
     assert f"{named} has changed since this run first read it" in err
     assert not (tmp_path / "out" / "latest.json").exists()
@@ -93,14 +93,14 @@ def test_what_changes_during_a_count_is_refused(capsys, monkeypatch, reads, tmp_
         return original(part, settings, target, names)
 
     monkeypatch.setattr(count_pipeline, "write_part_counts", edits)
-    asked = options(fasta=tmp_path / "ref.fa", bed=tmp_path / "x.bed")
-    code, _, err = run(capsys, "count", reads, tmp_path / "counts", "--partitions", 2, *asked)
+    arguments = options(fasta=tmp_path / "ref.fa", bed=tmp_path / "x.bed")
+    code, _, err = run(capsys, "count", reads, tmp_path / "counts", "--partitions", 2, *arguments)
     assert code == 1
     assert f"{changed} has changed since this run first read it" in err
     assert not list((tmp_path / "counts").glob("*.parquet"))
 
 
-def asked(tmp_path, contigs=None, **settings):
+def regions_for(tmp_path, contigs=None, **settings):
     fasta = write_fasta(tmp_path / "ref.fa")
     of = fasta_contigs(str(fasta)) if contigs is None else contigs
     return regions(VariantSettings(fasta=str(fasta), **settings), of)
@@ -116,7 +116,7 @@ def asked(tmp_path, contigs=None, **settings):
     ],
 )  # fmt: skip
 def test_regions_are_read_as_samtools_reads_them(tmp_path, region, contigs, expected):
-    assert asked(tmp_path, contigs, region=region) == [expected]
+    assert regions_for(tmp_path, contigs, region=region) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -130,25 +130,25 @@ def test_regions_are_read_as_samtools_reads_them(tmp_path, region, contigs, expe
 )
 def test_beds_of_many_kinds(tmp_path, data):
     (tmp_path / "x.bed").write_bytes(data)
-    found = asked(tmp_path, bed=str(tmp_path / "x.bed"))
+    found = regions_for(tmp_path, bed=str(tmp_path / "x.bed"))
     assert found == [Region("chr1", 0, 5), Region("chr2", 0, 7)]
 
 
 def test_a_region_and_merged_beds_in_the_order_of_the_fasta(tmp_path):
-    assert [r.contig for r in asked(tmp_path)] == list(CONTIGS)
+    assert [r.contig for r in regions_for(tmp_path)] == list(CONTIGS)
     bed = tmp_path / "x.bed"
     bed.write_text("chr2\t0\t50\nchr1\t0\t8\nchr1\t6\t10\nchr1\t40\t60\n")
-    found = asked(tmp_path, bed=str(bed), region="chr1:6-50")
+    found = regions_for(tmp_path, bed=str(bed), region="chr1:6-50")
     assert found == [Region("chr1", 5, 10), Region("chr1", 40, 50)]
     with pytest.raises(InputError, match="an interval within chr10, the region"):
-        asked(tmp_path, bed=str(bed), region="chr10")
+        regions_for(tmp_path, bed=str(bed), region="chr10")
     bed.write_text("track_7\t0\t5\n")  # no line of a track
-    assert asked(tmp_path, {"track_7": 9}, bed=str(bed)) == [Region("track_7", 0, 5)]
+    assert regions_for(tmp_path, {"track_7": 9}, bed=str(bed)) == [Region("track_7", 0, 5)]
 
 
 def test_positions_that_no_index_can_hold_are_refused(tmp_path):
     contigs = {"long": 2**29 + 10}
-    assert asked(tmp_path, contigs, region="long:1-1000")
+    assert regions_for(tmp_path, contigs, region="long:1-1000")
     for settings in ({}, {"region": f"long:{2**29}"}):
         with pytest.raises(InputError, match="positions below 2\\^29"):
-            asked(tmp_path, contigs, **settings)
+            regions_for(tmp_path, contigs, **settings)

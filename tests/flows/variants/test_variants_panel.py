@@ -77,13 +77,13 @@ def test_a_tumour_alone_is_called_against_a_panel(capsys, simulated, tmp_path):
 
 @pytest.mark.thorough
 def test_it_has_the_same_bits_on_workers_and_when_resumed(capsys, monkeypatch, simulated, tmp_path):
-    asked = (*QUICK, "--set", "rows_per_partition=250")
+    arguments = (*QUICK, "--set", "rows_per_partition=250")
     whole, halves, resumed = (tmp_path / name for name in ("whole", "halves", "resumed"))
-    succeed("variants", simulated, whole, *asked)
-    succeed("variants", simulated, halves, *asked, "--workers", "2")
+    succeed("variants", simulated, whole, *arguments)
+    succeed("variants", simulated, halves, *arguments, "--workers", "2")
     assert same_calls(whole, halves)
 
-    run_stopped_and_resumed(capsys, monkeypatch, simulated, resumed, *asked)
+    run_stopped_and_resumed(capsys, monkeypatch, simulated, resumed, *arguments)
     assert same_calls(whole, resumed)
 
 
@@ -105,8 +105,8 @@ def test_a_sheet_says_who_is_who(tmp_path, matched):
     sheet = sheet_of_reads(
         tmp_path, [("tumour", "case"), *blood, ("anna", "panel"), ("bela", "panel")]
     )
-    asked = ("--set", "max_iter=3", *options(fasta=tmp_path / "ref.fa"))
-    succeed("variants", sheet, tmp_path / "out", *asked)
+    arguments = ("--set", "max_iter=3", *options(fasta=tmp_path / "ref.fa"))
+    succeed("variants", sheet, tmp_path / "out", *arguments)
     about = json.loads((place(tmp_path / "out") / "run.json").read_text())["settings"]
     assert (about["case"], about["panel"]) == ("tumour", "anna,bela")
     assert about["control"] == ("blood" if matched else "")
@@ -124,13 +124,13 @@ def people(shares):
     return Counts(counts, np.zeros(5, np.int8), np.arange(1 + len(shares)) == 0)
 
 
-def test_replicates_of_different_people_are_told():
+def test_replicates_of_different_people_are_reported():
     mine, other = [0.0, 0.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0, 1.0]
     found = mixed(people([mine, other]), VariantSettings())
     assert found == (("control", 3),)
-    (told,) = mixed_warnings([found])
-    assert "Replicates of control carry different alleles at 3 locations" in told
-    assert "role=panel" in told
+    (warning,) = mixed_warnings([found])
+    assert "Replicates of control carry different alleles at 3 locations" in warning
+    assert "role=panel" in warning
     assert mixed(people([mine, mine]), VariantSettings()) == ()
     assert mixed_warnings([(("control", 1),), (("control", 1),)]) == []
     # As samples of a panel they may.

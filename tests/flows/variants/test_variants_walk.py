@@ -115,7 +115,7 @@ def _by_hand(path, region, fasta, least):
                         break
                     clips[side].append((o, n))
             lead, trail = (sum(n for o, n in clip if o == S) for clip in clips)
-            beside = set()
+            close = set()
             at = 0
             for k, (o, n) in enumerate(operations):
                 if o in (I, D):
@@ -123,8 +123,8 @@ def _by_hand(path, region, fasta, least):
                     left = range(at - 5, at)
                     right = range(stop, stop + 5)
                     # Up to what interrupts the aligned bases.
-                    beside |= set(_uninterrupted(operations, k, -1, left))
-                    beside |= set(_uninterrupted(operations, k, 1, right))
+                    close |= set(_uninterrupted(operations, k, -1, left))
+                    close |= set(_uninterrupted(operations, k, 1, right))
                 at += n if o in (M, I, S, 7, 8) else 0
             for q, p in pairs:
                 if not region.start <= p < region.stop or quality[q] < least:
@@ -139,7 +139,7 @@ def _by_hand(path, region, fasta, least):
                 sums[p - region.start, b] += [
                     quality[q] * given, quality[q] ** 2 * given,
                     read.mapping_quality, read.mapping_quality**2,
-                    end, end**2, q in beside, any(clips), len(others),
+                    end, end**2, q in close, any(clips), len(others),
                     sum(abs(o - q) <= 10 for o in others) > 2, not given,
                 ]  # fmt: skip
     return counts, sums
@@ -205,7 +205,7 @@ def test_a_record_of_a_size_that_none_has_is_not_waited_for(size):
     reads = np.empty((4, bam_kernels.COLUMNS), np.int64)
     account = np.zeros(bam_kernels.ACCOUNT, np.int64)
     found = bam_kernels.find_reads(
-        data, 0, len(data), 0, 0, 100, 0, 0, 0x704, False, reads, 0, account
+        data, 0, len(data), 0, 0, 100, 0, (0, 0x704, False), reads, 0, account
     )
     assert found == (0, 0, 3)
 

@@ -22,7 +22,7 @@ BASES = np.array(list("ACGT"))
 LENGTH = 120
 
 
-def run_stopped_and_resumed(capsys, monkeypatch, source, target, *asked):
+def run_stopped_and_resumed(capsys, monkeypatch, source, target, *arguments):
     """Run variants until its first VCF, where storage fails, then resume it."""
 
     def fails(*args, **kwargs):
@@ -30,10 +30,10 @@ def run_stopped_and_resumed(capsys, monkeypatch, source, target, *asked):
 
     with monkeypatch.context() as patched:
         patched.setattr("flows.variants.conclude.write_vcf", fails)
-        code, _, err = run(capsys, "variants", source, target, *asked)
+        code, _, err = run(capsys, "variants", source, target, *arguments)
     assert code == 1, err
     (name,) = (p.name for p in (target / "runs").iterdir())
-    succeed("variants", source, target, *asked, "--resume", name)
+    succeed("variants", source, target, *arguments, "--resume", name)
 
 
 def options(**settings):
