@@ -42,7 +42,7 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
 
 
 def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> list[str]:
-    """Ask how many keyphrases a document has where nothing says so.
+    """Return the question how many keyphrases a document has, where nothing says so.
 
     Parameters
     ----------

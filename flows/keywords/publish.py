@@ -15,7 +15,7 @@ from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.keywords.report import Asked, KeywordSummary, summarise
+from flows.keywords.report import DocumentToLabel, KeywordSummary, summarise
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.work import read_wide, work_url
@@ -137,8 +137,8 @@ def publish(
     summaries = [one.summary for one in published]
     parts = [one.open for one in published if one.open is not None]
     if q is not None and parts:
-        asked = _choose(indices, parts, q, settings.ask, paths)
-        summaries[0] = replace(summaries[0], asked=tuple(asked))
+        to_label = _choose(indices, parts, q, settings.ask, paths)
+        summaries[0] = replace(summaries[0], to_label=tuple(to_label))
     return summaries
 
 
@@ -208,7 +208,7 @@ def _column(paths: RunPaths, name: str, index: int) -> pa.Array:
 
 def _choose(
     indices: Sequence[int], parts: Sequence[Unsettled], q: CorpusGlobal, most: int, paths: RunPaths
-) -> list[Asked]:
+) -> list[DocumentToLabel]:
     """Choose the documents to label over all partitions, write their table and return its rows."""
     log_sd, dispersion = q.sources.combined()[1], q.law.complete_dispersion
     chosen, settled = ask_for(parts, q.weights, log_sd, dispersion, most)
@@ -219,7 +219,7 @@ def _choose(
             read[p] = _documents_of(storage.read_table(paths.table("keywords", indices[p])))
         name, candidates, known = read[p][d]
         expected = float(parts[p].keywords[np.searchsorted(parts[p].document, d)])
-        rows.append(Asked(number, name, candidates, known, expected, share))
+        rows.append(DocumentToLabel(number, name, candidates, known, expected, share))
     table = pa.Table.from_pylist([vars(row) for row in rows], schema=ASK.arrow)
     storage.write_table(paths.table("ask", 0), table)
     return rows

@@ -60,7 +60,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DocumentToLabel:
     """A document worth labelling: a row of the table ask/."""
 
     place: int
@@ -86,7 +86,7 @@ class KeywordSummary:
         Of the new selected ones, how many the model expects to be no keywords.
     expected_true
         [K] how many it expects to be keywords at each node of the rate.
-    asked
+    to_label
         Documents worth labelling, of all partitions: the first one has them.
     """
 
@@ -101,7 +101,7 @@ class KeywordSummary:
     confusion: IntArray
     examples: tuple[Example, ...]
     r_hat: float | None
-    asked: tuple[Asked, ...] = ()
+    to_label: tuple[DocumentToLabel, ...] = ()
 
 
 def summarise(
@@ -141,7 +141,7 @@ def summarise(
 def _examples(
     table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any
 ) -> tuple[Example, ...]:
-    """Take the documents with most known keywords beside found ones, then in order."""
+    """Take the documents with most known and found keywords, then in order."""
     worth = np.zeros(0, int)
     if len(observed):
         known = np.add.reduceat(observed.astype(int), offsets[:-1])
@@ -217,7 +217,7 @@ def report(
     examples = examples[:MOST_DOCUMENTS]
     headline = _found(found, documents, sum(s.observed for s in summaries), names)
     expected = None
-    to_mark = [one for s in summaries for one in s.asked]
+    to_label = [one for s in summaries for one in s.to_label]
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)
         if found:
@@ -226,7 +226,7 @@ def report(
             results["expected_right"] = [float(right.min()), float(right.max())]
             headline += f"; {_percent(right)} right by the model's own count"
             if q is not None and q.sources.estimated:
-                headline += f": set {names.rate}=" + _to_mark(len(to_mark))
+                headline += f": set {names.rate}=" + _to_mark(len(to_label))
     shown = (
         _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)
     )
@@ -236,8 +236,8 @@ def report(
     if not scores:
         sections.append(_histogram(summaries, names))
     sections += more
-    if to_mark:
-        sections.append(_asked(to_mark, names))
+    if to_label:
+        sections.append(_to_label(to_label, names))
     if coefficients:
         sections.append(_coefficients(coefficients, names))
     results.update(documents=documents, candidates=candidates)
@@ -302,7 +302,7 @@ def _documents(examples: Sequence[Example], scores: bool, names: Names) -> Secti
 def _likely(
     examples: Sequence[Example], settings: KeywordSettings, scores: bool, names: Names
 ) -> Section:
-    """Show what comes next where nothing was found, so that a person can judge the level."""
+    """Show what comes next where nothing was found: is the level right?"""
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.likely, scores)) for e in examples]
     text = (
         f"No unknown {names.unit} was selected (select={settings.select}, fdr={settings.fdr:g}). "
@@ -365,16 +365,17 @@ def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
     return Section(f"Probabilities of new {names.units}", "", (plot,))
 
 
-def _asked(asked: Sequence[Asked], names: Names) -> Section:
+def _to_label(documents: Sequence[DocumentToLabel], names: Names) -> Section:
     rows = [
-        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.settles:.1%}") for a in asked
+        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.settles:.1%}")
+        for a in documents
     ]
-    columns = ("document", names.units, "known", f"expected {names.keys}", "settles")
+    columns = ("document", names.units, "known", f"expected {names.keys}", "doubt removed")
     return Section(
         "Documents worth labelling next",
-        "Listing all keywords of these, and marking them complete, settles most of the doubt about "
+        "Listing all keywords of these, and marking them complete, removes most of the doubt about "
         "how many selections are false: of their own candidates, and of the rate. Each share is "
-        "what is settled after the documents above. They are in the table ask/.",
+        "what is removed after the documents above. They are in the table ask/.",
         (),
         (Grid(columns, rows),),
     )
