@@ -54,6 +54,7 @@ from flows.keywords.shards import (
     write_about,
 )
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
+from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import fit
@@ -198,6 +199,7 @@ class Keywords:
         except LanguageError as error:
             raise _as_input_error(error, part.slices[0].url) from error
         _write(prepared, part.index, paths, labelled_names)
+        keep_texts(documents, part.index, paths)
         read_report = prepared.report
         kept = read_report.documents - read_report.without_words.count
         return Ingested(
@@ -316,7 +318,8 @@ class Keywords:
                 warnings += (NOTHING_TO_LEARN.format("", ", or leave out prior=none"),)
             elif q.observed.listed and not q.observed.known:
                 warnings += (NOTHING_TO_LEARN.format(" but other corpora", ""),)
-        return report(*_of_candidates(model, q), summaries, settings, warnings)
+        read = sum(one.rows_read for one in ingested)
+        return report(*_of_candidates(model, q), summaries, settings, warnings, rows=read)
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""

@@ -1,7 +1,8 @@
-"""The table keywords/, written when the selection is decided over all partitions, and ask/."""
+"""Tables keywords/ and ask/ and the files keyphrases/, written once the selection is decided."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -18,6 +19,7 @@ from flows.family import Each
 from flows.keywords.report import DocumentToLabel, KeywordSummary, summarise
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.texts import shown_documents
 from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import Unsettled, ask_for, unsettled
@@ -133,7 +135,7 @@ def publish(
     if not learned:
         least = BINS
     indices = [one.index for one in scored]
-    published = each(_write, indices, least, number, settings, paths)
+    published = each(_write, indices, len(indices), least, number, settings, paths)
     summaries = [one.summary for one in published]
     parts = [one.open for one in published if one.open is not None]
     if q is not None and parts:
@@ -143,8 +145,9 @@ def publish(
 
 
 def _write(
-    index: int, least: int | None, number: int | None, settings: KeywordSettings, paths: RunPaths
-) -> Published:
+    index: int, partitions: int, least: int | None, number: int | None, settings: KeywordSettings,
+    paths: RunPaths,
+) -> Published:  # fmt: skip
     """Write probability, selection and rank of every candidate of a partition."""
     scores = read_state(work_url(paths, "scores", index, "npz"), Scores)
     tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
@@ -152,7 +155,8 @@ def _write(
     vocabulary = _column(paths, "vocabulary", index).to_pylist()
     names = _column(paths, "documents", index)
     spans = spans_of(tokens, vocabulary, settings.with_phrases)
-    texts = written(tokens, spans, vocabulary, marks, _column(paths, "forms", index).to_pylist())
+    forms = _column(paths, "forms", index).to_pylist()
+    texts = written(tokens, spans, vocabulary, marks, forms)
     r, offsets, observed = scores.probability, scores.offsets, marks.y
     ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
     chosen = _selected(r, observed, offsets, least, number, settings)
@@ -175,6 +179,7 @@ def _write(
         schema=KEYWORDS.arrow,
     )
     storage.write_table(paths.table("keywords", index), table)
+    _export(table, names.to_pylist(), index, paths)
     gold = pa.chunked_array([pa.array(marks.gold == 1, mask=marks.gold == UNKNOWN_TRUTH)])
     open_ = None
     if scores.by_node is not None and scores.weights is not None and settings.ask:
@@ -185,7 +190,23 @@ def _write(
             settings.ask,
         )  # fmt: skip
     nodes = r[None] if scores.by_node is None else scores.by_node
-    return Published(summarise(table, gold, offsets, nodes, scores.r_hat), open_)
+    shown = shown_documents(index, partitions, paths, names.to_pylist(), table, spans, marks, forms)
+    return Published(summarise(table, gold, offsets, nodes, scores.r_hat, shown), open_)
+
+
+def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) -> None:
+    """Write the selected and the known candidates of every document as JSON, one a line."""
+    found: dict[str, list[dict[str, object]]] = {name: [] for name in names}
+    taken = table.filter(pc.or_(table["selected"], table["observed"]))
+    rows = taken.select(["doc_id", "term", "probability", "observed"]).to_pydict().values()
+    for name, term, probability, known in zip(*rows, strict=True):
+        found[name].append({"text": term, "probability": probability, "known": known})
+    lines = []
+    for name, own in found.items():
+        own.sort(key=lambda one: -float(str(one["probability"])))
+        lines.append(json.dumps({"id": name, "keyphrases": own}, ensure_ascii=False) + "\n")
+    url = storage.join(paths.table("keyphrases"), f"part-{index:05d}.jsonl")
+    storage.write_bytes(url, "".join(lines).encode())
 
 
 def _selected(

@@ -25,13 +25,22 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Widget:
+    """A part that a script of its own builds in the page: a file of ``templates``, and its data."""
+
+    script: str
+    data: Any
+
+
+@dataclass(frozen=True)
 class Section:
-    """One part of the report: a heading, lines of text, charts and tables."""
+    """One part of the report: a heading, lines of text, charts, tables and a widget."""
 
     title: str
     text: str = ""
     plots: Sequence[Spec] = ()
     grids: Sequence[Grid] = field(default_factory=tuple)
+    widget: Widget | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,8 @@ def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str
         loader=PackageLoader("flows.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     names = ["vega.js"] if any(s.plots for s in sections) else []
-    scripts = [_script(name) for name in [*names, "report.js"]]
+    widgets = {s.widget.script for s in sections if s.widget is not None}
+    scripts = [_script(name) for name in [*names, "report.js", *sorted(widgets)]]
     return pages.get_template("report.html").render(
         record=record, headline=headline, sections=sections, cell=_cell, exact=_exact,
         titles=[*(s.title for s in sections), *_OWN_PARTS],

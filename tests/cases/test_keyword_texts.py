@@ -132,3 +132,11 @@ def test_blocks_of_latex_go_and_what_nothing_closes_stays():
         "\\begin{equation} stays"
     )
     assert cleaned(text).text.split() == ["heat", "flows", "on", "and", "stays"]
+
+
+def test_the_al_of_et_al_is_no_word():
+    for text in ("Smith et al.[18] say", "by Smith et al., who", "(Smith et al) say", "et al. say"):
+        tokens = [token for sentence in split_sentences(text) for token in sentence]
+        assert "al." in tokens, tokens
+        assert not {"al", "."} & set(tokens), tokens
+    assert split_sentences("An Al film. The Al") == [["An", "Al", "film", "."], ["The", "Al"]]

@@ -12,7 +12,7 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.keywords.report import BINS, KeywordSummary, report
+from flows.keywords.report import BINS, KeywordSummary, TermCounts, report
 from flows.keywords.settings import KeywordSettings
 from flows.run import run as launch
 from flows.settings import ComputeSettings
@@ -61,10 +61,10 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
 def test_chains_that_disagree_are_warned_of():
     one = KeywordSummary(
         documents=1, candidates=3, observed=1, selected=1, expected_false=0.0,
-        expected_true=np.ones(1), terms=Counter(),
+        expected_true=np.ones(1), terms=TermCounts(Counter(), Counter(), {}),
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
     )  # fmt: skip
-    found = report(None, None, [one], KeywordSettings(model="bss"))
+    found = report(None, None, [one], KeywordSettings(model="bss"), rows=1)
     assert found.results["r_hat"] is None
     assert "chains disagree (largest R-hat inf" in found.warnings[0]
 
