@@ -35,7 +35,7 @@ from flows.keywords.label_files import (
     unused_labels,
     with_labels,
 )
-from flows.keywords.notices import losses_of, notices_of, rate_question
+from flows.keywords.notices import losses_of, notices_of, rate_question, unused_terms
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -243,6 +243,8 @@ class Keywords:
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
         whole_report = reduce(add, (one.report.report for one in about))
         notices = notices_of(whole_report, settings)
+        if settings.vocabulary is not None:
+            notices += unused_terms(whole_report, _vocabulary(settings).terms)
         if fitted is None and settings.model == "corpus":
             labelled = any(one.known for one in about)
             complete = any(one.complete for one in about)
@@ -288,7 +290,8 @@ class Keywords:
         """Decide the selection over all partitions and write the tables."""
         learned = not isinstance(model, Keyphrases) or _learned(model, q)
         of_candidates, number = _of_candidates(model, q)[1], _number(model, q)
-        return publish(summaries, of_candidates, learned, number, settings, paths, each), q
+        published = publish(summaries, of_candidates, learned, number, settings, paths, each)
+        return [replace(one, scored=fitted is not None) for one in published], q
 
     def keep(
         self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None

@@ -33,7 +33,7 @@ from vbmodels.keywords.corpus.selection import (
     select_in_documents,
 )
 from vbmodels.keywords.documents import DocumentTokens
-from vbmodels.keywords.near_duplicates import without_near_duplicates
+from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
 from vbmodels.keywords.selection import select_share, word_ranks
 from vbmodels.keywords.surfaces import written
 
@@ -162,6 +162,7 @@ def _write(
     chosen = _selected(r, observed, offsets, least, number, settings)
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, spans.offsets)
+        chosen = without_parts(chosen, observed, r, spans)
     table = pa.table(
         [
             names.take(pa.array(spans.document)),

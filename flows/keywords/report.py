@@ -17,7 +17,13 @@ from flows.keywords.texts import LONGEST, ShownDocument, within_page
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section, Widget
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, coefficient_table, doubts
+from vbmodels.keywords.corpus.model import (
+    CorpusGlobal,
+    CorpusProbit,
+    coefficient_table,
+    doubts,
+    few_documents,
+)
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.rate_prior import SOURCES
@@ -134,6 +140,8 @@ class KeywordSummary:
         Documents worth labelling, of all partitions: the first one has them.
     shown
         Documents whose text the report shows.
+    scored
+        Whether they were scored by an earlier fit.
     """
 
     documents: int
@@ -149,6 +157,7 @@ class KeywordSummary:
     r_hat: float | None
     to_label: tuple[DocumentToLabel, ...] = ()
     shown: tuple[ShownDocument, ...] = ()
+    scored: bool = False
 
 
 def summarise(
@@ -255,16 +264,17 @@ def report(
         Documents that were read.
     """
     names = names_of(settings)
+    scored = any(one.scored for one in summaries)
     results: dict[str, Any] = {}
     coefficients: list[tuple[str, float, float]] = []
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(_rate_results(q, model))
         more.append(_rate_section(q, model, names))
-        warnings += tuple(
-            f"The false discovery rate is not reliable: {reason}."
-            for reason in doubts(q, names.rate)
-        )
+        # `notices.rate_question` says so where neither the number nor the kind is given.
+        is_said = q.sources.estimated and settings.kind is None and not scored
+        reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
+        warnings += tuple(f"The false discovery rate is not reliable: {one}." for one in reasons)
         varies = np.isfinite(q.scale)
         table = zip(_table(model, q, names), varies, strict=True)
         coefficients = [row for row, it in table if it and row[0] != "intercept"]
@@ -286,7 +296,7 @@ def report(
             right = np.sum([s.expected_true for s in summaries], axis=0) / found
             results["expected_right"] = [float(right.min()), float(right.max())]
             headline += f"; {_percent(right)} right by the model's own count"
-            if q is not None and q.sources.estimated:
+            if q is not None and q.sources.estimated and not scored:
                 headline += f": set {names.rate}=" + _to_mark(len(to_label))
     shown = (
         _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)

@@ -65,6 +65,16 @@ def test_other_text_stays_as_it_is(text):
     assert cleaned(text) == (text, ())
 
 
+def test_pages_that_are_alike_are_no_running_heads():
+    pages = [f"Soil Science 12\nSoil erosion number {i} is on slopes.\n{i}\n" for i in range(6)]
+    assert cleaned("\f".join(pages)).text.count("Soil erosion") == 6
+
+
+def test_a_compound_of_several_hyphens_keeps_them_at_a_line_end():
+    text = "The implemen-\ntation in state-of-the-\nart hardware."
+    assert cleaned(text).text == "The implementation in state-of-the-art hardware."
+
+
 def test_hyphens_of_line_ends_are_joined():
     text = "An implemen-\ntation of a well-\nknown method; it is well-known. Mid-\nAtlantic."
     assert cleaned(text).text == (

@@ -63,6 +63,13 @@ class Documents {
   constructor(place) {
     const data = JSON.parse(place.querySelector("script").textContent);
     Object.assign(this, data);
+    // Files of a folder are shown without it.
+    const folders = this.documents.map((one) => one.id.slice(0, one.id.lastIndexOf("/") + 1));
+    const common = folders.reduce((a, b) => {
+      while (!b.startsWith(a)) a = a.slice(0, a.lastIndexOf("/", a.length - 2) + 1);
+      return a;
+    });
+    this.documents.forEach((one) => { one.name = one.id.slice(common.length); });
     this.documents.forEach((one) => {
       one.lower = `${one.id}\n${one.text}`.toLowerCase();
       one.keyphrases = one.keyphrases.map(([term, text, probability, known, forms]) =>
@@ -97,7 +104,7 @@ class Documents {
     for (const [name, count] of [["known", known], ["new", one.keyphrases.length - known]]) {
       if (count) counts.append(" ", element("span", { className: name, title: `${count} ${name}` }, String(count)));
     }
-    const button = element("button", { type: "button" }, element("span", { title: one.id }, one.id), counts);
+    const button = element("button", { type: "button" }, element("span", { title: one.id }, one.name), counts);
     if (one === this.shown) button.ariaCurrent = "true";
     button.addEventListener("click", () => this.open(one));
     return element("li", {}, button);
@@ -117,7 +124,7 @@ class Documents {
       : element("div", { className: "legend" }, none);
     const text = element("div", { className: "text", tabIndex: 0 }, ...this.marked(one));
     if (one.cut) text.append(" …");
-    this.page.replaceChildren(element("h3", {}, one.id), legend, chips, text);
+    this.page.replaceChildren(element("h3", { title: one.id }, one.name), legend, chips, text);
   }
 
   number(phrase) {
@@ -159,7 +166,7 @@ class Documents {
     const here = this.documents.filter((one) => one.keyphrases.some((p) => p.term === term));
     const own = here.map((one) => one.keyphrases.find((p) => p.term === term));
     const all = Math.max(found + given, here.length);
-    const back = element("button", { type: "button", className: "back" }, `← ${this.shown.id}`);
+    const back = element("button", { type: "button", className: "back" }, `← ${this.shown.name}`);
     back.addEventListener("click", () => this.open(this.shown));
     const least = this.whole ? "" : "at least ";
     const counts = `In ${least}${plural(all, "document")}: known in ${given.toLocaleString("en")}, new in ${found.toLocaleString("en")}` +
@@ -195,7 +202,7 @@ class Documents {
       const from = place[0] < AROUND ? 0 : one.text.slice(0, place[0] - AROUND).search(/\S*$/);
       const rest = one.text.slice(place[1] + AROUND);
       const to = one.text.length - rest.length + (/^\S*/.exec(rest)[0].length % AROUND);
-      const button = element("button", { type: "button" }, one.id);
+      const button = element("button", { type: "button" }, one.name);
       button.addEventListener("click", () => this.open(one));
       const quote = this.marked({ ...one, keyphrases: [phrase] }, from, to);
       shown.push(element("blockquote", {}, from ? "… " : "", ...quote, to < one.text.length ? " … " : " ", button));
