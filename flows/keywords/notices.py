@@ -94,9 +94,11 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
     absent = report.absent_keywords
     if absent.count > LARGE_SHARE * report.listed:
         separator = _separator(report)
+        where = "are not in their documents' text, so nothing is learned from them"
+        if absent.count == 1:
+            where = "is not in its document's text, so nothing is learned from it"
         found.append(
-            f"{absent.count:,} of {report.listed:,} known keywords {_are(absent.count)} not in "
-            f"their documents' text, so nothing is learned from them ({_examples(absent)})."
+            f"{absent.count:,} of {report.listed:,} known keywords {where} ({_examples(absent)})."
             + (f" {separator}" if separator else "")
         )
     return found
