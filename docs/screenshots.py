@@ -43,11 +43,11 @@ def browser() -> Iterator[WebSocket]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            told = Path(home, "DevToolsActivePort")
-            while not told.exists():
+            port_file = Path(home, "DevToolsActivePort")
+            while not port_file.exists():
                 time.sleep(0.1)
             time.sleep(0.5)
-            port = told.read_text().split()[0]
+            port = port_file.read_text().split()[0]
             with urlopen(f"http://127.0.0.1:{port}/json") as answer:
                 page = next(p for p in json.loads(answer.read()) if p["type"] == "page")
             address = page["webSocketDebuggerUrl"]
@@ -59,12 +59,12 @@ def browser() -> Iterator[WebSocket]:
 
 
 class Page:
-    """A page of the browser, asked by the DevTools protocol."""
+    """A page of the browser, driven by the DevTools protocol."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket, self._number = socket, itertools.count(1)
 
-    def ask(self, method: str, **given: Any) -> dict[str, Any]:
+    def call(self, method: str, **given: Any) -> dict[str, Any]:
         """Send a command and return its result."""
         number = next(self._number)
         self._socket.send(json.dumps({"id": number, "method": method, "params": given}))
@@ -76,19 +76,19 @@ class Page:
     def photograph(self, url: str, width: int, height: int, dark: bool, wait: float) -> bytes:
         """Return a PNG of the top of a page."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.ask("Emulation.setEmulatedMedia", features=[scheme])
-        self.ask(
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=1, mobile=width < 600,
         )  # fmt: skip
-        self.ask("Page.navigate", url=url)
+        self.call("Page.navigate", url=url)
         time.sleep(wait)
-        wide = self.ask(
+        wide = self.call(
             "Runtime.evaluate", expression="document.documentElement.scrollWidth"
         )["result"]["value"]  # fmt: skip
         if wide > width:
             raise SystemExit(f"{url} is {wide} pixels wide on a screen of {width}")
-        return base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"])
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
 
 def main() -> None:

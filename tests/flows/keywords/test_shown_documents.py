@@ -115,13 +115,13 @@ def test_documents_are_searched_and_terms_have_pages(done):
 
         def evaluate(expression):
             wrapped = f"(async () => {{ {expression} }})()"
-            answer = shown.ask(
+            answer = shown.call(
                 "Runtime.evaluate", expression=wrapped, awaitPromise=True, returnByValue=True
             )
             assert "exceptionDetails" not in answer, answer
             return answer["result"].get("value")
 
-        shown.ask("Page.navigate", url=f"file://{done.file('report.html')}")
+        shown.call("Page.navigate", url=f"file://{done.file('report.html')}")
         evaluate(
             "while (document.readyState !== 'complete' || !document.querySelector('.documents'))"
             " await new Promise((go) => setTimeout(go, 50));"

@@ -67,15 +67,15 @@ def browsed(tmp_path_factory):
 
         def evaluate(expression):
             asked = f"(async () => {{ {expression} }})()"
-            answer = shown.ask(
+            answer = shown.call(
                 "Runtime.evaluate", expression=asked, awaitPromise=True, returnByValue=True
             )
             assert "exceptionDetails" not in answer, answer
             return answer["result"].get("value")
 
         def opened():
-            shown.ask("Page.enable")
-            shown.ask("Page.navigate", url=path.as_uri())
+            shown.call("Page.enable")
+            shown.call("Page.navigate", url=path.as_uri())
             evaluate(
                 "while (document.readyState !== 'complete' || !document.querySelector('.tools'))"
                 " await new Promise((go) => setTimeout(go, 50));"
