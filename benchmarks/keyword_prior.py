@@ -46,11 +46,13 @@ from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, select_above
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.learnt_prior import MARKED, SOME, LearntPrior, keyphrases_model, words_model
+from vbmodels.keywords.near_duplicates import without_parts
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.phrases.phrase_ids import key_of
+from vbmodels.keywords.phrases.spans import Spans
 from vbmodels.keywords.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled
 from vbmodels.keywords.selection import word_ranks
 from vbmodels.keywords.text import Normaliser, TextOptions
@@ -172,9 +174,9 @@ def answers(task: Task, words: CorpusProbit, phrases: Keyphrases) -> tuple[Score
 
 def figures(
     scores: Scores, truth: BoolArray, at: BoolArray, known: BoolArray, offsets: IntArray,
-    absent: int = 0,
+    absent: int = 0, spans: Spans | None = None,
 ) -> dict[str, float]:  # fmt: skip
-    """Return everything that the tables show."""
+    """Return everything that the tables show; ``spans`` are those of phrases."""
     score = scores.score
     s, true = score[at], truth[at]
     inside = np.concatenate([[0], np.cumsum(at)])[offsets]
@@ -194,7 +196,10 @@ def figures(
     found["factor"] = float(np.exp(abs(np.log(s[ten].mean() / max(true[ten].mean(), 1e-9)))))
     most = None if scores.number is None else most_new(scores.number, known, offsets)
     least = Histogram.of(score, ~at, offsets, most).least_by_f()
-    chosen = select_above(score, ~at, offsets, least, most)[at]
+    chosen = select_above(score, ~at, offsets, least, most)
+    if spans is not None:
+        chosen = without_parts(chosen, known, score, spans)
+    chosen = chosen[at]
     found["best F"] = 2.0 * true[chosen].sum() / (chosen.sum() + hidden)
     if chosen.any():
         found["expected"], found["realised"] = s[chosen].mean(), true[chosen].mean()
@@ -305,6 +310,7 @@ def figures_of(
             task.batch.y,
             np.cumsum(offsets),
             task.absent,
+            read.part.read.spans,
         )
         found[form] = of_words, of_phrases
     return found

@@ -118,7 +118,7 @@ def _alone(file: str, columns: Sequence[str]) -> list[Fault]:
 
 
 def piece(checker: Checker, documents: pa.Table) -> CheckedPiece:
-    """Tell of some documents of a file what its check needs."""
+    """Return what the check of a file needs of some of its documents."""
     about = asdict(held_in(documents))
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), about)
 

@@ -35,7 +35,7 @@ from flows.keywords.label_files import (
     unused_labels,
     with_labels,
 )
-from flows.keywords.notices import losses_of, notices_of, rate_question
+from flows.keywords.notices import losses_of, notices_of, rate_question, unused_terms
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
 from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
@@ -54,6 +54,7 @@ from flows.keywords.shards import (
     write_about,
 )
 from flows.keywords.term_lists import prior_of, terms_of, with_digest
+from flows.keywords.texts import keep_texts
 from flows.keywords.work import AboutPart, AboutReport, about_url, read_wide, work_url, write_narrow
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.fit import fit
@@ -198,6 +199,7 @@ class Keywords:
         except LanguageError as error:
             raise _as_input_error(error, part.slices[0].url) from error
         _write(prepared, part.index, paths, labelled_names)
+        keep_texts(documents, part.index, paths)
         read_report = prepared.report
         kept = read_report.documents - read_report.without_words.count
         return Ingested(
@@ -241,6 +243,8 @@ class Keywords:
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
         whole_report = reduce(add, (one.report.report for one in about))
         notices = notices_of(whole_report, settings)
+        if settings.vocabulary is not None:
+            notices += unused_terms(whole_report, _vocabulary(settings).terms)
         if fitted is None and settings.model == "corpus":
             labelled = any(one.known for one in about)
             complete = any(one.complete for one in about)
@@ -286,7 +290,8 @@ class Keywords:
         """Decide the selection over all partitions and write the tables."""
         learned = not isinstance(model, Keyphrases) or _learned(model, q)
         of_candidates, number = _of_candidates(model, q)[1], _number(model, q)
-        return publish(summaries, of_candidates, learned, number, settings, paths, each), q
+        published = publish(summaries, of_candidates, learned, number, settings, paths, each)
+        return [replace(one, scored=fitted is not None) for one in published], q
 
     def keep(
         self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None
@@ -316,7 +321,8 @@ class Keywords:
                 warnings += (NOTHING_TO_LEARN.format("", ", or leave out prior=none"),)
             elif q.observed.listed and not q.observed.known:
                 warnings += (NOTHING_TO_LEARN.format(" but other corpora", ""),)
-        return report(*_of_candidates(model, q), summaries, settings, warnings)
+        read = sum(one.rows_read for one in ingested)
+        return report(*_of_candidates(model, q), summaries, settings, warnings, rows=read)
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""

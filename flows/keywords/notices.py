@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from flows.data.runs import Dropped
 from flows.keywords.settings import KeywordSettings
@@ -42,7 +43,7 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
 
 
 def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> list[str]:
-    """Ask how many keyphrases a document has where nothing says so.
+    """Return the question how many keyphrases a document has, where nothing says so.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> 
     return [
         f"Nothing says how many keywords a document has: that is estimated from {of}, roughly. Set "
         f"{one}; or {whole}lists=some (a few a document, by authors or indexers) or lists=marked "
-        "(all that is in the text)."
+        "(all that is in the text); or list all keywords of 20 documents and mark them complete."
     ]
 
 
@@ -81,21 +82,23 @@ def notices_of(report: Report, settings: KeywordSettings) -> list[str]:
     empty = report.without_words
     if empty.count > LARGE_SHARE * report.documents:
         found.append(
-            f"{empty.count:,} of {_documents(report.documents)} have no candidate and no row in "
-            f"the result ({_examples(empty)}): "
+            f"{_of(empty.count, _documents(report.documents))} no candidate and no row in the "
+            f"result ({_examples(empty)}): "
             + (
                 "they are empty, or have only addresses, signs and stop words; a wrong language "
                 "leaves out words too."
-                if settings.vocabulary is None
+                if settings.vocabulary is None or not settings.vocabulary_only
                 else "they hold no term of the vocabulary; vocabulary_only=false takes other terms."
             )
         )
     absent = report.absent_keywords
     if absent.count > LARGE_SHARE * report.listed:
         separator = _separator(report)
+        where = "are not in their documents' text, so nothing is learned from them"
+        if absent.count == 1:
+            where = "is not in its document's text, so nothing is learned from it"
         found.append(
-            f"{absent.count:,} of {report.listed:,} known keywords are not in their documents' "
-            f"text, so nothing is learned from them ({_examples(absent)})."
+            f"{absent.count:,} of {report.listed:,} known keywords {where} ({_examples(absent)})."
             + (f" {separator}" if separator else "")
         )
     return found
@@ -123,6 +126,25 @@ def _separator(report: Report) -> str | None:
         return None
     setting = f"--set 'list_separator={json.dumps(sign, ensure_ascii=False)}'"
     return f"Split at {sign!r}, {count:,} of these are found: {setting}."
+
+
+def unused_terms(report: Report, terms: Sequence[str]) -> list[str]:
+    """Return a sentence about the terms of a vocabulary that no text has, if there are any."""
+    unused = [term for term in terms if term not in report.terms]
+    if not unused:
+        return []
+    named = Named(len(unused), tuple(unused[:_SHOWN]))
+    whole = f"{len(terms):,} term" + "s" * (len(terms) != 1)
+    verb = _are(len(unused))
+    return [f"{len(unused):,} of {whole} of the vocabulary {verb} in no text ({_examples(named)})."]
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _of(count: int, whole: str) -> str:
+    return f"{count:,} of {whole} {'has' if count == 1 else 'have'}"
 
 
 def _documents(count: int) -> str:

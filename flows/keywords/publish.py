@@ -1,7 +1,8 @@
-"""The table keywords/, written when the selection is decided over all partitions, and ask/."""
+"""Tables keywords/ and ask/ and the files keyphrases/, written once the selection is decided."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -15,9 +16,10 @@ from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.keywords.report import Asked, KeywordSummary, summarise
+from flows.keywords.report import DocumentToLabel, KeywordSummary, summarise
 from flows.keywords.schema import ASK, KEYWORDS
 from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.texts import shown_documents
 from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.active_learning import Unsettled, choose_documents, unsettled
@@ -31,7 +33,7 @@ from vbmodels.keywords.corpus.selection import (
     select_in_documents,
 )
 from vbmodels.keywords.documents import DocumentTokens
-from vbmodels.keywords.near_duplicates import without_near_duplicates
+from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
 from vbmodels.keywords.selection import select_share, word_ranks
 from vbmodels.keywords.surfaces import written
 
@@ -133,18 +135,19 @@ def publish(
     if not learned:
         least = BINS
     indices = [one.index for one in scored]
-    published = each(_write, indices, least, number, settings, paths)
+    published = each(_write, indices, len(indices), least, number, settings, paths)
     summaries = [one.summary for one in published]
     parts = [one.open for one in published if one.open is not None]
     if q is not None and parts:
-        asked = _choose(indices, parts, q, settings.ask, paths)
-        summaries[0] = replace(summaries[0], asked=tuple(asked))
+        to_label = _choose(indices, parts, q, settings.ask, paths)
+        summaries[0] = replace(summaries[0], to_label=tuple(to_label))
     return summaries
 
 
 def _write(
-    index: int, least: int | None, number: int | None, settings: KeywordSettings, paths: RunPaths
-) -> Published:
+    index: int, partitions: int, least: int | None, number: int | None, settings: KeywordSettings,
+    paths: RunPaths,
+) -> Published:  # fmt: skip
     """Write probability, selection and rank of every candidate of a partition."""
     scores = read_state(work_url(paths, "scores", index, "npz"), Scores)
     tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
@@ -152,12 +155,14 @@ def _write(
     vocabulary = _column(paths, "vocabulary", index).to_pylist()
     names = _column(paths, "documents", index)
     spans = spans_of(tokens, vocabulary, settings.with_phrases)
-    texts = written(tokens, spans, vocabulary, marks, _column(paths, "forms", index).to_pylist())
+    forms = _column(paths, "forms", index).to_pylist()
+    texts = written(tokens, spans, vocabulary, marks, forms)
     r, offsets, observed = scores.probability, scores.offsets, marks.y
     ranked = np.where(observed, np.inf, r) if settings.model in SCORES else r
     chosen = _selected(r, observed, offsets, least, number, settings)
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, spans.offsets)
+        chosen = without_parts(chosen, observed, r, spans)
     table = pa.table(
         [
             names.take(pa.array(spans.document)),
@@ -175,6 +180,7 @@ def _write(
         schema=KEYWORDS.arrow,
     )
     storage.write_table(paths.table("keywords", index), table)
+    _export(table, names.to_pylist(), index, paths)
     gold = pa.chunked_array([pa.array(marks.gold == 1, mask=marks.gold == UNKNOWN_TRUTH)])
     open_ = None
     if scores.by_node is not None and scores.weights is not None and settings.ask:
@@ -185,7 +191,23 @@ def _write(
             settings.ask,
         )  # fmt: skip
     nodes = r[None] if scores.by_node is None else scores.by_node
-    return Published(summarise(table, gold, offsets, nodes, scores.r_hat), open_)
+    shown = shown_documents(index, partitions, paths, names.to_pylist(), table, spans, marks, forms)
+    return Published(summarise(table, gold, offsets, nodes, scores.r_hat, shown), open_)
+
+
+def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) -> None:
+    """Write the selected and the known candidates of every document as JSON, one a line."""
+    found: dict[str, list[dict[str, object]]] = {name: [] for name in names}
+    taken = table.filter(pc.or_(table["selected"], table["observed"]))
+    rows = taken.select(["doc_id", "term", "probability", "observed"]).to_pydict().values()
+    for name, term, probability, known in zip(*rows, strict=True):
+        found[name].append({"text": term, "probability": probability, "known": known})
+    lines = []
+    for name, own in found.items():
+        own.sort(key=lambda one: -float(str(one["probability"])))
+        lines.append(json.dumps({"id": name, "keyphrases": own}, ensure_ascii=False) + "\n")
+    url = storage.join(paths.table("keyphrases"), f"part-{index:05d}.jsonl")
+    storage.write_bytes(url, "".join(lines).encode())
 
 
 def _selected(
@@ -208,7 +230,7 @@ def _column(paths: RunPaths, name: str, index: int) -> pa.Array:
 
 def _choose(
     indices: Sequence[int], parts: Sequence[Unsettled], q: CorpusGlobal, most: int, paths: RunPaths
-) -> list[Asked]:
+) -> list[DocumentToLabel]:
     """Choose the documents to label over all partitions, write their table and return its rows."""
     log_sd, dispersion = q.sources.combined()[1], q.law.complete_dispersion
     chosen, settled = choose_documents(parts, q.weights, log_sd, dispersion, most)
@@ -219,7 +241,7 @@ def _choose(
             read[p] = _documents_of(storage.read_table(paths.table("keywords", indices[p])))
         name, candidates, known = read[p][d]
         expected = float(parts[p].keywords[np.searchsorted(parts[p].document, d)])
-        rows.append(Asked(number, name, candidates, known, expected, share))
+        rows.append(DocumentToLabel(number, name, candidates, known, expected, share))
     table = pa.Table.from_pylist([vars(row) for row in rows], schema=ASK.arrow)
     storage.write_table(paths.table("ask", 0), table)
     return rows

@@ -13,11 +13,18 @@ import pyarrow.compute as pc
 
 from flows.data.run_tables import Parameter
 from flows.keywords.settings import SCORES, KeywordSettings
+from flows.keywords.texts import LONGEST, ShownDocument, within_page
 from flows.keywords.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
-from flows.report.page import Findings, Grid, Section
+from flows.report.page import Findings, Grid, Section, Widget
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, coefficient_table, doubts
+from vbmodels.keywords.corpus.model import (
+    CorpusGlobal,
+    CorpusProbit,
+    coefficient_table,
+    doubts,
+    few_documents,
+)
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.rate_prior import SOURCES
@@ -61,7 +68,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DocumentToLabel:
     """A document worth labelling: a row of the table ask/."""
 
     place: int
@@ -70,6 +77,49 @@ class Asked:
     known: int
     expected: float
     settles: float
+
+
+@dataclass(frozen=True)
+class TermCounts:
+    """Keyphrases of a corpus, or of a part of it, by stem.
+
+    Attributes
+    ----------
+    new, known
+        In how many documents each is found, and given: `MOST_TERMS` of a partition.
+    written
+        How each is written.
+    whole
+        Whether all are here.
+    """
+
+    new: Counter[str]
+    known: Counter[str]
+    written: dict[str, str]
+    whole: bool = True
+
+    def __add__(self, other: TermCounts) -> TermCounts:
+        return TermCounts(
+            self.new + other.new,
+            self.known + other.known,
+            other.written | self.written,
+            self.whole and other.whole,
+        )
+
+
+def _count_terms(table: pa.Table, found: Any, observed: Any) -> TermCounts:
+    written: dict[str, str] = {}
+    counts, whole = [], True
+    for rows in (found, observed):
+        own = table.select(["stem", "term"]).filter(pa.array(rows)).to_pydict()
+        for stem, term in zip(own["stem"], own["term"], strict=True):
+            written.setdefault(stem, term)
+        count = Counter(own["stem"])
+        whole &= len(count) <= MOST_TERMS
+        counts.append(Counter(dict(count.most_common(MOST_TERMS))))
+    new, known = counts
+    written = {stem: term for stem, term in written.items() if stem in new or stem in known}
+    return TermCounts(new, known, written, whole)
 
 
 @dataclass(frozen=True)
@@ -87,8 +137,12 @@ class KeywordSummary:
         Of the new selected ones, how many the model expects to be no keywords.
     expected_true
         [K] how many it expects to be keywords at each node of the rate.
-    asked
+    to_label
         Documents worth labelling, of all partitions: the first one has them.
+    shown
+        Documents whose text the report shows.
+    scored
+        Whether they were scored by an earlier fit.
     """
 
     documents: int
@@ -97,17 +151,19 @@ class KeywordSummary:
     selected: int
     expected_false: float
     expected_true: FloatArray
-    terms: Counter[str]
+    terms: TermCounts
     histogram: IntArray
     confusion: IntArray
     examples: tuple[Example, ...]
     r_hat: float | None
-    asked: tuple[Asked, ...] = ()
+    to_label: tuple[DocumentToLabel, ...] = ()
+    shown: tuple[ShownDocument, ...] = ()
+    scored: bool = False
 
 
 def summarise(
     table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray, by_node: FloatArray,
-    r_hat: float | None,
+    r_hat: float | None, shown: tuple[ShownDocument, ...] = (),
 ) -> KeywordSummary:  # fmt: skip
     """Summarise one partition's rows of the keywords table, and its sampler if there was one.
 
@@ -116,7 +172,6 @@ def summarise(
     probability = table["probability"].to_numpy()
     observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
     found = selected & ~observed
-    terms = table["term"].filter(pa.array(found)).to_pylist()
     # The words that the user gave prove nothing of what was found.
     known = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
     true = pc.fill_null(gold, False).to_numpy().astype(bool)
@@ -131,18 +186,19 @@ def summarise(
         selected=int(selected.sum()),
         expected_false=float(np.sum(1.0 - probability[found])),
         expected_true=by_node[:, found].sum(axis=1),
-        terms=Counter(dict(Counter(terms).most_common(MOST_TERMS))),
+        terms=_count_terms(table, found, observed),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
         examples=_examples(table, offsets, probability, observed, selected),
         r_hat=r_hat,
+        shown=shown,
     )
 
 
 def _examples(
     table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any
 ) -> tuple[Example, ...]:
-    """Take the documents with most known keywords beside found ones, then in order."""
+    """Take the documents with most known and found keywords, then in order."""
     worth = np.zeros(0, int)
     if len(observed):
         known = np.add.reduceat(observed.astype(int), offsets[:-1])
@@ -190,35 +246,50 @@ def report(
     summaries: Sequence[KeywordSummary],
     settings: KeywordSettings,
     warnings: tuple[str, ...] = (),
+    *,
+    rows: int,
 ) -> Findings:
-    """Say what was found in all partitions; ``model`` and ``q`` are those of the candidates."""
+    """Say what was found in all partitions.
+
+    Parameters
+    ----------
+    model, q
+        Those of the candidates.
+    summaries
+        Of all partitions.
+    settings
+        The settings.
+    warnings
+        What the user should know.
+    rows
+        Documents that were read.
+    """
     names = names_of(settings)
+    scored = any(one.scored for one in summaries)
     results: dict[str, Any] = {}
     coefficients: list[tuple[str, float, float]] = []
     more: list[Section] = []
     if model is not None and q is not None:
         results.update(_rate_results(q, model))
         more.append(_rate_section(q, model, names))
-        warnings += tuple(
-            f"The false discovery rate is not reliable: {reason}."
-            for reason in doubts(q, names.rate)
-        )
+        # `notices.rate_question` says so where neither the number nor the kind is given.
+        is_said = q.sources.estimated and settings.kind is None and not scored
+        reasons = few_documents(q) if is_said else doubts(q, names.rate, again=scored)
+        warnings += tuple(f"The false discovery rate is not reliable: {one}." for one in reasons)
         varies = np.isfinite(q.scale)
-        rows = zip(_table(model, q, names), varies, strict=True)
-        coefficients = [row for row, it in rows if it and row[0] != "intercept"]
+        table = zip(_table(model, q, names), varies, strict=True)
+        coefficients = [row for row, it in table if it and row[0] != "intercept"]
     documents = sum(s.documents for s in summaries)
     found = sum(s.selected - s.observed for s in summaries)
     candidates = sum(s.candidates for s in summaries)
-    terms: Counter[str] = Counter()
-    for one in summaries:
-        terms.update(one.terms)
+    terms = sum((s.terms for s in summaries), TermCounts(Counter(), Counter(), {}))
     scores = settings.model in SCORES
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -_worth_showing(len(e.known), len(e.found)))
     examples = examples[:MOST_DOCUMENTS]
     headline = _found(found, documents, sum(s.observed for s in summaries), names)
     expected = None
-    to_mark = [one for s in summaries for one in s.asked]
+    to_label = [one for s in summaries for one in s.to_label]
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)
         if found:
@@ -226,19 +297,21 @@ def report(
             right = np.sum([s.expected_true for s in summaries], axis=0) / found
             results["expected_right"] = [float(right.min()), float(right.max())]
             headline += f"; {_percent(right)} right by the model's own count"
-            if q is not None and q.sources.estimated:
-                headline += f": set {names.rate}=" + _to_mark(len(to_mark))
+            if q is not None and q.sources.estimated and not scored:
+                headline += f": set {names.rate}=" + _to_mark(len(to_label))
     shown = (
         _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)
     )
     sections = [shown, *_gold(summaries, results, expected, names)]
+    if texts := within_page([one for s in summaries for one in s.shown]):
+        sections.insert(1, _texts(texts, rows, terms, scores, names))
     if found:
         sections.append(_frequent(terms, names))
     if not scores:
         sections.append(_histogram(summaries, names))
     sections += more
-    if to_mark:
-        sections.append(_asked(to_mark, names))
+    if to_label:
+        sections.append(_to_label(to_label, names))
     if coefficients:
         sections.append(_coefficients(coefficients, names))
     results.update(documents=documents, candidates=candidates)
@@ -305,7 +378,7 @@ def _documents(examples: Sequence[Example], scores: bool, names: Names) -> Secti
 def _likely(
     examples: Sequence[Example], settings: KeywordSettings, scores: bool, names: Names
 ) -> Section:
-    """Show what comes next where nothing was found, so that a person can judge the level."""
+    """Show what comes next where nothing was found: is the level right?"""
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.likely, scores)) for e in examples]
     text = (
         f"No unknown {names.unit} was selected (select={settings.select}, fdr={settings.fdr:g}). "
@@ -350,9 +423,47 @@ def _gold(
     ]
 
 
-def _frequent(terms: Counter[str], names: Names) -> Section:
-    most = terms.most_common(25)
-    labels, counts = [t for t, _ in most], [n for _, n in most]
+def _texts(
+    documents: Sequence[ShownDocument], size: int, terms: TermCounts, scores: bool, names: Names
+) -> Section:
+    """Show texts with their keyphrases marked, and in which documents each keyphrase is."""
+    number: dict[str, int] = {}
+    rows = [
+        {
+            "id": one.doc_id,
+            "text": one.text,
+            "cut": one.cut,
+            "keyphrases": [
+                [number.setdefault(p.stem, len(number)), p.text, round(p.probability, 4),
+                 p.known, p.forms]
+                for p in one.keyphrases
+            ],
+        }
+        for one in documents
+    ]  # fmt: skip
+    counts = [[terms.written.get(stem, ""), terms.new[stem], terms.known[stem]] for stem in number]
+    text = (
+        f"Search by name or by words; known {names.keys} and new ones are marked in the text, and "
+        "each leads to its page: in how many documents it is, with which others, examples."
+    )
+    if len(documents) < size:
+        text += f"\n{len(documents):,} of {size:,} documents are here, drawn at random."
+    if any(one.cut for one in documents):
+        text += f"\nOf a text of more than {LONGEST:,} characters the beginning is here."
+    data = {
+        "documents": rows,
+        "terms": counts,
+        "whole": terms.whole,
+        "scores": scores,
+        "key": names.key,
+        "keys": names.keys,
+    }
+    return Section("Documents", text, widget=Widget("documents.js", data))
+
+
+def _frequent(terms: TermCounts, names: Names) -> Section:
+    most = terms.new.most_common(25)
+    labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
     plot = plots.bars(labels, counts, "documents", f"Frequent {names.keys}")
     return Section(
         f"Most frequent new {names.keys}",
@@ -368,16 +479,17 @@ def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
     return Section(f"Probabilities of new {names.units}", "", (plot,))
 
 
-def _asked(asked: Sequence[Asked], names: Names) -> Section:
+def _to_label(documents: Sequence[DocumentToLabel], names: Names) -> Section:
     rows = [
-        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.settles:.1%}") for a in asked
+        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.settles:.1%}")
+        for a in documents
     ]
-    columns = ("document", names.units, "known", f"expected {names.keys}", "settles")
+    columns = ("document", names.units, "known", f"expected {names.keys}", "doubt removed")
     return Section(
         "Documents worth labelling next",
-        "Listing all keywords of these, and marking them complete, settles most of the doubt about "
+        "Listing all keywords of these, and marking them complete, removes most of the doubt about "
         "how many selections are false: of their own candidates, and of the rate. Each share is "
-        "what is settled after the documents above. They are in the table ask/.",
+        "what is removed after the documents above. They are in the table ask/.",
         (),
         (Grid(columns, rows),),
     )

@@ -134,7 +134,7 @@ LABELS = Table(
 
 ASK = Table(
     "ask",
-    "The documents whose labelling would tell most, in the order in which to take them.",
+    "The documents whose labels would help most, in the order in which to label them.",
     (
         Column("place", INT32, "1 is the first to label"),
         Column("doc_id", TEXT, "name of the document"),
@@ -144,8 +144,8 @@ ASK = Table(
         Column(
             "settles",
             NUMBER,
-            "share of the variance of the number of false selections that it settles, after "
-            "those before it",
+            "share of the variance of the number of false selections that its labels "
+            "remove, after those before it",
         ),
     ),
 )

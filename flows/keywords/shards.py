@@ -150,7 +150,7 @@ def _number(rows: int, most_rows: int) -> int:
 
 
 def read_about(corpus: str) -> AboutCorpus:
-    """Return what is kept of a corpus beside the shards of its counts."""
+    """Return what is kept of a corpus but the shards of its counts."""
     return json_files.read(_about_url(corpus), AboutCorpus)
 
 

@@ -1,4 +1,4 @@
-"""Documents of made-up words, some of them keywords, with the truth beside them."""
+"""Documents of made-up words, some of them keywords, with ground truth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LISTED = 0.3  # of a document's keywords
 def write_documents(target: str, rows: int, seed: int) -> list[str]:
     """Draw documents and write them with all their keywords in the column ``gold``.
 
-    A keyword is repeated more often and stands earlier than another word, and a word that is
+    A keyword is more frequent and earlier than another word, and a word that is
     a keyword in one document tends to be one in others; a document lists about a third of
     its keywords, at random.
 

@@ -104,7 +104,8 @@ def _read(url: str, setting: str) -> bytes:
     try:
         return storage.read_bytes(storage.absolute(url), MOST_BYTES)
     except (storage.StorageError, OSError) as error:
-        raise _error(setting, "a file", str(error), "name a file that can be read") from error
+        found = str(error).removeprefix("cannot read ")
+        raise _error(setting, "a file of text", found, "name a file that can be read") from error
 
 
 def _error(setting: str, expected: str, found: str, remedy: str) -> InputError:

@@ -65,6 +65,16 @@ def test_other_text_stays_as_it_is(text):
     assert cleaned(text) == (text, ())
 
 
+def test_pages_that_are_alike_are_no_running_heads():
+    pages = [f"Soil Science 12\nSoil erosion number {i} is on slopes.\n{i}\n" for i in range(6)]
+    assert cleaned("\f".join(pages)).text.count("Soil erosion") == 6
+
+
+def test_a_compound_of_several_hyphens_keeps_them_at_a_line_end():
+    text = "The implemen-\ntation in state-of-the-\nart hardware."
+    assert cleaned(text).text == "The implementation in state-of-the-art hardware."
+
+
 def test_hyphens_of_line_ends_are_joined():
     text = "An implemen-\ntation of a well-\nknown method; it is well-known. Mid-\nAtlantic."
     assert cleaned(text).text == (
@@ -132,3 +142,11 @@ def test_blocks_of_latex_go_and_what_nothing_closes_stays():
         "\\begin{equation} stays"
     )
     assert cleaned(text).text.split() == ["heat", "flows", "on", "and", "stays"]
+
+
+def test_the_al_of_et_al_is_no_word():
+    for text in ("Smith et al.[18] say", "by Smith et al., who", "(Smith et al) say", "et al. say"):
+        tokens = [token for sentence in split_sentences(text) for token in sentence]
+        assert "al." in tokens, tokens
+        assert not {"al", "."} & set(tokens), tokens
+    assert split_sentences("An Al film. The Al") == [["An", "Al", "film", "."], ["The", "Al"]]

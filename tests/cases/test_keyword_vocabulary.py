@@ -13,11 +13,14 @@ from flows.keywords.documents import prepare
 from flows.keywords.term_lists import terms_of, with_digest
 from tests.flows.commands import run
 from vbmodels.keywords.candidates import spans_of
-from vbmodels.keywords.near_duplicates import without_near_duplicates
+from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
 from vbmodels.keywords.reading import Vocabulary
 from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import TextOptions
 
+TWICE = (
+    "Quality of life of patients and the quality of life. Deep networks of patients, deep networks."
+)
 TEXT = "Quality of life of patients. The IL-6 levels of the US patients were running high."
 
 
@@ -37,6 +40,31 @@ def test_a_vocabulary_is_all_or_more():
     more = set(terms(Vocabulary(listed, False)))
     assert {"quality of life", "running high", "patients", "IL-6 levels"} <= more
     assert "levels" in set(terms(Vocabulary(listed, True), ["levels"]))
+
+
+def test_parts_of_longer_selected_phrases_are_left_out():
+    rows = pa.Table.from_pylist(
+        [
+            {"doc_id": "a", "text": TWICE, "keywords": ["quality of life", "deep networks"]},
+            {"doc_id": "b", "text": "Life and life. Quality of life; quality of life.",
+             "keywords": None},
+        ]
+    )  # fmt: skip
+    prepared = prepare(rows, TextOptions(), True)
+    stems, forms = prepared.vocabulary.to_pylist(), prepared.forms.to_pylist()
+    spans = spans_of(prepared.tokens, stems, True)
+    found = written(prepared.tokens, spans, stems, prepared.marks, forms).term
+    every, r = np.ones(len(found), bool), np.full(len(found), 0.5)
+    r[[term == "networks" for term in found]] = 0.9
+    kept = without_parts(every, prepared.marks.y, r, spans)
+    pairs = zip(spans.document.tolist(), found, kept.tolist(), strict=True)
+    left = {(d, term) for d, term, stays in pairs if stays}
+    assert {(0, "quality of life"), (0, "deep networks"), (0, "patients")} <= left
+    assert not {(0, "life"), (0, "quality"), (0, "networks"), (1, "quality")} & left
+    assert (1, "life") in left  # it is alone too
+    r[[term == "quality" for term in found]] = 0.6
+    kept = without_parts(every, np.zeros(len(found), bool), r, spans)
+    assert [t for t, k in zip(found, kept, strict=True) if k and t == "quality"] == ["quality"] * 2
 
 
 def test_a_file_of_terms_is_read_once_and_must_stay_as_it_is(tmp_path):
@@ -68,6 +96,13 @@ def test_documents_without_a_term_are_said_and_a_score_needs_the_same_file(
     text = " ".join((out + err).split())
     assert "10 of 40 documents have no candidate" in text
     assert "they hold no term of the vocabulary" in text
+    (tmp_path / "more.txt").write_text("quality of life\nIL-6\nIL 6\nzebra\nhigh levels\n", "utf-8")
+    given = (*given[:1], "more", *given[2:], "vocabulary=more.txt", "--set")
+    code, out, err = run(capsys, "keywords", *given, "vocabulary_only=false")
+    assert code == 0, err
+    text = " ".join((out + err).split())
+    assert "2 of 5 terms of the vocabulary are in no text (zebra, high levels)." in text
+    assert "vocabulary_only=false takes other terms" not in text
     (tmp_path / "else").mkdir()
     monkeypatch.chdir(tmp_path / "else")
     code, _, err = run(capsys, "score", "../out", "../in.csv", "new")

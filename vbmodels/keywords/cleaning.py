@@ -304,7 +304,8 @@ def _with_whole_words(text: str) -> str:
         first, hyphen, rest = found.groups()
         if rest[0].isupper() or rest[0].isdigit() or first[-1].isdigit():
             return f"{first}-{rest}"
-        whole = (first, rest) in compounds and hyphen != "\u00ad"
+        inside = text[max(found.start() - 1, 0) : found.start()] == "-"  # state-of-the-art
+        whole = (inside or (first, rest) in compounds) and hyphen != "\u00ad"
         return f"{first}-{rest}" if whole else f"{first}{rest}"
 
     return _BROKEN.sub(join, text)
@@ -352,7 +353,9 @@ def _without_running_heads(text: str) -> str:
             out.add(i)
             continue
         kept.append(line)
-    return "\n".join(kept)
+    left = "\n".join(kept)
+    # Pages that are alike are no heads.
+    return left if 2 * len(left) > len(text) else text.replace("\f", "\n\n")
 
 
 def _lines_of_pages(text: str) -> list[str]:

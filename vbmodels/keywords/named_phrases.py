@@ -63,8 +63,8 @@ class Finder:
             self._by_first.setdefault(pattern.tokens[0], []).append(pattern)
         self._firsts = np.array(sorted(self._by_first), np.int64)
 
-    def __call__(self, normal: IntArray, start: int) -> Iterator[Occurrence]:
-        """Yield what is found in tokens [n] of a document, the first of which has a number."""
+    def __call__(self, normal: IntArray, start: int) -> Iterator[tuple[Pattern, Occurrence]]:
+        """Yield what is found in tokens [n] of a document, the first of which is number start."""
         if not len(self._firsts):
             return
         tokens = normal.tolist()
@@ -72,7 +72,7 @@ class Finder:
             for pattern in self._by_first[tokens[i]]:
                 if tuple(tokens[i : i + len(pattern.tokens)]) == pattern.tokens:
                     words = (start + i + j for j, word in enumerate(pattern.is_word) if word)
-                    yield Occurrence(tuple(words))
+                    yield pattern, Occurrence(tuple(words))
 
 
 def occurrences_of(
@@ -88,7 +88,7 @@ def occurrences_of(
         As for `Finder`.
     """
     for pattern in patterns_of(variants, number):
-        if found := list(Finder([pattern])(normal, start)):
+        if found := [one for _, one in Finder([pattern])(normal, start)]:
             return found
     return []
 

@@ -1,4 +1,4 @@
-"""Candidates of one document that are nearly the same, of which a selection needs one."""
+"""Selected candidates of one document that say the same: near duplicates, parts of others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.keywords.phrases.spans import Spans
 
 ALIKE = 0.9
 """Share of letters in the same order from which on two candidates are one."""
@@ -46,6 +47,27 @@ def without_near_duplicates(
             else:
                 taken.append(letters)
     return kept
+
+
+def without_parts(
+    chosen: BoolArray, observed: BoolArray, probability: FloatArray, spans: Spans
+) -> BoolArray:
+    """Return a selection [M] without parts of others of it.
+
+    A part is a candidate that its document has only inside longer ones which are known or at
+    least as probable: "life" where it is only in "quality of life". Known candidates stay.
+    """
+    rows = np.flatnonzero((chosen | observed)[spans.phrase])
+    phrase, start = spans.phrase[rows], spans.start[rows]
+    end, r = start + spans.size[phrase], np.where(observed, np.inf, probability)[phrase]
+    alone = observed.copy()
+    longer: list[tuple[int, float]] = []
+    for i in np.lexsort((-end, start)).tolist():
+        longer = [one for one in longer if one[0] > start[i]]
+        if not any(last >= end[i] and sure >= r[i] for last, sure in longer):
+            alone[phrase[i]] = True
+        longer.append((int(end[i]), float(r[i])))
+    return chosen & alone
 
 
 def _alike(one: str, other: str) -> bool:

@@ -23,6 +23,7 @@ from vbmodels.keywords.named_phrases import (
     MOST_BETWEEN,
     Finder,
     Occurrence,
+    Pattern,
     Rules,
     occurrences_of,
     patterns_of,
@@ -81,6 +82,8 @@ class Report:
         be if the sign were between keywords.
     languages
         Documents of each language; those of which it is not clear have the name "".
+    terms
+        Documents that have each term of the vocabulary; none of a term that no text has.
     """
 
     documents: int = 0
@@ -95,6 +98,7 @@ class Report:
     cleaned: Named = field(default_factory=Named)
     separators: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
+    terms: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Report) -> Report:
         return Report(
@@ -206,8 +210,8 @@ class _Words:
         [W] stem and occurrences of every candidate, and [D + 1] where each document's begin.
     named
         Phrases that the user names, in their order.
-    separators
-        As `Report` has them.
+    separators, found_terms
+        As `Report` has them: the latter are its terms.
     reasons
         Why a known keyword of a document is no candidate, where that can be said.
     """
@@ -221,6 +225,7 @@ class _Words:
     offsets: IntArray
     named: Sequence[Occurrence] = ()
     separators: Counter[str] = field(default_factory=Counter)
+    found_terms: Counter[str] = field(default_factory=Counter)
     reasons: dict[tuple[int, str], str] = field(default_factory=dict)
 
     @property
@@ -333,6 +338,7 @@ def read_documents(
             ]
         ),
         languages=Counter(one.language or "" for one in readings),
+        terms=words.found_terms,
     )
     return _pack(labels, words, matched, report, options, phrases, vocabulary)
 
@@ -396,7 +402,7 @@ def _name_phrases(
 
     rules = Rules(normal, kinds.stem[tokens.token], tokens.pos, is_link)
     found: set[Occurrence] = set()
-    vocabularies: dict[str, Finder] = {}
+    finders: dict[str, tuple[Finder, dict[Pattern, set[str]]]] = {}
     for d, label in enumerate(labels):
         start, end = int(tokens.offsets[d]), int(tokens.offsets[d + 1])
         if start == end:
@@ -421,12 +427,18 @@ def _name_phrases(
             if reason := _why_absent(normalise.variants(term), number, normal[start:end]):
                 words.reasons[d, term] = reason
         if vocabulary.terms:
-            if language not in vocabularies:
-                terms = map(normalise.variants, vocabulary.terms)
-                vocabularies[language] = Finder(
-                    pattern for variants in terms for pattern in patterns_of(variants, number)
-                )
-            found.update(vocabularies[language](normal[start:end], start))
+            if language not in finders:
+                terms_of: dict[Pattern, set[str]] = {}
+                for term in vocabulary.terms:
+                    for pattern in patterns_of(normalise.variants(term), number):
+                        terms_of.setdefault(pattern, set()).add(term)
+                finders[language] = Finder(terms_of), terms_of
+            finder, terms_of = finders[language]
+            own: set[str] = set()
+            for pattern, one in finder(normal[start:end], start):
+                found.add(one)
+                own.update(terms_of[pattern])
+            words.found_terms.update(own)
     if not found:
         return words
     places = np.unique(np.array([place for one in found for place in one.words], np.int64))
@@ -451,7 +463,10 @@ def _name_phrases(
         np.append(kinds.named, np.ones(len(old), bool)),
     )
     in_order = sorted(found, key=lambda one: (one.words[0], len(one.words)))
-    return replace(_counted(tokens, kinds, words.stems, words.least), named=in_order)
+    return replace(
+        _counted(tokens, kinds, words.stems, words.least), named=in_order,
+        separators=words.separators, found_terms=words.found_terms, reasons=words.reasons,
+    )  # fmt: skip
 
 
 def _match(

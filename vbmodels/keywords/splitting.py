@@ -111,6 +111,10 @@ def split_sentences(
         if ended and token not in _CLOSING and token not in _ENDS:
             sentences.append(tokens)
             tokens, ended = [], False
+        if token == "al" and tokens and tokens[-1].lower() == "et":
+            token = "al."
+        if token == "." and tokens and tokens[-1] == "al.":
+            continue
         if token == "." and tokens and _is_abbreviation(tokens[-1], text, found.end()):
             tokens[-1] += "."
             continue

@@ -78,6 +78,27 @@ def written(
     )
 
 
+def occurring_forms(
+    spans: Spans, marks: Marks, forms: Sequence[str], phrases: IntArray
+) -> dict[int, list[str]]:
+    """Return the distinct forms in which each of some candidates occurs, in their order.
+
+    Parameters
+    ----------
+    phrases
+        Numbers of candidates.
+    marks, forms
+        As `written` takes them.
+    """
+    rows = np.flatnonzero(np.isin(spans.phrase, phrases))
+    of, width = spans.phrase[rows], spans.words.shape[1]
+    numbers = _between(spans.start[rows], spans.size[of], width, marks.form, marks.link)
+    found: dict[int, dict[str, None]] = {phrase: {} for phrase in phrases.tolist()}
+    for phrase, form in zip(of.tolist(), _joined(forms, numbers), strict=True):
+        found[phrase].setdefault(form)
+    return {phrase: list(own) for phrase, own in found.items()}
+
+
 def _between(
     start: IntArray, size: IntArray, width: int, words: Numbers, links: Numbers
 ) -> IntArray:

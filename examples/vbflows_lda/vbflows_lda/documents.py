@@ -16,7 +16,7 @@ class Documents(State):
     word
         Which word of the vocabulary, [M].
     count
-        How often it stands in the document, [M].
+        How often the document has it, [M].
     offsets
         [D + 1].
     vocabulary

@@ -1,4 +1,4 @@
-"""What the pipeline is, and its settings."""
+"""The pipeline and its settings."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def corpus(counts: Sequence[FloatArray], vocabulary: int) -> Documents:
 
 
 def write_documents(target: str, rows: int, seed: int) -> list[str]:
-    """Write documents of five known topics over 300 words as text, with their truth."""
+    """Write documents of five known topics over 300 words as text, with ground truth."""
     counts, _, theta = simulate(np.random.default_rng(seed), rows, 300, 5, words=80)
     names = [f"document-{i:06d}" for i in range(rows)]
     spelt = np.array([a + b + c for a, b, c in itertools.product("bdfgklmnprst", "aeiou", "lmnrs")])

@@ -36,7 +36,7 @@ def counted(doc_ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> pa.Table:
 
 
 def documents_with(url: str) -> Counter[str]:
-    """Return in how many documents of a partition each word stands."""
+    """Return how many documents of a partition have each word."""
     lists = storage.read_table(url, ["words"])["words"].to_pylist()
     return Counter(itertools.chain.from_iterable(lists))
 

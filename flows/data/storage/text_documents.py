@@ -7,6 +7,7 @@ a Word file by empty lines; what is neither (pictures, formulae as pictures) is 
 from __future__ import annotations
 
 import io
+import logging
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -53,6 +54,7 @@ def _pdf(url: str, data: bytes) -> str:
         from pypdf.errors import DependencyError, PyPdfError
     except ImportError as error:
         raise _missing(url, "a PDF", "pypdf") from error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it cannot read is raised
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):

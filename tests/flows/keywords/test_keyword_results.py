@@ -12,7 +12,7 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.keywords.report import BINS, KeywordSummary, report
+from flows.keywords.report import BINS, KeywordSummary, TermCounts, report
 from flows.keywords.settings import KeywordSettings
 from flows.run import run as launch
 from flows.settings import ComputeSettings
@@ -61,24 +61,24 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
 def test_chains_that_disagree_are_warned_of():
     one = KeywordSummary(
         documents=1, candidates=3, observed=1, selected=1, expected_false=0.0,
-        expected_true=np.ones(1), terms=Counter(),
+        expected_true=np.ones(1), terms=TermCounts(Counter(), Counter(), {}),
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
     )  # fmt: skip
-    found = report(None, None, [one], KeywordSettings(model="bss"))
+    found = report(None, None, [one], KeywordSettings(model="bss"), rows=1)
     assert found.results["r_hat"] is None
     assert "chains disagree (largest R-hat inf" in found.warnings[0]
 
 
 @pytest.mark.thorough
-def test_labelling_what_is_asked_for_settles_the_rate(simulated, tmp_path):
+def test_labels_of_the_suggested_documents_settle_the_rate(simulated, tmp_path):
     (place, record), outcome = run(simulated, tmp_path / "first")
-    asked = storage.read_table(place.table("ask", 0)).to_pandas()
+    to_label = storage.read_table(place.table("ask", 0)).to_pandas()
     words = words_of(place, record)
-    assert asked.place.tolist() == list(range(1, 21))
-    assert asked.doc_id.is_unique
-    assert 0.0 < asked.settles.sum() < 1.0
-    assert asked.settles.iloc[0] > asked.settles.iloc[-1] > 0.0
-    for row in asked.head(3).itertuples():
+    assert to_label.place.tolist() == list(range(1, 21))
+    assert to_label.doc_id.is_unique
+    assert 0.0 < to_label.settles.sum() < 1.0
+    assert to_label.settles.iloc[0] > to_label.settles.iloc[-1] > 0.0
+    for row in to_label.head(3).itertuples():
         own = words[words.doc_id == row.doc_id]
         assert (row.candidates, row.known) == (len(own), own.observed.sum())
         assert row.expected == pytest.approx(own.probability.sum())
@@ -86,7 +86,7 @@ def test_labelling_what_is_asked_for_settles_the_rate(simulated, tmp_path):
         assert "Documents worth labelling next" in page.read()
     # Somebody lists all keywords of these documents.
     documents = pq.read_table(simulated)
-    chosen = np.isin(documents["doc_id"].to_pylist(), asked.doc_id.tolist())
+    chosen = np.isin(documents["doc_id"].to_pylist(), to_label.doc_id.tolist())
     pairs = zip(chosen, documents["gold"].to_pylist(), documents["keywords"].to_pylist(),
                 strict=True)  # fmt: skip
     listed = [gold if one else known for one, gold, known in pairs]
@@ -99,10 +99,10 @@ def test_labelling_what_is_asked_for_settles_the_rate(simulated, tmp_path):
     assert after < 0.5 * before
     assert later.results["keyword_rate_sources"] == ["complete documents", "labels"]
     more = storage.read_table(again.table("ask", 0))["doc_id"].to_pylist()
-    assert not set(more) & set(asked.doc_id)
+    assert not set(more) & set(to_label.doc_id)
 
 
-def test_what_is_asked_for_is_told_by_integrated_probabilities(simulated, tmp_path):
+def test_documents_to_label_are_chosen_by_integrated_probabilities(simulated, tmp_path):
     """With few labels the expected numbers are those of the published table, not of the mode."""
     documents = pq.read_table(simulated).slice(0, 40)
     pq.write_table(documents, tmp_path / "few.parquet")
@@ -111,6 +111,6 @@ def test_what_is_asked_for_is_told_by_integrated_probabilities(simulated, tmp_pa
     assert q.law.listed < PLENTY * len(q.location)
     words = words_of(place, record)
     expected = words.groupby("doc_id").probability.sum()
-    asked = storage.read_table(place.table("ask", 0)).to_pandas()
-    assert len(asked) == 40
-    assert asked.expected.to_numpy() == pytest.approx(expected[asked.doc_id].to_numpy())
+    to_label = storage.read_table(place.table("ask", 0)).to_pandas()
+    assert len(to_label) == 40
+    assert to_label.expected.to_numpy() == pytest.approx(expected[to_label.doc_id].to_numpy())

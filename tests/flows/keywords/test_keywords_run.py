@@ -200,6 +200,13 @@ def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
     terms = {" ".join(str(stem(word)) for word in t.split()) for t in (*SUBJECTS, *THINGS)}
     assert best.stem.isin(terms).mean() > 0.8
     assert storage.read_table(place.table("ask", 0)).num_rows == 20
+    assert not any("not reliable" in one for one in record.warnings[1:])  # said once
+    score = launch_score(place.root, str(tmp_path / "in.parquet"), str(tmp_path / "score"),
+                         ComputeSettings())  # fmt: skip
+    assert "keyphrases=" not in score["lines"][0]
+    said = [one for one in open_run(str(tmp_path / "score"))[1].warnings if "keyphrases" in one]
+    assert len(said) == 1
+    assert "is estimated from other corpora: in another fit, set keyphrases, or mark" in said[0]
     _, given, outcome = run(tmp_path / "in.parquet", tmp_path / "given", keyphrases=2.0)
     assert "keyphrases=" not in outcome["lines"][0]
     assert given.results["expected_right"][0] == given.results["expected_right"][1]

@@ -49,11 +49,11 @@ TEXT = (
 
 
 def test_a_token_has_the_tag_that_it_has_in_its_sentence(monkeypatch):
-    """Though each is worked out once, whatever stands beside it, in a memory of a limited size."""
+    """Though each is computed once, whatever its neighbours are, in a memory of a limited size."""
     monkeypatch.setattr("vbmodels.keywords.text.MOST_TOKENS", 5)
     lines = split_sentences(TEXT)
     assert len(lines) > 3
-    told = [pos_code(tag) for line in lines for _, tag in _parser().find_tags(line)]
+    tagged = [pos_code(tag) for line in lines for _, tag in _parser().find_tags(line)]
     for _ in range(2):
-        assert read_tokens([Row(Labels("d"), TEXT)], TextOptions())[0].pos.tolist() == told
+        assert read_tokens([Row(Labels("d"), TEXT)], TextOptions())[0].pos.tolist() == tagged
     assert len(INSIDE_SENTENCES) <= 5

@@ -1,4 +1,4 @@
-"""Tokens that are given stay as they are, whatever text stands beside them."""
+"""Tokens that are given stay as they are, whatever text is with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vbmodels.keywords.token_kernels import UNKNOWN
 from vbmodels.keywords.tokens import Labels, Row, read_tokens
 
 
-def test_tokens_that_are_given_stay_as_they_are_beside_text():
+def test_tokens_that_are_given_stay_as_they_are_with_text():
     rows = [
         {"text": "A text. Of two.", "tokens": None, "pos": None, "sentence": None},
         {"text": "not read", "tokens": ["a b", ".", "it's"], "pos": None, "sentence": None},

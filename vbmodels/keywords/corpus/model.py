@@ -570,7 +570,7 @@ def average(q: CorpusGlobal, batch: KeywordBatch, by_node: FloatArray) -> FloatA
     return np.where(batch.y, 1.0, q.weights @ by_node)
 
 
-def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
+def doubts(q: CorpusGlobal, rate: str = "keyword_rate", *, again: bool = False) -> tuple[str, ...]:
     """Say why a false discovery rate of this fit may be off; nothing where it may not.
 
     Parameters
@@ -579,15 +579,18 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
         The fit.
     rate
         Name of the option that gives the rate.
+    again
+        Whether only another fit can have it.
     """
     found = []
     if q.sources.estimated:
         low, high = q.sources.ends
         sources = " and ".join(SOURCES[i] for i in q.sources.speaking)
+        where = "in another fit, " if again else ""
         found.append(
             f"the share of keywords, {q.rate:.2%} of the candidates ({low:.2%} to {high:.2%}), is "
-            f"estimated from {sources}: set {rate}, or mark at least {FEWEST_COMPLETE} documents "
-            "whose keywords are all known as complete"
+            f"estimated from {sources}: {where}set {rate}, or mark at least {FEWEST_COMPLETE} "
+            "documents whose keywords are all known as complete"
         )
     return (*found, *few_documents(q))
 

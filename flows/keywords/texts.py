@@ -1,0 +1,163 @@
+"""The texts that the report shows: a sample of the documents, and what to mark in each.
+
+Ingest keeps a sample of a partition's texts, drawn by a hash of the documents' names; the page has
+room for `BYTES` of them, which the partitions share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import storage
+from flows.data.runs import RunPaths
+from flows.keywords.work import work_url
+from vbmodels.core.sampling import text_key
+from vbmodels.core.state import IntArray
+from vbmodels.keywords.candidates import Marks
+from vbmodels.keywords.cleaning import cleaned
+from vbmodels.keywords.phrases.spans import Spans
+from vbmodels.keywords.surfaces import occurring_forms
+
+BYTES = 1_900_000
+"""Of all texts on the page: with its charts' script it has less than 3 MB."""
+LONGEST = 20_000
+"""Characters of a text; the rest of a longer one is left out."""
+
+_TEXTS = pa.schema(
+    [
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("cut", pa.bool_(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Keyphrase:
+    """A keyphrase of a document that is shown.
+
+    Attributes
+    ----------
+    stem, text
+        Its words' stems, and how it is written.
+    probability
+        Its probability, or score.
+    known
+        Whether it was given.
+    forms
+        What to mark in the text.
+    """
+
+    stem: str
+    text: str
+    probability: float
+    known: bool
+    forms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ShownDocument:
+    """A document of the report; ``cut`` is whether its text is longer."""
+
+    doc_id: str
+    text: str
+    cut: bool
+    keyphrases: tuple[Keyphrase, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes on the page, about."""
+        forms = sum(len(form) for one in self.keyphrases for form in (*one.forms, one.text))
+        return len(json.dumps(self.text)) + 2 * forms + 60 * (1 + len(self.keyphrases))
+
+
+def keep_texts(documents: pa.Table, index: int, paths: RunPaths) -> None:
+    """Keep a sample of a partition's texts as they are read, without markup."""
+    names = documents["doc_id"].to_pylist()
+    left = BYTES
+    rows: list[tuple[str, int, str, bool]] = []
+    for row in sorted(range(len(names)), key=lambda i: text_key(names[i])):
+        text, cut = _text_of(documents, row)
+        left -= len(json.dumps(text))
+        if left < 0 and rows:
+            break
+        rows.append((names[row], row, text, cut))
+    columns = list(zip(*rows, strict=True)) or [()] * len(_TEXTS)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _TEXTS, strict=True)]
+    storage.write_table(work_url(paths, "texts", index), pa.table(arrays, schema=_TEXTS))
+
+
+def _text_of(documents: pa.Table, row: int) -> tuple[str, bool]:
+    """Return the text of a document, and whether it was cut."""
+    names = documents.column_names
+    tokens = documents["tokens"][row].as_py() if "tokens" in names else None
+    if tokens is not None:
+        text = " ".join(tokens)
+    else:
+        text = cleaned(documents["text"][row].as_py() or "").text
+    return text[:LONGEST], len(text) > LONGEST
+
+
+def shown_documents(
+    index: int, partitions: int, paths: RunPaths, names: Sequence[str], table: pa.Table,
+    spans: Spans, marks: Marks, forms: Sequence[str],
+) -> tuple[ShownDocument, ...]:  # fmt: skip
+    """Return the documents of a partition that the report shows, in their order.
+
+    Parameters
+    ----------
+    partitions
+        How many partitions share the page.
+    names
+        Names of the partition's documents with a candidate.
+    table
+        Rows of the table keywords/, those of ``spans``.
+    marks, forms
+        As `vbmodels.keywords.surfaces.written` takes them.
+    """
+    texts = storage.read_table(work_url(paths, "texts", index)).to_pylist()
+    number = {name: d for d, name in enumerate(names)}
+    taken = table["selected"].to_numpy().astype(bool) | marks.y
+    rows = {
+        one["doc_id"]: _rows_of(number[one["doc_id"]], spans, taken)
+        for one in texts
+        if one["doc_id"] in number
+    }
+    wanted = np.concatenate([np.zeros(0, np.int64), *rows.values()])
+    found = occurring_forms(spans, marks, forms, wanted)
+    own = table.select(["stem", "term", "probability"]).take(pa.array(wanted)).to_pylist()
+    phrases = {
+        row: Keyphrase(
+            one["stem"], one["term"], one["probability"], bool(marks.y[row]), tuple(found[row])
+        )
+        for row, one in zip(wanted.tolist(), own, strict=True)
+    }
+    left = BYTES // partitions
+    shown: list[tuple[int, ShownDocument]] = []
+    for one in texts:
+        own_rows = rows.get(one["doc_id"], wanted[:0]).tolist()
+        ordered = sorted((phrases[r] for r in own_rows), key=lambda p: (-p.probability, p.text))
+        document = ShownDocument(one["doc_id"], one["text"], one["cut"], tuple(ordered))
+        left -= document.size
+        if left < 0 and shown:
+            break
+        shown.append((one["row"], document))
+    return tuple(document for _, document in sorted(shown, key=lambda pair: pair[0]))
+
+
+def _rows_of(d: int, spans: Spans, taken: Any) -> IntArray:
+    first, last = int(spans.offsets[d]), int(spans.offsets[d + 1])
+    return first + np.flatnonzero(taken[first:last])
+
+
+def within_page(documents: Sequence[ShownDocument]) -> list[ShownDocument]:
+    """Return as many documents as the page has room for."""
+    sizes = np.cumsum([one.size for one in documents])
+    return list(documents[: max(1, int(np.searchsorted(sizes, BYTES, "right")))])
