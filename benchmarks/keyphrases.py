@@ -44,8 +44,7 @@ from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import FEATURE_NAMES, label_rates
-from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
+from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, label_rates
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal

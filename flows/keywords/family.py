@@ -71,12 +71,11 @@ from vbmodels.keywords.corpus.model import (
 from vbmodels.keywords.corpus.selection import number_of
 from vbmodels.keywords.document_gibbs import Sampler, sample_documents
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import build_batch
+from vbmodels.keywords.features import build_batch, in_phrases
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.languages import AUTO, LanguageError, plain, stop_words
 from vbmodels.keywords.learnt_prior import NONE, keyphrases_model, words_model
 from vbmodels.keywords.options import DAMPING
-from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal

@@ -68,7 +68,7 @@ class AboutCorpus(json_files.Form):
     """The contents of ``corpus/about.json``.
 
     ``in_phrases`` is whether words are known several at once; see
-    `vbmodels.keywords.phrase_mates`. ``labelled`` is whether somebody has looked for the keywords
+    `vbmodels.keywords.features`. ``labelled`` is whether somebody has looked for the keywords
     of every document.
     """
 

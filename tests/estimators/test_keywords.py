@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from tests.estimators import data
 from vbmodels.estimators import KeywordExtractor, LabelledCorpus, learn_keyword_prior
-from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
+from vbmodels.keywords.features import OF_OWN_LABELS
 
 PLAIN = {"unit": "word", "stem": "none", "stop_words": False, "language": "english"}
 

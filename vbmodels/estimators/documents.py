@@ -14,8 +14,7 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, names_of, values_of
 from vbmodels.keywords.candidate_counts import Rows, Whole, added, count_candidates
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import build_batch, fold_of, label_rates
-from vbmodels.keywords.phrase_mates import in_phrases
+from vbmodels.keywords.features import build_batch, fold_of, in_phrases, label_rates
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.phrases.phrase_ids import stem_keys
@@ -226,7 +225,7 @@ class Counts:
 class Corpus:
     """The counts of the fitted documents.
 
-    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.phrase_mates`),
+    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.features`),
     ``labelled`` whether somebody has looked for the keywords of every document.
     """
 

@@ -68,11 +68,39 @@ NEUTRAL_NEIGHBOURS = 0.0
 observed words, where they are not defined (a word's own label would be the only one, or
 there is none)."""
 
+OF_OWN_LABELS = {
+    "affinity": NEUTRAL_AFFINITY,
+    "reach": NEUTRAL_AFFINITY,
+    "observed_neighbours": NEUTRAL_NEIGHBOURS,
+}
+"""Features of a word that hold labels of its own document, but its own, and their neutral values.
+
+That is enough where words are known one by one. Where phrases are known, the other words of its
+phrase are known with it and are its neighbours, so these features separate known words from hidden
+ones.
+"""
+
+MOST_IN_PHRASES = 0.1
+"""Share of known keywords with several words up to which words count as known one by one."""
+
 LARGE = 200
 """Words from which on LAPACK is faster than a compiled loop over the documents."""
 
 SMOOTHING = 3.0
 """Documents that a word's label rate is shrunk by."""
+
+
+def in_phrases(known: int, several: int) -> bool:
+    """Return whether words are known as phrases are, several at once.
+
+    Parameters
+    ----------
+    known
+        Known keywords with a candidate word.
+    several
+        Those of them with several.
+    """
+    return several > MOST_IN_PHRASES * known
 
 
 def fold_of(doc_id: str) -> int:
@@ -141,7 +169,7 @@ def build_batch(
         The graph; see `graph`.
     own_labels
         Whether words are compared with the known ones of their own document; if not, these three
-        features are neutral. Where phrases are known (`phrase_mates`) they separate known words
+        features are neutral. Where phrases are known (`in_phrases`) they separate known words
         from hidden ones.
     """
     graphs = _graphs(tokens, window, self_loops)

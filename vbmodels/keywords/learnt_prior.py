@@ -24,10 +24,9 @@ from typing import Any, Self
 
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.learnt_regression import LearntRegression, RateLine
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.rate_prior import PHRASES_SD
+from vbmodels.keywords.rate_prior import PHRASES_SD, LearntRegression, RateLine
 
 VERSION = 1
 """Of the features' meaning: raise it, and make the file, when a feature changes."""

@@ -31,9 +31,9 @@ from vbmodels.keywords.learnt_prior import (
     LearntPrior,
     LearntUnit,
 )
-from vbmodels.keywords.learnt_regression import RateLine
 from vbmodels.keywords.phrases.batch import PhraseBatch, scored
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.rate_prior import RateLine
 
 SHARE_OF_INFORMATION = 0.3
 SD, WEIGHT = 0.15, 2.0

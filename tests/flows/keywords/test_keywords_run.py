@@ -21,7 +21,7 @@ from flows.run import score as launch_score
 from flows.settings import ComputeSettings
 from vbmodels.estimators import LabelledCorpus, learn_keyword_prior
 from vbmodels.keywords.candidates import spans_of
-from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
+from vbmodels.keywords.features import OF_OWN_LABELS
 from vbmodels.keywords.surfaces import written
 from vbmodels.keywords.text import Normaliser, TextOptions
 

@@ -21,9 +21,8 @@ from vbmodels.keywords.learnt_prior import (
     prior_of,
     shipped,
 )
-from vbmodels.keywords.learnt_regression import LearntRegression, RateLine
 from vbmodels.keywords.prior_learning import ProbitFit, _fit, _line, pooled
-from vbmodels.keywords.rate_prior import OF_CORPORA, OF_LABELS, SOURCES
+from vbmodels.keywords.rate_prior import OF_CORPORA, OF_LABELS, SOURCES, LearntRegression, RateLine
 from vbmodels.keywords.simulate import simulate_words
 
 MEAN, SD = (0.0, 0.8, -0.4, 0.2, 0.0), (1.0, 0.1, 0.1, 0.1, 1.0)

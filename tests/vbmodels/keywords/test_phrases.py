@@ -13,8 +13,7 @@ from tests.contract.phrases_drawn import cut, drawn
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.documents import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS, Elsewhere
-from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
+from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, POS_GROUPS, Elsewhere
 from vbmodels.keywords.phrases.batch import SCORED
 from vbmodels.keywords.phrases.features import (
     PHRASE_FEATURES,

@@ -58,7 +58,6 @@ from vbmodels.keywords.corpus.likelihood import (
 )
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.keyword_counts import CountLaw, Lengths
-from vbmodels.keywords.learnt_regression import LearntRegression
 from vbmodels.keywords.rate_prior import (
     GIVEN,
     HIGHEST,
@@ -69,6 +68,7 @@ from vbmodels.keywords.rate_prior import (
     SOURCES,
     VAGUE_RATE,
     VAGUE_SD,
+    LearntRegression,
     RateSources,
     labels_source,
 )

@@ -21,8 +21,7 @@ from vbmodels.core.state import FloatArray, Stats
 from vbmodels.keywords.corpus.likelihood import likelihood, own_predictors
 from vbmodels.keywords.corpus.model import CorpusGlobal, CorpusProbit, CorpusStats, inverse
 from vbmodels.keywords.documents import KeywordBatch
-from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS
-from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
+from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS, OF_OWN_LABELS
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.keywords.documents import KeywordBatch
 from vbmodels.keywords.labels import latent_importance
 from vbmodels.keywords.vbss import coordinate_ascent as coordinate
-from vbmodels.keywords.vbss import squarem as acceleration
 from vbmodels.keywords.vbss.coordinate_ascent import Block, Factors, Form, Prior
 from vbmodels.keywords.vbss.spectrum import spectra
 
@@ -83,7 +82,7 @@ class VBSS:
         Coordinate sweeps of a local step.
     accelerate
         Leap after every second of them, document by document, guarded by the bound; see
-        `squarem`.
+        `coordinate_ascent.cycle`.
     tolerance
         A document whose sweep moves less is settled and left alone from then on.
     max_words
@@ -206,5 +205,5 @@ class VBSS:
             before, after = after, coordinate.sweep(block, self.prior, after)
         after = coordinate.mark_converged(block, before, after, self.tolerance)
         for _ in range(cycles):
-            after = acceleration.cycle(block, self.prior, after, self.tolerance)
+            after = coordinate.cycle(block, self.prior, after, self.tolerance)
         return coordinate.choose(block, f.settled, f, after)
