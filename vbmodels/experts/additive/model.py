@@ -70,7 +70,6 @@ from vbmodels.experts.additive.states import (
     held_parts,
     objectives,
     of_mixture,
-    stacked_parts,
     whole,
 )
 from vbmodels.experts.additive.step_rows import CodedRows
@@ -349,7 +348,7 @@ class AdditiveExperts:
                 curved = fit_curves(q.observed, fold, ROUGH * q.observed.rows)
                 fit = yield self._phase(q, curved)
                 folds += [part_of(fit, q.observed)] if own else []
-                if pairs and fold in stacked_parts(q.observed):
+                if pairs:
                     (fit,) = yield Phase(self._fit_pairs(q, fit))
                     paired.append(part_of(fit, q.observed))
             paired = [*(part_of(fit, q.observed) for fit in pairs), *paired]

@@ -158,11 +158,6 @@ def held_parts(observed: DesignSummary) -> range:
     return range(HELD if observed.rows < MANY_ROWS else 1)
 
 
-def stacked_parts(observed: DesignSummary) -> range:
-    """Return the parts that weigh pairs; a fit without one goes the whole way again."""
-    return held_parts(observed) if observed.rows < FEW_ROWS else range(1)
-
-
 def whole(candidate: Candidate) -> Candidate:
     """Return the candidate as it is fitted to all rows."""
     return replace(candidate, fold=-1)
