@@ -223,7 +223,7 @@ const theme = () => {
       labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: Math.min(220, document.body.clientWidth / 3.5),
     },
     axisXQuantitative: { tickCount: 8 },
-    legend: { labelColor: ink, labelFontSize: 12 },
+    legend: { labelColor: ink, titleColor: ink, labelFontSize: 12 },
     range: { category: [accent, soft] },
     bar: { color: accent }, rect: { stroke: line, strokeWidth: 0.5 },
     line: { color: accent, strokeWidth: 1.6 }, rule: { color: accent },
