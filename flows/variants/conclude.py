@@ -108,7 +108,7 @@ def conclude_several(
     model: Several, q: SeveralGlobal, summaries: Sequence[Scored], about: KeptPartitions,
     settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
 ) -> tuple[list[CaseFound], SeveralGlobal]:  # fmt: skip
-    """Conclude every case by itself, several at once."""
+    """Conclude every case separately, several at once."""
     items = []
     for number, name in enumerate(model.names):
         own = [i for i, case in enumerate(about.cases) if case == number]

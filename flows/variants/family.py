@@ -236,7 +236,7 @@ class Variants:
         return missing_files([f.url for f in files])
 
     def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
-        """Take files of all samples each by itself, and files of single samples together."""
+        """Take each file of all samples alone, and files of single samples together."""
         samples = {frozenset(getattr(c, "samples", ())) for c in checked}
         alone = len(samples) == 1
         return [[i] for i in range(len(files))] if alone else [list(range(len(files)))]

@@ -1,4 +1,4 @@
-"""Files of a run that MultiQC reads by itself: its custom content, names ending _mqc.json."""
+"""Files of a run that MultiQC finds: its custom content, names ending _mqc.json."""
 
 from __future__ import annotations
 

@@ -368,7 +368,7 @@ def _calls(
     text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
     if joined := sum(is_mnv(c) for c in calls):
         text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
-        text += "reads are those with all; loci/ has each base by itself."
+        text += "reads are those with all; loci/ has a row for each base."
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     if without:
         text += f" {without}"

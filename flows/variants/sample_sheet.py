@@ -32,7 +32,7 @@ from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_
 from flows.variants.settings import VariantSettings
 
 MOST = 16 * 2**20  # bytes of a sample sheet
-ALIGNMENTS = (".bam", ".cram", ".sam")  # what a sheet names, and is no input by itself
+ALIGNMENTS = (".bam", ".cram", ".sam")  # what a sheet names, and is no input alone
 SHEETS = (".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t"
 _COLUMNS = ("sample", "path")
