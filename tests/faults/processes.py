@@ -32,6 +32,14 @@ def environment(**more: str) -> dict[str, str]:
     }
 
 
+def is_worker(process: psutil.Process) -> bool:
+    """Whether a process computes: ``dask worker`` spawns those, a run forks its local ones."""
+    words = " ".join(process.cmdline())
+    parent = process.parent()
+    forked = parent is not None and "forkserver" in " ".join(parent.cmdline())
+    return "spawn_main" in words or ("forkserver" in words and forked)
+
+
 class Process:
     """A process whose output is collected, and of which nothing is left behind."""
 

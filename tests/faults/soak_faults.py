@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.processes import Deployment, Process
+from tests.faults.processes import Deployment, Process, is_worker
 
 FLIP = "driver SIGKILL, a bit flipped"
 STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
@@ -41,7 +41,7 @@ class Scene:
             with suppress(psutil.Error):
                 for process in psutil.Process(root).children(recursive=True):
                     with suppress(psutil.Error):
-                        if "spawn_main" in " ".join(process.cmdline()):
+                        if is_worker(process):
                             found.append(process.pid)
         return found
 

@@ -17,7 +17,7 @@ import pytest
 from flows.data import storage
 from flows.settings import ComputeSettings
 from tests.faults.pipelines import SETTINGS, run, simulate
-from tests.faults.processes import Process
+from tests.faults.processes import Process, is_worker
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -111,7 +111,7 @@ def test_local_workers_end_with_a_driver_that_is_killed(corpus, tmp_path):
     try:
         driver.await_line("sweep 2", 120)
         below = psutil.Process(driver.pid).children(recursive=True)
-        working = [p for p in below if "spawn_main" in " ".join(p.cmdline())]
+        working = [p for p in below if is_worker(p)]
         assert len(working) >= 2
         driver.send(signal.SIGKILL)
         _, alive = psutil.wait_procs(below, timeout=20)

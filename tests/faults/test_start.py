@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from tests.faults.processes import Process
+from tests.faults.processes import Process, is_worker
 from tests.faults.test_driver import outcome
 
 
@@ -20,7 +20,7 @@ def coming(driver, count):
         found = []
         for process in psutil.Process(driver.pid).children(recursive=True):
             try:
-                found += [process.pid] if "spawn_main" in " ".join(process.cmdline()) else []
+                found += [process.pid] if is_worker(process) else []
             except psutil.Error:
                 continue
         if len(found) >= count:
