@@ -168,7 +168,7 @@ def best_of_search(
 
 def filling() -> CompletedIBP:
     """The default where cells are missing: the search, and members that learn in 13 sweeps."""
-    members = Members(3, 2, BIAS, judged=Schedule(4, 2, thin=2), whole=Schedule(1, 3))
+    members = Members(3, 2, BIAS, held_out=Schedule(4, 2, thin=2), whole=Schedule(1, 3))
     return CompletedIBP(searched(), members)
 
 
