@@ -20,7 +20,7 @@ LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
 _REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=False)
 def tail_series(x: float) -> float:
     """Return s of Phi(-x) = phi(x) / x (1 + s), to 1e-14 for x >= 24, by its asymptotic series."""
     u = 1.0 / (x * x)
@@ -118,18 +118,6 @@ def _less_square(x: FloatArray, log_cdf: FloatArray) -> None:
     for j in range(x.size):
         low = min(x[j], 0.0)
         log_cdf[j] -= 0.5 * low * low
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_cdf(x: float) -> float:
-    """Return log Phi(x) to 1e-14, for any x."""
-    away = abs(x)
-    if away > FAR:
-        tail = math.log1p(tail_series(away)) - math.log(away) + LOG_DENSITY
-    else:
-        tail = math.log(tail_over_bell(away))
-    tail -= 0.5 * x * x
-    return math.log1p(-math.exp(tail)) if x > 0.0 else tail
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")

@@ -15,7 +15,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vbmodels.core.normal_kernels import log_cdf
 from vbmodels.core.sampling import FIRST, GOLDEN, SECOND
 from vbmodels.core.state import FloatArray
 
@@ -146,6 +145,15 @@ def draw_features(
 
 
 @njit(inline="always")
+def _log_ndtr(x):  # type: ignore[no-untyped-def]
+    if x > -30.0:
+        return math.log(0.5 * math.erfc(-x * math.sqrt(0.5)))
+    s = 1.0 / (x * x)
+    tail = math.log1p(-s * (1.0 - 3.0 * s * (1.0 - 5.0 * s)))
+    return -0.5 * x * x - math.log(-x) - 0.5 * math.log(2.0 * math.pi) + tail
+
+
+@njit(inline="always")
 def _short(z, state):  # type: ignore[no-untyped-def]
     """Draw from the inverse Gaussian with mean 1/z and shape 1, given x < CUT."""
     if z < 1.0 / _CUT:
@@ -186,8 +194,8 @@ def _omega(psi, state):  # type: ignore[no-untyped-def]
     rate = math.pi * math.pi / 8.0 + 0.5 * z * z
     root = 1.0 / math.sqrt(_CUT)
     # log of 2 exp(-z) P(inverse Gaussian < CUT) and of the exponential's mass beyond it.
-    near = log_cdf(root * (_CUT * z - 1.0)) - z
-    far = log_cdf(-root * (_CUT * z + 1.0)) + z
+    near = _log_ndtr(root * (_CUT * z - 1.0)) - z
+    far = _log_ndtr(-root * (_CUT * z + 1.0)) + z
     left = 2.0 * (math.exp(near) + math.exp(far))
     right = math.pi / (2.0 * rate) * math.exp(-rate * _CUT)
     while True:
