@@ -210,7 +210,7 @@ def _heat_map(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec
         ("the probability of a category", not all(columns[d].ordered for d in kept)),
     ]
     title = f"What each feature adds to {' or to '.join(words for words, on in parts if on)}"
-    return plots.heat_map(lines, names, values, title, "less or more, of 1")
+    return plots.heat_map(lines, names, values, title, legend="less or more, of 1")
 
 
 def _shift_at(own: ColumnContrast, shown: ColumnContrast) -> float:
