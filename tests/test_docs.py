@@ -70,7 +70,7 @@ def test_code_runs(page, tmp_path, monkeypatch, prefect_server):
 
 def test_every_language_is_known():
     """No block escapes the test above by a language of another name."""
-    known = {"", "sh", "python", "text", "yaml"}
+    known = {"", "sh", "python", "text", "yaml", "json"}
     for page in DOCS.glob("**/*.md"):
         for match in _FENCE.finditer(page.read_text(encoding="utf-8")):
             language = match["kind"].partition(" ")[0]

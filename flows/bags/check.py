@@ -125,7 +125,7 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
         return None
     codes = rows["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
-    per_bag = label_of_bags(with_label(rows) if multi else rows, number, found)
+    per_bag = label_of_bags(with_label(rows), number, found)
     check_own(thin, number, found)
     check_instances(rows, number, found)
     if found:
@@ -243,13 +243,15 @@ def check_to_fit(source: str, runs: Sequence[Runs]) -> list[Fault]:
         return []
     known = sum(found.values())
     text = "no bag with a label" if not known else f"label {int(found[1] > 0)} only"
+    named = "" if known else "name the column of labels (--column label=YOURS), "
     return [
         Fault(
             file=source,
             column="label",
             expected="bags labelled 0 and bags labelled 1",
             found=text,
-            remedy="label some bags of each class, or score these with a run that is fitted",
+            remedy=f"{named}label some bags of each class, or score these with a run that is "
+            "fitted",
         )
     ]
 

@@ -46,9 +46,14 @@ def _classes_of(mask: int) -> list[str]:
 
 
 def with_label(table: pa.Table) -> pa.Table:
-    """Say in 'label' whether a bag has any of its classes, where that column says nothing."""
+    """Say in 'label' whether a bag has any of its classes, where that column says nothing.
+
+    Without a column of labels no bag has one.
+    """
     if "labels" not in table.column_names:
-        return table
+        if "label" in table.column_names:
+            return table
+        return table.append_column("label", pa.nulls(len(table), pa.int8()))
     some = pc.greater(pc.list_value_length(table["labels"]), 0).cast(pa.int8())
     if "label" not in table.column_names:
         return table.append_column("label", some)
@@ -58,7 +63,7 @@ def with_label(table: pa.Table) -> pa.Table:
 
 
 def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> None:
-    """Report classes in two columns, and bags without any label.
+    """Report classes in two columns, and classes that the model does not take.
 
     ``several`` says whether the model takes several classes.
     """
@@ -67,11 +72,9 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
             Fault(found.file, "classes of bags in one column", f"labels and {MASK}", MASK,
                   remedy="leave one of the two columns out")
         )  # fmt: skip
-    if "label" in columns or (several and has_classes(columns)):
+    if "label" in columns or several or not has_classes(columns):
         return
-    remedy = "name the column that holds it: --column label=YOURS"
-    if has_classes(columns):
-        remedy = "take model=gp_probit, which fits every class of labels, or give bags a label"
+    remedy = "take model=gp_probit, which fits every class of labels, or give bags a label"
     listed = f"none; the columns are {', '.join(columns)}"
     found.add(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
 

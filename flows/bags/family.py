@@ -211,7 +211,11 @@ class BagsFamily:
     ) -> Prepared:  # fmt: skip
         """Bring all partitions to the same modalities."""
         about = [read_about(paths, p.index) for p in parts]
-        form = form_of(about) if fitted is None else kept_form(fitted, about)
+        s = parts[0].slices[0]
+        first = InputFile(s.url, s.size, s.fingerprint)
+        with reading_of(self, settings):
+            names = input_columns.names_of_features(first, settings)
+        form = form_of(about) if fitted is None else kept_form(fitted, about, names)
         if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
         none = not any(sum(one["widths"]) for one in about)
@@ -220,11 +224,7 @@ class BagsFamily:
         words = max((one["words"] for one in about), default=0)
         if fitted is None and words and settings.takes_words:
             raise InputError([many_words(settings.model, words)])
-        s = parts[0].slices[0]
-        first = InputFile(s.url, s.size, s.fingerprint)
         if fitted is None:
-            with reading_of(self, settings):
-                names = input_columns.names_of_features(first, settings)
             form = with_names(form, names)
         json_files.write(form_url(paths), BagForm(**form))
         groups, counts, said = groups_of(len(parts), paths, each)

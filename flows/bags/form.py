@@ -226,15 +226,34 @@ def filled(
     return replace(data, modalities=tuple(parts))
 
 
-def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def kept_form(
+    fitted: RunPaths, about: Sequence[dict[str, Any]], names: Sequence[str]
+) -> dict[str, Any]:
     """Return the form of the fitted run, refusing new data that have another.
+
+    ``names`` are the new data's features; none where lists hold these.
 
     Raises
     ------
     InputError
-        With one fault for each modality that was not fitted or has other features.
+        With one fault for each feature that is not there, and for each modality that was not
+        fitted or has other features.
     """
     kept = read_form(kept_url(fitted))
+    gone = [one for one in kept["names"][: max(kept["widths"])] if one not in names]
+    if names and gone:
+        raise InputError(
+            [
+                Fault(
+                    file=fitted.root,
+                    column=one,
+                    expected="the features of the fitted run",
+                    found="data without this column",
+                    remedy="score data with the same columns, or fit this data in a new run",
+                )
+                for one in gone
+            ]
+        )
     widths = dict(zip(kept["modalities"], kept["widths"], strict=True))
     new = form_of(about)
     faults = []

@@ -336,10 +336,12 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
 
 
 def _number(text: str) -> float | None:
+    """Return a finite number; None for any other text."""
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
         return None
+    return found if np.isfinite(found) else None
 
 
 def describe(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import binomtest
 
 from flows.bags.summary import BagSummary
 from flows.report.page import Findings, Grid, Section
@@ -42,6 +41,8 @@ def with_predicted_classes(found: Findings, summaries: Sequence[Sequence[BagSumm
         short = Section("In short", "\n".join(lines))
         return replace(found, headline=lines[0][:-1], sections=[short, *found.sections[1:]])
     true = label.argmax(axis=1)[tested]
+    from scipy.stats import binomtest  # a second to load
+
     table = np.zeros((len(names), len(names)), np.int64)
     np.add.at(table, (true, predicted[tested]), 1)
     right, number = int(np.trace(table)), len(true)

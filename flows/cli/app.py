@@ -306,16 +306,17 @@ def show(
     """Say what was fitted, or print rows of a table."""
     from flows.cli.tables import show_rows, show_run
     from flows.data.runs import open_run
-    from flows.runs.listing import RANKED, conditions, rows_of
+    from flows.runs.listing import conditions, probability_in, rows_of
 
     place, record = open_run(run)
     if table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
-        found = rows_of(place, table, sort, rows, columns, holds).to_pylist()
+        read = rows_of(place, table, sort, rows, columns, holds)
+        found = read.to_pylist()
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found})
         else:
-            show_rows(out(), found, [sort.lstrip("-"), *RANKED])
+            show_rows(out(), found, [sort.lstrip("-"), probability_in(read.column_names)])
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
@@ -377,6 +378,8 @@ def compare(
     from flows.cli.tables import show_comparison
     from flows.runs import compare as comparing
 
+    if report and not report.lower().endswith((".html", ".htm")):
+        raise InputError.of("--report", "a file whose name ends in .html", repr(report))
     found = comparing.compare(first, second)
     if report:
         from flows.runs.compare_page import write_page

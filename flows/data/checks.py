@@ -217,11 +217,14 @@ class Checker:
             given = reading.given(self.table, given)
         except reading.UnreadableCells as error:
             more = f" and {error.count - 1:,} more such cells" if error.count > 1 else ""
+            what = "a number in every cell of a feature"
+            out = f", or leave the column out (--exclude {error.column})"
+            if error.label:
+                what, out = "a number in every label, as threshold is set", ""
             self.found.rows(
-                [error.row], error.column, "a number in every cell of a feature",
+                [error.row], error.column, what,
                 f"{shown(error.cell)}{more}",
-                "correct these cells, name their words as missing (--set missing=WORD), or leave "
-                f"the column out (--exclude {error.column})",
+                f"correct these cells, or name their words as missing (--set missing=WORD){out}",
             )  # fmt: skip
             raise InputError(self.found.faults()) from error
         read, wrong = reading.spelt(self.table, given)

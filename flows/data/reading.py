@@ -119,7 +119,11 @@ def _positive_flags(
         If numbers are compared and some cells are none.
     """
     if positive.least is not None:
-        numbers = _read_numbers(positive.column, column, missing)
+        try:
+            numbers = _read_numbers(positive.column, column, missing)
+        except UnreadableCells as error:
+            error.label = True
+            raise
         return pa.array((numbers >= positive.least).astype(np.int8), mask=np.isnan(numbers))
     known = mixed.taken(column, missing)[0].is_valid()
     words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
@@ -333,11 +337,14 @@ class UnreadableCells(ValueError):
     ----------
     column, row, cell, count
         The column, the first of these cells with its row from 0, and how many there are.
+    label
+        Whether these are labels, compared with a threshold.
     """
 
     def __init__(self, column: str, row: int, cell: str, count: int) -> None:
         super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
         self.column, self.row, self.cell, self.count = column, row, cell, count
+        self.label = False
 
 
 def _one_list(

@@ -22,7 +22,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
         "vbflows experts simulated/table.parquet results/ --set n_experts=3",
     )
     page = "docs/pipelines/experts.md"
-    first = ("test_share", "target", "class_weight", "positive", "n_experts", "inference")
+    first = ("target", "positive", "test_share", "n_experts", "class_weight")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("max_levels", "standardise"),
         "expert": (

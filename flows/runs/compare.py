@@ -9,7 +9,7 @@ from typing import Any
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
 from flows.runs.listing import plain
-from flows.runs.predictions import Moved, compare_predictions
+from flows.runs.predictions import MOST_ROWS, Moved, compare_predictions
 
 _MOST = 200  # characters of a value that are shown
 HEADINGS = {
@@ -133,5 +133,9 @@ def moved_in_words(one: Moved) -> str:
     return (
         f"{one.table}: {one.shared:,} rows in both ({alone:,} in one alone); mean change "
         f"{one.mean_change:.3g}{correlation}; {one.moved:,} moved by more than 0.1, "
-        f"{one.crossed:,} crossed 0.5"
+        f"{one.crossed:,} crossed 0.5{_of_the_first(one)}"
     )
+
+
+def _of_the_first(one: Moved) -> str:
+    return f"; of the first {MOST_ROWS:,} rows of each run" if one.cut else ""

@@ -12,7 +12,7 @@ from flows.data.runs import RunPaths
 from flows.report import page, plots
 from flows.report.page import Grid, Link, Section, Tile
 from flows.runs.compare import HEADINGS, Comparison, differs, shown
-from flows.runs.predictions import MOST_MOVED, Moved
+from flows.runs.predictions import MOST_MOVED, MOST_ROWS, Moved
 
 _HOW = {
     "settings": "Only the settings that differ; all others are the same.",
@@ -97,6 +97,8 @@ def _predictions(one: Moved) -> Section:
         f"{one.moved:,} of {one.shared:,} rows moved by more than 0.1, {one.crossed:,} are on "
         "another side of 0.5."
     )
+    if one.cut:
+        text += f" Only the first {MOST_ROWS:,} rows of each run were read."
     return Section(
         f"Predictions: {one.table}", text, [plots.scatter(one.drawn, x, y, title)],
         [grid] if rows else [], how="Rows of the same name in both runs.",

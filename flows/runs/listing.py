@@ -161,11 +161,21 @@ def tables_of(paths: RunPaths) -> list[str]:
     ]
 
 
-RANKED = ("probability", "prob")  # by the first of these that a table has, if nothing else is named
 NEW = ("observed=no",)
 SELECTED = (("selected=yes",), ("called=yes", "filter=PASS"))  # of keywords; of variants
 _CONDITION = re.compile(r"([^=<>]+)([=<>])(.*)", re.DOTALL)
 _FLAGS = {"yes": True, "true": True, "no": False, "false": False}
+
+
+def probability_in(columns: Sequence[str]) -> str:
+    """Return the column of a probability, by which rows are ranked; empty where there is none.
+
+    >>> probability_in(["id", "probability_yes"]), probability_in(["id", "score"])
+    ('probability_yes', '')
+    """
+    return next(
+        (c for c in columns if c in ("probability", "prob") or c.startswith("probability_")), ""
+    )
 
 
 def rows_of(
@@ -197,7 +207,7 @@ def rows_of(
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     kept = storage.read_table(urls[0])
     schema = kept.schema
-    by = by or next((column for column in RANKED if column in schema.names), "")
+    by = by or probability_in(schema.names)
     column = by.removeprefix("-")
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
     if by:
@@ -230,7 +240,7 @@ def _require(column: str, known: Sequence[str], table: str, what: str) -> None:
 def _condition(text: str, schema: pa.Schema, single: Sequence[str], table: str) -> pc.Expression:
     """Return a condition such as ``probability>0.5`` as Arrow has it; ``name=`` is a null."""
     parts = _CONDITION.fullmatch(text)
-    if parts is None:
+    if parts is None or parts[3].startswith("="):
         expected = "COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"
         raise InputError.of("--where", expected, repr(text))
     column, relation, given = (part.strip() for part in parts.groups())

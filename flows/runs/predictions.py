@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 
 from flows.data import storage
 from flows.data.runs import RunPaths
-from flows.runs.listing import parts_of, tables_of
+from flows.runs.listing import parts_of, probability_in, tables_of
 
 MOST_ROWS = 2_000_000  # of a table, read
 MOST_DRAWN = 2_000
 MOST_MOVED = 50
 _MOVED = 0.1  # a change of a probability that counts
-_CHANCES = ("probability", "prob")
 _PLACE = "pos"  # the one number that names a row
 
 
@@ -40,6 +39,8 @@ class Moved:
         The rows that moved most: their name, the first and the second probability.
     drawn
         Pairs for a picture.
+    cut
+        Whether a table has more rows than the `MOST_ROWS` that are read.
     """
 
     table: str
@@ -53,6 +54,7 @@ class Moved:
     crossed: int
     largest: Sequence[tuple[str, float, float]]
     drawn: Sequence[tuple[float, float]]
+    cut: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return the numbers and the rows that moved most."""
@@ -71,6 +73,7 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     if one is None or two is None or one.schema.names != two.schema.names:
         return None
     keys, column = _naming((one, two)), one.schema.names[-1]
+    cut = MOST_ROWS in (len(one), len(two))
     if not keys:
         return None
     one, two = (table.select([*keys, column]) for table in (one, two))
@@ -96,6 +99,7 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
         crossed=int(np.sum((p > 0.5) != (q > 0.5))),
         largest=[(t, float(p[i]), float(q[i])) for t, i in zip(labels, order, strict=True)],
         drawn=[(float(p[i]), float(q[i])) for i in some],
+        cut=cut,
     )
 
 
@@ -112,8 +116,8 @@ def _read(paths: RunPaths, name: str) -> pa.Table | None:
     """Read the columns that name a row, and its probability; None where there are none."""
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
-    column = next((one for one in _CHANCES if one in schema.names), None)
-    if column is None:
+    column = probability_in(schema.names)
+    if not column:
         return None
     keys = []
     for field in schema:

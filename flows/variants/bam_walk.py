@@ -134,7 +134,7 @@ def templates(
     shown
         [T, P] indices in ACGT, -1 where no base counts.
     reverse
-        [T] whether the template's read that shows the first position is on the reverse strand.
+        [T, P] whether a read that shows the position is on the reverse strand.
     """
     contig = file.get_tid(name)
     start, stop = int(positions[0]), int(positions[-1]) + 1
@@ -151,8 +151,8 @@ def templates(
     unique, of = np.unique(names, return_inverse=True)
     together = np.full((len(unique), len(positions)), -1, np.int8)
     np.maximum.at(together, of.ravel(), shown)
-    reverse = np.zeros(len(unique), bool)
-    backwards = ((flags & kernels.REVERSE) > 0) & (shown[:, 0] >= 0)
+    reverse = np.zeros(together.shape, bool)
+    backwards = ((flags & kernels.REVERSE) > 0)[:, None] & (shown >= 0)
     np.logical_or.at(reverse, of.ravel(), backwards)
     return together, reverse
 

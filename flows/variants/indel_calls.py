@@ -97,7 +97,8 @@ def call_indels(
         Of the case, where there are several.
     """
     kept = [index for _, index in positions]
-    if max(each(_most_reads, kept, paths)) < LEAST_READS:
+    # A fit is made in any case: scores of other reads will need its rates.
+    if fitted is not None and max(each(_most_reads, kept, paths)) < LEAST_READS:
         none = each(_conclude_none, positions, paths)
         return IndelCalls(tuple(none), IndelFit((), True, 0))
     own = replace(model, types="12") if isinstance(model, BatchNull) else model

@@ -123,7 +123,7 @@ class _Place:
         strands = [
             _numbers([these & way for these, way in zip(of, ways, strict=True)])
             for of in (of_ref, of_alt)
-            for ways in ([~reverse for reverse in self.reverse], self.reverse)
+            for ways in ([~r[:, low] for r in self.reverse], [r[:, low] for r in self.reverse])
         ]
         reads = AlleleReads(_numbers(all_there), _numbers(of_ref), _numbers(of_alt), strands)
         best = max(calls, key=lambda call: float(call["qual"]))

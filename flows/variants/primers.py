@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import numpy as np
 
 from flows.faults import Fault, InputError
-from flows.variants.regions import fasta_contigs, in_file, other_names, read_lines
+from flows.variants.regions import NUMBER, fasta_contigs, in_file, other_names, read_lines
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray
 
@@ -15,13 +15,13 @@ Primers = dict[str, tuple[IntArray, IntArray]]
 """By contig of the FASTA, [P, 2] begin and end (from 0, not included) of each strand's primers."""
 
 
-def read_primers(path: str, contigs: Collection[str], fasta: str) -> Primers:
+def read_primers(path: str, contigs: Mapping[str, int], fasta: str) -> Primers:
     """Read primers from a BED file whose sixth column is the strand.
 
     Raises
     ------
     InputError
-        With every line that is no primer on a contig of the FASTA.
+        With every line that is no primer within a contig of the FASTA.
     """
     faults: list[Fault] = []
     found: dict[str, tuple[list[list[int]], list[list[int]]]] = {}
@@ -30,7 +30,7 @@ def read_primers(path: str, contigs: Collection[str], fasta: str) -> Primers:
         if not cells or cells[0].startswith("#") or cells[0] in ("track", "browser"):
             continue
         whole = len(cells) >= 6 and cells[5] in ("+", "-")
-        if not whole or not (cells[1].isdecimal() and cells[2].isdecimal()):
+        if not whole or not (NUMBER.fullmatch(cells[1]) and NUMBER.fullmatch(cells[2])):
             faults.append(Fault(file=path, row=row, expected="contig, start, end, name, score and "
                                 "strand (+ or -)", found=repr(text.rstrip()[:60])))  # fmt: skip
             continue
@@ -38,8 +38,14 @@ def read_primers(path: str, contigs: Collection[str], fasta: str) -> Primers:
         if contig is None:
             faults.append(other_names(path, row, cells[0], contigs, fasta))
             continue
+        start, stop, length = int(cells[1]), int(cells[2]), contigs[contig]
+        if not start < stop <= length:
+            faults.append(Fault(file=path, row=row, expected="a start below the end, and an end of "
+                                f"at most {length:,}, the length of {contig}",
+                                found=f"{start:,} to {stop:,}"))  # fmt: skip
+            continue
         of_strand = found.setdefault(contig, ([], []))["+-".index(cells[5])]
-        of_strand.append([int(cells[1]), int(cells[2])])
+        of_strand.append([start, stop])
     if not found and not faults:
         faults.append(Fault(file=path, expected="at least one primer", found="none"))
     if faults:

@@ -22,7 +22,7 @@ from flows.variants.schema import MOST_POS
 from flows.variants.settings import VariantSettings
 
 MOST = 256 * 2**20  # bytes of a BED file, packed and unpacked
-_NUMBER = re.compile(r"[0-9]{1,12}")
+NUMBER = re.compile(r"[0-9]{1,12}")
 _SAM_HEADER = re.compile(r"@[A-Z]{2}")  # of a line of a Picard interval_list
 _GATK = re.compile(r"([^\s:]+):([0-9]{1,12})(?:-([0-9]{1,12}))?")
 _FROM_0 = (
@@ -102,7 +102,7 @@ def read_bed(path: str) -> list[Wanted]:
             continue
         if not cells or cells[0].startswith("#") or cells[0] in ("track", "browser"):
             continue
-        if len(cells) < 3 or not all(_NUMBER.fullmatch(cell) for cell in cells[1:3]):
+        if len(cells) < 3 or not all(NUMBER.fullmatch(cell) for cell in cells[1:3]):
             found = repr(text.rstrip()[:60])
             faults.append(Fault(file=path, row=row, expected="contig, start and end", found=found))
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 _WORDS = {
     "agreement": (
@@ -136,11 +137,12 @@ def scale_of(levels: Sequence[str], least: int = LEAST) -> Scale | None:
 
 
 def numbers_of(levels: Sequence[str]) -> list[float] | None:
-    """Return levels as numbers; None where some are none."""
+    """Return levels as numbers; None where some are none, or not finite."""
     try:
-        return [float(level) for level in levels]
+        found = [float(level) for level in levels]
     except ValueError:
         return None
+    return found if all(map(isfinite, found)) else None
 
 
 def _by_words(levels: Sequence[str]) -> Scale | None:
@@ -160,8 +162,19 @@ def _by_ranges(levels: Sequence[str]) -> Scale | None:
     matches = {level: one for level, one in found.items() if one is not None}
     if len(matches) < len(levels) or not any(one[2] for one in matches.values()):
         return None
-    ends = {level: (float(one[1]), level[:1] not in "<≤") for level, one in matches.items()}
+    ends = {level: _ends_of(level.strip(), one) for level, one in matches.items()}
+    if len(set(ends.values())) < len(ends) or any(low > high for low, _, high in ends.values()):
+        return None  # such as 2020-10, a month
     return Scale(NUMBERS, tuple(sorted(levels, key=lambda one: ends[one])))
+
+
+def _ends_of(level: str, found: re.Match[str]) -> tuple[float, int, float]:
+    """Return the low end of a range, -1 where it is below that and 1 above it, and the high end."""
+    low = float(found[1])
+    if level[0] in "<≤":
+        return low, -1, low
+    above = level[0] in ">≥" or level.endswith("+")
+    return low, int(level[0] in ">≥"), float("inf") if above else float(found[2] or low)
 
 
 def _by_numbers(levels: Sequence[str]) -> Scale | None:

@@ -105,12 +105,15 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
         self._validate_params()
         raw, y = self._raw(X, y)
         raw, y, weight = weighted(raw, y, sample_weight)
+        weight = weight / weight.mean()
         y = self._numbers(y)
         t = np.ones(len(y))
         raw, keys = self._kept(raw)
         X, sums = self._designed(raw, t)
         self.mean_ = float(np.average(y, weights=weight))
-        self.sd_ = float(np.sqrt(np.average((y - self.mean_) ** 2, weights=weight)))
+        away = y - self.mean_
+        unit = float(np.abs(away).max()) or 1.0  # whose square neither overflows nor vanishes
+        self.sd_ = unit * float(np.sqrt(np.average((away / unit) ** 2, weights=weight)))
         if np.ptp(y) == 0.0 or self.sd_ == 0.0:
             raise ValueError(f"expected a target with several values, got {y[0]:g} in every row")
         copies = self._based(raw, (X, keys, sums), None)
@@ -196,7 +199,8 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
         y = self._numbers(y)
         error, base = y - self.predict(X), y - self.mean_
         gain = base**2 - error**2
-        rest = 1.0 - float(np.sum(error**2) / np.sum((y - y.mean()) ** 2))
+        around = float(np.sum((y - y.mean()) ** 2))
+        rest = 1.0 - float(np.sum(error**2)) / around if around else np.nan
         sure = 1.96 * gain.std(ddof=1) / np.sqrt(len(y)) if len(y) > 1 else np.inf
         better = "better" if gain.mean() > sure else "not surely better"
         return (

@@ -39,6 +39,9 @@ def test_a_known_scale_has_its_order(levels, kind, ordered):
         ["1.5", "2.5", "3.5"],
         ["3", "4", "5"],
         ["agree", "disagree", "red"],
+        ["2020-10", "2020-02", "2021-01"],
+        ["1", "2", "inf"],
+        ["nan", "1", "2"],
     ],
 )
 def test_other_levels_have_none(levels):
@@ -50,3 +53,8 @@ def test_two_levels_of_a_scale_have_an_order_where_it_is_wanted():
     assert scale_of(["high", "low"], 2).levels == ("low", "high")
     assert order_of(["high", "low"]) == ["low", "high"]
     assert order_of(["1", "2", "3"]) == []
+
+
+def test_ranges_with_one_low_end_are_ordered_by_the_other():
+    assert order_of(["10-15", "10-12"]) == ["10-12", "10-15"]
+    assert order_of([">10", "5-10", "<5", "10"]) == ["<5", "5-10", "10", ">10"]
