@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -70,6 +71,18 @@ def test_partitions_change_nothing_and_weights_do():
     heavy = np.where(above > 0.0, 3.0, 1.0)
     some = AdditiveRegressor().fit(X, y + above, sample_weight=heavy)
     assert np.mean(some.predict(X) - y) == pytest.approx(0.75e6, rel=0.03)
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_the_unit_of_the_target_and_of_weights_does_not_matter(unit):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 2))
+    y = np.abs(x[:, 0]) + 0.1 * rng.standard_normal(200)
+    plain = AdditiveRegressor().fit(x, y)
+    assert_allclose(AdditiveRegressor().fit(x, y * unit).predict(x) / unit, plain.predict(x))
+    heavy = AdditiveRegressor().fit(x, y, np.full(200, 1e6))
+    assert_allclose(heavy.predict(x), plain.predict(x), rtol=1e-9)
+    assert "R2 nan" in plain.summary(x[:1], y[:1])
 
 
 def test_what_is_wrong_is_said():

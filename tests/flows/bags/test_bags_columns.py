@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tests.flows.bags.bag_files import fitted, table_of, written
-from tests.flows.commands import answer
+from tests.flows.commands import answer, refused
 
 
 def cells(n=60, seed=0):
@@ -58,6 +58,18 @@ def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):
     label = values["label"].to_numpy()
     chance = values["probability"].to_numpy()
     assert chance[label == 1].mean() > chance[label == 0].mean() + 0.3
+    without = {name: values for name, values in new.items() if name != "label"}
+    answer(
+        capsys, "score", target, written(tmp_path, pa.table(without), "n.parquet"), tmp_path / "n"
+    )
+    same = table_of(tmp_path / "n", "bags").sort_by("bag_id")
+    assert same["label"].null_count == len(same)
+    assert same["probability"].equals(values.sort_by("bag_id")["probability"])
+    del without["CD8"]
+    lacking = written(tmp_path, pa.table(without), "l.parquet")
+    assert "column CD8: expected the features of the fitted run" in refused(
+        capsys, "score", target, lacking, tmp_path / "l"
+    )
 
 
 def test_a_bag_of_one_class_has_probabilities_that_sum_to_one(tmp_path, capsys):

@@ -8,9 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.bags.family import FAMILY
+from flows.bags.input_columns import _refusal
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.data import partition, storage
+from flows.data.storage import InputFile
 from flows.settings import load
 
 
@@ -73,3 +75,9 @@ def test_a_missing_label_is_no_negative_one(setting, tmp_path, monkeypatch):
     (file,) = storage.expand(str(tmp_path / "in.csv"), FAMILY.suffixes)
     (part,) = FAMILY.plan([file], [FAMILY.check(file, settings)], settings)
     assert partition.read(part, instances_in(settings))["label"].to_pylist() == [1, None, 0]
+
+
+@pytest.mark.parametrize("names", [["1", "2", "inf"], ["1e400", "1"], ["nan", "1", "2"]])
+def test_labels_that_are_no_finite_numbers_are_classes(names):
+    file = InputFile("in.csv", 1, "")
+    assert "--set positive=" in str(_refusal([file], "label", names))

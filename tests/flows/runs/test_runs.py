@@ -159,6 +159,7 @@ def test_rows_are_filtered_by_conditions_that_all_hold(three, capsys):
     same(shown("--where", "observed=yes", "--selected"), lambda row: row["observed"])
     assert shown("--where", "term=") == []
     for options, said in (
+        (("--where", "term==x"), "expected COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"),
         (("--where", "rank"), "expected COLUMN=VALUE, COLUMN<VALUE or COLUMN>VALUE"),
         (("--where", "rnak=1"), "did you mean rank?"),
         (("--where", "rank=x"), "expected a number, found 'x'"),

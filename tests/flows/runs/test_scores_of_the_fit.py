@@ -153,3 +153,14 @@ def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     best = rows.sort_by([(chance, "descending")]).slice(0, 8)
     assert [one["id"] for one in scored["top"]] == best["id"].to_pylist()
     assert [one[chance] for one in scored["top"]] == best[chance].to_pylist()
+    page = tmp_path / "c.html"
+    compared = json.loads(
+        run(capsys, "compare", tmp_path / "fit", tmp_path / "new", "--json", "--report", page)[1]
+    )
+    [moved] = compared["predictions"]
+    assert (moved["table"], moved["column"], moved["shared"]) == ("rows", chance, len(rows))
+    assert page.exists()
+    before = source.read_bytes()
+    code, _, err = run(capsys, "compare", tmp_path / "fit", tmp_path / "new", "--report", source)
+    assert (code, source.read_bytes()) == (2, before)
+    assert "expected a file whose name ends in .html" in err

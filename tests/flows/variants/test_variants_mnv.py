@@ -169,9 +169,24 @@ def test_templates_show_what_is_counted(sheet):
             for p in (SAME[0], THREE[2], BY_INDEL):
                 shown, reverse = reads.templates(path, "amp", np.array([p]))
                 counts = count_region(path, Region("amp", p, p + 1), settings).counts[0]
-                own = [np.bincount(shown[reverse == way, 0][shown[reverse == way, 0] >= 0],
+                own = [np.bincount(shown[reverse[:, 0] == way, 0][shown[reverse[:, 0] == way, 0] >= 0],
                                    minlength=4) for way in (False, True)]  # fmt: skip
                 assert np.sum(own, axis=0).tolist() == counts.sum(axis=0).tolist()
+
+
+def test_each_position_has_the_strand_of_the_reads_that_show_it(sheet):
+    """Positions so far apart that most reads show one of them alone."""
+    settings, places = VariantSettings(fasta=str(sheet.parent / "ref.fa")), (SAME[0], BY_INDEL)
+    path = str(sheet.parent / "case1.bam")  # of single reads
+    with ReadCounter(settings) as reads:
+        shown, reverse = reads.templates(path, "amp", np.array(places))
+        for k, p in enumerate(places):
+            counts = count_region(path, Region("amp", p, p + 1), settings).counts[0]
+            own = [
+                np.bincount(shown[(shown[:, k] >= 0) & (reverse[:, k] == way), k], minlength=4)
+                for way in (False, True)
+            ]
+            assert np.array(own).tolist() == counts.tolist()
 
 
 @pytest.mark.slow

@@ -99,6 +99,13 @@ def test_what_is_wrong_with_primers_is_named(capsys, folder, tmp_path):
     err = check_refused(capsys, folder / "sheet.csv", fasta=folder / "ref.fa", primers=bed)
     assert "primers.bed, row 1: expected contig, start, end, name, score and strand" in err
     assert "primers.bed, row 2" in err
+    bed.write_text(
+        "amp\t50\t20\ta\t0\t+\namp\t5000\t5020\ta\t0\t+\namp\t0\t99999999999999999999\ta\t0\t+\n"
+    )
+    err = check_refused(capsys, folder / "sheet.csv", fasta=folder / "ref.fa", primers=bed)
+    assert "row 1: expected a start below the end" in err
+    assert "row 2: expected a start below the end" in err
+    assert "row 3: expected contig, start, end" in err
     counts = write_counts(tmp_path / "counts.parquet")
     err = check_refused(capsys, counts, primers=folder / "primers.bed")
     assert "expected reads, whose bases of primers do not count, found counts" in err
