@@ -125,7 +125,7 @@ def _members(posterior: AdditivePosterior, additive: Additive, label: str, rows:
     """Name what predicts, the largest share first."""
     own = _FORMS[additive.form]
     if posterior.mixtures:
-        own += f", with {posterior.components[0].mean.shape[1]} experts"
+        own += f" and {posterior.components[0].mean.shape[1]} experts"
     members = [(posterior.own_weight, own)]
     if posterior.pairs is not None and posterior.pairs.terms is not None:
         count = len(posterior.pairs.terms.pairs)

@@ -306,7 +306,7 @@ def report(
     if texts := within_page([one for s in summaries for one in s.shown]):
         sections.insert(1, _texts(texts, rows, terms, scores, names))
     if found:
-        sections.append(_frequent(terms, names))
+        sections += _frequent(terms, names)
     if not scores:
         sections.append(_histogram(summaries, names))
     sections += more
@@ -461,15 +461,15 @@ def _texts(
     return Section("Documents", text, widget=Widget("documents.js", data))
 
 
-def _frequent(terms: TermCounts, names: Names) -> Section:
+def _frequent(terms: TermCounts, names: Names) -> list[Section]:
+    """Show what was found in most documents, unless all is in one document each."""
     most = terms.new.most_common(25)
+    if not most or most[0][1] == 1:
+        return []
     labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
     plot = plots.bars(labels, counts, "documents", f"Frequent {names.keys}")
-    return Section(
-        f"Most frequent new {names.keys}",
-        "In how many documents each was found.",
-        (plot,) if most else (),
-    )
+    title = f"Most frequent new {names.keys}"
+    return [Section(title, "In how many documents each was found.", (plot,))]
 
 
 def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
