@@ -156,7 +156,7 @@ def conclude_case(
     points = max(2, MOST_DEPTHS // len(kept))
     found = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
     found = join_alleles(found, case.columns, case.files, settings, each)
-    why_not = not_called(kept, settings, paths)
+    why_not = not_called(kept, settings, paths, fitted, each, case.number)
     if why_not is None:
         indels = call_indels(case.positions, model, settings, paths, fitted, each, case.number)
         both = zip(found, indels.parts, strict=True)

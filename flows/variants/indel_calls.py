@@ -65,8 +65,14 @@ class IndelCalls:
     fit: IndelFit
 
 
-def not_called(kept: Sequence[int], settings: VariantSettings, paths: RunPaths) -> str | None:
-    """Return why indels are not called, in one sentence; None where they are."""
+def not_called(
+    kept: Sequence[int], settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
+    each: Each, number: int,
+) -> str | None:  # fmt: skip
+    """Return why indels are not called, in one sentence; None where they are.
+
+    The parameters are those of `call_indels`; ``kept`` are the partitions with locations.
+    """
     if not settings.indels:
         return "Indels were not called, as indels=false asks."
     if settings.test != "two_groups":
@@ -75,6 +81,12 @@ def not_called(kept: Sequence[int], settings: VariantSettings, paths: RunPaths) 
         return (
             "Indels were not called: these counts do not hold them or come without a reference "
             "(fasta); call from BAM or CRAM files."
+        )
+    unknown = fitted is not None and not storage.exists(kept_url(fitted, number))
+    if unknown and max(each(_most_reads, kept, paths)) >= LEAST_READS:
+        return (
+            "Indels were not called: the fitted run saw none, so their error rates are not known; "
+            "call these files in a run of their own."
         )
     return None
 
@@ -97,8 +109,7 @@ def call_indels(
         Of the case, where there are several.
     """
     kept = [index for _, index in positions]
-    # A fit is made in any case: scores of other reads will need its rates.
-    if fitted is not None and max(each(_most_reads, kept, paths)) < LEAST_READS:
+    if max(each(_most_reads, kept, paths)) < LEAST_READS:
         none = each(_conclude_none, positions, paths)
         return IndelCalls(tuple(none), IndelFit((), True, 0))
     own = replace(model, types="12") if isinstance(model, BatchNull) else model

@@ -22,11 +22,14 @@ from tests.flows.variants import hostile_bam
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
 from tests.flows.variants.test_variants_walk import _aligned as aligned_pairs
 from tests.flows.variants.variant_files import (
+    CONTIGS,
+    LENGTH,
     QUICK,
     header_of,
     make_read,
     options,
     save_reads,
+    sequence,
     write_bam,
     write_fasta,
     write_sheet,
@@ -237,6 +240,33 @@ def test_where_no_allele_has_two_reads_nothing_is_fitted(tmp_path):
     assert pq.read_table(place.table("indels")).num_rows == 0
     with open(place.file("report.html")) as file:
         assert "No allele has two reads: no fit." in file.read()
+
+
+def test_a_score_says_where_the_fit_has_no_rates_of_indels(tmp_path):
+    """Rates fitted to the scored reads would be another fit."""
+    for name in ("a", "b"):
+        write_bam(tmp_path / f"{name}.bam")
+    fasta = write_fasta(tmp_path / "ref.fa")
+    succeed("variants", write_sheet(tmp_path), tmp_path / "out", *QUICK, *options(fasta=fasta))
+    new = tmp_path / "new"
+    new.mkdir()
+    write_bam(new / "b.bam")
+    header = header_of(CONTIGS, LENGTH)
+    bases = sequence(CONTIGS[0], LENGTH)
+    deleted = [(0, 25), (2, 1), (0, 25)]
+    save_reads(
+        new / "a.bam",
+        header,
+        [
+            make_read(header, f"d{i}", i, bases[i : i + 25] + bases[i + 26 : i + 51], deleted)
+            for i in range(12)
+        ],
+    )
+    succeed("score", tmp_path / "out", write_sheet(new), tmp_path / "scored")
+    place, record = open_run(str(tmp_path / "scored"))
+    assert any("the fitted run saw none" in warning for warning in record.warnings)
+    with pysam.VariantFile(place.file("variants.vcf.gz")) as file:
+        assert "##vbflows_indels=Indels were not called: the fitted run" in str(file.header)
 
 
 def test_a_cluster_of_uncalled_alleles_is_reported_with_its_reads():
