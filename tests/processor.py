@@ -18,7 +18,7 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 def other_processor() -> dict[str, str]:
     """Return the environment that makes this processor another one.
 
-    NumPy refuses to be told of features that it does not dispatch or the processor lacks, so
+    NumPy refuses names of features that it does not dispatch or the processor lacks, so
     those that are taken from it are the ones that it would use here.
     """
     used = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]

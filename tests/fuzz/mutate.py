@@ -30,7 +30,7 @@ VALUES: tuple[Any, ...] = (
 def damaged(name: str, seed: bytes, rng: Rng) -> bytes:
     """Return a damaged copy of a file, by its name's ending as often as by its bytes.
 
-    Tables that a run keeps for itself are damaged by bytes alone: nobody writes them anew.
+    Tables that a run keeps for itself are damaged by bytes alone: nobody writes them again.
     """
     kind = name.rpartition(".")[2]
     if kind == "parquet" and {"work", "kept"} & set(name.split("/")):

@@ -77,7 +77,7 @@ def follows(row: list[str], line: list[str]) -> bool:
 def test_published_figures_are_those_of_the_text(name, shared_data):
     seeds = shared_data.parent / "seeds"
     if not seeds.is_dir():
-        pytest.skip(f"the papers are not beside the data: expected the folder {seeds}")
+        pytest.skip(f"the papers are not there: expected the folder {seeds}")
     module = import_module(f"reproduce.{MODULES[name]}")
     quoted = getattr(module, "PUBLISHED", None)
     if quoted is None:

@@ -1,4 +1,4 @@
-"""Record what is said of every case anew: ``python -m tests.sentences``."""
+"""Record again what is said of every case: ``python -m tests.sentences``."""
 
 from __future__ import annotations
 

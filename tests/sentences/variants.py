@@ -222,7 +222,7 @@ CASES = {
     "the control in the panel": counts("panel=a,control"),
     "RVD2 with a panel": counts("panel=a", "test=posterior_difference"),
     "nobody in the panel": counts("panel=nobody"),
-    "a case beside cases": cases_of("cases=ann,bob", "case=cid"),
+    "case and cases together": cases_of("cases=ann,bob", "case=cid"),
     "a case twice": cases_of("cases=ann,bob,ann"),
     "a control among the cases": cases_of("cases=ann,normal"),
     "a case that names no folder": cases_of("cases=ann,.."),

@@ -64,7 +64,7 @@ def test_the_run_says_what_the_check_said(tmp_path, capsys):
     path = rows(tmp_path, 30, 32, flat=np.ones(30), a=same, b=same)
     answer = checked(capsys, "experts", path, "--set", "n_experts=2")
     said = " ".join(answer["warnings"])
-    assert "Columns with one value tell nothing" in said
+    assert "Columns with one value predict nothing" in said
     assert "b (as a)" in said
     assert "the fit rests on its prior" in said
     code, out, err = run(capsys, "experts", path, tmp_path / "t", "--json",
