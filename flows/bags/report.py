@@ -543,13 +543,13 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
         return []
     results["weights"] = weights
     text = (
-        "A bag's probability is the weighted mean of its members. Weights are those with the "
-        "highest probability of labels that a member had not seen."
+        "A bag's probability is the weighted mean of its members, weighted by how well they "
+        "predict labels that they have not seen."
     )
     if set(weights) & {INSTANCES, PRIMARY}:
         text += (
-            " Instances have the probabilities of the member of instances that has the larger "
-            "weight, which says how far the labels bear out that single instances decide."
+            " Instances have the probabilities of the instance-level member with the larger "
+            "weight; a large weight means that single instances explain the labels."
         )
     if weights.get(POOLED, 1.0) < LEAST:
         text += f" Pooled features have a weight below {LEAST}, so what they add is not shown."

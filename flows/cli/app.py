@@ -337,7 +337,7 @@ def runs(
     ] = "",
     json_output: Json = False,
 ) -> None:
-    """List the runs of a target, with what is not the default in them; or remove old ones."""
+    """List the runs of a target with settings that are not the default; or remove old ones."""
     from flows.cli.tables import show_runs
     from flows.runs import listing
 

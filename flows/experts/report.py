@@ -351,8 +351,8 @@ def _together(additive: Additive | None, results: dict[str, Any]) -> list[Sectio
     return [
         Section(
             "What columns say together",
-            "A Gaussian process on the columns' ranks, each weighed by how informative it "
-            f"is alone, with lines, sees what no sum of curves can. {said}",
+            "A Gaussian process on the ranked columns can find what columns do together, which "
+            f"separate curves cannot. {said}",
             (),
             (Grid(("variance", "log-loss, each row left out"), rows),),
         )
@@ -367,7 +367,7 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
     order = np.argsort(-chosen.held_out)[:20]
     rows = [
         (c.n_experts, c.tau, f"{-chosen.held_out[i]:.4f}",
-         "chosen" if i == chosen.best else "shares the starts" if i in chosen.kept else "")
+         "chosen" if i == chosen.best else "also fitted" if i in chosen.kept else "")
         for i, c in ((int(i), chosen.candidates[i]) for i in order)
     ]  # fmt: skip
     return [
@@ -377,7 +377,7 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
             "alone) among the candidates. The best mixture's gain "
             f"over it was {chosen.gain:.4f} "
             f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
-            "error. The bound does not choose the number of experts: its slack grows with it.",
+            "error. The bound is looser with more experts, so it does not choose their number.",
             (),
             (Grid(("experts", "tau", "log-loss", ""), rows),),
         )

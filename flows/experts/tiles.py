@@ -23,7 +23,7 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
 
 NEXT_STEPS = (
     NextStep("See the rows with the largest probability:",
-             "vbflows show {run} rows --sort probability"),
+             "vbflows show {run} rows"),
     NextStep("Predict new rows, with the same columns:",
              "vbflows score {run} NEW_TABLE scored/", True),
 )  # fmt: skip

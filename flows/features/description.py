@@ -145,10 +145,9 @@ def meaning_sections(
     ]
     heads = ("feature", "name", "rows", "sure rows", "of the covariance", "other starts with it")
     note = (
-        "A name has the columns that the feature changes most, doubt counted against them. Rows: "
-        "share with the feature, and what the doubt about rows adds to it; sure rows: "
-        "a probability below .1 or above .9; covariance: share of the squared covariances "
-        "between columns that goes with the feature."
+        "A feature is named after the answers that it changes most clearly. Rows: the share of "
+        "rows that have it, with its uncertainty; sure rows: those with a probability below .1 or "
+        "above .9; of the covariance: how much of the association between columns it explains."
     )
     text = "\n".join([_WHAT, *sentences])
     sections = [
@@ -210,7 +209,7 @@ def _heat_map(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec
         ("the probability of a category", not all(columns[d].ordered for d in kept)),
     ]
     title = f"What each feature adds to {' or to '.join(words for words, on in parts if on)}"
-    return plots.heat_map(lines, names, values, title, legend="less or more, of 1")
+    return plots.heat_map(lines, names, values, title, legend="change, of at most 1")
 
 
 def _shift_at(own: ColumnContrast, shown: ColumnContrast) -> float:
@@ -234,9 +233,9 @@ def _one(k: int, meaning: Meaning, columns: Sequence[Column]) -> Section:
         Grid(
             ("column", "answer", "with it", "without it", "difference", "nats a row"),
             rows,
-            "Mean answer, or mean probability of the category, over the rows, were they all with "
-            "the feature or all without it, their other features as they are. Words of a scale "
-            "count as 1, 2, 3 and so on.",
+            "Mean answer, or mean probability of the category, if all rows had the feature and if "
+            "none had it, their other features as they are. Words of a scale count as 1, 2, 3 and "
+            "so on.",
         )
     ]
     if pairs:

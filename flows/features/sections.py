@@ -123,7 +123,7 @@ def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
         [table[key][k][0] - b for key, b in zip(keys, base, strict=True)] for k in range(1, n + 1)
     ]
     title = "Probability of each category less its share of all rows"
-    drawn = plots.heat_map(lines, labels, [none, *alone], title, legend="less or more, of 1")
+    drawn = plots.heat_map(lines, labels, [none, *alone], title, legend="change, of at most 1")
     shown = (
         "" if len(table) - len(first) == len(keys)
         else f" The {MOST_CATEGORIES} categories that features change most."

@@ -487,9 +487,9 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names) -> Section:
     columns = ("document", names.units, "known", f"expected {names.keys}", "doubt removed")
     return Section(
         "Documents worth labelling next",
-        "Listing all keywords of these, and marking them complete, removes most of the doubt about "
-        "how many selections are false: of their own candidates, and of the rate. Each share is "
-        "what is removed after the documents above. They are in the table ask/.",
+        "Listing all keywords of these, and marking them complete, reduces the uncertainty about "
+        "the share of wrong selections the most. Each percentage is what the document adds to "
+        "those above it. They are in the table ask/.",
         (),
         (Grid(columns, rows),),
     )

@@ -25,13 +25,13 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     if "keyword_rate" in results:
         rate = f"{100.0 * results['keyword_rate']:.1f} %"
         sources = ", ".join(results["keyword_rate_sources"])
-        tiles.append(Tile("rate among candidates", rate, f"source: {sources}"))
+        tiles.append(Tile("share of candidates that are keywords", rate, f"source: {sources}"))
     return tiles
 
 
 NEXT_STEPS = (
-    NextStep("See the most probable ones of all documents:",
-             "vbflows show {run} keywords --sort probability"),
+    NextStep("See the most probable new ones of all documents:",
+             "vbflows show {run} keywords --new"),
     NextStep("Find the keywords of new documents without a fit:",
              "vbflows score {run} NEW_DOCUMENTS scored/", True),
 )  # fmt: skip

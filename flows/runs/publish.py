@@ -145,9 +145,9 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
         text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
         return report.Section(f"The {objective}'s trace", text, [plot])
     state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
-    text = f"{state} {took} Sweeps of accelerated steps that were not taken are left out."
+    text = f"{state} {took} Rejected steps are not shown."
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
-        text += " Where it falls, the fit went on to its next stage, which has a bound of its own."
+        text += " Where it falls, the next stage of the fit begins, whose bound is another one."
     return report.Section(f"The {objective}'s trace", text, [plot])
 
 

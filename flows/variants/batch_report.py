@@ -109,8 +109,8 @@ def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
     )  # fmt: skip
     text = (
         f"Error rates of {case} (with the 95 % interval of the factor) against those of "
-        f"{control} (grey), by substitution. What differs alike at all sites of a substitution "
-        "is the null: the factor exp(b) is no evidence for variants. Sites differ by a standard "
+        f"{control} (grey), by substitution. A shift that all sites of a substitution share (the "
+        "factor exp(b)) is technical, and no evidence for variants. Sites differ by a standard "
         f"deviation of {q.tau:.3f} around it in logit; {q.v:.2%} of them differ far more."
     )
     return Section("Differences between the samples", text, (picture,), (Grid(columns, rows),))

@@ -83,7 +83,7 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
             "reads there, or align them again."
         )
     rates = Grid(
-        ("errors", "rate", f"times in {settings.case}"),
+        ("errors", "rate", f"times as frequent in {settings.case}"),
         [(kind, float(f"{rate:.2g}"), round(factor, 2)) for kind, rate, factor in fit.rates],
     )
     grids = [rates]

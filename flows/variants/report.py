@@ -442,7 +442,8 @@ def _detection(counts: IntArray, parts: Sequence[PartCalls]) -> Section:
     total = int(counts.sum())
     text = (
         "The share of an allele that would be called with a probability of .95, at the depths, "
-        "the errors and the level of this run, for that of three alleles with most errors. "
+        "the errors and the level of this run, for the site's alternative allele with the highest "
+        "error rate. "
         f"A share of {CALLABLE_SHARE:g} would be called at {_callable(parts):,} of "
         f"{total:,} locations, which callable.bed lists; each location's limit is in detection/."
     )

@@ -59,7 +59,7 @@ def test_keywords():
     found = shown(keywords(results))
     assert found["found"] == ("921", "in 277 documents; 394 were known")
     assert found["right, by the model"][0] == "40 %"
-    assert found["rate among candidates"] == ("3.8 %", "source: given")
+    assert found["share of candidates that are keywords"] == ("3.8 %", "source: given")
     assert found["F against the true ones"] == ("0.58", "precision 0.50, recall 0.68")
     results["expected_right"] = [0.21, 0.54]
     assert shown(keywords(results))["right, by the model"][0] == "21 to 54 %"
