@@ -66,7 +66,8 @@ def fitted(simulated, tmp_path_factory):
 def test_a_run_leaves_what_it_promises(fitted):
     place, record = open_run(str(fitted))
     assert sorted(os.listdir(place.root)) == [
-        storage.MARK, "ask", "keywords", "posterior", "report.html", "run.json", "trace.parquet",
+        storage.MARK, "ask", "keyphrases", "keywords", "posterior", "report.html", "run.json",
+        "trace.parquet",
     ]  # fmt: skip
     assert (record.rows_read, record.rows_kept, record.partitions) == (150, 150, 4)
     assert record.converged

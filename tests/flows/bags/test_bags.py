@@ -44,13 +44,14 @@ def fitted(simulated, tmp_path_factory):
 def test_a_run_leaves_what_it_promises(fitted, simulated):
     place, record = open_run(str(fitted))
     assert sorted(os.listdir(place.root)) == [
-        ".vbflows", "bags", "instances", "posterior", "report.html", "run.json", "trace.parquet",
+        ".vbflows", "bags", "instances", "posterior", "report.html", "run.json",
+        "trace.parquet",
     ]  # fmt: skip
     assert (record.rows_read, record.rows_kept, record.partitions) == (3000, 3000, 4)
     assert record.converged
     bags, found = table_of(fitted, "bags"), table_of(fitted, "instances")
     assert bags.column_names == [
-        "bag_id", "label", "probability", "held_out", "bald", "class",
+        "bag_id", "label", "probability", "held_out", "without_it", "bald", "class", "predicted",
     ]  # fmt: skip
     assert found.column_names == [
         "bag_id", "instance_id", "modality", "probability", "score", "contribution", "bald",

@@ -150,20 +150,20 @@ def test_an_empty_bag_with_the_label_1_is_warned_of(tmp_path, capsys, model):
     path = written(tmp_path, pa.concat_tables([instances(30), empty]))
     target = tmp_path / "t"
     warnings = fitted(capsys, path, target, f"model={model}", "partitions=2", *more)["warnings"]
-    found = [w for w in warnings if "have no instance" in w]
+    said = [w for w in warnings if "have no instance" in w]
     found = table_of(target, "bags")
     of = dict(zip(found["bag_id"].to_pylist(), found["probability"].to_pylist(), strict=True))
     (dropped,) = open_run(str(target))[1].dropped
     assert dropped.count == 3
     if model == "vmmic":
-        assert not found
+        assert not said
         assert of["e1"] > 0
         assert "intercept" in dropped.reason
     elif model == "gp_probit" and not more:
-        assert not found
+        assert not said
         assert 0 < of["e1"] == of["e2"] == of["e3"] < 0.2
         assert "leak" in dropped.reason
     else:
-        assert found[0].startswith("2 bags with the label 1 have no instance: model " + model)
+        assert said[0].startswith("2 bags with the label 1 have no instance: model " + model)
         assert of["e1"] == of["e2"] == of["e3"] == 0.0
         assert "its probability is 0" in dropped.reason

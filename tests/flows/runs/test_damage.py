@@ -31,7 +31,7 @@ DAMAGES = {
 }
 KEPT = {
     "bags": ("bags.json", "q.npz"),
-    "experts": ("design.npz", "columns.json", "rival.npz", "q.npz"),
+    "experts": ("design.npz", "columns.json", "q.npz"),
     "features": ("columns.json", "q.npz"),
     "keywords": ("corpus/about.json", "corpus/words/shard-00000.parquet", "q.npz"),
     "variants": ("q.npz",),
