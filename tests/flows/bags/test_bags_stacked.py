@@ -139,7 +139,7 @@ def test_it_takes_several_modalities(tmp_path, capsys):
     path = written(tmp_path, instances(modality=kinds))
     fitted(capsys, path, tmp_path / "t")
     blocks = set(table_of(tmp_path / "t", "reasons")["block"].to_pylist())
-    assert {"size", "image: mean", "text: trees 1"} <= blocks
+    assert {"number of instances", "image: mean", "text: maximum"} <= blocks
 
 
 def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path, capsys):
