@@ -12,11 +12,14 @@ tests of uniform ranks. It refuses nothing: the suite does.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+
+sys.path.append("tests/outside/vbflows_counts")  # a package of the contract's table
 
 from tests.contract.cases import cases
 from vbmodels.testing.calibration import collect, figures_of

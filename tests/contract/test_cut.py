@@ -11,6 +11,7 @@ import pytest
 from scipy.special import expit
 
 from tests.contract import (
+    case_additive_number,
     case_auto,
     case_batch_null,
     case_bmem_metropolis,
@@ -29,6 +30,7 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.driver import Driver, Log
 from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.state import aligned, from_bytes, same_bits, to_bytes
+from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -70,6 +72,9 @@ FITS = {
     "experts of classes": lambda: (
         OneVersusRest(replace(EXPERTS, n_experts=1)), case_bmem_several.batches(0, 2), 400
     ),
+    "experts, a number": lambda: (
+        GaussianAdditive(), case_additive_number.batches(0, 2), 400
+    ),
     "experts, sampled": lambda: (
         case_bmem_metropolis.model(), case_bmem_metropolis.batches(0, 2), 60
     ),
@@ -84,6 +89,7 @@ PHASES = {
                  "tidy_and_delete", "trial", "last_sweeps"},
     "experts": {"_choose_form", "_fit_parts", "_climb", "_follow", "_fit_pairs", "_finish",
                 "_choose_mixtures"},
+    "experts, a number": {"_fit", "the form was being chosen"},
 }  # fmt: skip
 """The phases that the data must lead the default through, by generator or by text."""
 

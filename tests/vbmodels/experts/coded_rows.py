@@ -14,18 +14,19 @@ from vbmodels.experts.rows import Rows
 
 
 def cut_coded(
-    x: FloatArray, t: FloatArray, parts: int = 1, new: FloatArray | None = None, joint: bool = False
-) -> list[CodedRows]:
+    x: FloatArray, t: FloatArray, parts: int = 1, new: FloatArray | None = None,
+    joint: bool = False, bare: bool = False,
+) -> list[CodedRows]:  # fmt: skip
     """Return the rows x [N, D] in parts; or ``new`` rows, without labels, as x has them.
 
-    ``joint``: with columns for a Gaussian process.
+    ``joint``: with columns for a Gaussian process. ``bare``: see `basis_of`.
     """
     sums = ColumnSums.of(x, t)
     design = sums.scaling(True)
     sparse = sums.density(design[0]) < 0.25
     fixed = sums.binary | sums.constant
     sample = RowSample.of(x, cell_keys(x), np.where(t == 0.0, -1, t > 0.0).astype(np.int64))
-    basis = basis_of(sample, design, fixed, sparse, 6.0, landmarks=200 if joint else 0)
+    basis = basis_of(sample, design, fixed, sparse, 6.0, landmarks=200 if joint else 0, bare=bare)
     if new is not None:
         x, t = new, np.zeros(len(new))
     bounds = [len(t) * i // parts for i in range(parts + 1)]

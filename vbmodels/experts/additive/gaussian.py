@@ -331,7 +331,7 @@ class GaussianAdditive:
             fits = yield Phase(self._fit(q, fold), "the form was being chosen")
             every.append(fits)
             q = replace(q, fits=every[0])
-            yield Show(q, fits[-1].evidence, by_trace=False)
+            yield Show(q, q.fits[-1].evidence, by_trace=False)  # not of other rows
         errors = yield Evaluate(HeldOutFits(tuple(every[1:])))
         q = replace(q, chosen=GaussianChoice.of(errors))
         yield Show(q, q.fits[-1].evidence, by_trace=False)
@@ -341,18 +341,23 @@ class GaussianAdditive:
         """Return fits of lines, of curves, and of pairs without a part of the rows."""
         curves = q.observed.curves
         assert curves is not None
+        searched = self.pairs and looked_for(curves)
         at = Moments(Terms.none(), fold)
         sums = yield Evaluate(at)
         alone = Moments(None, fold)
         lines = _fitted(alone, _of_lines(sums, curves.blocks.size), q.observed)
         fit = _fitted(at, sums, q.observed)
+        if fold < 0 and (searched or curves.curved.size):
+            yield Show(replace(q, fits=(lines,)), lines.evidence, by_trace=False)
         if curves.curved.size:
             residuals = yield Evaluate(_screen(fit))
             columns, variances = refined(curves, residuals)
             if columns.size:
                 fit = yield Phase(self._grown(q, fit, Terms(columns), variances))
+            if fold < 0 and searched:
+                yield Show(replace(q, fits=(lines, fit)), fit.evidence, by_trace=False)
         paired, terms = fit, fit.terms or Terms.none()
-        for last in (False, True) if self.pairs and looked_for(curves) else ():
+        for last in (False, True) if searched else ():
             left = most_pairs(curves) - len(terms.pairs)
             room = left if last else (left + 1) // 2
             if room <= 0:
