@@ -22,7 +22,11 @@ from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.texts import shown_documents
 from flows.keywords.work import read_wide, work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
-from vbmodels.keywords.active_learning import Unsettled, choose_documents, unsettled
+from vbmodels.keywords.active_learning import (
+    UncertainSelections,
+    choose_documents,
+    uncertain_selections,
+)
 from vbmodels.keywords.candidates import UNKNOWN_TRUTH, Marks, spans_of
 from vbmodels.keywords.corpus.model import CorpusGlobal
 from vbmodels.keywords.corpus.selection import (
@@ -79,7 +83,7 @@ class Published:
     """What one partition's table adds: to the report, and of documents worth labelling."""
 
     summary: KeywordSummary
-    open: Unsettled | None
+    open: UncertainSelections | None
 
 
 def keep_scores(
@@ -186,7 +190,7 @@ def _write(
     if scores.by_node is not None and scores.weights is not None and settings.ask:
         # Where none is selected, all are in doubt.
         doubtful = np.ones(len(chosen), bool) if least == BINS else chosen
-        open_ = unsettled(
+        open_ = uncertain_selections(
             scores.by_node, scores.weights, observed, doubtful, scores.complete, offsets,
             settings.ask,
         )  # fmt: skip
@@ -229,14 +233,18 @@ def _column(paths: RunPaths, name: str, index: int) -> pa.Array:
 
 
 def _choose(
-    indices: Sequence[int], parts: Sequence[Unsettled], q: CorpusGlobal, most: int, paths: RunPaths
+    indices: Sequence[int],
+    parts: Sequence[UncertainSelections],
+    q: CorpusGlobal,
+    most: int,
+    paths: RunPaths,
 ) -> list[DocumentToLabel]:
     """Choose the documents to label over all partitions, write their table and return its rows."""
     log_sd, dispersion = q.sources.combined()[1], q.law.complete_dispersion
-    chosen, settled = choose_documents(parts, q.weights, log_sd, dispersion, most)
+    chosen, removed = choose_documents(parts, q.weights, log_sd, dispersion, most)
     rows = []
     read: dict[int, list[tuple[str, int, int]]] = {}
-    for number, ((p, d), share) in enumerate(zip(chosen, settled, strict=True), 1):
+    for number, ((p, d), share) in enumerate(zip(chosen, removed, strict=True), 1):
         if p not in read:
             read[p] = _documents_of(storage.read_table(paths.table("keywords", indices[p])))
         name, candidates, known = read[p][d]

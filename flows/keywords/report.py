@@ -76,7 +76,7 @@ class DocumentToLabel:
     candidates: int
     known: int
     expected: float
-    settles: float
+    removes: float
 
 
 @dataclass(frozen=True)
@@ -481,7 +481,7 @@ def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
 
 def _to_label(documents: Sequence[DocumentToLabel], names: Names) -> Section:
     rows = [
-        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.settles:.1%}")
+        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.removes:.1%}")
         for a in documents
     ]
     columns = ("document", names.units, "known", f"expected {names.keys}", "doubt removed")

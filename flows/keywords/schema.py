@@ -142,7 +142,7 @@ ASK = Table(
         Column("known", INT32, "known keywords among them"),
         Column("expected", NUMBER, "how many keywords the model expects, known ones too"),
         Column(
-            "settles",
+            "removes",
             NUMBER,
             "share of the variance of the number of false selections that its labels "
             "remove, after those before it",

@@ -76,6 +76,14 @@ class ExpertTable(LoopEstimator):
     Those derived from it have the options ``standardise``, ``rare_below`` and ``max_levels``.
     """
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
     def _kept(self, raw: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return the cells of the columns that are used, and a number of each row's cells."""
         keys = cell_keys(raw[:, self._keyed] if len(self._keyed) < raw.shape[1] else raw)

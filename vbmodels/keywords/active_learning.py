@@ -29,8 +29,8 @@ from vbmodels.keywords.labels import per_document
 
 
 @dataclass(frozen=True)
-class Unsettled:
-    """What labelling would settle in the documents of a partition.
+class UncertainSelections:
+    """The uncertainty that labelling documents of a partition would remove.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Unsettled:
     own_total: float
 
 
-def unsettled(
+def uncertain_selections(
     by_node: FloatArray,
     weights: FloatArray,
     observed: BoolArray,
@@ -61,7 +61,7 @@ def unsettled(
     complete: BoolArray,
     offsets: IntArray,
     most: int,
-) -> Unsettled:
+) -> UncertainSelections:
     """Return what a partition has to settle, with the documents that may be among the first.
 
     Parameters
@@ -87,7 +87,7 @@ def unsettled(
     keywords = per_document(np.where(observed, 1.0, weights @ by_node), offsets)
     may = np.flatnonzero(~complete)
     first = np.union1d(_largest(own, may, most), _largest(keywords, may, most))
-    return Unsettled(
+    return UncertainSelections(
         document=first,
         own=own[first],
         keywords=keywords[first],
@@ -103,13 +103,13 @@ def _largest(values: FloatArray, among: IntArray, most: int) -> IntArray:
 
 
 def choose_documents(
-    parts: Sequence[Unsettled],
+    parts: Sequence[UncertainSelections],
     weights: FloatArray,
     log_rate_sd: float,
     dispersion: float,
     most: int,
 ) -> tuple[list[tuple[int, int]], list[float]]:
-    """Return the documents to label in order, and the share of Var F that is settled by each.
+    """Return the documents to label in order, and the share of Var F that each removes.
 
     Parameters
     ----------
@@ -128,8 +128,8 @@ def choose_documents(
     -------
     documents
         (partition, number of the document in it) of each.
-    settled
-        Share of today's Var F that it settles after those before it.
+    removed
+        Share of the present Var F that it removes after those before it.
     """
     false = np.sum([part.false for part in parts], axis=0)
     between = float(weights @ (false - weights @ false) ** 2)
@@ -140,7 +140,7 @@ def choose_documents(
     places = [(p, int(d)) for p, part in enumerate(parts) for d in part.document]
     left = np.ones(len(own), bool)
     precision = log_rate_sd**-2 if log_rate_sd > 0.0 else np.inf
-    chosen, settled = [], []
+    chosen, removed = [], []
     for _ in range(min(most, len(own))):
         shrink = keywords / (precision + keywords) if np.isfinite(precision) else 0.0 * keywords
         gain = np.where(left, own + between * shrink, -1.0)
@@ -148,8 +148,8 @@ def choose_documents(
         if gain[best] <= 0.0:
             break
         chosen.append(places[best])
-        settled.append(float(gain[best] / total))
+        removed.append(float(gain[best] / total))
         left[best] = False
         between *= 1.0 - float(shrink[best])
         precision += float(keywords[best])
-    return chosen, settled
+    return chosen, removed

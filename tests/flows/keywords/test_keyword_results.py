@@ -76,8 +76,8 @@ def test_labels_of_the_suggested_documents_settle_the_rate(simulated, tmp_path):
     words = words_of(place, record)
     assert to_label.place.tolist() == list(range(1, 21))
     assert to_label.doc_id.is_unique
-    assert 0.0 < to_label.settles.sum() < 1.0
-    assert to_label.settles.iloc[0] > to_label.settles.iloc[-1] > 0.0
+    assert 0.0 < to_label.removes.sum() < 1.0
+    assert to_label.removes.iloc[0] > to_label.removes.iloc[-1] > 0.0
     for row in to_label.head(3).itertuples():
         own = words[words.doc_id == row.doc_id]
         assert (row.candidates, row.known) == (len(own), own.observed.sum())

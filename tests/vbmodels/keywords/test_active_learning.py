@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.keywords.active_learning import choose_documents, unsettled
+from vbmodels.keywords.active_learning import choose_documents, uncertain_selections
 from vbmodels.keywords.keyword_counts import SPREAD_OF_NUMBERS
 
 WEIGHTS = np.array([2.0, 0.5, 0.5]) / 3.0
@@ -27,7 +27,7 @@ def words():
 
 def test_the_variance_is_that_of_draws(words):
     by_node, observed, selected, complete, offsets = words
-    part = unsettled(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
+    part = uncertain_selections(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
     rng = np.random.default_rng(1)
     node = rng.choice(3, 200_000, p=WEIGHTS)
     new = selected & ~observed
@@ -38,17 +38,17 @@ def test_the_variance_is_that_of_draws(words):
 
 def test_the_first_document_lowers_the_variance_most(words):
     by_node, observed, selected, complete, offsets = words
-    part = unsettled(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
+    part = uncertain_selections(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
     between = WEIGHTS @ (part.false - WEIGHTS @ part.false) ** 2
     v, f = 0.3, 2.0
     gain = {}
     for d, own, k in zip(part.document, part.own, part.keywords, strict=True):
         after = 1.0 / (1.0 / v**2 + k / f)
         gain[int(d)] = own + between * (1.0 - after / v**2)
-    chosen, settled = choose_documents([part], WEIGHTS, v, f, 3)
+    chosen, removed = choose_documents([part], WEIGHTS, v, f, 3)
     best = max(gain, key=gain.get)
     assert chosen[0] == (0, best)
-    assert_allclose(settled[0], gain[best] / (part.own_total + between))
+    assert_allclose(removed[0], gain[best] / (part.own_total + between))
     assert len(set(chosen)) == 3
     assert (0, 5) not in chosen
 
@@ -57,25 +57,22 @@ def test_all_that_is_open_is_settled_in_the_end(words):
     """All documents' own variances, and what their keywords say of the rate together."""
     by_node, observed, selected, complete, offsets = words
     complete = np.zeros(6, bool)
-    part = unsettled(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
+    part = uncertain_selections(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
     between = WEIGHTS @ (part.false - WEIGHTS @ part.false) ** 2
-    _, settled = choose_documents([part], WEIGHTS, 0.3, 1.0, 10)
+    _, removed = choose_documents([part], WEIGHTS, 0.3, 1.0, 10)
     counted = part.keywords / np.maximum(1.0, SPREAD_OF_NUMBERS * part.keywords)
     left = between * 0.3**-2 / (0.3**-2 + counted.sum())
-    assert_allclose(sum(settled), 1.0 - left / (part.own_total + between))
+    assert_allclose(sum(removed), 1.0 - left / (part.own_total + between))
 
 
 def test_partitions_do_not_matter(words):
     by_node, observed, selected, complete, offsets = words
-    whole = unsettled(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
+    whole = uncertain_selections(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
     cut = offsets[3]
-    parts = [
-        unsettled(by_node[:, :cut], WEIGHTS, observed[:cut], selected[:cut], complete[:3],
-                  offsets[:4], 10),
-        unsettled(by_node[:, cut:], WEIGHTS, observed[cut:], selected[cut:], complete[3:],
-                  offsets[3:] - cut, 10),
-    ]  # fmt: skip
-    one, settled = choose_documents([whole], WEIGHTS, 0.3, 1.0, 4)
+    first = by_node[:, :cut], WEIGHTS, observed[:cut], selected[:cut], complete[:3], offsets[:4]
+    rest = by_node[:, cut:], WEIGHTS, observed[cut:], selected[cut:], complete[3:]
+    parts = [uncertain_selections(*first, 10), uncertain_selections(*rest, offsets[3:] - cut, 10)]
+    one, removed = choose_documents([whole], WEIGHTS, 0.3, 1.0, 4)
     two, also = choose_documents(parts, WEIGHTS, 0.3, 1.0, 4)
     assert [d for _, d in one] == [3 * p + d for p, d in two]
-    assert_allclose(settled, also)
+    assert_allclose(removed, also)

@@ -8,6 +8,7 @@ blocks add (size, spread, distributions of instances, trees) belongs to the bag 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,14 +62,7 @@ def marker_contributions(
     for of, instances, own in zip(q.map.modalities, data.modalities, weights, strict=True):
         shape = len(instances.features), min(most, instances.n_features)
         which, adds = np.zeros(shape, np.int64), np.zeros(shape)
-        for bags in runs_of(instances):
-            rows, offsets = rows_of(instances, bags)
-            sizes = np.diff(offsets)
-            run = _Run(offsets[:-1][sizes > 0], sizes[sizes > 0])
-            if not run.starts.size:
-                continue
-            start = instances.offsets[bags.start]
-            here = slice(start, start + len(rows))
+        for here, rows, run in _runs(instances):
             each = _by_feature(of, rows, run, own)
             which[here] = np.argsort(-np.abs(each), axis=1, kind="stable")[:, : shape[1]]
             adds[here] = np.take_along_axis(each, which[here], axis=1)
@@ -178,17 +172,22 @@ class _Run:
         return gain - np.repeat(centre / self.sizes, self.sizes)
 
 
-def _of_modality(of: ModalityMap, instances: Instances, own: dict[str, _Weighted]) -> FloatArray:
-    out = np.zeros(len(instances.features))
+def _runs(instances: Instances) -> Iterator[tuple[slice, FloatArray, _Run]]:
+    """Yield where some bags' instances are, their rows, and the bags that have any."""
     for bags in runs_of(instances):
         rows, offsets = rows_of(instances, bags)
         sizes = np.diff(offsets)
         run = _Run(offsets[:-1][sizes > 0], sizes[sizes > 0])
-        if not run.starts.size:
-            continue
-        start = instances.offsets[bags.start]
-        add = _text if of.text else _numbers
-        out[start : start + len(rows)] = add(of, rows, run, own)
+        if run.starts.size:
+            start = int(instances.offsets[bags.start])
+            yield slice(start, start + len(rows)), rows, run
+
+
+def _of_modality(of: ModalityMap, instances: Instances, own: dict[str, _Weighted]) -> FloatArray:
+    out = np.zeros(len(instances.features))
+    add = _text if of.text else _numbers
+    for here, rows, run in _runs(instances):
+        out[here] = add(of, rows, run, own)
     return out
 
 

@@ -381,7 +381,7 @@ def cycle(block: Block, prior: Prior, f: Factors, tolerance: float) -> Factors:
     v = (x2 - x1) - r the leap goes to x0 + 2 s r + s^2 v, s = |r|/|v| but no longer than the
     document's present stride. Where the bound is then lower than after the two sweeps, or not
     finite, the document stays where they led: its bound never falls. A document whose second
-    sweep moved no more than ``tolerance`` has settled; see `mark_converged`.
+    sweep moved no more than ``tolerance`` has converged; see `mark_converged`.
     """
     first = sweep(block, prior, f)
     second = mark_converged(block, first, sweep(block, prior, first), tolerance)
