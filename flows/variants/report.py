@@ -196,6 +196,12 @@ def warnings_of(
     # That the errors of a substitution are alike at all sites (M0) is as clean data are.
     limits = [cap for cap in caps if not cap.startswith("M0 of substitution")]
     warnings = [f"A hyperparameter is at the limit of its range: {cap}." for cap in limits]
+    if any(cap.startswith("M0 = ") for cap in caps):
+        warnings.append(
+            "No difference between locations was found in the errors of a sample, so each has the "
+            "sample's mean rate, and a call may show the samples' difference alone: use "
+            "test=two_groups, or more reads."
+        )
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.compared_with)
         warnings += context_warnings(batch, settings.case, settings.compared_with)
