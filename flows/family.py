@@ -156,7 +156,9 @@ class Family(Protocol):
     def check(self, file: InputFile, settings: Any) -> Checked:
         """Read one file whole and list every fault in it."""
 
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def validate_dataset(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[Fault]:
         """List what is wrong between files that are each right."""
 
     def plan(
@@ -206,13 +208,13 @@ class ChecksAsItReads(Protocol):
     the first fault; then every file is checked whole, which reports all.
     """
 
-    def look(self, file: InputFile, settings: Any) -> Checked:
+    def read_header(self, file: InputFile, settings: Any) -> Checked:
         """List the faults that a file's footer shows; read no more than what cuts it."""
 
-    def joined(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
+    def merge(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
         """Return what a check of the whole file would, from what ingest found in its pieces.
 
-        Where that cannot be said of pieces, what makes `Family.check_together` find a fault is
+        Where that cannot be said of pieces, what makes `Family.validate_dataset` find a fault is
         enough: a check of all files then decides.
         """
 
@@ -221,7 +223,7 @@ class ChecksAsItReads(Protocol):
 class ChecksToFit(Protocol):
     """A family whose fit needs more of its input than scoring does: labels, say."""
 
-    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what is missing for a fit in files that are each right."""
 
 
@@ -237,10 +239,10 @@ class ReadsSettings(Protocol):
 
 
 @runtime_checkable
-class Foresees(Protocol):
+class WarnsBeforeFit(Protocol):
     """A family whose report warns of something that is known before the fit."""
 
-    def foresee(self, q: Any, settings: Any) -> Sequence[str]:
+    def warnings_before_fit(self, q: Any, settings: Any) -> Sequence[str]:
         """Return these warnings, beyond those of `Prepared`.
 
         Parameters
@@ -253,10 +255,12 @@ class Foresees(Protocol):
 
 
 @runtime_checkable
-class CutsTogether(Protocol):
+class GroupsFiles(Protocol):
     """A family whose units may have rows in several files, which must then be cut together."""
 
-    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+    def group_files(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[list[int]]:
         """Return groups of positions of files; no unit has rows in two groups."""
 
 
@@ -269,10 +273,10 @@ class Threaded(Protocol):
 
 
 @runtime_checkable
-class Adapts(Protocol):
+class AdaptsToData(Protocol):
     """A family whose model depends on what the data were found to be, not on settings alone."""
 
-    def adapted(self, model: Any, prepared: Prepared) -> Any:
+    def model_for_data(self, model: Any, prepared: Prepared) -> Any:
         """Return the model for these partitions.
 
         Parameters
@@ -287,14 +291,14 @@ class Adapts(Protocol):
 def model_for(family: Family, settings: Any, prepared: Prepared) -> Any:
     """Return a family's model for its partitions; None where there is nothing to fit."""
     model = family.model(settings)
-    return family.adapted(model, prepared) if isinstance(family, Adapts) else model
+    return family.model_for_data(model, prepared) if isinstance(family, AdaptsToData) else model
 
 
 @runtime_checkable
-class Concluding(Protocol):
+class Selects(Protocol):
     """A family whose results are decided over all partitions at once, after scoring."""
 
-    def conclude(
+    def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: Any, paths: RunPaths,
         fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip

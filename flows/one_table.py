@@ -9,7 +9,7 @@ import pyarrow as pa
 from flows.data import partition, storage
 from flows.data.checks import Checker, shared_names
 from flows.data.names import as_text
-from flows.data.partition import Part, slabs
+from flows.data.partition import Part, chunks
 from flows.data.storage import InputFile
 from flows.data.table import Table
 from flows.family import Checked, CheckedPiece, names_of
@@ -36,27 +36,29 @@ class ReadsOneTable:
     def check(self, file: InputFile, settings: RunSettings) -> Checked:
         """List what a file has that the table does not allow."""
         checker = Checker(self.table.of(settings), file.url)
-        for _ in checker.slabs(slabs(file.url)):
+        for _ in checker.chunks(chunks(file.url)):
             pass
         return Checked(checker.rows, tuple(checker.found.faults()), checker.names)
 
-    def look(self, file: InputFile, settings: RunSettings) -> Checked:
+    def read_header(self, file: InputFile, settings: RunSettings) -> Checked:
         """List the faults that a file's footer shows."""
         try:
-            checker, _ = partition.look(file.url, self.table.of(settings))
+            checker, _ = partition.read_header(file.url, self.table.of(settings))
         except InputError as error:
             return Checked(0, error.faults)
         # Which names it has is not known yet; that it has some is.
         keys = (file.url,) if checker.named else ()
         return Checked(checker.rows, tuple(checker.found.faults()), keys)
 
-    def joined(
+    def merge(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: RunSettings
     ) -> Checked:
         """Return what the pieces of a file say of it."""
         return Checked(sum(piece.rows for piece in pieces), (), names_of(pieces))
 
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def validate_dataset(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[Fault]:
         """List rows that two files share."""
         return shared_names(self.table, [f.url for f in files], [c.keys for c in checked])
 
@@ -80,4 +82,4 @@ class ReadsOneTable:
         for s, checker, own in partition.checked(part, table):
             rows.append(own)
             pieces.append(CheckedPiece(s.url, checker.rows, as_text(checker.digests)))
-        return partition.joined(rows, table), tuple(pieces)
+        return partition.merge(rows, table), tuple(pieces)

@@ -19,7 +19,7 @@ from flows.data.column_table import in_lines as in_columns
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
 from flows.events import Events, Stage
-from flows.family import Foresees, Prepared, ReadsSettings
+from flows.family import Prepared, ReadsSettings, WarnsBeforeFit
 from flows.fit.job import one_thread
 from flows.runs import checking, incremental
 from flows.runs.context import Run
@@ -193,7 +193,11 @@ def estimate(
         read = time.perf_counter() - began
         run.events.emit(Stage("time a sweep"))
         q, said, costs = _begin(run.model, run.prepared, run.settings)
-        foreseen = family.foresee(q, run.settings) if isinstance(family, Foresees) else ()
+        foreseen = (
+            family.warnings_before_fit(q, run.settings)
+            if isinstance(family, WarnsBeforeFit)
+            else ()
+        )
     of_input = (*of_headers, *run.prepared.warnings, *checking.loss_warnings(run))
     return replace(
         found,

@@ -23,8 +23,8 @@ from flows.bags.columns import (
     check_own,
     class_prints,
     feature_widths,
-    joined,
     label_of_bags,
+    merge,
     named_instances,
     of_modality,
     own_prints,
@@ -100,7 +100,7 @@ def check_bags(
     """
     checker = Checker(table, file)
     found, parts, readable = checker.found, [], True
-    for rows in checker.slabs(pieces):
+    for rows in checker.chunks(pieces):
         wanted = {c.name for c in INSTANCES_IN.columns if c.required or c.name in checker.columns}
         readable &= wanted == set(rows.column_names)
         if readable:
@@ -110,7 +110,7 @@ def check_bags(
         check_label_columns(checker.columns, several, found)
     if not (parts and readable) or {"labels", MASK} <= set(checker.columns):
         return checker, None
-    return checker, runs_of(joined(parts), checker, several)
+    return checker, runs_of(merge(parts), checker, several)
 
 
 def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
@@ -147,7 +147,7 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
     )
 
 
-def check_together(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
+def validate_dataset(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
     """List what files that are each right say differently or twice.
 
     That is labels, classes and features of bags, numbers of features, and instances.
@@ -235,7 +235,7 @@ def _shared_instances(together: Sequence[tuple[Found, Runs]]) -> None:
         )  # fmt: skip
 
 
-def check_to_fit(source: str, runs: Sequence[Runs]) -> list[Fault]:
+def require_labels(source: str, runs: Sequence[Runs]) -> list[Fault]:
     """List what a fit lacks: labelled bags of both classes."""
     labels = np.concatenate([r.labels for r in runs])
     found = {value: int(np.count_nonzero(labels == value)) for value in (0, 1)}

@@ -58,8 +58,8 @@ def thinned(table: pa.Table) -> Thin:
     )
 
 
-def joined(parts: Sequence[Thin]) -> Thin:
-    """Join the slabs of a file."""
+def merge(parts: Sequence[Thin]) -> Thin:
+    """Join the chunks of a file."""
     return Thin(
         pa.concat_tables([part.table for part in parts]).combine_chunks(),
         np.concatenate([part.lengths for part in parts]),

@@ -49,7 +49,7 @@ from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import Coefficients, named, written
 from flows.data import json_files, storage
-from flows.data.partition import Part, slabs
+from flows.data.partition import Part, chunks
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile, Sources
@@ -113,37 +113,41 @@ class BagsFamily:
         """List the faults of one file of instances."""
         several = settings.model in GAUSSIAN_PROCESSES
         table = instances_in(settings)
-        checker, runs = bags_check.check_bags(slabs(file.url), file.url, several, table)
+        checker, runs = bags_check.check_bags(chunks(file.url), file.url, several, table)
         multi = several and bag_classes.has_classes(checker.columns)
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
 
-    def look(self, file: InputFile, settings: BagSettings) -> CheckedBags:
+    def read_header(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file's columns, and say where its bags stand."""
         several = settings.model in GAUSSIAN_PROCESSES
-        checker, runs = pieces_of.look(file.url, several, instances_in(settings))
+        checker, runs = pieces_of.read_header(file.url, several, instances_in(settings))
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs)
 
-    def joined(
+    def merge(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: BagSettings
     ) -> CheckedBags:
         """Return what the pieces of a file say of it."""
-        runs, multi, faults = pieces_of.joined(file.url, pieces)
+        runs, multi, faults = pieces_of.merge(file.url, pieces)
         return CheckedBags(sum(one.rows for one in pieces), tuple(faults), (), runs, multi)
 
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def validate_dataset(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[Fault]:
         """List what files say differently."""
-        return bags_check.check_together([f.url for f in files], _runs(checked))
+        return bags_check.validate_dataset([f.url for f in files], _runs(checked))
 
-    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+    def group_files(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[list[int]]:
         """Group files that share a bag."""
         return bags_check.sharing_bags(_runs(checked))
 
-    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs."""
         if any(getattr(c, "multi", False) for c in checked):
             return []
         source = files[0].url if len(files) == 1 else f"{len(files)} files"
-        return bags_check.check_to_fit(source, _runs(checked))
+        return bags_check.require_labels(source, _runs(checked))
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: BagSettings
@@ -290,7 +294,7 @@ class BagsFamily:
             for one in tables
         ]
 
-    def conclude(
+    def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
@@ -345,7 +349,7 @@ class BagsFamily:
         found = report(flat, blocks, numbers, warnings, show, members, settings.positive_name)
         return with_predicted_classes(found, summaries)
 
-    def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
+    def warnings_before_fit(self, q: Any, settings: BagSettings) -> Sequence[str]:
         """Say before the fit that it will be without the Gaussian process of instances."""
         return left_out(q, settings)
 

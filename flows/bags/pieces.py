@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.bags import classes as bag_classes
-from flows.bags.check import Runs, check_together, runs_of
+from flows.bags.check import Runs, runs_of, validate_dataset
 from flows.bags.classes import check_label_columns
 from flows.bags.columns import thinned
 from flows.data import partition, reading, storage
@@ -46,9 +46,9 @@ class Held:
     multi: bool
 
 
-def look(file: str, several: bool, table: Table) -> tuple[Checker, Runs | None]:
+def read_header(file: str, several: bool, table: Table) -> tuple[Checker, Runs | None]:
     """Check the columns of a file, and say where its bags stand; read their names alone."""
-    checker, footer = partition.look(file, table)
+    checker, footer = partition.read_header(file, table)
     if checker.rows:
         check_label_columns(checker.columns, several, checker.found)
     if checker.found:
@@ -90,7 +90,7 @@ def check_part(
     read, runs, pieces = [], [], []
     for file, given in rows_by_file(part, table):
         checker = Checker(table, file)
-        [rows] = checker.slabs([(0, given)])
+        [rows] = checker.chunks([(0, given)])
         del given
         checker.refuse()
         found = runs_of(thinned(rows), checker, several)
@@ -100,9 +100,9 @@ def check_part(
         runs.append(found)
         about = asdict(_held(found, rows, checker, several))
         pieces.append(CheckedPiece(file, checker.rows, about=about))
-    if faults := check_together([one.url for one in pieces], runs):
+    if faults := validate_dataset([one.url for one in pieces], runs):
         raise InputError(faults)
-    return partition.joined(read, table), tuple(pieces)
+    return partition.merge(read, table), tuple(pieces)
 
 
 def _held(runs: Runs, rows: pa.Table, checker: Checker, several: bool) -> Held:
@@ -111,7 +111,7 @@ def _held(runs: Runs, rows: pa.Table, checker: Checker, several: bool) -> Held:
     return Held(runs.widths, runs.own, np.unique(runs.labels).tolist(), named, multi)
 
 
-def joined(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Runs, bool, list[Fault]]:
+def merge(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Runs, bool, list[Fault]]:
     """Return what the pieces of a file say of it, whether of several classes, and faults between.
 
     Of the runs only what other files must agree with is known.
@@ -119,7 +119,7 @@ def joined(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Runs, bool, list[
     held = [Held(**one.about) for one in pieces]
     known = np.array(sorted({label for one in held for label in one.labels}), np.int8)
     runs = [Runs((), np.zeros(1, np.int64), known, one.widths, one.own) for one in held]
-    faults = check_together([file] * len(runs), runs)
+    faults = validate_dataset([file] * len(runs), runs)
     widths = {name: width for one in held for name, width in one.widths.items()}
     if any(one.kinds for one in held) and "" in widths:
         faults.append(Fault(file, "the name of a modality", "null", "modality"))

@@ -1,6 +1,6 @@
 """Whether files are what a table declares: read slab by slab, every fault with its row.
 
-What only one family knows of its rows it looks for itself, in the slabs that a `Checker` hands
+What only one family knows of its rows it looks for itself, in the chunks that a `Checker` hands
 on, and reports in the same place (`Checker.found`).
 """
 
@@ -133,7 +133,7 @@ class Checker:
         if self.found:
             raise InputError(self.found.faults())
 
-    def look(self, header: pa.Table, rows: int) -> None:
+    def read_header(self, header: pa.Table, rows: int) -> None:
         """Check what a file's footer says.
 
         Parameters
@@ -148,7 +148,7 @@ class Checker:
         if not rows:
             self._none()
 
-    def slabs(self, pieces: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.Table]:
+    def chunks(self, pieces: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.Table]:
         """Check a file given as (first row, rows); yield its columns as they are declared.
 
         Columns that cannot be read are left out, and values that are not allowed are null.

@@ -366,7 +366,7 @@ def _word(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def joined(pieces: Sequence[pa.Array]) -> pa.Array:
+def concat(pieces: Sequence[pa.Array]) -> pa.Array:
     """Join pieces of one column as `taken` gives them: numbers become text where some are text."""
     kinds = {piece.type for piece in pieces if piece.null_count < len(piece)}
     if len(kinds) > 1:

@@ -100,11 +100,11 @@ def cut(
     return parts
 
 
-def look(url: str, table: Table, form: Form = _as_it_is) -> tuple[Checker, pq.FileMetaData]:
+def read_header(url: str, table: Table, form: Form = _as_it_is) -> tuple[Checker, pq.FileMetaData]:
     """Check what a file's footer says, its columns and whether it has rows; return both."""
     file = storage.parquet_file(url)
     checker = Checker(table, url)
-    checker.look(form(file.schema_arrow.empty_table(), url), file.metadata.num_rows)
+    checker.read_header(form(file.schema_arrow.empty_table(), url), file.metadata.num_rows)
     return checker, file.metadata
 
 
@@ -127,7 +127,7 @@ def checked(
     for s in part.slices:
         given = form(read_slice(s, table), s.url)
         checker = Checker(table, s.url)
-        [rows] = checker.slabs([(s.start, given)])
+        [rows] = checker.chunks([(s.start, given)])
         del given
         checker.refuse()
         checker.found.first = s.start
@@ -192,10 +192,10 @@ def read(part: Part, table: Table) -> pa.Table:
         rows = storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
         given = reading.named(table, reading.given(table, rows), s.url, s.start)
         read.append(reading.read(table, given))
-    return joined(read, table)
+    return merge(read, table)
 
 
-def joined(pieces: Sequence[pa.Table], table: Table) -> pa.Table:
+def merge(pieces: Sequence[pa.Table], table: Table) -> pa.Table:
     """Put the rows of several files together."""
     if not pieces:
         return table.arrow.empty_table()
@@ -209,7 +209,7 @@ ROWS = 2**20  # of a slab; a cell may be a word that is stored once for all rows
 PARTS = 8  # in which a slab is read
 
 
-def slabs(url: str, most: int | None = None) -> Iterator[tuple[int, pa.Table]]:
+def chunks(url: str, most: int | None = None) -> Iterator[tuple[int, pa.Table]]:
     """Yield (number of its first row, rows) of every slab of a file.
 
     Parameters
@@ -231,7 +231,7 @@ def slabs(url: str, most: int | None = None) -> Iterator[tuple[int, pa.Table]]:
 
 
 def _in_slabs(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[tuple[int, pa.Table]]:
-    """Join the batches of a file to slabs."""
+    """Join the batches of a file to chunks."""
     held: list[pa.RecordBatch] = []
     first = rows = taken = 0
     for batch in batches:

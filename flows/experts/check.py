@@ -14,7 +14,7 @@ from flows.data.column_rules import column_rules, unclear_faults
 from flows.data.levels import bounded, merge_levels
 from flows.data.mixed import NUMBER
 from flows.data.names import as_text, listed
-from flows.data.partition import slabs
+from flows.data.partition import chunks
 from flows.data.row_weights import with_weights
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
@@ -66,7 +66,7 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     checker = Checker(with_weights(ROWS_IN, settings), file.url)
     odd: dict[str, tuple[tuple[int, str], ...]] = {}
     about = AboutCells(seen={}, labels=Levels({}, 0))
-    for rows in checker.slabs(slabs(file.url)):
+    for rows in checker.chunks(chunks(file.url)):
         found, own = take(rows, checker, settings)
         about = merged([about, own])
         check_finite(checker, found)
@@ -96,9 +96,9 @@ def take(rows: pa.Table, checker: Checker, settings: ExpertSettings) -> tuple[Ta
     return taken(rows, settings, checker.separator == ";")
 
 
-def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
+def read_header(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """List the faults of a file's columns."""
-    checker, _ = partition.look(file.url, with_weights(ROWS_IN, settings))
+    checker, _ = partition.read_header(file.url, with_weights(ROWS_IN, settings))
     keys = (file.url,) if checker.named else ()
     seen = dict.fromkeys(columns_of(checker.columns, settings), Seen())
     return CheckedRows(checker.rows, tuple(checker.found.faults()), keys, seen, settings=settings)
@@ -110,7 +110,7 @@ def piece(checker: Checker, about: AboutCells) -> CheckedPiece:
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), plain)
 
 
-def joined(pieces: Sequence[CheckedPiece], settings: ExpertSettings) -> CheckedRows:
+def merge(pieces: Sequence[CheckedPiece], settings: ExpertSettings) -> CheckedRows:
     """Return what the pieces of a file say of it.
 
     Where cells are that are no numbers, a check of the whole file says.

@@ -68,23 +68,25 @@ class Experts:
         """List the faults of one file."""
         return checked_file(file, settings)
 
-    def look(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
+    def read_header(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
         """List the faults of one file's columns."""
-        return check.look(file, settings)
+        return check.read_header(file, settings)
 
-    def joined(
+    def merge(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: ExpertSettings
     ) -> CheckedRows:
         """Return what the pieces of a file say of it."""
-        return check.joined(pieces, settings)
+        return check.merge(pieces, settings)
 
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def validate_dataset(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[Fault]:
         """List rows that two files share, and files with other columns than the first."""
         faults = shared_names(ROWS_IN, [f.url for f in files], [c.keys for c in checked])
         columns = [tuple(rows_of(c).seen) for c in checked]
         return faults + other_columns([f.url for f in files], columns)
 
-    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs: labels, and columns that are sound."""
         return faults_of_fit(files, [rows_of(c) for c in checked])
 
@@ -107,7 +109,7 @@ class Experts:
             # What rows of several files hold is said once: it is added up over files.
             none = tables_of.nothing_in(about)
             checked += [check.piece(c, none if i else about) for i, c in enumerate(checkers)]
-        table, about = tables_of.joined(pieces), tables_of.merged(abouts)
+        table, about = tables_of.merge(pieces), tables_of.merged(abouts)
         storage.write_table(work_url(paths, "rows", part.index), table)
         json_files.write(work_url(paths, "about", part.index, "json"), about)
         unlabelled = table.filter(table[LABEL].is_null())[tables_of.ID]
@@ -136,7 +138,7 @@ class Experts:
         """Return the model to fit."""
         return make(ExpertTuning.of(settings))
 
-    def adapted(self, model: Any, prepared: Prepared) -> Any:
+    def model_for_data(self, model: Any, prepared: Prepared) -> Any:
         """Return the model for a number, or for as many classes as were found."""
         if prepared.batch is TargetRows:
             return GaussianAdditive(pairs=model.n_experts > 1)
@@ -177,7 +179,7 @@ class Experts:
             encoding=encoding,
         )
 
-    def conclude(
+    def select(
         self, model: Any, q: Any, summaries: Sequence[Any], *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip

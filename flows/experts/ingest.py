@@ -76,10 +76,10 @@ def taken(
     return Taken(ids, labels, weights, {name: cells for name, (cells, _) in found.items()}), about
 
 
-def joined(pieces: Sequence[Taken]) -> pa.Table:
+def merge(pieces: Sequence[Taken]) -> pa.Table:
     """Return rows of several files as one table."""
     names = pieces[0].cells
-    cells = {f"c.{name}": mixed.joined([piece.cells[name] for piece in pieces]) for name in names}
+    cells = {f"c.{name}": mixed.concat([piece.cells[name] for piece in pieces]) for name in names}
     ids, labels, weights = (
         pa.concat_arrays([getattr(piece, name) for piece in pieces])
         for name in ("ids", "labels", "weights")

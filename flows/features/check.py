@@ -18,7 +18,7 @@ from flows.data.checks import Checker
 from flows.data.column_rules import column_rules, unclear_faults
 from flows.data.levels import count_levels
 from flows.data.names import as_text
-from flows.data.partition import slabs
+from flows.data.partition import chunks
 from flows.data.row_weights import others_in, with_weights
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, names_of
@@ -52,7 +52,7 @@ def checked_file(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     checker = Checker(with_weights(CATEGORIES_IN, settings), file.url)
     seen: dict[str, Seen] = {}
     try:
-        for table in checker.slabs(slabs(file.url)):
+        for table in checker.chunks(chunks(file.url)):
             for name, (_, one) in take(table, checker, settings)[1].items():
                 seen[name] = seen.get(name, Seen()) + one
     except InputError as error:
@@ -71,10 +71,10 @@ def take(
     return ids, {name: mixed.taken(rows[name], settings.missing, semicolons) for name in names}
 
 
-def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
+def read_header(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """List the faults of a file's columns."""
     try:
-        checker, _ = partition.look(file.url, with_weights(CATEGORIES_IN, settings))
+        checker, _ = partition.read_header(file.url, with_weights(CATEGORIES_IN, settings))
     except InputError as error:
         return CheckedTable(0, error.faults)
     columns = {name: Seen() for name in others_in(CATEGORIES_IN, checker.columns, settings)}
@@ -88,7 +88,7 @@ def piece(checker: Checker, seen: Mapping[str, Seen]) -> CheckedPiece:
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), about)
 
 
-def joined(pieces: Sequence[CheckedPiece], settings: FeatureSettings) -> CheckedTable:
+def merge(pieces: Sequence[CheckedPiece], settings: FeatureSettings) -> CheckedTable:
     """Return what the pieces of a file say of it."""
     columns = merge_seen([_SEEN.validate_python(one.about) for one in pieces])
     rows = sum(one.rows for one in pieces)

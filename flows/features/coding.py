@@ -60,7 +60,7 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
         # What rows of several files hold is said once: it is added up over files.
         none = dict.fromkeys(found, Seen())
         pieces += [piece(c, none if i else seen[-1]) for i, c in enumerate(checkers)]
-    columns = {name: mixed.joined([one[name] for one in cells if name in one]) for name in cells[0]}
+    columns = {name: mixed.concat([one[name] for one in cells if name in one]) for name in cells[0]}
     weight = pa.concat_arrays(weights)
     table = pa.table(
         {ID: pa.concat_arrays(ids), WEIGHT: weight, **{f"c.{n}": c for n, c in columns.items()}}

@@ -54,22 +54,24 @@ class FeaturesFamily:
         """List the faults of one file."""
         return checked_file(file, settings)
 
-    def look(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
+    def read_header(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file's columns."""
-        return check.look(file, settings)
+        return check.read_header(file, settings)
 
-    def joined(
+    def merge(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: FeatureSettings
     ) -> CheckedTable:
         """Return what the pieces of a file say of it."""
-        return check.joined(pieces, settings)
+        return check.merge(pieces, settings)
 
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def validate_dataset(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[Fault]:
         """List what files say differently."""
         faults = shared_names(CATEGORIES_IN, [f.url for f in files], [c.keys for c in checked])
         return faults + other_columns([f.url for f in files], [_columns(c) for c in checked])
 
-    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List the columns that cannot be read."""
         return check.faults_of_fit(files, [c for c in checked if isinstance(c, CheckedTable)])
 

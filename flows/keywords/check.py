@@ -41,7 +41,7 @@ def check_documents(
         The table as the file has it.
     """
     checker = Checker(table, file)
-    held = reduce(add, map(held_in, checker.slabs(pieces)), Held())
+    held = reduce(add, map(held_in, checker.chunks(pieces)), Held())
     checker.found.add(*_alone(file, checker.columns), *held.faults(file))
     return checker, held.listed
 
@@ -97,9 +97,9 @@ def held_in(documents: pa.Table) -> Held:
     return Held(listed, False, tuple(sorted(tags)[:_NAMED]))
 
 
-def look(file: InputFile, table: Table) -> Checked:
+def read_header(file: InputFile, table: Table) -> Checked:
     """List the faults of a file's columns."""
-    checker, _ = partition.look(file.url, table)
+    checker, _ = partition.read_header(file.url, table)
     checker.found.add(*_alone(file.url, checker.columns))
     keys = (file.url,) if checker.named else ()
     return Checked(checker.rows, tuple(checker.found.faults()), keys)
@@ -123,7 +123,7 @@ def piece(checker: Checker, documents: pa.Table) -> CheckedPiece:
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), about)
 
 
-def joined(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Checked, int]:
+def merge(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Checked, int]:
     """Return what the pieces of a file say of it, and how many documents have a known keyword."""
     held = reduce(add, (Held(**one.about) for one in pieces))
     rows = sum(one.rows for one in pieces)

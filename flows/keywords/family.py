@@ -15,7 +15,7 @@ from pyarrow.types import is_nested
 from flows.data import json_files, partition, storage
 from flows.data.arrow_types import is_number
 from flows.data.checks import shared_names
-from flows.data.partition import Part, slabs
+from flows.data.partition import Part, chunks
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
@@ -123,31 +123,33 @@ class Keywords:
         if is_label_file(file.url, settings):
             return self._labels(file, settings)
         table = DOCUMENTS.of(settings)
-        checker, listed = check_documents(slabs(file.url, CHECKED_ROWS), file.url, table)
+        checker, listed = check_documents(chunks(file.url, CHECKED_ROWS), file.url, table)
         found = Checked(checker.rows, tuple(checker.found.faults()), checker.names)
         return _checked(found, listed, settings)
 
-    def look(self, file: InputFile, settings: KeywordSettings) -> Checked:
+    def read_header(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file's columns, and of the settings."""
         if is_label_file(file.url, settings):
             return self._labels(file, settings)
-        return _checked(check.look(file, DOCUMENTS.of(settings)), 0, settings)
+        return _checked(check.read_header(file, DOCUMENTS.of(settings)), 0, settings)
 
     def _labels(self, file: InputFile, settings: KeywordSettings) -> CheckedDocuments:
         faults, documents = check_labels(file, settings)
         return CheckedDocuments(0, faults, listed=documents)
 
-    def joined(
+    def merge(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: KeywordSettings
     ) -> Checked:
         """Return what the pieces of a file say of it."""
-        return _checked(*check.joined(file.url, pieces), settings)
+        return _checked(*check.merge(file.url, pieces), settings)
 
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def validate_dataset(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[Fault]:
         """List document names that two files share."""
         return shared_names(DOCUMENTS, [f.url for f in files], [c.keys for c in checked])
 
-    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs: a known keyword."""
         if any(one.listed for one in checked if isinstance(one, CheckedDocuments)):
             return []
@@ -169,7 +171,9 @@ class Keywords:
         parts = partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
         return with_labels(parts, files, settings)
 
-    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+    def group_files(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[list[int]]:
         """Return one group of all files where one has labels of the others."""
         every = range(len(files))
         labels = any(
@@ -185,7 +189,7 @@ class Keywords:
         for _, checker, rows in partition.checked(part, table):
             read.append(rows)
             checked.append(check.piece(checker, rows))
-        documents, labelled_names = labelled(partition.joined(read, table), labels)
+        documents, labelled_names = labelled(partition.merge(read, table), labels)
         options = _text_options(settings)
         try:
             prepared = documents_of.prepare(
@@ -277,12 +281,12 @@ class Keywords:
         self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
         settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
-        """Score every candidate; its selection is decided by `conclude`."""
+        """Score every candidate; its selection is decided by `select`."""
         scores = _scores(model, q, batch, local, index, settings, fitted is None)
         number = _number(model, q)
         return keep_scores(scores, batch.y, index, number, settings, paths)
 
-    def conclude(
+    def select(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
@@ -323,7 +327,7 @@ class Keywords:
         read = sum(one.rows_read for one in ingested)
         return report(*_of_candidates(model, q), summaries, settings, warnings, rows=read)
 
-    def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
+    def warnings_before_fit(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""
         if isinstance(q, PhraseGlobal):
             found, of_words = _too_many(model_of(settings), q), q.scorer

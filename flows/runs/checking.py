@@ -40,7 +40,7 @@ def look_at_files(run: Run, whole: bool = False) -> None:
     if whole or not isinstance(run.family, ChecksAsItReads):
         run.checked = _checked(run)
         return
-    run.checked = _each(run, run.family.look)
+    run.checked = _each(run, run.family.read_header)
     if faults := _faults(run, run.checked, rows=False):
         _checked(run)
         raise InputError(faults)
@@ -125,7 +125,7 @@ def accept(run: Run) -> None:
     for piece in (piece for one in run.ingested for piece in one.checked):
         pieces.setdefault(piece.url, []).append(piece)
     run.checked = [
-        run.family.joined(file, pieces[file.url], run.settings) if file.url in pieces else looked
+        run.family.merge(file, pieces[file.url], run.settings) if file.url in pieces else looked
         for file, looked in zip(run.files, run.checked, strict=True)
     ]
     if _faults(run, run.checked):
@@ -220,9 +220,9 @@ def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fau
     """List the faults of files, else those between them, else (of ``rows``) what a fit lacks."""
     # Once each: what the settings name is looked at with every file.
     faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
-    faults = faults or run.family.check_together(run.files, checked)
+    faults = faults or run.family.validate_dataset(run.files, checked)
     if run.fitted is None and rows and isinstance(run.family, ChecksToFit):
-        faults = faults or run.family.check_to_fit(run.files, checked)
+        faults = faults or run.family.require_labels(run.files, checked)
     return [*_on_questions(run), *faults] if faults and rows else faults
 
 

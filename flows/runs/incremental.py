@@ -25,7 +25,7 @@ from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.storage import DamagedError, StorageError
-from flows.family import CutsTogether, Family, Ingested, reading_of
+from flows.family import Family, GroupsFiles, Ingested, reading_of
 from flows.faults import InputError, shown
 from flows.fit.job import digest_of
 from flows.report.page import Section
@@ -111,8 +111,8 @@ def cut(run: Run) -> list[Part]:
         return family.plan(files, checked, settings)
     alone = settings.model_copy(update={"partitions": None})
     groups = [[i] for i in range(len(files))]
-    if isinstance(family, CutsTogether):
-        groups = family.together(files, checked)
+    if isinstance(family, GroupsFiles):
+        groups = family.group_files(files, checked)
     parts: list[Part] = []
     for group in sorted(groups, key=lambda g: min(files[i].url for i in g)):
         found = family.plan([files[i] for i in group], [checked[i] for i in group], alone)

@@ -28,7 +28,7 @@ from flows.data.runs import (
     write_trace,
 )
 from flows.events import Published
-from flows.family import Concluding, Ingested, Prepared
+from flows.family import Ingested, Prepared, Selects
 from flows.fit.driver import FitResult
 from flows.report import page as report
 from flows.report import plots
@@ -45,8 +45,8 @@ def publish(run: Run) -> dict[str, Any]:
     """Write the record, the posterior and the report, then make the run the latest."""
     family, model, q, fit = run.family, run.model, run.q, run.fit
     summaries = run.summaries
-    if isinstance(family, Concluding):
-        summaries, q = family.conclude(
+    if isinstance(family, Selects):
+        summaries, q = family.select(
             model, q, summaries, settings=run.settings, paths=run.paths, fitted=run.fitted,
             each=partial(run.each, "publish"),
         )  # fmt: skip

@@ -25,9 +25,8 @@ from flows.variants.alignment_headers import File, header_warnings
 from flows.variants.alignments import described
 from flows.variants.bam_index import boundaries
 from flows.variants.counts import Column, Loci, has_enough_reads
-from flows.variants.fitted_on import chosen, weighed
 from flows.variants.indel_counts import AHEAD, anchors_with_enough_reads, at_locations, of_positions
-from flows.variants.indel_counts import joined as joined_indels
+from flows.variants.indel_counts import merge as merge_indels
 from flows.variants.locations import (
     EVERY_SAMPLE,
     Assembled,
@@ -48,6 +47,7 @@ from flows.variants.reads import ReadCounter, reference
 from flows.variants.regions import Marks, Region, marks_of, regions_of, windows_of
 from flows.variants.sample_sheet import Alignment
 from flows.variants.settings import VariantSettings
+from flows.variants.training_sites import chosen, weighed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.indels import Indels
@@ -183,7 +183,7 @@ class ToFit(NamedTuple):
 
 
 def to_fit(cases: Cases, settings: VariantSettings) -> list[ToFit]:
-    """Return the partitions with locations, each with what `fitted_on.chosen` says of its case."""
+    """Return the partitions with locations, each with the training sites of its case."""
     of_cases: dict[int, list[Assembled]] = {}
     for one, case in zip(cases.found, cases.case, strict=True):
         if one.locations:
@@ -198,7 +198,7 @@ def to_fit(cases: Cases, settings: VariantSettings) -> list[ToFit]:
 def finish_case(
     one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
 ) -> str:
-    """Do for a case's partition what `flows.variants.fitted_on.finish_partition` does."""
+    """Do for a case's partition what `flows.variants.training_sites.finish_partition` does."""
     alone = settings.of_case(settings.several[one.case])
     of_fit = weighed(one.index, alone, paths, one.probability, columns_of(columns, alone))
     url = work_url(paths, "partitions", one.index, "npz")
@@ -478,7 +478,7 @@ def _indels(
         every = of_positions(piece.start, rows, ref, piece.length)
         found.append(at_locations(every, piece.start, here))
         first, before = last, before + piece.length
-    return joined_indels(found)
+    return merge_indels(found)
 
 
 def _events(of: Counted, window: int) -> list[IntArray]:

@@ -10,7 +10,7 @@ import numpy as np
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import read_account
-from flows.variants.conclude import CASES, CaseFound
+from flows.variants.case_files import CASES, CaseFound
 from flows.variants.report import (
     MOST_CALLS,
     in_order,

@@ -17,7 +17,7 @@ import pysam
 
 from flows.data import partition, storage
 from flows.data.checks import Checker, Found
-from flows.data.partition import ROWS, slabs
+from flows.data.partition import ROWS, chunks
 from flows.faults import Fault
 from flows.variants.alignments import described, local_fasta, quiet
 from flows.variants.counts import check_reads
@@ -98,16 +98,16 @@ def check_counts(url: str, rules: Rules) -> tuple[int, set[str], list[Fault]]:
     checker = Checker(COUNTS, url)
     samples: set[str | None] = set()
     with rules.opened():
-        for table in checker.slabs(slabs(url)):
+        for table in checker.chunks(chunks(url)):
             if "sample" in table.column_names:
                 samples |= set(table["sample"].unique().to_pylist())
             rules.check(table, checker.found)
     return checker.rows, {s for s in samples if s is not None}, checker.found.faults()
 
 
-def look(url: str) -> tuple[int, set[str], list[Fault]]:
+def read_header(url: str) -> tuple[int, set[str], list[Fault]]:
     """Return a file's rows, its samples and the faults of its columns; read the samples alone."""
-    checker, footer = partition.look(url, COUNTS)
+    checker, footer = partition.read_header(url, COUNTS)
     samples: set[Any] = set()
     if not checker.found:
         for batch in storage.read_batches(url, ROWS, ["sample"], footer):

@@ -328,7 +328,7 @@ def has_enough_reads(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> B
     return np.asarray(reads.max(axis=1, initial=0) >= LEAST_READS)
 
 
-def joined(parts: Sequence[tuple[Counts, Loci]]) -> tuple[Counts, Loci]:
+def merge(parts: Sequence[tuple[Counts, Loci]]) -> tuple[Counts, Loci]:
     """Put the locations of several pieces into one."""
     counts = [c for c, _ in parts]
     loci = [of for _, of in parts]

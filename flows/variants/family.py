@@ -25,6 +25,12 @@ from flows.variants import read_account
 from flows.variants.alignment_headers import File, header_warnings
 from flows.variants.bam_index import boundaries
 from flows.variants.calls import Scored
+from flows.variants.case_files import (
+    Case,
+    KeptPartitions,
+    conclude_case,
+    conclude_several,
+)
 from flows.variants.cases import (
     Cases,
     columns_of,
@@ -36,15 +42,8 @@ from flows.variants.cases import (
     to_fit,
 )
 from flows.variants.cases_report import cases_report
-from flows.variants.conclude import (
-    Case,
-    KeptPartitions,
-    conclude_case,
-    conclude_several,
-)
-from flows.variants.count_checks import Rules, check_counts, look, missing_files
+from flows.variants.count_checks import Rules, check_counts, missing_files, read_header
 from flows.variants.counts import Column
-from flows.variants.fitted_on import chosen, finish_partition
 from flows.variants.indel_calls import fit_url, kept_url
 from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
 from flows.variants.locations import (
@@ -71,6 +70,7 @@ from flows.variants.sample_sheet import (
 )
 from flows.variants.settings import VariantSettings
 from flows.variants.sheet_roles import inferred, settings_of_sheet
+from flows.variants.training_sites import chosen, finish_partition
 from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.panel.model import PanelNull
@@ -184,11 +184,11 @@ class Variants:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""
         return self._checked(file, settings, check_counts)
 
-    def look(self, file: InputFile, settings: VariantSettings) -> Checked:
+    def read_header(self, file: InputFile, settings: VariantSettings) -> Checked:
         """List the faults of a sample sheet, or of the columns of a file of counts."""
-        return self._checked(file, settings, lambda url, _: look(url))
+        return self._checked(file, settings, lambda url, _: read_header(url))
 
-    def joined(
+    def merge(
         self, file: InputFile, pieces: Sequence[CheckedPiece], settings: VariantSettings
     ) -> Checked:
         """Return what the pieces of a file say of it."""
@@ -227,7 +227,9 @@ class Variants:
         named = tuple(sorted((dict(marks) | reads).items()))
         return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
 
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    def validate_dataset(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[Fault]:
         """List sample sheets given with other files, and counts with gaps."""
         if len(files) > 1 and any(is_sheet(f.url) for f in files):
             names = ", ".join(f.url for f in files[:3])
@@ -235,7 +237,9 @@ class Variants:
                           "Parquet", found=f"{len(files)} files: {names}")]  # fmt: skip
         return missing_files([f.url for f in files])
 
-    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+    def group_files(
+        self, files: Sequence[InputFile], checked: Sequence[Checked]
+    ) -> list[list[int]]:
         """Take each file of all samples alone, and files of single samples together."""
         samples = {frozenset(getattr(c, "samples", ())) for c in checked}
         alone = len(samples) == 1
@@ -352,7 +356,7 @@ class Variants:
         storage.write_bytes(work_url(paths, "evidence", index, "npz"), to_bytes(evidence))
         return variant_calls.summarise(evidence)
 
-    def conclude(
+    def select(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: VariantSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[list[Any], Any]:  # fmt: skip
@@ -394,7 +398,7 @@ class Variants:
         batch = q if isinstance(model, BatchNull) else None
         return report(summaries, rows, caps, settings, batch)
 
-    def foresee(self, q: Any, settings: VariantSettings) -> list[str]:
+    def warnings_before_fit(self, q: Any, settings: VariantSettings) -> list[str]:
         """Return the warnings that follow from the settings alone."""
         return of_settings(settings)
 

@@ -104,7 +104,7 @@ def call_indels(
     model
         That of the substitutions; shifts are always by type.
     settings, paths, fitted, each
-        See `flows.family.Concluding`.
+        See `flows.family.Selects`.
     number
         Of the case, where there are several.
     """

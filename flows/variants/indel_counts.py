@@ -86,7 +86,7 @@ def _kept(found: Indels, offset: IntArray) -> Indels:
     )  # fmt: skip
 
 
-def joined(parts: Sequence[Indels]) -> Indels:
+def merge(parts: Sequence[Indels]) -> Indels:
     """Put the locations of several pieces into one."""
     before = np.cumsum([0, *(len(part.run) for part in parts)])
     together = {

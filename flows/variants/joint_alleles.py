@@ -19,7 +19,7 @@ from flows.variants.locations import members_of
 from flows.variants.reads import ReadCounter, reference
 from flows.variants.regions import Region
 from flows.variants.report import PartCalls
-from flows.variants.roles import Role, roles_of
+from flows.variants.samples import Role, roles_of
 from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import AlleleReads, by_role
 from vbmodels.variants.counts import BASES

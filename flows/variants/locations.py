@@ -21,7 +21,7 @@ from flows.variants.alignments import described
 from flows.variants.count_checks import Rules
 from flows.variants.counts import Column, Key, Loci
 from flows.variants.indel_counts import AHEAD, at_locations, of_case, of_positions
-from flows.variants.indel_counts import joined as joined_indels
+from flows.variants.indel_counts import merge as merge_indels
 from flows.variants.reads import ReadCounter, reference
 from flows.variants.regions import (
     Marks,
@@ -275,9 +275,9 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
         if piece.indels is not None:
             indels.append(at_locations(piece.indels, piece.region.start, loci))
         no_reads, no_reference = no_reads + lost[0], no_reference + lost[1]
-    counts, loci = variant_counts.joined(kept)
+    counts, loci = variant_counts.merge(kept)
     write_locations(paths, part.index, counts, loci)
-    found = joined_indels(indels) if len(indels) == len(kept) else None
+    found = merge_indels(indels) if len(indels) == len(kept) else None
     if found is not None:
         url = work_url(paths, "indels", part.index, "npz")
         storage.write_bytes(url, to_bytes(found))
@@ -365,7 +365,7 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     # Of several cases any may be in a later run: what is kept for it is of every sample.
     names = None if settings.several else [settings.case, *settings.controls]
     found = variant_counts.read_sorted(
-        partition.joined(read, COUNTS), names, named_regions(settings, marks),
+        partition.merge(read, COUNTS), names, named_regions(settings, marks),
         _order(settings, marks),
     )  # fmt: skip
     storage.write_table(work_url(paths, "slices", part.index), found.table)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from flows.variants.calls import CHUNK, Decision, Evidence, outcome_of
 from flows.variants.counts import Loci
 from flows.variants.report import Mixing, PartCalls
-from flows.variants.roles import mixed
+from flows.variants.samples import mixed
 from flows.variants.schema import LOCI, READ_SUMS
 from flows.variants.settings import VariantSettings
 from flows.variants.shown_rows import Shown, Strands, call_of, columns_of, filters_of
@@ -113,7 +113,7 @@ MOST_DEPTHS = 8000
 """Points of the report's plots of depth, of all partitions together."""
 
 
-def conclude_part(
+def call_part(
     model: Any, q: Any, batch: Counts, loci: Loci, evidence: Evidence, decision: Decision,
     settings: VariantSettings, points: int,
 ) -> tuple[pa.Table, PartCalls]:  # fmt: skip

@@ -79,7 +79,7 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
     }
 
 
-def joined(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
+def merge(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
     """Put the files of several cases together: a sample each; of a control, what comes first."""
     found: dict[str, dict[str, Any]] = {}
     for own in files:

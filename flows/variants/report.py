@@ -21,11 +21,11 @@ from flows.variants.batch_report import (
 )
 from flows.variants.calls import ALPHA, SAMPLER
 from flows.variants.detection import CALLABLE_SHARE
-from flows.variants.fitted_on import FIT_UNITS
 from flows.variants.read_account import SampleReads
-from flows.variants.roles import mixed_warnings
+from flows.variants.samples import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.tiles import NEXT_STEPS, tiles_of
+from flows.variants.training_sites import FIT_UNITS
 from flows.variants.vcf import FILTERS
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.panel.model import CONTAMINATION

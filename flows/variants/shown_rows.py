@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.variants.counts import Loci
-from flows.variants.roles import Role, roles_of
+from flows.variants.samples import Role, roles_of
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.counts import Units

@@ -58,7 +58,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         delta, gamma, log_m = np.split(vector, 3)
         return Local(np.exp(delta), np.exp(gamma), log_m)
 
-    def joined(parts: Sequence[Errors], states: Sequence[Local], q: Global):
+    def merge(parts: Sequence[Errors], states: Sequence[Local], q: Global):
         r, n = (np.concatenate([getattr(b, k) for b in parts]) for k in "rn")
         delta, gamma, log_m = (
             np.concatenate([getattr(s, k) for s in states]) for k in ("delta", "gamma", "log_m")
@@ -70,7 +70,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         return stats.beta(r + m * mean, n - r + m * (1.0 - mean))
 
     def sample(q, parts, states, rng, size):
-        r, n, delta, gamma, log_m = joined(parts, states, q)
+        r, n, delta, gamma, log_m = merge(parts, states, q)
         mu = rng.beta(delta, gamma, (size, len(delta)))
         theta = theta_factor(r, n, delta, gamma, log_m).rvs((size, *r.shape), random_state=rng)
         return mu, theta, q, log_m
@@ -87,7 +87,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
 
     def log_q(draws, q, parts, states):
         mu, theta, _, _ = draws
-        r, n, delta, gamma, log_m = joined(parts, states, q)
+        r, n, delta, gamma, log_m = merge(parts, states, q)
         value = stats.beta.logpdf(mu, delta, gamma).sum(axis=1)
         return value + theta_factor(r, n, delta, gamma, log_m).logpdf(theta).sum(axis=(1, 2))
 

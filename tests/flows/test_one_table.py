@@ -45,7 +45,7 @@ def test_rows_come_back_as_they_stand_cut_over_files(given):
     checked = [FAMILY.check(file, SETTINGS) for file in files]
     assert [one.rows for one in checked] == [2, 3]
     assert [one.faults for one in checked] == [(), ()]
-    assert FAMILY.check_together(files, checked) == []
+    assert FAMILY.validate_dataset(files, checked) == []
     parts = FAMILY.plan(files, checked, SETTINGS)
     read = [FAMILY.read(part, SETTINGS) for part in parts]
     assert [part.rows for part in parts] == [len(rows) for rows, _ in read]
@@ -62,7 +62,7 @@ def test_a_row_that_is_not_allowed_is_named_by_the_check_and_refused_by_the_read
     given, ids, weights, said
 ):
     [file] = given(a=(ids, weights))
-    looked = FAMILY.look(file, SETTINGS)
+    looked = FAMILY.read_header(file, SETTINGS)
     assert looked.faults == ()  # no footer shows it
     [fault] = FAMILY.check(file, SETTINGS).faults
     assert said in str(fault)

@@ -80,7 +80,7 @@ def rule(columns: dict[str, object], made: Table = COLUMNS) -> Said:
         for cut in range(len(given) + 1):
             pieces = [(0, given[:cut]), (cut, given[cut:])] if cut else [(0, given)]
             checker = Checker(made, "f")
-            list(checker.slabs(pieces))
+            list(checker.chunks(pieces))
             found.append("\n".join(map(str, checker.found.faults())))
         assert set(found[:-1] or found) == {found[0]}
         return found[0]

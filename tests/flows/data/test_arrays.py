@@ -29,8 +29,8 @@ def read(source, settings=None):
     files = storage.expand(str(source), FAMILY.suffixes)
     checked = [FAMILY.check(file, settings) for file in files]
     assert [fault for one in checked for fault in one.faults] == []
-    assert FAMILY.check_together(files, checked) == []
-    assert FAMILY.check_to_fit(files, checked) == []
+    assert FAMILY.validate_dataset(files, checked) == []
+    assert FAMILY.require_labels(files, checked) == []
     (part,) = FAMILY.plan(files, checked, settings)
     rows = partition.read(part, INSTANCES_IN.of(settings)).to_pylist()
     bags = {row["bag_id"]: [] for row in rows}

@@ -17,7 +17,7 @@ import pytest
 from flows.cli import main
 from flows.data import partition, storage
 from flows.data.checks import Checker
-from flows.data.partition import cut, slabs
+from flows.data.partition import chunks, cut
 from flows.data.reading import read_cells
 from flows.data.table import NUMBERS, WORDS
 from flows.keywords.schema import DOCUMENTS
@@ -71,7 +71,7 @@ FILES = {
 def read(url, table=DOCUMENTS):
     """Check a file and read it, as a run does both."""
     checker = Checker(table, url)
-    assert sum(rows.num_rows for rows in checker.slabs(slabs(url))) == checker.rows
+    assert sum(rows.num_rows for rows in checker.chunks(chunks(url))) == checker.rows
     assert checker.found.faults() == []
     (part,) = cut(storage.expand(url, storage.SUFFIXES), [checker.rows], 1000, None)
     return partition.read(part, table)
@@ -144,7 +144,7 @@ def test_rows_without_names_are_named_by_file_and_number(tmp_path):
     family = pipelines.pipeline_named("keywords")
     files = storage.expand(str(tmp_path / "in"), family.suffixes)
     checked = [family.check(file, KeywordSettings()) for file in files]
-    (fault,) = family.check_together(files, checked)
+    (fault,) = family.validate_dataset(files, checked)
     assert "a file name that no other file has" in fault.expected
 
 

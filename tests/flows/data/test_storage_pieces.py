@@ -111,7 +111,7 @@ def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, 
     whole, runs = bags_check.check_bags([(0, table)], url)
     faults = whole.found.faults()
     monkeypatch.setattr(partition, "SLAB", 20_000)
-    assert len(list(partition.slabs(url))) > 10
+    assert len(list(partition.chunks(url))) > 10
     (file,) = storage.expand(url, [".parquet"])
     pieces = pipeline_named("bags").check(file, BagSettings())
     assert pieces.rows == 5000
@@ -164,7 +164,7 @@ def test_memory_is_bounded_by_a_partition(tmp_path, name):
             file.write(header + "\n")
             for k in range(64):
                 file.write("".join(f'"{k}{line[1:]}\n' for line in lines))
-        bound = 600 * 2**20  # three slabs, what the allocator keeps, and the names of all rows
+        bound = 600 * 2**20  # three chunks, what the allocator keeps, and the names of all rows
     else:
         small = bags_of(tmp_path / "small.parquet", 100)
         large, settings = str(tmp_path / "x.parquet"), {}
@@ -197,7 +197,7 @@ def test_a_file_that_grows_when_it_is_read_is_checked_in_pieces(tmp_path, monkey
     assert Path(url).stat().st_size < 100_000
     monkeypatch.setattr(partition, "SLAB", 2**20)
     monkeypatch.setattr(partition, "ROWS", 1000)
-    found = list(partition.slabs(url))
+    found = list(partition.chunks(url))
     assert max(table.nbytes for _, table in found) < 4 * 2**20
     assert [first for first, _ in found[:2]] == [0, found[0][1].num_rows]
     assert sum(table.num_rows for _, table in found) == 3000

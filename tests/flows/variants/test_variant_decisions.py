@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from flows.data.runs import open_run
 from flows.faults import ComputeError
 from flows.variants import calls as variant_calls
-from flows.variants import fitted_on
+from flows.variants import training_sites
 from flows.variants.calls import Evidence, decide, summarise
 from flows.variants.family import FAMILY
 from flows.variants.report import Mixing, PartCalls, report
@@ -121,7 +121,7 @@ def test_a_loss_names_the_lost_allele_and_no_genotype_that_nobody_has(tmp_path, 
 @pytest.mark.thorough
 def test_a_scored_run_takes_the_share_of_variants_of_all_units(monkeypatch, tmp_path):
     """Not that of the sample which the other hyperparameters were fitted on."""
-    monkeypatch.setattr(fitted_on, "FIT_UNITS", 300)
+    monkeypatch.setattr(training_sites, "FIT_UNITS", 300)
     FAMILY.simulate(str(tmp_path), 240, 3)
     source = tmp_path / "counts.parquet"
     succeed("variants", source, tmp_path / "fit", *FAST)

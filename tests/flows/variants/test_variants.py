@@ -13,12 +13,12 @@ from numpy.testing import assert_array_equal
 from flows import count as count_pipeline
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.variants import fitted_on
+from flows.variants import training_sites
 from flows.variants.counts import Loci
 from flows.variants.family import FAMILY
-from flows.variants.fitted_on import even
 from flows.variants.reads import reference
 from flows.variants.regions import Region
+from flows.variants.training_sites import even
 from flows.variants.vcf import genotype
 from tests.flows.commands import answer, refused, run, succeed
 from tests.flows.variants.variant_files import check, check_refused, loci, options, write_sheet
@@ -187,7 +187,7 @@ def test_a_count_takes_no_folder_with_counts_and_leaves_none_when_it_fails(
 @pytest.mark.thorough
 def test_a_sample_of_the_units_is_enough_however_it_is_cut(monkeypatch, counts, tmp_path):
     """With one location each, about twenty of 120 partitions have none in the sample."""
-    monkeypatch.setattr(fitted_on, "FIT_UNITS", 300)
+    monkeypatch.setattr(training_sites, "FIT_UNITS", 300)
     known = pq.read_table(counts.parent / "_truth" / "variants.parquet")["pos"].to_pylist()
     found = []
     for partitions in (1, 7, 120):

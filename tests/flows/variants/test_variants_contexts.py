@@ -10,8 +10,8 @@ import pysam
 import pytest
 
 from flows.variants.counts import Loci
-from flows.variants.fitted_on import contexts_of
 from flows.variants.settings import VariantSettings
+from flows.variants.training_sites import contexts_of
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import loci, options

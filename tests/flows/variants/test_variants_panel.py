@@ -12,7 +12,7 @@ import pysam
 import pytest
 
 from flows.data.runs import open_run
-from flows.variants.roles import mixed, mixed_warnings
+from flows.variants.samples import mixed, mixed_warnings
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario

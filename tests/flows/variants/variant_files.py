@@ -29,7 +29,7 @@ def run_stopped_and_resumed(capsys, monkeypatch, source, target, *arguments):
         raise storage.StorageError("the store went away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("flows.variants.conclude.write_vcf", fails)
+        patched.setattr("flows.variants.case_files.write_vcf", fails)
         code, _, err = run(capsys, "variants", source, target, *arguments)
     assert code == 1, err
     (name,) = (p.name for p in (target / "runs").iterdir())

@@ -258,7 +258,7 @@ def predict_from_draws(q: Chains, batch: Batch, most: int = 1000) -> list[Predic
     for block in blocks(q.features, batch):
         for c, parts in enumerate(found):
             parts.append(_summary(q.features, block, draws[:, c]))
-    return [Predictions.joined(parts) for parts in found]
+    return [Predictions.concat(parts) for parts in found]
 
 
 def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictions:

@@ -63,7 +63,7 @@ class Predictions:
     bag_bald: FloatArray
 
     @classmethod
-    def joined(cls, parts: Sequence[Predictions]) -> Predictions:
+    def concat(cls, parts: Sequence[Predictions]) -> Predictions:
         """Put the predictions of neighbouring blocks behind one another."""
         names = [f.name for f in fields(cls)]
         return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
@@ -90,7 +90,7 @@ def predict(
     for block in blocks(posterior.features, batch):
         for c, parts in enumerate(found):
             parts.append(_predict_block(posterior, block, c, normals))
-    return [Predictions.joined(parts) for parts in found]
+    return [Predictions.concat(parts) for parts in found]
 
 
 def feature_effects(posterior: Posterior, rows: FloatArray, c: int = 0) -> FloatArray:

@@ -20,7 +20,7 @@ from flows.variants.calls import Decision, Scored
 from flows.variants.indel_calls import call_indels, not_called
 from flows.variants.joint_alleles import join_alleles
 from flows.variants.locations import read_counts, read_loci, work_url
-from flows.variants.loci import MOST_DEPTHS, conclude_part
+from flows.variants.loci import MOST_DEPTHS, call_part
 from flows.variants.read_account import SampleReads
 from flows.variants.regions import fasta_contigs, names_a_contig
 from flows.variants.report import PartCalls, filters_not_run
@@ -119,7 +119,7 @@ def conclude_several(
         case = Case(number, positions, columns, about.reads.of(columns), files, folder)
         items.append(OneCase(case, name, q.of[number], [summaries[i] for i in own]))
     found = each(_conclude_one, items, model.model, settings, paths, fitted)
-    for name, text in multiqc.joined([files for _, files in found]).items():
+    for name, text in multiqc.merge([files for _, files in found]).items():
         storage.write_bytes(paths.file(name), text)
     return [one for one, _ in found], replace(q, of=tuple(one.q for one, _ in found))
 
@@ -200,7 +200,7 @@ def _write_loci(
     url = work_url(paths, "evidence", index, "npz")
     evidence = read_state(url, variant_calls.Evidence)
     counts, loci = read_counts(paths, kept), read_loci(paths, kept)
-    table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
+    table, found = call_part(model, q, counts, loci, evidence, decision, settings, points)
     storage.write_table(paths.table("loci", index), table)
     if not isinstance(model, TwoGroups):
         return found
