@@ -2,6 +2,6 @@
 
 In the order of a fit: `job` (what is fitted), `compute` (where), `driver` (the loop), `checkpoint`
 (resume), `executor` (one process), `holder` (what a worker holds), `tree` (sums and placement),
-`rolling` (workers that may be lost), and Dask itself: `connect` (a cluster), `cluster` (its
+`cluster_executor` (workers that may be lost). Dask's part: `connect` (a cluster), `cluster` (its
 workers, tasks and actors), `versions` (the same source everywhere), `estimator` (``client=``).
 """

@@ -21,18 +21,18 @@ from distributed import Client, Future, KilledWorker, get_worker
 
 from flows.data import storage
 from flows.faults import InputError
-from flows.fit.executor import OnProgress
-from flows.fit.job import ClusterError, ClusterLost, Job
-from flows.fit.rolling import (
+from flows.fit.cluster_executor import (
     NO_WORKERS,
     POLL,
     SILENCE,
     START,
-    Rolling,
+    ClusterExecutor,
     Worker,
     error_of,
     no_workers,
 )
+from flows.fit.executor import OnProgress
+from flows.fit.job import ClusterError, ClusterLost, Job
 from flows.fit.versions import environment, refuse_other
 
 R = TypeVar("R")
@@ -60,9 +60,9 @@ class Cluster:
         self._lock = threading.Lock()
         self._checked: set[str] = set()  # workers that have what this process has
 
-    def executor(self, job: Job) -> Rolling:
+    def executor(self, job: Job) -> ClusterExecutor:
         """Return an executor of a job on this cluster."""
-        return Rolling(job, self)
+        return ClusterExecutor(job, self)
 
     def each(
         self, function: Callable[..., R], items: Sequence[tuple[Any, ...]],

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from flows.fit.cluster import Cluster
 
 R = TypeVar("R")
-Compute: TypeAlias = "Here | Cluster"
+Compute: TypeAlias = "LocalCompute | Cluster"
 
 
-class Here:
+class LocalCompute:
     """This process, with so many threads."""
 
     def __init__(self, threads: int = 1) -> None:
@@ -43,7 +43,7 @@ def computing(settings: ComputeSettings, threads: int = 1) -> Iterator[Compute]:
     This process, where it computes, has so many threads.
     """
     if settings.workers is None and settings.scheduler is None:
-        yield Here(threads)
+        yield LocalCompute(threads)
         return
     from flows.fit.connect import connect
 

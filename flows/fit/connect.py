@@ -27,8 +27,8 @@ from distributed.system import MEMORY_LIMIT
 
 from flows.faults import first_line
 from flows.fit.cluster import AWAY, Cluster
+from flows.fit.cluster_executor import NO_WORKERS, POLL
 from flows.fit.job import ClusterError, ClusterLost
-from flows.fit.rolling import NO_WORKERS, POLL
 
 CONNECT = AWAY  # seconds until an address counts as wrong
 START = 60.0  # seconds until a local worker that does not come up is ended, and another started
@@ -113,7 +113,7 @@ def _preload() -> None:
     loaded = [name for name in sys.modules if name.startswith(("flows.", "vbmodels."))]
     names = [name for name in loaded if not name.startswith(NOT_FOR_WORKERS)]
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["flows.fit.forked", *names, "distributed"])
+    context.set_forkserver_preload(["flows.fit.fork_environment", *names, "distributed"])
     forkserver.ensure_running()
 
 

@@ -19,7 +19,7 @@ OnProgress = Callable[[int, int], None]  # called with how many of how many are 
 
 
 class Executor(ABC):
-    """A `vbmodels.core.protocol.Reduce` over holders: see `InProcess` and `flows.fit.rolling`."""
+    """A `Reduce` over holders: `InProcess` here, `ClusterExecutor` on workers of Dask."""
 
     heavy = False  # whether so much is logged since the last checkpoint that another is due
 

@@ -18,7 +18,7 @@ from flows.data.storage import InputFile
 from flows.events import Events, Progress, Sweep
 from flows.family import Checked, Family, Ingested, Prepared
 from flows.fit import driver
-from flows.fit.compute import Compute, Here
+from flows.fit.compute import Compute, LocalCompute
 from flows.fit.driver import FitResult
 from flows.fit.executor import Executor
 from flows.settings import ComputeSettings, RunSettings
@@ -84,7 +84,7 @@ class Run:
         self.is_refused = False  # whether its input was found to be wrong, so that none can
         self.tried = False  # whether its fit has begun
         self.lock: Claim | None = None
-        self.compute: Compute = Here()
+        self.compute: Compute = LocalCompute()
         self.threads = 1  # of this process, where it computes
         self.open = ExitStack()  # the cluster, the lock, the executor
         self._executor = self.open.enter_context(ExitStack())

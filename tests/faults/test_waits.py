@@ -17,7 +17,7 @@ from flows.data.storage import StorageError, fingerprint_of
 from flows.events import Events
 from flows.family import Ingested
 from flows.faults import Fault, InputError
-from flows.fit import cluster, rolling
+from flows.fit import cluster, cluster_executor
 from flows.fit import connect as connecting
 from flows.fit.connect import connect
 from flows.fit.driver import run_fit
@@ -40,7 +40,7 @@ def deployment(tmp_path):
 @pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["each", "fit"])
 def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path, urls, monkeypatch):
-    for module in (cluster, rolling):
+    for module in (cluster, cluster_executor):
         monkeypatch.setattr(module, "NO_WORKERS", 2.0)
     with connect(scheduler=deployment.address) as found:
         deployment.workers[0].end()

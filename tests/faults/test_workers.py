@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from flows.fit import rolling
+from flows.fit import cluster_executor
 from flows.fit.connect import connect, over
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
@@ -159,8 +159,8 @@ def fitted(cluster, folder, **changes):
 
 @pytest.mark.thorough
 def test_a_worker_that_computes_for_ever_is_ended(two, tmp_path, monkeypatch):
-    monkeypatch.setattr(rolling, "UNKNOWN", 3.0)
-    monkeypatch.setattr(rolling, "LEAST", 3.0)
+    monkeypatch.setattr(cluster_executor, "UNKNOWN", 3.0)
+    monkeypatch.setattr(cluster_executor, "LEAST", 3.0)
     assert fitted(two, tmp_path, seconds=1e4) == (True, 1)
 
 
@@ -168,7 +168,7 @@ def test_a_worker_that_computes_for_ever_is_ended(two, tmp_path, monkeypatch):
 def test_a_kernel_that_holds_python_s_lock_is_waited_for(two, tmp_path, monkeypatch):
     assert fitted(two, tmp_path / "a", seconds=6.0, holding=True) == (True, 0)
     # Where that takes longer than a silence, the fit goes back and waits for longer.
-    monkeypatch.setattr(rolling, "SHORTEST", 1.0)
+    monkeypatch.setattr(cluster_executor, "SHORTEST", 1.0)
     same, rolled = fitted(two, tmp_path / "b", seconds=6.0, holding=True)
     assert same
     assert rolled >= 1

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from flows.data import storage
+from flows.fit.cluster_executor import ClusterExecutor, Worker
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.holder import Holder, PartitionMemoryError
 from flows.fit.job import Job
-from flows.fit.rolling import Rolling, Worker
 from tests.contract import vmmic
 from tests.contract.toy import Groups, Toy
 from tests.fit.jobs import Killed, Overshooting, cluster_named, kill_at, rates, toy_job
@@ -134,7 +134,7 @@ def test_little_memory_changes_no_bit(tmp_path, memory, loop):
     assert executor.holder.reads > result.iterations
 
 
-class Forgetful(Rolling):
+class Forgetful(ClusterExecutor):
     """An executor whose only worker is replaced before some sweeps."""
 
     def __init__(self, job, before=()):

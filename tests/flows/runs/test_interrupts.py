@@ -8,7 +8,7 @@ import pytest
 
 from flows import stages
 from flows.faults import Interrupted
-from flows.fit.compute import Here
+from flows.fit.compute import LocalCompute
 from tests.faults import pipelines
 
 
@@ -19,7 +19,7 @@ def stopped(monkeypatch, at):
     def computing(*given):
         if at == "start":
             raise KeyboardInterrupt
-        yield Here()
+        yield LocalCompute()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(stages, "computing", computing)

@@ -1,10 +1,10 @@
 """The executor on a Dask cluster, whose workers may be lost: it rolls back and goes on.
 
 Each worker has one holder, one of Dask's actors. A request goes to all of them, and the sweeps
-since the last checkpoint are logged. A worker that dies, stops, hangs or cannot be reached ends in
-`Rolling._with_recovery`: its holder is dropped, the holders of the workers that are there take the
-partitions and the checkpoint's local states and run the local steps of the log, and the request is
-repeated. A sweep is a function of its request, so the bits are the same.
+since the last checkpoint are logged. After a worker dies, stops, hangs or cannot be reached,
+`ClusterExecutor._with_recovery` drops its holder; the other workers' holders take its partitions
+and the checkpoint's local states and run the local steps of the log, and the request is repeated.
+A sweep is a function of its request, so the bits are the same.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _keep_freed_memory() -> None:
         libc.mallopt(-1, 2**26)  # M_TRIM_THRESHOLD
 
 
-class Rolling(Executor):
+class ClusterExecutor(Executor):
     """See the module; tests replace what speaks to Dask, from `workers` to `drop`."""
 
     def __init__(self, job: Job, cluster: Any) -> None:

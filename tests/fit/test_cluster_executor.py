@@ -1,7 +1,7 @@
 """Workers that are made up, with a seeded schedule of mishaps: the same bits, or a sentence.
 
 Holders, executor, driver and checkpoints are the real ones. More seeds:
-``python -m tests.fit.test_rolling 2000``.
+``python -m tests.fit.test_cluster_executor 2000``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import pytest
 from flows.data import lock
 from flows.data.storage import StorageError, TransientStorageError
 from flows.faults import ComputeError
-from flows.fit import rolling, tree
+from flows.fit import cluster_executor, tree
+from flows.fit.cluster_executor import ClusterExecutor, Lost, Worker
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.fit.holder import Answer, Holder
-from flows.fit.rolling import Lost, Rolling, Worker
 from tests.fit.jobs import cluster_named, rates, toy_job
 from vbmodels.core.state import same_bits
 
@@ -33,7 +33,7 @@ LOOPS = ("cavi", "squarem", "memoised")
 QUICK = {"POLL": 0.0005, "NO_WORKERS": 0.05, "UNKNOWN": 0.1, "LEAST": 0.1}
 
 
-class World(Rolling):
+class World(ClusterExecutor):
     """Some workers; each call of a holder may meet a mishap, and workers come."""
 
     def __init__(self, job, seed, count, rate, kinds=None):
@@ -181,7 +181,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    with patch.multiple(rolling, **QUICK), patch.object(lock, "SETTLE", 0.0):
+    with patch.multiple(cluster_executor, **QUICK), patch.object(lock, "SETTLE", 0.0):
         yield Scene(tmp_path_factory.mktemp("worlds"))
 
 
@@ -223,7 +223,7 @@ def test_the_partition_that_kills_workers_is_named_and_no_other(scene):
 
 
 def test_a_worker_that_is_never_heard_of_ends_in_a_sentence(scene, monkeypatch):
-    monkeypatch.setattr(rolling, "UNKNOWN", 0.01)
+    monkeypatch.setattr(cluster_executor, "UNKNOWN", 0.01)
     sentence, world = scene.run(1, 2, 1.0, kinds=["hangs"])
     assert "failed 8 times in a row" in sentence or "no worker" in sentence
     assert world.met["ended"] >= 2
@@ -279,7 +279,7 @@ def test_3000_placements_give_one_tree():
 if __name__ == "__main__":
     with (
         tempfile.TemporaryDirectory() as name,
-        patch.multiple(rolling, **QUICK),
+        patch.multiple(cluster_executor, **QUICK),
         patch.object(lock, "SETTLE", 0.0),
     ):
         made = Scene(name)
