@@ -76,7 +76,7 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     )
     prior: str | None = Field(
         None,
-        description="File of what is learnt from other corpora (docs/pipelines/keywords.md), or "
+        description="File of what is learnt from other corpora (docs/keywords-model.md), or "
         "none; by default that of ten public corpora (model corpus).",
     )
     ask: int = Field(

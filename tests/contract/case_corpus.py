@@ -175,7 +175,7 @@ def case(name: str, made: Any) -> Case:
             scored=lambda model, q, batch: model.predict(q, batch),
             largest=0.06,
             because="a score integrates the coefficients out, the fit does not, since they have "
-            "the labels of its documents in them already (docs/pipelines/keywords.md)",
+            "the labels of its documents in them already (docs/keywords-model.md)",
         ),
         global_step=GlobalStep(coordinates=coordinates(made()), at="fixed_point", tolerance=1e-5),
         local_step="a partition has no parameters of its own",

@@ -83,7 +83,7 @@ CASE = Case(
         scored=scores,
         largest=0.25,
         because="a score integrates the coefficients out, the fit does not, since they have "
-        "the labels of its documents in them already (docs/pipelines/keywords.md)",
+        "the labels of its documents in them already (docs/keywords-model.md)",
     ),
     global_step=GlobalStep(coordinates=COORDINATES, at="fixed_point", tolerance=1e-5),
     local_step="a partition has no parameters of its own",
