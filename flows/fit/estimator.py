@@ -34,7 +34,7 @@ class DaskExecutor:
 
     @contextmanager
     def reduce_over(self, model: Any, batches: Sequence[Any]) -> Iterator[Executor]:
-        """Give the reduce over these partitions; see `vbmodels.estimators.base`."""
+        """Give the reduce over these partitions; see `vbmodels.estimators.executors`."""
         with self._folder() as folder, self._cluster() as cluster:
             urls = tuple(storage.join(folder, f"part-{i:05d}.npz") for i in range(len(batches)))
             for url, batch in zip(urls, batches, strict=True):

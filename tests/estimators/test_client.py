@@ -14,7 +14,7 @@ from flows.fit.estimator import DaskExecutor
 from tests.estimators import data
 from vbmodels.core.state import same_bits
 from vbmodels.estimators import LatentFeatures, MixtureOfExperts
-from vbmodels.estimators.base import GROUP
+from vbmodels.estimators.executors import GROUP
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

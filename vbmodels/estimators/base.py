@@ -1,35 +1,23 @@
-"""What the estimators share: parameters of the loop, the fit, and ArviZ.
-
-Where an estimator's partitions are worked on: in this process, or where its client says.
-
-This package knows no cluster. A client is an object with a method ``reduce_over`` (see
-`Executor`), or anything for which an installed package has registered an executor: an entry
-point of the group `GROUP` whose name is the first part of the module of the client's class, or
-of one that it derives from. So vbflows itself registers ``distributed``, for Dask's client.
-"""
+"""What the estimators share: parameters of the loop, the fit, a summary, and ArviZ."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import wraps
-from importlib.metadata import entry_points
 from numbers import Integral, Real
 from types import UnionType
 from typing import (
     Any,
     Literal,
-    Protocol,
     Self,
     TypeVar,
     Union,
     get_args,
     get_origin,
     get_type_hints,
-    runtime_checkable,
 )
 
 import numpy as np
@@ -48,61 +36,11 @@ from sklearn.utils.validation import (
 from threadpoolctl import threadpool_limits
 
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.fit import InProcess, drive
+from vbmodels.core.fit import drive
 from vbmodels.core.options import Range, option, share
-from vbmodels.core.protocol import Observing
 from vbmodels.core.state import FloatArray
+from vbmodels.estimators.executors import reduce_over
 from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame, names_of, native
-
-GROUP = "vbmodels.executors"
-ADDRESSES = "distributed"
-"""Whose executor takes a client that is text: the address of a scheduler."""
-
-
-@runtime_checkable
-class Executor(Protocol):
-    """What works on the partitions of a fit."""
-
-    def reduce_over(self, model: Any, batches: Sequence[Any]) -> AbstractContextManager[Observing]:
-        """Return a reduce over these partitions; what it holds is released at the end."""
-
-
-def reduce_over(
-    client: Any, model: Any, batches: Sequence[Any]
-) -> AbstractContextManager[Observing]:
-    """Return the reduce of a client; None is this process.
-
-    Raises
-    ------
-    TypeError
-        If nothing installed knows such a client.
-    """
-    if client is None:
-        return nullcontext(InProcess(model, batches))
-    return executor_of(client).reduce_over(model, batches)
-
-
-def executor_of(client: Any) -> Executor:
-    """Return the executor of a client.
-
-    Examples
-    --------
-    >>> executor_of(3.5)
-    Traceback (most recent call last):
-    TypeError: expected a client with reduce_over(model, batches), or one that an installed package has registered in the entry points vbmodels.executors, got float
-    """  # noqa: E501
-    if isinstance(client, Executor):
-        return client
-    names = [kind.__module__.partition(".")[0] for kind in type(client).__mro__]
-    for name in [ADDRESSES] if isinstance(client, str) else names:
-        for found in entry_points(group=GROUP, name=name):
-            made: Executor = found.load()(client)
-            return made
-    raise TypeError(
-        "expected a client with reduce_over(model, batches), or one that an installed "
-        f"package has registered in the entry points {GROUP}, got {type(client).__name__}"
-    )
-
 
 NO_TARGET = "no_validation"
 """What scikit-learn takes for y where there is none to check; None is a target forgotten."""
@@ -208,7 +146,7 @@ class LoopEstimator(BaseEstimator):
         None,
         "no_validation",
         "Where to fit: None for this process, a ``distributed.Client``, the address of a Dask "
-        "scheduler, or an executor (`vbmodels.estimators.base`).",
+        "scheduler, or an executor (`vbmodels.estimators.executors`).",
     )
 
     @property
