@@ -280,6 +280,9 @@ class Unclear(ValueError):
 def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = False) -> Rule:
     """Return how a column is read.
 
+    Raises `Unclear` if a part of the cells is of one kind and a part is not, or dates can be read
+    two ways.
+
     Parameters
     ----------
     name
@@ -290,11 +293,6 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
         What the user says.
     commas
         Whether other columns of the table have decimal commas.
-
-    Raises
-    ------
-    Unclear
-        If a part of the cells is of one kind and a part is not, or dates can be read two ways.
 
     Examples
     --------

@@ -38,10 +38,7 @@ class Expansion:
     def add(self, size: int) -> None:
         """Count bytes.
 
-        Raises
-        ------
-        StorageError
-            If the file grows beyond its limit.
+        Raises `StorageError` if the file grows beyond its limit.
         """
         self.size += size
         limit = min(self.limit, self.memory)

@@ -160,10 +160,8 @@ def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
 def as_parquet(url: str) -> str:
     """Return the URL itself of a Parquet file, or the path of a conversion on this machine.
 
-    Raises
-    ------
-    StorageError
-        If the file is not what its name says, or there is no room for the conversion.
+    Raises `StorageError` if the file is not what its name says, or there is no room for the
+    conversion.
     """
     end, packing = format_of(url)
     convert = _CONVERSIONS.get(end)

@@ -201,10 +201,8 @@ class BatchSums(Sums, kind="variants/two_groups.BatchSums"):
 class BatchTable(Table, kind="variants/two_groups.BatchTable"):
     """Likelihoods of units, and the wide component of the null.
 
-    Attributes
-    ----------
-    log_far, far_slope
-        [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes, and its slope in x.
+    ``log_far`` and ``far_slope``: [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes,
+    and its slope in x.
     """
 
     log_far: FloatArray
