@@ -156,8 +156,8 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         known = f"known are: {', '.join(sorted(settings.model_fields))}"
-        remedy = did_you_mean(name[:80], settings.model_fields) or known
-        return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
+        meant = did_you_mean(name[:80], settings.model_fields)
+        return Fault("settings", "a known setting", name[:80], name, remedy=meant or known)
     if problem["type"] == "value_error":
         found = "that " + problem["msg"].removeprefix("Value error, ")
         return Fault("settings", "settings that go together", found)
