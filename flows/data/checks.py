@@ -35,10 +35,7 @@ Said = str | Callable[..., str]
 class Found:
     """The faults of one file, gathered slab by slab: of each kind the first rows, and how many.
 
-    Parameters
-    ----------
-    file
-        Its name, for messages.
+    ``file``: its name, for messages.
     """
 
     def __init__(self, file: str) -> None:
@@ -136,12 +133,7 @@ class Checker:
     def read_header(self, header: pa.Table, rows: int) -> None:
         """Check what a file's footer says.
 
-        Parameters
-        ----------
-        header
-            Its columns, without rows.
-        rows
-            The number of its rows.
+        ``header``: its columns, without rows. ``rows``: the number of its rows.
         """
         self.rows = rows
         self._head(self._parse_cells(header)[0])

@@ -45,10 +45,8 @@ def dumped(content: Form) -> bytes:
 def read(url: str, form: type[F], most: int = MOST) -> F:
     """Read a file.
 
-    Raises
-    ------
-    DamagedError
-        If it is not what `write` has written, or of a version that has other fields.
+    Raises `DamagedError` if it is not what `write` has written, or of a version that has other
+    fields.
     """
     return parsed(read_bytes(url, most), form, url)
 

@@ -274,12 +274,8 @@ def without_dash(cells: pa.Array, rule: Rule) -> pa.Array:
 def numbers(cells: pa.Array, rule: Rule | str) -> tuple[FloatArray, BoolArray]:
     """Return cells as numbers of a kind, and which cannot be read.
 
-    Parameters
-    ----------
-    cells
-        As `taken` gives them.
-    rule
-        How they are read: numbers, flags (1 and 0) or dates (days since 1970-01-01).
+    ``cells``: as `taken` gives them. ``rule``: how they are read: numbers, flags (1 and 0) or dates
+    (days since 1970-01-01).
 
     Returns
     -------

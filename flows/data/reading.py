@@ -56,10 +56,7 @@ def can_read(column: Column, kind: pa.DataType) -> bool:
 def cast(cells: pa.ChunkedArray, column: Column) -> pa.Array:
     """Return a file's column in the type that is declared.
 
-    Raises
-    ------
-    pyarrow.ArrowInvalid
-        If a value has no place in that type.
+    Raises `pyarrow.ArrowInvalid` if a value has no place in that type.
     """
     if as_it_comes(column):
         return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
@@ -113,10 +110,7 @@ def _positive_flags(
 ) -> pa.Array:
     """Return 1 for cells that are positive, 0 for others, null for missing ones.
 
-    Raises
-    ------
-    UnreadableCells
-        If numbers are compared and some cells are none.
+    Raises `UnreadableCells` if numbers are compared and some cells are none.
     """
     if positive.least is not None:
         try:
@@ -356,10 +350,7 @@ def _one_list(
 
     A column with levels gives a number for each.
 
-    Raises
-    ------
-    UnreadableCells
-        If some cells of text are no numbers.
+    Raises `UnreadableCells` if some cells of text are no numbers.
     """
     parts = [
         _one_hot(column, missing, levels[name])

@@ -87,10 +87,7 @@ class WeightSums:
     def mean(self, settings: RunSettings) -> float:
         """Return the mean weight, by which weights are divided.
 
-        Raises
-        ------
-        InputError
-            If no row has a weight above 0.
+        Raises `InputError` if no row has a weight above 0.
         """
         if WEIGHT in settings.columns and not self.total > 0.0:
             raise InputError.of(

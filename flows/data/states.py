@@ -13,10 +13,7 @@ S = TypeVar("S", bound=State)
 def read_state(url: str, kind: type[S]) -> S:
     """Read what `vbmodels.core.state.to_bytes` made of a state.
 
-    Raises
-    ------
-    DamagedError
-        If the file is cut short, changed, or holds something else.
+    Raises `DamagedError` if the file is cut short, changed, or holds something else.
     """
     return state_of(read_bytes(url), kind, url)
 

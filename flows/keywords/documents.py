@@ -30,10 +30,8 @@ ROWS = 256
 class Prepared:
     """A partition before the corpus is known; see `vbmodels.keywords.reading.ReadDocuments`.
 
-    Parameters
-    ----------
-    counts
-        Its counts (`counts.COUNTS`) of words, and of phrases where these are the candidates.
+    ``counts``: its counts (`counts.COUNTS`) of words, and of phrases where these are the
+    candidates.
     """
 
     tokens: DocumentTokens

@@ -96,10 +96,7 @@ def _read(whole: Slice, settings: KeywordSettings) -> LabelRows:
 def labels_of(file: Slice, settings: KeywordSettings) -> LabelRows:
     """Return what a file of labels says.
 
-    Raises
-    ------
-    InputError
-        If something is wrong with it.
+    Raises `InputError` if something is wrong with it.
     """
     rows = storage.parquet_file(file.url).metadata.num_rows
     return _read(replace(file, start=0, stop=rows), settings)

@@ -23,10 +23,7 @@ MAX_CHARACTERS = 20_000
 def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
     """Return the packages of this environment as a table of documents.
 
-    Parameters
-    ----------
-    found
-        The packages to read; by default all that this interpreter can import.
+    ``found``: the packages to read; by default all that this interpreter can import.
 
     Returns
     -------

@@ -45,10 +45,8 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
 def rate_question(settings: KeywordSettings, labelled: bool, complete: bool) -> list[str]:
     """Return the question how many keyphrases a document has, where nothing says so.
 
-    Parameters
-    ----------
-    labelled, complete
-        Whether a document has a known keyword, and whether one is complete.
+    ``labelled`` and ``complete``: whether a document has a known keyword, and whether one is
+    complete.
     """
     number = settings.keyphrases if settings.with_phrases else settings.keyword_rate
     if complete or number is not None or settings.kind is not None:

@@ -22,10 +22,7 @@ _DIGEST = re.compile(r"(.+)#([0-9a-f]{16})$")
 def with_digest(name: str, setting: str) -> str:
     """Return a file's absolute name with the digest of what it holds.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or the name has a digest of something else.
+    Raises `InputError` if the file cannot be read, or the name has a digest of something else.
     """
     if _DIGEST.match(name):
         read_named(name, setting)
@@ -38,10 +35,8 @@ def with_digest(name: str, setting: str) -> str:
 def terms_of(name: str, setting: str) -> tuple[str, ...]:
     """Return the terms of a file, one a line, each once; empty lines are left out.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has no term, or is not what the setting was made from.
+    Raises `InputError` if the file cannot be read, has no term, or is not what the setting was made
+    from.
     """
     url, data = read_named(name, setting)
     try:
@@ -63,10 +58,7 @@ def terms_of(name: str, setting: str) -> tuple[str, ...]:
 def read_named(name: str, setting: str) -> tuple[str, bytes]:
     """Return the address of a file that a setting names, and what it holds.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is not what the setting was made from.
+    Raises `InputError` if it cannot be read, or is not what the setting was made from.
     """
     found = _DIGEST.match(name)
     url = found[1] if found else name
@@ -81,10 +73,7 @@ def read_named(name: str, setting: str) -> tuple[str, bytes]:
 def prior_of(name: str | None) -> LearntPrior | None:
     """Return the prior that the setting ``prior`` names; None where it names none.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is no prior.
+    Raises `InputError` if the file cannot be read or is no prior.
     """
     if name is None:
         return shipped()

@@ -30,12 +30,7 @@ def as_yaml(value: Any) -> str:
 def commented(name: str, settings: type[RunSettings]) -> str:
     """Return a file of settings: those that matter first at their defaults, the rest commented out.
 
-    Parameters
-    ----------
-    name
-        Of the pipeline.
-    settings
-        Its settings.
+    ``name``: of the pipeline. ``settings``: its settings.
     """
     lines = [
         f"# Settings of vbflows {name}.",

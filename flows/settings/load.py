@@ -15,9 +15,7 @@ _TEXT_EXPECTED = ("string_type", "literal_error", "tuple_type")
 
 
 def compute_settings(
-    workers: int | str | None,
-    scheduler: str | None,
-    memory_limit: str | None = None,
+    workers: int | str | None, scheduler: str | None, memory_limit: str | None = None
 ) -> ComputeSettings:
     """Make compute settings from options.
 
@@ -28,9 +26,7 @@ def compute_settings(
     """
     try:
         return ComputeSettings(
-            workers=_count(workers) or None,
-            scheduler=scheduler,
-            memory_limit=memory_limit,
+            workers=_count(workers) or None, scheduler=scheduler, memory_limit=memory_limit
         )
     except ValidationError as error:
         faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
@@ -41,7 +37,7 @@ def _count(workers: int | str | None) -> int:
     """Read a number of workers; none is 0."""
     text = str(workers or 0)
     if not text.isdecimal():
-        raise InputError([Fault("--workers", "a number", shown(text))])
+        raise InputError.of("--workers", "a number", shown(text))
     return int(text)
 
 
@@ -60,15 +56,8 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
-            raise InputError(
-                [
-                    Fault(
-                        file="--set",
-                        expected="key=value",
-                        found=shown(assignment),
-                        remedy="write --set fdr=0.1",
-                    )
-                ]
+            raise InputError.of(
+                "--set", "key=value", shown(assignment), remedy="write --set fdr=0.1"
             )
         values[key.strip()] = ""
         if text.strip():
@@ -114,28 +103,14 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
     for assignment in assignments:
         ours, equals, yours = (part.strip() for part in assignment.partition("="))
         if not (ours and equals and yours):
-            raise InputError(
-                [
-                    Fault(
-                        file="--column",
-                        expected="ours=yours",
-                        found=shown(assignment),
-                        remedy="write --column text=Abstract",
-                    )
-                ]
+            raise InputError.of(
+                "--column", "ours=yours", shown(assignment), remedy="write --column text=Abstract"
             )
         if found.get(ours, yours) != yours:
-            raise InputError(
-                [
-                    Fault(
-                        "--column",
-                        f"one column for {ours}",
-                        f"{found[ours]} and {yours}",
-                        ours,
-                        remedy=f"run once for each {ours}, with the other column in --exclude",
-                    )
-                ]
-            )
+            raise InputError.of(
+                "--column", f"one column for {ours}", f"{found[ours]} and {yours}", ours,
+                remedy=f"run once for each {ours}, with the other column in --exclude",
+            )  # fmt: skip
         found[ours] = yours
     return found
 
@@ -155,7 +130,7 @@ def _value(assignment: str, text: str, as_text: bool) -> Any:
             return text.strip()
         remedy = "put text that is no number or list into quotes: --set 'language=\"x\"'"
         expected = f"a value as YAML in {shown(assignment)}"
-        raise InputError([Fault("--set", expected, str(error), remedy=remedy)]) from error
+        raise InputError.of("--set", expected, str(error), remedy=remedy) from error
 
 
 def _read_config(path: str) -> dict[str, Any]:
@@ -164,13 +139,9 @@ def _read_config(path: str) -> dict[str, Any]:
             values = plain_values(file.read(MOST_CHARACTERS + 1)) or {}
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(
-            [Fault(file=path, expected="a YAML or JSON file of settings", found=reason)]
-        ) from error
+        raise InputError.of(path, "a YAML or JSON file of settings", reason) from error
     if not isinstance(values, dict):
-        raise InputError(
-            [Fault(file=path, expected="names with values", found=type(values).__name__)]
-        )
+        raise InputError.of(path, "names with values", type(values).__name__)
     odd = [
         Fault(path, "names of settings", shown(key), remedy="write the name as text")
         for key in values
@@ -185,26 +156,13 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         known = f"known are: {', '.join(sorted(settings.model_fields))}"
-        return Fault(
-            file="settings",
-            column=name,
-            expected="a known setting",
-            found=name[:80],
-            remedy=did_you_mean(name[:80], settings.model_fields) or known,
-        )
+        meant = did_you_mean(name[:80], settings.model_fields)
+        return Fault("settings", "a known setting", name[:80], name, remedy=meant or known)
     if problem["type"] == "value_error":
-        return Fault(
-            file="settings",
-            expected="settings that go together",
-            found="that " + problem["msg"].removeprefix("Value error, "),
-        )
-    return Fault(
-        file="settings",
-        column=name,
-        expected=_expected(problem),
-        found=shown(problem["input"]),
-        remedy=_remedy(settings, problem),
-    )
+        found = "that " + problem["msg"].removeprefix("Value error, ")
+        return Fault("settings", "settings that go together", found)
+    found, remedy = shown(problem["input"]), _remedy(settings, problem)
+    return Fault("settings", _expected(problem), found, name, remedy=remedy)
 
 
 def _expected(problem: Any) -> str:
@@ -254,6 +212,7 @@ _TYPES = {
     "integer": "whole number",
 }
 """What people call JSON's types."""
+_BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
 
 
 def _range(schema: dict[str, Any]) -> str:
@@ -261,16 +220,7 @@ def _range(schema: dict[str, Any]) -> str:
         return " or ".join(_range(option) for option in schema["anyOf"])
     if "enum" in schema:
         return ", ".join(str(value) for value in schema["enum"])
-    bounds = [
-        f"{sign} {schema[key]:g}"
-        for key, sign in (
-            ("exclusiveMinimum", ">"),
-            ("minimum", ">="),
-            ("exclusiveMaximum", "<"),
-            ("maximum", "<="),
-        )
-        if key in schema
-    ]
+    bounds = [f"{sign} {schema[key]:g}" for key, sign in _BOUNDS.items() if key in schema]
     kind = _TYPES.get(schema.get("type", "any"), schema.get("type", "any"))
     return " ".join([kind, ", ".join(bounds)]).strip()
 

@@ -36,10 +36,7 @@ def open_alignment(
 ) -> pysam.AlignmentFile:
     """Open a BAM, or a CRAM with the FASTA of the settings.
 
-    Raises
-    ------
-    OSError
-        If it cannot be read, or has no index where one is wanted and none can be made.
+    Raises `OSError` if it cannot be read, or has no index where one is wanted and none can be made.
     """
     reference = None if settings.fasta is None else local_fasta(settings.fasta)
     return _opened(indexed_alignment(path) if indexed else local_alignment(path), reference)
@@ -91,10 +88,7 @@ def own_index(local: str) -> str | None:
 def local_fasta(path: str) -> str:
     """Return a local path of a FASTA with its index next to it.
 
-    Raises
-    ------
-    OSError
-        If it has no index and none can be made.
+    Raises `OSError` if it has no index and none can be made.
     """
     local = storage.local_copy(path, ".fai", ".gzi")
     packed = os.path.isfile(local) and is_gzip(local)

@@ -85,6 +85,8 @@ def tally(
 ) -> Tally:  # fmt: skip
     """Count the reads of a region, and sum what is known of them.
 
+    Raises `OSError` if a block or a record is damaged or the file ends too early.
+
     Parameters
     ----------
     file
@@ -99,11 +101,6 @@ def tally(
         Gives the reference's bases from one position to another, as indices in ACGT or -1.
     floor
         Reads that begin before it are in another account.
-
-    Raises
-    ------
-    OSError
-        If a block or a record is damaged or the file ends too early.
     """
     contig = file.get_tid(name)
     with _records(file, name, contig, start, stop) as chunks:

@@ -211,10 +211,7 @@ def _beta_rate(local: Any) -> FloatArray:
 def summarise(evidence: Evidence) -> Scored:
     """Keep scores above 0 as they are and count the others in bins; not those of the case alone.
 
-    Raises
-    ------
-    ComputeError
-        If a score is no number: it could be neither called nor left out.
+    Raises `ComputeError` if a score is no number: it could be neither called nor left out.
     """
     score = evidence.score[~evidence.without_control]
     wrong = np.isnan(evidence.score)

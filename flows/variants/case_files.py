@@ -74,8 +74,8 @@ class Case(NamedTuple):
         What is known of the replicates' reads.
     files
         Each replicate's file of reads, and what marks its version; none of counts.
-    folder
-        Of its VCF and BED, in the run's: empty for the run's own.
+    name
+        Of one of several cases; empty for a run of one.
     """
 
     number: int
@@ -83,16 +83,16 @@ class Case(NamedTuple):
     columns: list[tuple[str, str]]
     reads: SampleReads
     files: list[tuple[str, str]]
-    folder: str = ""
+    name: str = ""
+
+    @property
+    def folder(self) -> str:
+        """The folder of its VCF and BED, in the run's: empty for the run's own."""
+        return storage.join(CASES, self.name) if self.name else ""
 
 
-class OneCase(NamedTuple):
-    """One of several cases, with all that its conclusion takes."""
-
-    case: Case
-    name: str
-    q: Any
-    summaries: list[Scored]
+OneCase = tuple[Case, Any, list[Scored]]
+"""One of several cases, its fit, and what its partitions scored."""
 
 
 @dataclass(frozen=True)
@@ -109,15 +109,14 @@ def conclude_several(
     settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
 ) -> tuple[list[CaseFound], SeveralGlobal]:  # fmt: skip
     """Conclude every case separately, several at once."""
-    items = []
+    items: list[OneCase] = []
     for number, name in enumerate(model.names):
         own = [i for i, case in enumerate(about.cases) if case == number]
         columns = [c for c in about.columns if c[0] == name or c[0] in settings.controls]
         positions = [(i, about.indices[i]) for i in own]
         files = [about.files[about.columns.index(c)] for c in columns] if about.files else []
-        folder = storage.join(CASES, name)
-        case = Case(number, positions, columns, about.reads.of(columns), files, folder)
-        items.append(OneCase(case, name, q.of[number], [summaries[i] for i in own]))
+        case = Case(number, positions, columns, about.reads.of(columns), files, name)
+        items.append((case, q.of[number], [summaries[i] for i in own]))
     found = each(_conclude_one, items, model.model, settings, paths, fitted)
     for name, text in multiqc.merge([files for _, files in found]).items():
         storage.write_bytes(paths.file(name), text)
@@ -127,11 +126,12 @@ def conclude_several(
 def _conclude_one(
     one: OneCase, model: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
 ) -> tuple[CaseFound, dict[str, bytes]]:
-    alone = settings.of_case(one.name)
-    parts, q = conclude_case(one.case, model, one.q, one.summaries, alone, paths, fitted, _here)
+    case, own, summaries = one
+    alone = settings.of_case(case.name)
+    parts, q = conclude_case(case, model, own, summaries, alone, paths, fitted, _here)
     files = multiqc.files(parts, q, alone)
     # Depths along the regions are in these; of many cases they would fill the driver's memory.
-    return CaseFound(one.name, [replace(part, depth=()) for part in parts], q), files
+    return CaseFound(case.name, [replace(part, depth=()) for part in parts], q), files
 
 
 def _here(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:

@@ -8,7 +8,7 @@ each case's locations are put together from its own part and the controls'.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Each, Ingested
 from flows.variants.alignment_headers import File, header_warnings
-from flows.variants.alignments import described
 from flows.variants.bam_index import boundaries
 from flows.variants.counts import Column, Loci, has_enough_reads
 from flows.variants.indel_counts import AHEAD, anchors_with_enough_reads, at_locations, of_positions
@@ -30,21 +29,19 @@ from flows.variants.indel_counts import merge as merge_indels
 from flows.variants.locations import (
     EVERY_SAMPLE,
     Assembled,
-    depth_of,
-    digests_of,
-    levels_of,
+    counting,
     marks_in,
     no_use,
     read_counts,
-    refuse_changed,
     replicate_columns,
     shuffle,
+    windows_in,
     work_url,
     write_locations,
 )
 from flows.variants.read_account import FIELDS, dropped, reads_of
 from flows.variants.reads import ReadCounter, reference
-from flows.variants.regions import Marks, Region, marks_of, regions_of, windows_of
+from flows.variants.regions import Region, marks_of, regions_of
 from flows.variants.sample_sheet import Alignment
 from flows.variants.settings import VariantSettings
 from flows.variants.training_sites import chosen, weighed
@@ -59,8 +56,8 @@ class Place(NamedTuple):
 
     index: int  # type: ignore[assignment]  # a tuple has a method of that name
     case: int
-    own: Part | int
-    controls: Part | None
+    own: Part
+    controls: Part
 
 
 @dataclass(frozen=True)
@@ -91,11 +88,6 @@ class Cases:
     said: tuple[str, ...] = ()
 
 
-def columns_of(columns: Sequence[Column], settings: VariantSettings) -> list[Column]:
-    """Return the replicates of one case and of its controls."""
-    return replicate_columns(list(columns), settings)
-
-
 def separate_cases(
     parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
 ) -> Cases:
@@ -118,41 +110,54 @@ def separate_cases(
         return Cases(tuple(found), of_places, columns, account=account, said=tuple(said))
     together, columns, said = shuffle(parts, settings, paths, each)
     whole = [one.index for one in together if one.locations]
-    places = [
-        Place(count * i + c, c, index, None) for i, index in enumerate(whole) for c in range(count)
-    ]
-    found = each(_of_counts, places, columns, settings, paths)
+    of_all = [(count * i + c, c, index) for i, index in enumerate(whole) for c in range(count)]
+    found = each(_of_counts, of_all, columns, settings, paths)
     lost = tuple(dropped for one in together for dropped in one.dropped)
-    of_places = tuple(place.case for place in places)
-    return Cases(tuple(found), of_places, columns, lost, said=tuple(said))
+    return Cases(tuple(found), tuple(c for _, c, _ in of_all), columns, lost, said=tuple(said))
 
 
 def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assembled:
-    assert isinstance(place.own, Part)
-    assert place.controls is not None
-    joined = joined_reads(place.own, place.controls, settings, paths)
-    write_locations(paths, place.index, joined.counts, joined.loci)
-    if joined.indels is not None:
-        url = work_url(paths, "indels", place.index, "npz")
-        storage.write_bytes(url, to_bytes(joined.indels))
-    of = len(joined.counts) + joined.no_reads + joined.no_reference
-    lost = no_use(joined.no_reads, joined.no_reference, of)
-    levels = levels_of(joined.counts, joined.indels)
-    digests = digests_of(joined.counts)
-    return Assembled(
-        place.index, len(joined.counts), lost, levels, depth_of(joined.counts), digests=digests
+    """Put what a case's files and the controls' show at the same positions together.
+
+    The result is what `flows.variants.locations.count_part` makes of all these files.
+    """
+    own, other = (
+        read_state(work_url(paths, "reads", part.index, "npz"), Counted)
+        for part in (place.own, place.controls)
     )
+    both = np.concatenate([own.counts, other.counts], axis=1)
+    counts = both.sum(axis=2, dtype=np.int32)
+    pieces = [piece for piece, _ in windows_in(place.own, settings)]
+    refs = [reference(str(settings.fasta), piece, AHEAD) for piece in pieces]
+    ref = np.concatenate([r[: p.length] for r, p in zip(refs, pieces, strict=True)])
+    read, known = counts.any(axis=(1, 2)), ref >= 0
+    keep = read & known
+    loci = Loci(
+        np.repeat([p.contig for p in pieces], [p.length for p in pieces])[keep],
+        np.concatenate([np.arange(p.start + 1, p.stop + 1) for p in pieces])[keep],
+        both[keep, :, 0], (np.cumsum(keep) - 1)[own.looked_at], _sums(own, other, ref),
+    )  # fmt: skip
+    indels = _indels(own, other, pieces, refs, keep, loci)
+    of_case = np.arange(counts.shape[1]) < own.counts.shape[1]
+    kept = Counts(counts[keep], ref[keep], of_case)
+    write_locations(paths, place.index, kept, loci, indels)
+    lost = no_use(int((~read).sum()), int((read & ~known).sum()), len(read))
+    return Assembled.of(place.index, kept, lost, indels)
 
 
 def _of_counts(
-    place: Place, columns: Sequence[Column], settings: VariantSettings, paths: RunPaths
-) -> Assembled:
-    """Take one case's and the controls' replicates out of those of all samples."""
-    assert isinstance(place.own, int)
-    every = read_counts(paths, place.own, f"{EVERY_SAMPLE}counts")
-    loci = read_state(work_url(paths, f"{EVERY_SAMPLE}loci", place.own, "npz"), Loci)
-    alone = settings.of_case(settings.several[place.case])
-    at = [columns.index(column) for column in columns_of(columns, alone)]
+    where: tuple[int, int, int], columns: Sequence[Column], settings: VariantSettings,
+    paths: RunPaths,
+) -> Assembled:  # fmt: skip
+    """Take one case's and the controls' replicates out of those of all samples.
+
+    ``where`` is the partition's number, its case, and the partition of all samples.
+    """
+    index, case_number, of_all = where
+    every = read_counts(paths, of_all, f"{EVERY_SAMPLE}counts")
+    loci = read_state(work_url(paths, f"{EVERY_SAMPLE}loci", of_all, "npz"), Loci)
+    alone = settings.of_case(settings.several[case_number])
+    at = [columns.index(column) for column in replicate_columns(columns, alone)]
     counts = every.counts[:, at]
     case = np.array([columns[i][0] == alone.case for i in at])
     keep = counts.any(axis=(1, 2))
@@ -163,14 +168,11 @@ def _of_counts(
         rows = np.searchsorted(loci.looked_at, np.flatnonzero(keep)[looked_at])
         sums = loci.sums[rows][:, at]
     forward = None if loci.forward is None else loci.forward[keep][:, at]
-    here = Loci(loci.chrom[keep], loci.pos[keep], forward, looked_at, sums)
-    own_counts = Counts(counts, ref, case)
-    write_locations(paths, place.index, own_counts, here)
-    levels = levels_of(own_counts)
-    digests = digests_of(own_counts)
-    return Assembled(
-        place.index, int(keep.sum()), (), levels, depth_of(own_counts), digests=digests
+    own = Counts(counts, ref, case)
+    write_locations(
+        paths, index, own, Loci(loci.chrom[keep], loci.pos[keep], forward, looked_at, sums)
     )
+    return Assembled.of(index, own, ())
 
 
 class ToFit(NamedTuple):
@@ -200,7 +202,7 @@ def finish_case(
 ) -> str:
     """Do for a case's partition what `flows.variants.training_sites.finish_partition` does."""
     alone = settings.of_case(settings.several[one.case])
-    of_fit = weighed(one.index, alone, paths, one.probability, columns_of(columns, alone))
+    of_fit = weighed(one.index, alone, paths, one.probability, replicate_columns(columns, alone))
     url = work_url(paths, "partitions", one.index, "npz")
     storage.write_bytes(url, to_bytes(OfCase(one.case, one.part, of_fit)))
     return url
@@ -305,23 +307,14 @@ def of_reads(part: Part) -> list[Reads]:
 
 def count_reads(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
     """Count what one part's files show, and keep it."""
-    refuse_changed(part)
-    files, marks = of_reads(part), marks_in(part, settings)
-    try:
-        pieces, accounts = [], []
-        with ReadCounter(settings) as reads:
-            for i, (one, met) in enumerate(_windows(files, marks, settings)):
-                piece, account = _piece(files, one, i, reads, met)
-                pieces.append(piece)
-                accounts.append(account)
-    except (OSError, ValueError) as error:
-        refuse_changed(part)  # what changes while it is read looks damaged
-        raise storage.StorageError(
-            f"the reads of {', '.join(file.url for file in files)} cannot be counted: "
-            f"{described(error)}; check these files with samtools quickcheck, and that CRAM "
-            "files were written with this FASTA"
-        ) from error
-    refuse_changed(part)
+    files = of_reads(part)
+    pieces, accounts = [], []
+    names = ", ".join(file.url for file in files)
+    with counting(part, names, "these files"), ReadCounter(settings) as reads:
+        for i, (one, met) in enumerate(windows_in(part, settings)):
+            piece, account = _piece(files, one, i, reads, met)
+            pieces.append(piece)
+            accounts.append(account)
     storage.write_bytes(work_url(paths, "reads", part.index, "npz"), to_bytes(_joined(pieces)))
     first = files[0].start == 0  # which alone has what is of the whole files
     totals = [reads_of(file.url, settings) if first else 0 for file in files]
@@ -354,12 +347,6 @@ def account_of(
     for own, account in each(_account_of, parts, paths):
         total[[columns.index(column) for column in own]] += np.array(account, np.int64)
     return total
-
-
-def _windows(
-    files: Sequence[Reads], marks: Marks, settings: VariantSettings
-) -> Iterator[tuple[Region, int]]:
-    return windows_of(regions_of(settings, marks), files[0].start, files[0].stop)
 
 
 def _piece(
@@ -400,59 +387,6 @@ def _joined(pieces: Sequence[Counted]) -> Counted:
         np.concatenate(events) if events else None,
         np.concatenate(owner) if owner else None,
     )
-
-
-@dataclass(frozen=True)
-class Joined:
-    """A case's locations in one part of the positions.
-
-    Attributes
-    ----------
-    counts, loci
-        The locations with reads and a reference base.
-    indels
-        Insertions and deletions behind them; None where they were not looked for.
-    no_reads, no_reference
-        Positions that were left out.
-    """
-
-    counts: Counts
-    loci: Loci
-    indels: Indels | None
-    no_reads: int
-    no_reference: int
-
-
-def joined_reads(case: Part, controls: Part, settings: VariantSettings, paths: RunPaths) -> Joined:
-    """Put what a case's files and the controls' show at the same positions together.
-
-    The result is what `flows.variants.locations.count_part` makes of all these files.
-    """
-    own, other = (
-        read_state(work_url(paths, "reads", part.index, "npz"), Counted)
-        for part in (case, controls)
-    )
-    both = np.concatenate([own.counts, other.counts], axis=1)
-    counts = both.sum(axis=2, dtype=np.int32)
-    files, marks = of_reads(case), marks_in(case, settings)
-    fasta = str(settings.fasta)
-    pieces = [piece for piece, _ in _windows(files, marks, settings)]
-    refs = [reference(fasta, piece, AHEAD) for piece in pieces]
-    ref = np.concatenate([r[: p.length] for r, p in zip(refs, pieces, strict=True)])
-    read, known = counts.any(axis=(1, 2)), ref >= 0
-    keep = read & known
-    of_case = np.arange(counts.shape[1]) < own.counts.shape[1]
-    place = np.cumsum(keep) - 1
-    loci = Loci(
-        np.repeat([p.contig for p in pieces], [p.length for p in pieces])[keep],
-        np.concatenate([np.arange(p.start + 1, p.stop + 1) for p in pieces])[keep],
-        both[keep, :, 0], place[own.looked_at], _sums(own, other, ref),
-    )  # fmt: skip
-    return Joined(
-        Counts(counts[keep], ref[keep], of_case), loci,
-        _indels(own, other, pieces, refs, keep, loci),
-        int((~read).sum()), int((read & ~known).sum()),
-    )  # fmt: skip
 
 
 def _sums(own: Counted, other: Counted, ref: NDArray[np.int8]) -> IntArray:

@@ -42,12 +42,8 @@ from vbmodels.variants.counts import BASES
 class Rules:
     """What rows of counts must fulfil beyond what their table declares.
 
-    Attributes
-    ----------
-    against
-        The FASTA that their locations are compared with; None for none.
-    used
-        Contigs that the settings name; None for all.
+    ``against``: the FASTA that their locations are compared with; None for none. ``used``: contigs
+    that the settings name; None for all.
     """
 
     against: Against | None = None
@@ -57,10 +53,7 @@ class Rules:
     def of(cls, settings: VariantSettings, marks: Marks) -> Rules:
         """Read them off settings, and the versions of the files that these name.
 
-        Raises
-        ------
-        InputError
-            If one of those files is wrong.
+        Raises `InputError` if one of those files is wrong.
         """
         used = _used(settings, marks)
         if settings.fasta is None:
@@ -144,12 +137,7 @@ _REMEDY = "give the FASTA that the reads were aligned to"
 class Against:
     """A FASTA that counts are compared with; open within a ``with`` block.
 
-    Parameters
-    ----------
-    settings
-        Name the FASTA.
-    contigs
-        Its contigs with their lengths.
+    ``settings``: name the FASTA. ``contigs``: its contigs with their lengths.
     """
 
     def __init__(self, settings: VariantSettings, contigs: dict[str, int]) -> None:

@@ -195,6 +195,8 @@ def assemble(
 
     Locations without a read, and those whose reference is not A, C, G or T, are left out.
 
+    Raises `InputError` if a location comes twice in a replicate, or has two reference bases.
+
     Parameters
     ----------
     tables
@@ -214,11 +216,6 @@ def assemble(
         The arrays.
     without_reads, without_reference
         Rows of the locations that were left out.
-
-    Raises
-    ------
-    InputError
-        If a location comes twice in a replicate, or has two reference bases.
     """
     table = pa.concat_tables(tables)
     replicate = _places(table, columns)

@@ -33,7 +33,6 @@ from flows.variants.case_files import (
 )
 from flows.variants.cases import (
     Cases,
-    columns_of,
     count_reads,
     finish_case,
     of_reads,
@@ -449,7 +448,7 @@ def _reads_of_cases(
     locations = 0
     for number, name in enumerate(settings.several):
         own = [one for one, c in zip(cases.found, cases.case, strict=True) if c == number]
-        alone = columns_of(cases.columns, settings.of_case(name))
+        alone = replicate_columns(cases.columns, settings.of_case(name))
         at = [cases.columns.index(column) for column in alone]
         depth[at] = np.array([one.depth for one in own], np.int64).sum(axis=0)
         locations = max(locations, sum(one.locations for one in own))

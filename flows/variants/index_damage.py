@@ -30,12 +30,7 @@ _ELSEWHERE = "places that the file does not have"
 class DamagedIndex(OSError):
     """An index that cannot be loaded.
 
-    Attributes
-    ----------
-    index
-        Its path.
-    damage
-        What is wrong with it.
+    ``index``: its path. ``damage``: what is wrong with it.
     """
 
     def __init__(self, index: str, damage: str) -> None:
@@ -78,12 +73,8 @@ def _damage(index: str, file: str, changed: int, size: int, size_of_file: int) -
 def damage_of(index: str, file: str) -> str | None:
     """Say what is wrong with an index; None if nothing is.
 
-    Parameters
-    ----------
-    index
-        A local ``.bai``, ``.csi`` or ``.crai``.
-    file
-        The local BAM or CRAM that it is of.
+    ``index``: a local ``.bai``, ``.csi`` or ``.crai``. ``file``: the local BAM or CRAM that it is
+    of.
     """
     size = os.path.getsize(file)
     try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
 from flows.data import json_files, partition, storage
 from flows.data.partition import Part
@@ -68,19 +70,6 @@ def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Coun
     return counts
 
 
-class Size(json_files.Form):
-    """How many locations the counting of a part left, and how many of each level of difference.
-
-    And by replicate what `Assembled` has.
-    """
-
-    locations: int
-    levels: list[int]
-    depth: list[list[int]]
-    account: list[list[int]]
-    digests: list[str]
-
-
 class SortedSlice(json_files.Form):
     """Where the rows of a sorted slice of counts are, of whom, and which contigs were renamed."""
 
@@ -89,9 +78,8 @@ class SortedSlice(json_files.Form):
     renamed: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Assembled:
-    """A partition of locations that was put together from slices, and what was left out.
+class Assembled(json_files.Form):
+    """A partition of locations that was put together, and what was left out.
 
     Attributes
     ----------
@@ -112,8 +100,24 @@ class Assembled:
     dropped: tuple[Dropped, ...]
     levels: list[int]
     depth: list[list[int]]
-    account: Sequence[Sequence[int]] = ()
-    digests: Sequence[str] = ()
+    account: list[list[int]] = Field(default_factory=list)
+    digests: list[str]
+
+    @classmethod
+    def of(
+        cls, index: int, counts: Counts, dropped: Sequence[Dropped], indels: Indels | None = None,
+        account: Sequence[Sequence[int]] = (),
+    ) -> Assembled:  # fmt: skip
+        """Describe the counts of a partition."""
+        bases = counts.counts.sum(axis=(0, 2), dtype=np.int64)
+        same = counts.counts[np.arange(len(counts)), :, counts.ref].sum(axis=0, dtype=np.int64)
+        columns = np.moveaxis(counts.counts, 1, 0)
+        return cls(
+            index=index, locations=len(counts), dropped=tuple(dropped),
+            levels=numbers(differing(counts, indels)).tolist(),
+            depth=np.stack([bases, bases - same], axis=1).tolist(), account=account,
+            digests=[hashlib.blake2b(own.tobytes(), digest_size=8).hexdigest() for own in columns],
+        )  # fmt: skip
 
 
 def marks_in(part: Part, settings: VariantSettings) -> Marks:
@@ -188,35 +192,50 @@ def count_positions(
 
     Of the case and the control, or of every sample of the sheet.
     """
-    refuse_changed(part)
-    marks = marks_in(part, settings)
     lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
     columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
+    with (
+        counting(part, part.slices[0].url, "the files that it names"),
+        ReadCounter(settings) as reads,
+    ):
+        for piece, met in windows_in(part, settings):
+            found = [reads.count(lines[c].path, piece, met) for c in columns]
+            by_strand = np.stack([one.counts for one in found], axis=1)
+            ref = reference(str(settings.fasta), piece, AHEAD)
+            yield Piece(
+                piece,
+                by_strand.sum(axis=2, dtype=np.int32),
+                by_strand[:, :, 0],
+                np.stack([one.sums for one in found], axis=1),
+                ref[: piece.length],
+                columns,
+                np.stack([one.account for one in found]),
+                of_positions(piece.start, [one.indels for one in found], ref, piece.length)
+                if settings.indels
+                else None,
+            )
+
+
+def windows_in(part: Part, settings: VariantSettings) -> Iterator[tuple[Region, int]]:
+    """Cut the positions of a part of reads into windows, as `windows_of` does."""
+    wanted = regions_of(settings, marks_in(part, settings))
+    return windows_of(wanted, part.slices[0].start, part.slices[0].stop)
+
+
+@contextmanager
+def counting(part: Part, source: str, files: str) -> Iterator[None]:
+    """Refuse files that change while their reads are counted, and name those that are damaged.
+
+    ``source`` names what is counted, ``files`` what is to be looked at where that fails.
+    """
+    refuse_changed(part)
     try:
-        sheet = part.slices[0]
-        with ReadCounter(settings) as reads:
-            for piece, met in windows_of(regions_of(settings, marks), sheet.start, sheet.stop):
-                found = [reads.count(lines[c].path, piece, met) for c in columns]
-                by_strand = np.stack([one.counts for one in found], axis=1)
-                ref = reference(str(settings.fasta), piece, AHEAD)
-                yield Piece(
-                    piece,
-                    by_strand.sum(axis=2, dtype=np.int32),
-                    by_strand[:, :, 0],
-                    np.stack([one.sums for one in found], axis=1),
-                    ref[: piece.length],
-                    columns,
-                    np.stack([one.account for one in found]),
-                    of_positions(piece.start, [one.indels for one in found], ref, piece.length)
-                    if settings.indels
-                    else None,
-                )
+        yield
     except (OSError, ValueError) as error:
         refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
-            f"the reads of {part.slices[0].url} cannot be counted: {described(error)}; check the "
-            "files that it names with samtools quickcheck, and that CRAM files were written with "
-            "this FASTA"
+            f"the reads of {source} cannot be counted: {described(error)}; check {files} with "
+            "samtools quickcheck, and that CRAM files were written with this FASTA"
         ) from error
     refuse_changed(part)
 
@@ -276,18 +295,11 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
             indels.append(at_locations(piece.indels, piece.region.start, loci))
         no_reads, no_reference = no_reads + lost[0], no_reference + lost[1]
     counts, loci = variant_counts.merge(kept)
-    write_locations(paths, part.index, counts, loci)
     found = merge_indels(indels) if len(indels) == len(kept) else None
-    if found is not None:
-        url = work_url(paths, "indels", part.index, "npz")
-        storage.write_bytes(url, to_bytes(found))
-    url = work_url(paths, "sizes", part.index, "json")
+    write_locations(paths, part.index, counts, loci, found)
     account = whole_account(part, columns, account, settings)
-    size = Size(
-        locations=len(counts), levels=levels_of(counts, found), depth=depth_of(counts),
-        account=account.tolist(), digests=digests_of(counts),
-    )  # fmt: skip
-    json_files.write(url, size)
+    about = Assembled.of(part.index, counts, (), found, account.tolist())
+    json_files.write(work_url(paths, "sizes", part.index, "json"), about)
     dropped = (
         *no_use(no_reads, no_reference, len(counts) + no_reads + no_reference),
         *read_account.dropped(account, settings),
@@ -308,38 +320,20 @@ def whole_account(
     return np.column_stack([account, totals])
 
 
-def depth_of(counts: Counts) -> list[list[int]]:
-    """Return how many bases count at some locations, and those that differ, by replicate."""
-    bases = counts.counts.sum(axis=(0, 2), dtype=np.int64)
-    same = counts.counts[np.arange(len(counts)), :, counts.ref].sum(axis=0, dtype=np.int64)
-    return np.stack([bases, bases - same], axis=1).tolist()
-
-
-def digests_of(counts: Counts) -> list[str]:
-    """Return a digest of every replicate's counts."""
-    columns = np.moveaxis(counts.counts, 1, 0)
-    return [hashlib.blake2b(own.tobytes(), digest_size=8).hexdigest() for own in columns]
-
-
-def levels_of(counts: Counts, indels: Indels | None = None) -> list[int]:
-    """Return how many locations differ by how much between the samples."""
-    return numbers(differing(counts, indels)).tolist()
-
-
 def write_locations(
-    paths: RunPaths, index: int, counts: Counts, loci: Loci, prefix: str = ""
-) -> None:
-    """Keep the counts of some locations, and where these are."""
-    storage.write_bytes(work_url(paths, f"{prefix}counts", index, "npz"), to_bytes(counts))
-    storage.write_bytes(work_url(paths, f"{prefix}loci", index, "npz"), to_bytes(loci))
+    paths: RunPaths, index: int, counts: Counts, loci: Loci, indels: Indels | None = None,
+    prefix: str = "",
+) -> None:  # fmt: skip
+    """Keep the counts of some locations, where these are, and the alleles there if any are."""
+    kept = {f"{prefix}counts": counts, f"{prefix}loci": loci, "indels": indels}
+    for name, state in kept.items():
+        if state is not None:
+            storage.write_bytes(work_url(paths, name, index, "npz"), to_bytes(state))
 
 
 def counted(index: int, paths: RunPaths) -> Assembled:
-    """Return how many locations `count_part` kept; what it left out stands in its answer."""
-    about = json_files.read(work_url(paths, "sizes", index, "json"), Size)
-    return Assembled(
-        index, about.locations, (), about.levels, about.depth, about.account, about.digests
-    )
+    """Return what `count_part` kept; what it left out is in its answer."""
+    return json_files.read(work_url(paths, "sizes", index, "json"), Assembled)
 
 
 def no_use(no_reads: int, no_reference: int, of: int, what: str = "") -> tuple[Dropped, Dropped]:
@@ -424,9 +418,7 @@ def _assemble(
     counts, loci, no_reads, no_reference = variant_counts.assemble(
         tables or [first.slice(0, 0)], columns, settings.tested, source, order
     )
-    write_locations(paths, index, counts, loci, EVERY_SAMPLE if settings.several else "")
+    prefix = EVERY_SAMPLE if settings.several else ""
+    write_locations(paths, index, counts, loci, prefix=prefix)
     dropped = no_use(no_reads, no_reference, sum(map(len, tables)), "row of a ")
-    levels = [] if settings.several else levels_of(counts)
-    return Assembled(
-        index, len(counts), dropped, levels, depth_of(counts), digests=digests_of(counts)
-    )
+    return Assembled.of(index, counts, dropped)

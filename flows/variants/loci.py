@@ -40,12 +40,8 @@ _COMPARED = (
 class Filtered:
     """What the reads say of some calls.
 
-    Attributes
-    ----------
-    taken
-        By the name of each filter that could run, [C].
-    read_end_z
-        [C] z of the distance to the read's end against the reference's reads; NaN if not known.
+    ``taken``: by the name of each filter that could run, [C]. ``read_end_z``: [C] z of the distance
+    to the read's end against the reference's reads; NaN if not known.
     """
 
     taken: dict[str, BoolArray]

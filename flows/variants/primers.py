@@ -18,10 +18,7 @@ Primers = dict[str, tuple[IntArray, IntArray]]
 def read_primers(path: str, contigs: Mapping[str, int], fasta: str) -> Primers:
     """Read primers from a BED file whose sixth column is the strand.
 
-    Raises
-    ------
-    InputError
-        With every line that is no primer within a contig of the FASTA.
+    Raises `InputError` with every line that is no primer within a contig of the FASTA.
     """
     faults: list[Fault] = []
     found: dict[str, tuple[list[list[int]], list[list[int]]]] = {}

@@ -50,17 +50,10 @@ class Wanted:
 def read_region(text: str, contigs: Container[str]) -> Wanted:
     """Read a region as samtools does: a contig, alone or with :START, :START-END or :-END.
 
-    Parameters
-    ----------
-    text
-        The region; positions count from 1 and may have commas.
-    contigs
-        Known contigs: one of them may have a colon in its name.
+    ``text``: the region; positions count from 1 and may have commas. ``contigs``: known contigs:
+    one of them may have a colon in its name.
 
-    Raises
-    ------
-    InputError
-        If what follows the last colon looks like positions and is none.
+    Raises `InputError` if what follows the last colon looks like positions and is none.
     """
     name, _, span = text.rpartition(":")
     if text in contigs or not name or not _SPAN_LIKE.fullmatch(span):
@@ -85,10 +78,7 @@ def read_bed(path: str) -> list[Wanted]:
     Or of a Picard interval_list, which has a SAM header, or of GATK intervals, CONTIG:START-END;
     both count from 1.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file.
+    Raises `InputError` with every fault of the file.
     """
     wanted, faults, first = [], [], 0  # position of the first base
     for row, text in enumerate(read_lines(path), start=1):
@@ -180,10 +170,7 @@ class AnyContig(dict[str, int]):
 def fasta_contigs(path: str) -> dict[str, int]:
     """Return the contigs of a FASTA with their lengths; an index is made where there is none.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or has no index and none can be made.
+    Raises `InputError` if it cannot be read, or has no index and none can be made.
     """
     try:
         with quiet(), pysam.FastaFile(local_fasta(path)) as fasta:
@@ -214,10 +201,7 @@ def _no_fasta(path: str, error: Exception) -> Fault:
 def marks_of(settings: VariantSettings) -> Marks:
     """Return the files of the settings (FASTA, BED, primers), each with what marks its version.
 
-    Raises
-    ------
-    InputError
-        If one of them is not there or cannot be read.
+    Raises `InputError` if one of them is not there or cannot be read.
     """
     marks, faults = [], []
     named = ("fasta", settings.fasta), ("bed", settings.bed), ("primers", settings.primers)
@@ -252,12 +236,8 @@ def contigs_of(settings: VariantSettings, marks: Marks) -> dict[str, int]:
 def regions_of(settings: VariantSettings, marks: Marks) -> tuple[Region, ...]:
     """Return the regions of the settings, or all contigs of the FASTA.
 
-    Parameters
-    ----------
-    settings
-        The run's.
-    marks
-        The versions of the FASTA and the BED that are meant: what was read of others is not kept.
+    ``settings``: the run's. ``marks``: the versions of the FASTA and the BED that are meant: what
+    was read of others is not kept.
 
     Raises
     ------
@@ -341,10 +321,7 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
     Intervals are in the order of the contigs and merged, so no position comes twice. With a
     region and a BED file, it is what both have.
 
-    Raises
-    ------
-    InputError
-        If a region or a line of the BED lies outside the FASTA's contigs.
+    Raises `InputError` if a region or a line of the BED lies outside the FASTA's contigs.
     """
     faults: list[Fault] = []
     named_by: list[Callable[[], list[Wanted]]] = []

@@ -88,10 +88,7 @@ def read_sheet(url: str) -> list[Alignment]:
     Columns are separated by commas, semicolons or tabs. Relative paths start at the sheet's folder.
     Without the column replicate the files of a sample are numbered in their order.
 
-    Raises
-    ------
-    InputError
-        With every fault of the sheet.
+    Raises `InputError` with every fault of the sheet.
     """
     text = _text(storage.read_bytes(url, MOST))
     first = text.lstrip().partition("\n")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -153,16 +154,6 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         "where variants come linked, as in mixed populations of a virus.",
     )
 
-    @model_validator(mode="after")
-    def _filters_that_are(self) -> VariantSettings:
-        unknown = sorted(self.skipped_filters - set(READ_FILTERS))
-        if unknown:
-            raise ValueError(
-                f"skip_filters names {unknown[0]!r}; the filters of reads are "
-                f"{', '.join(READ_FILTERS)}"
-            )
-        return self
-
     @property
     def skipped_filters(self) -> set[str]:
         """The filters of reads that are not run."""
@@ -182,48 +173,6 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         """Return the settings of one of several cases: those of a run of it alone."""
         return self.model_copy(update={"case": name, "cases": ""})
 
-    @model_validator(mode="after")
-    def _several_cases(self) -> VariantSettings:
-        names = self.several
-        if not names:
-            return self
-        if self.case != type(self).model_fields["case"].default:
-            raise ValueError(
-                f"case names {self.case!r}, cases {self.cases!r}; give one of the two settings"
-            )
-        if not self.controls:
-            raise ValueError(
-                "several cases in one run share a control or a panel, and none is named; without "
-                "one give each case a run of its own"
-            )
-        if self.test != "two_groups":
-            raise ValueError(f"several cases in one run need test two_groups, not {self.test}")
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"cases names {twice[0]!r} twice; name each case once")
-        of_control = [name for name in names if name in self.controls]
-        if of_control:
-            raise ValueError(
-                f"sample {of_control[0]!r} is named as a case and as a control; each sample has "
-                "one role"
-            )
-        unfit = [n for n in names if NO_FOLDER.search(n) or len(n.encode()) > MOST_NAME]
-        if unfit:
-            raise ValueError(
-                f"case {unfit[0]!r} cannot name the folder of its results: expected at most "
-                f"{MOST_NAME} bytes without a slash or backslash, and not . or .."
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _two_samples(self) -> VariantSettings:
-        if self.control == self.case and not self.several:
-            raise ValueError(
-                f"case and control are both {self.case!r}; name two samples, or leave control "
-                "empty for a case without a control"
-            )
-        return self
-
     @property
     def members(self) -> list[str]:
         """The samples of the panel."""
@@ -241,32 +190,67 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         return " and ".join(name for name in (self.control, panel) if name)
 
     @model_validator(mode="after")
-    def _a_panel_of_others(self) -> VariantSettings:
-        names = [*self.tested, *self.controls]
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if self.members and twice:
-            raise ValueError(
-                f"sample {twice[0]!r} is named twice among case, control and panel; each sample "
-                "has one role"
+    def _compatible(self) -> VariantSettings:
+        for sentence in (*self._conflicts_of_cases(), *self._conflicts()):
+            raise ValueError(sentence)
+        return self
+
+    def _conflicts_of_cases(self) -> Iterator[str]:
+        """Yield what is wrong with the names of several cases in one run."""
+        names = self.several
+        if not names:
+            return
+        if self.case != type(self).model_fields["case"].default:
+            yield f"case names {self.case!r}, cases {self.cases!r}; give one of the two settings"
+        if not self.controls:
+            yield (
+                "several cases in one run share a control or a panel, and none is named; without "
+                "one give each case a run of its own"
+            )
+        if self.test != "two_groups":
+            yield f"several cases in one run need test two_groups, not {self.test}"
+        for name in _twice(names):
+            yield f"cases names {name!r} twice; name each case once"
+        for name in names:
+            if name in self.controls:
+                yield (
+                    f"sample {name!r} is named as a case and as a control; each sample has one role"
+                )
+        for name in names:
+            if NO_FOLDER.search(name) or len(name.encode()) > MOST_NAME:
+                yield (
+                    f"case {name!r} cannot name the folder of its results: expected at most "
+                    f"{MOST_NAME} bytes without a slash or backslash, and not . or .."
+                )
+
+    def _conflicts(self) -> Iterator[str]:
+        """Yield what else does not go together."""
+        if unknown := sorted(self.skipped_filters - set(READ_FILTERS)):
+            known = ", ".join(READ_FILTERS)
+            yield f"skip_filters names {unknown[0]!r}; the filters of reads are {known}"
+        if self.control == self.case and not self.several:
+            yield (
+                f"case and control are both {self.case!r}; name two samples, or leave control "
+                "empty for a case without a control"
+            )
+        for name in _twice([*self.tested, *self.controls]) if self.members else ():
+            yield (
+                f"sample {name!r} is named twice among case, control and panel; each sample has "
+                "one role"
             )
         if self.members and self.test != "two_groups":
-            raise ValueError(f"a panel needs test two_groups, not {self.test}")
-        return self
-
-    @model_validator(mode="after")
-    def _a_rate_to_exceed(self) -> VariantSettings:
+            yield f"a panel needs test two_groups, not {self.test}"
         if self.test != "two_groups" and not self.control and self.tau == 0.0:
-            raise ValueError(
-                f"test {self.test} without a control needs tau above 0, the least rate "
-                "of a variant: every rate exceeds 0; the papers take 0.05"
+            yield (
+                f"test {self.test} without a control needs tau above 0, the least rate of a "
+                "variant: every rate exceeds 0; the papers take 0.05"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _a_fasta_for_contexts(self) -> VariantSettings:
         if self.types == "trinucleotide" and self.fasta is None:
-            raise ValueError(
+            yield (
                 "types trinucleotide needs the bases next to each location, and no FASTA is "
                 "named: give --set fasta=FILE, or types=12"
             )
-        return self
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]

@@ -22,10 +22,7 @@ def settings_of_sheet(
     sheet's folder. What a setting names stays: of several cases, say, the one named. Where none is
     named, all of them are cases of one run.
 
-    Raises
-    ------
-    InputError
-        If several samples are cases, and a setting names another one.
+    Raises `InputError` if several samples are cases, and a setting names another one.
     """
     said = {}
     if settings.fasta is None and (fasta := only_fasta(os.path.dirname(sheet))):

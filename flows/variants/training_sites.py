@@ -18,6 +18,7 @@ from flows.variants.indel_counts import read_indels
 from flows.variants.locations import Assembled, members_of, read_counts, read_loci, work_url
 from flows.variants.regions import fasta_contigs, in_file
 from flows.variants.settings import VariantSettings
+from vbmodels.core.sampling import GOLDEN, mix
 from vbmodels.core.state import FloatArray, IntArray, to_bytes
 from vbmodels.variants.counts import Counts
 from vbmodels.variants.sampling import differing, probabilities
@@ -76,10 +77,7 @@ def even(loci: Loci, seed: int) -> FloatArray:
     names, code = np.unique(loci.chrom, return_inverse=True)
     contig = np.array([zlib.crc32(str(name).encode()) for name in names], np.uint64)[code.ravel()]
     x = loci.pos.astype(np.uint64) + (contig << np.uint64(31))
-    x = (x + np.uint64((seed + 1) % 2**64)) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    x ^= x >> np.uint64(31)
+    x = mix((x + np.uint64((seed + 1) % 2**64)) * GOLDEN)
     return np.asarray((x >> np.uint64(11)).astype(float) * 2.0**-53)
 
 

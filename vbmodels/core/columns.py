@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vbmodels.core.levels import NEARLY, NO, YES
+from vbmodels.core.sampling import mix
 from vbmodels.core.state import FloatArray, IntArray
 
 Kind = Literal["number", "yes or no", "date", "category"]
@@ -280,6 +281,9 @@ class Unclear(ValueError):
 def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = False) -> Rule:
     """Return how a column is read.
 
+    Raises `Unclear` if a part of the cells is of one kind and a part is not, or dates can be read
+    two ways.
+
     Parameters
     ----------
     name
@@ -290,11 +294,6 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
         What the user says.
     commas
         Whether other columns of the table have decimal commas.
-
-    Raises
-    ------
-    Unclear
-        If a part of the cells is of one kind and a part is not, or dates can be read two ways.
 
     Examples
     --------
@@ -671,9 +670,7 @@ def prints_of(values: Any) -> int:
     """Return the sum of the digests of whole numbers, modulo 2**64."""
     x = np.asarray(values).astype(np.int64).astype(np.uint64)
     with np.errstate(over="ignore"):
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return int((x ^ (x >> np.uint64(31))).sum(dtype=np.uint64))
+        return int(mix(x).sum(dtype=np.uint64))
 
 
 def seen_in(counts: Mapping[str, int]) -> Seen:

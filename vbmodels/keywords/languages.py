@@ -114,10 +114,8 @@ def _lists() -> dict[str, frozenset[str]]:
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language; none of `OTHER_LANGUAGE`.
 
-    Raises
-    ------
-    LanguageError
-        If there is no list for the language, or the package that has it is not installed.
+    Raises `LanguageError` if there is no list for the language, or the package that has it is not
+    installed.
     """
     if language == OTHER_LANGUAGE:
         return frozenset()

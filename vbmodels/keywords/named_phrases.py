@@ -39,12 +39,8 @@ class Pattern:
 def patterns_of(variants: Iterable[Parts], number: dict[str, int]) -> list[Pattern]:
     """Return the patterns of a term's variants of which every token is in the texts.
 
-    Parameters
-    ----------
-    variants
-        As `vbmodels.keywords.text.Normaliser.variants` gives them.
-    number
-        Numbers of normal forms.
+    ``variants``: as `vbmodels.keywords.text.Normaliser.variants` gives them. ``number``: numbers of
+    normal forms.
     """
     found = []
     for one in variants:

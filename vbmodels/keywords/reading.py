@@ -122,12 +122,7 @@ _PROPER = POS_GROUPS.index("proper_noun")
 class Vocabulary:
     """Phrases that are candidates wherever a text has them.
 
-    Parameters
-    ----------
-    terms
-        The phrases.
-    only
-        Whether no others are candidates, but for the known ones.
+    ``terms``: the phrases. ``only``: whether no others are candidates, but for the known ones.
     """
 
     terms: tuple[str, ...] = ()

@@ -52,6 +52,8 @@ def unspaced_language(text: str) -> str | None:
 def segmented(text: str, language: str | None = None, whole: Iterable[str] = ()) -> str:
     """Return a text with spaces between its words where its script has none.
 
+    Raises `LanguageError` if the segmenter that the text needs is not installed.
+
     Parameters
     ----------
     text
@@ -60,11 +62,6 @@ def segmented(text: str, language: str | None = None, whole: Iterable[str] = ())
         Its language; None where that follows from its script.
     whole
         Terms that no word may cross the ends of.
-
-    Raises
-    ------
-    LanguageError
-        If the segmenter that the text needs is not installed.
     """
     if language not in UNSPACED:
         language = unspaced_language(text)

@@ -51,10 +51,8 @@ def written(
 ) -> Written:  # fmt: skip
     """Return how every candidate is written.
 
-    Parameters
-    ----------
-    vocabulary, forms
-        The partition's distinct stems, and the distinct written forms of its words.
+    ``vocabulary`` and ``forms``: the partition's distinct stems, and the distinct written forms of
+    its words.
     """
     width = spans.words.shape[1]
     each = _between(spans.start, spans.size[spans.phrase], width, marks.shown, marks.link)

@@ -303,10 +303,7 @@ class Parts:
 class Normaliser:
     """Lower case, stop words and stems, each distinct token worked out once.
 
-    Parameters
-    ----------
-    options
-        Language, stemmer and stop words.
+    ``options``: language, stemmer and stop words.
     """
 
     def __init__(self, options: TextOptions) -> None:

@@ -80,12 +80,8 @@ def numbers(level: IntArray) -> IntArray:
 def probabilities(number: IntArray, wanted: float) -> FloatArray:
     """Return with which probability a location of each level is taken, [LEVELS].
 
-    Parameters
-    ----------
-    number
-        [LEVELS] locations of all partitions.
-    wanted
-        How many are to be taken, about; with no more than that all are.
+    ``number``: [LEVELS] locations of all partitions. ``wanted``: how many are to be taken, about;
+    with no more than that all are.
     """
     whole = float(number.sum())
     if whole <= wanted:

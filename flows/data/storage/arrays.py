@@ -34,17 +34,10 @@ Batches = Iterator[pa.RecordBatch]
 def opened(url: str, end: str) -> Iterator[tuple[pa.Schema, Batches]]:
     """Open a file of arrays: the schema of its table, and the rows in pieces.
 
-    Parameters
-    ----------
-    url
-        The file; one that is not local is copied to this machine first.
-    end
-        Its ending, in lower case.
+    ``url``: the file; one that is not local is copied to this machine first. ``end``: its ending,
+    in lower case.
 
-    Raises
-    ------
-    StorageError
-        If the file is not what its name says, or holds no bags.
+    Raises `StorageError` if the file is not what its name says, or holds no bags.
     """
     with storage_errors("read", url):
         path = local_copy(url)

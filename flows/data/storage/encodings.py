@@ -73,10 +73,7 @@ def guess(data: bytes) -> str:
 def text_from(data: bytes) -> str:
     """Return the text of a small file: UTF-8, UTF-16 with its mark, or as `guess` says.
 
-    Raises
-    ------
-    UnicodeDecodeError
-        If it is no text.
+    Raises `UnicodeDecodeError` if it is no text.
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16")

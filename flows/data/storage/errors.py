@@ -48,32 +48,20 @@ class TransientStorageError(StorageError):
     """Storage did not answer; the same call may succeed a little later."""
 
 
-class DamagedError(StorageError):
-    """A file that vbflows wrote is cut short, changed, or of something else.
-
-    Attributes
-    ----------
-    url
-        The file.
-    """
+class _FileError(StorageError):
+    """What is wrong with one file, whose URL is ``url``."""
 
     def __init__(self, sentence: str, url: str = "") -> None:
         super().__init__(sentence)
         self.url = url
 
 
-class MissingError(StorageError):
-    """A file is not there.
+class DamagedError(_FileError):
+    """A file that vbflows wrote is cut short, changed, or of something else."""
 
-    Attributes
-    ----------
-    url
-        The file.
-    """
 
-    def __init__(self, sentence: str, url: str = "") -> None:
-        super().__init__(sentence)
-        self.url = url
+class MissingError(_FileError):
+    """A file is not there."""
 
 
 @contextmanager

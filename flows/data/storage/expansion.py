@@ -29,7 +29,7 @@ class Expansion:
 
     def __init__(self, url: str, packed: int, held: bool = False) -> None:
         self.url, self.packed, self.size = url, packed, 0
-        chosen = _chosen(url)
+        chosen = bytes_set(SETTING, f"read {shown(url)}")
         self.limit = max(RATIO * packed, FREE) if chosen is None else chosen
         self.memory = psutil.virtual_memory().available * SHARE if held else math.inf
         if chosen is not None:
@@ -38,10 +38,7 @@ class Expansion:
     def add(self, size: int) -> None:
         """Count bytes.
 
-        Raises
-        ------
-        StorageError
-            If the file grows beyond its limit.
+        Raises `StorageError` if the file grows beyond its limit.
         """
         self.size += size
         limit = min(self.limit, self.memory)
@@ -84,8 +81,12 @@ def _array_bytes(stored: IO[bytes]) -> int:
     return math.prod(shape) * dtype.itemsize
 
 
-def _chosen(url: str) -> float | None:
-    given = os.environ.get(SETTING)
+def bytes_set(setting: str, doing: str) -> float | None:
+    """Return the bytes that an environment variable says in GiB; None where it says nothing.
+
+    Raises `StorageError` where that is no number above 0; ``doing`` is what cannot be done then.
+    """
+    given = os.environ.get(setting)
     if given is None:
         return None
     try:
@@ -94,8 +95,7 @@ def _chosen(url: str) -> float | None:
         limit = math.nan
     if not limit > 0.0:
         raise StorageError(
-            f"cannot read {shown(url)}: expected a number of GiB above 0 in {SETTING}, found "
-            f"{given!r}"
+            f"cannot {doing}: expected a number of GiB above 0 in {setting}, found {given!r}"
         )
     return limit * 2**30
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,7 +24,7 @@ from flows.data.storage import arrays, text_documents, text_files, workbooks
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.expansion import Expansion
-from flows.data.storage.file_options import file_options
+from flows.data.storage.file_options import FileOptions, file_options
 from flows.data.storage.inputs import size_of
 from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.staging import local_copy, made
@@ -101,7 +99,7 @@ def _unused_options(end: str) -> list[str]:
 
 
 SMALL = 2**18  # bytes of a local file of text that is converted in memory
-_MOST_SMALL = 64 * 2**20  # bytes of such conversions that are kept
+_MOST_SMALL = 256  # such conversions that are kept
 
 
 @dataclass(frozen=True)
@@ -110,32 +108,6 @@ class _Small:
 
     data: pa.Buffer
     notes: list[str]
-
-
-class _Kept:
-    """The conversions of this process, of which the last ones stay."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._made: OrderedDict[tuple[object, ...], _Small] = OrderedDict()
-        self._size = 0
-
-    def get(self, key: tuple[object, ...]) -> _Small | None:
-        with self._lock:
-            if key in self._made:
-                self._made.move_to_end(key)
-            return self._made.get(key)
-
-    def put(self, key: tuple[object, ...], made: _Small) -> None:
-        with self._lock:
-            before = self._made.pop(key, None)
-            self._size += made.data.size - (before.data.size if before else 0)
-            self._made[key] = made
-            while len(self._made) > 1 and self._size > _MOST_SMALL:
-                self._size -= self._made.popitem(last=False)[1].data.size
-
-
-_kept = _Kept()
 
 
 def small_text(url: str) -> pa.Buffer | None:
@@ -152,13 +124,16 @@ def _small_of(url: str) -> _Small | None:
         return None
     with storage_errors("read", url):
         found = os.stat(url)
-        if found.st_size > SMALL:
-            return None
-        key = (url, found.st_size, found.st_mtime_ns, file_options())
-        if kept := _kept.get(key):
-            return kept
-        with open(url, "rb") as file:
-            data = file.read()
+    if found.st_size > SMALL:
+        return None
+    return _converted(url, found.st_size, found.st_mtime_ns, file_options())
+
+
+@lru_cache(maxsize=_MOST_SMALL)
+def _converted(url: str, size: int, changed: int, options: FileOptions) -> _Small:
+    """Convert a small file, once for each version of it: ``size`` and ``changed`` mark that."""
+    with storage_errors("read", url), open(url, "rb") as file:
+        data = file.read()
     sink, notes = pa.BufferOutputStream(), list[str]()
 
     def write(table: text_files.TextTable) -> None:
@@ -171,9 +146,7 @@ def _small_of(url: str) -> _Small | None:
         text_files.convert(url, lambda: pa.BufferReader(data), write)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise _not(url, "CSV", error) from error
-    made = _Small(sink.getvalue(), notes)
-    _kept.put(key, made)
-    return made
+    return _Small(sink.getvalue(), notes)
 
 
 def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
@@ -187,10 +160,8 @@ def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
 def as_parquet(url: str) -> str:
     """Return the URL itself of a Parquet file, or the path of a conversion on this machine.
 
-    Raises
-    ------
-    StorageError
-        If the file is not what its name says, or there is no room for the conversion.
+    Raises `StorageError` if the file is not what its name says, or there is no room for the
+    conversion.
     """
     end, packing = format_of(url)
     convert = _CONVERSIONS.get(end)

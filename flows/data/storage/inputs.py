@@ -229,10 +229,7 @@ _LIKE_TABLES = (".txt", ".dat", ".tab", ".asc", ".data", ".json", ".zip", ".xml"
 def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
     """Return the files below a folder that are not hidden and end in one of the suffixes.
 
-    Raises
-    ------
-    StorageError
-        If a folder cannot be read, or a link leads nowhere.
+    Raises `StorageError` if a folder cannot be read, or a link leads nowhere.
     """
     found, others = [], []
     for place, _, files in _walk(folder, hidden=False):

@@ -47,12 +47,8 @@ class Retry:
     def trying(self, within: float = math.inf, **more: Any) -> Retrying:
         """Return what calls a function until storage answers; the last failure is raised as it was.
 
-        Parameters
-        ----------
-        within
-            Seconds from the first attempt during which others may begin: one may take long to fail.
-        **more
-            For `tenacity.Retrying`, in the place of what is set here.
+        ``within``: seconds from the first attempt during which others may begin: one may take long
+        to fail. ``**more``: for `tenacity.Retrying`, in the place of what is set here.
         """
         usual: dict[str, Any] = {
             "retry": retry_if_exception_type(TransientStorageError),
@@ -101,10 +97,7 @@ class _GivenUp(BaseException):
 def expect(size: int = 0) -> None:
     """Note progress within a call of an object store, and how many bytes are to come or to go.
 
-    Raises
-    ------
-    _GivenUp
-        If the call was given up meanwhile.
+    Raises `_GivenUp` if the call was given up meanwhile.
     """
     deadline: _Deadline | None = getattr(_within, "deadline", None)
     if deadline is not None:
@@ -121,17 +114,14 @@ def with_retry(action: str, url: str, call: Callable[[], R]) -> R:
 
     A call within such a call is left to the outer one.
 
+    Raises `TransientStorageError` if it brought nothing for `SILENCE` seconds, or less than `PACE`.
+
     Parameters
     ----------
     action, url
         What it does to which object, for the sentence. The local file system is called directly.
     call
         What is called. It notes its progress by `expect`, where it moves much.
-
-    Raises
-    ------
-    TransientStorageError
-        If it brought nothing for `SILENCE` seconds, or less than `PACE`.
     """
     if is_local(url) or getattr(_within, "deadline", None) is not None:
         return call()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import math
 import os
 import re
 import shutil
@@ -24,13 +23,14 @@ from pathlib import Path
 
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.expansion import bytes_set
 from flows.data.storage.inputs import fingerprint_of, size_of
 from flows.data.storage.objects import is_own, own
 from flows.data.storage.retry import expect, with_retry
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time
-LIMIT = 50.0  # GiB
+LIMIT = 50.0 * 2**30  # bytes
 COPY = "copy"  # what the mark of a copy's folder says
 _NAME = re.compile(r"[0-9a-f]{24}|\.[0-9a-f]{24}\.[0-9a-f]{8}\.part")
 
@@ -177,7 +177,7 @@ def _make_room(size: int, url: str) -> None:
 
     A reader that has a removed copy open keeps it; one that comes later copies it again.
     """
-    limit = _limit()
+    limit = bytes_set("VBFLOWS_STAGING_GIB", "copy objects to this machine") or LIMIT
     folder = _folder()
     if size > limit:
         raise StorageError(
@@ -198,20 +198,6 @@ def _make_room(size: int, url: str) -> None:
             f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and {folder} has "
             f"{free / 2**30:.1f} free; free some or set VBFLOWS_STAGING to another disk"
         )
-
-
-def _limit() -> float:
-    given = os.environ.get("VBFLOWS_STAGING_GIB", str(LIMIT))
-    try:
-        limit = float(given)
-    except ValueError:
-        limit = math.nan
-    if not limit > 0.0:
-        raise StorageError(
-            f"cannot copy objects to this machine: expected a number of GiB above 0 in "
-            f"VBFLOWS_STAGING_GIB, found {given!r}"
-        )
-    return limit * 2**30
 
 
 def _measured(copy: Path) -> tuple[float, int, Path] | None:

@@ -25,17 +25,10 @@ _MOST_GROWTH = 100
 def text_of(url: str, data: bytes) -> str:
     """Return the text of a document; empty where it has none, as a scanned PDF.
 
-    Parameters
-    ----------
-    url
-        The file's name, whose ending says what it is.
-    data
-        Its bytes.
+    ``url``: the file's name, whose ending says what it is. ``data``: its bytes.
 
-    Raises
-    ------
-    StorageError
-        If it is not what its name says, is encrypted, or what reads it is not installed.
+    Raises `StorageError` if it is not what its name says, is encrypted, or what reads it is not
+    installed.
     """
     end = url[url.rindex(".") :].lower()
     readers: dict[str, Callable[[str, bytes], str]] = {".pdf": _pdf, ".docx": _docx}

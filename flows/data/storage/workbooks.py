@@ -40,6 +40,8 @@ class CellTable:
 def read(url: str, path: str, end: str) -> CellTable:
     """Read a file.
 
+    Raises `StorageError` if it is damaged, or the package that reads it is not installed.
+
     Parameters
     ----------
     url
@@ -48,11 +50,6 @@ def read(url: str, path: str, end: str) -> CellTable:
         Where it is on this machine.
     end
         The ending that says its format.
-
-    Raises
-    ------
-    StorageError
-        If it is damaged, or the package that reads it is not installed.
     """
     return _sheet(url, path) if end in SHEETS else _statistics(url, path, end)
 

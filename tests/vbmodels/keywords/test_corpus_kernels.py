@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from vbmodels.keywords import coded_feature_kernels as coded_kernels
 from vbmodels.keywords.corpus import likelihood_kernels as kernels
 
 ETA = (-60.0, -37.0, -24.001, -23.999, -8.0, -1.3, -1e-9, 0.0, 0.4, 3.0, 8.0, 23.999, 24.001, 38.0)
@@ -62,9 +63,14 @@ def test_rows_are_standardised_with_the_columns_added():
     location, scale = rng.standard_normal(5), np.array([1.0, 2.0, np.inf, 0.5, 3.0])
     rows = np.array([7, 0, 3])
     whole = (np.hstack([x, added])[rows] - location) / scale
+    plain = np.full(3, coded_kernels.PLAIN), np.arange(3), np.zeros(3, np.int64)
+    no_codes = np.zeros((0, 9), np.uint8), np.zeros((0, 9), np.uint16)
+    held = *plain, *no_codes, np.ascontiguousarray(x.T), np.zeros(0)
     for columns in ([0, 1, 2, 3, 4], [0, 1, 3, 4], [1, 2], [4]):
         out = np.empty((len(columns), 3))
-        kernels.standardised(x, added, location, 1.0 / scale, rows, np.array(columns), out)
+        used = np.array(columns)
+        of = coded_kernels.Columns(*held, added, location, 1.0 / scale, used)
+        coded_kernels.standardised(of, rows, out)
         assert_allclose(out.T, whole[:, columns], rtol=1e-14)
 
 

@@ -152,11 +152,6 @@ def _parts(batch: KeywordBatch) -> Parts:
     return kind, place, start, *nothing, plain, np.zeros(0)
 
 
-def _further(batch: KeywordBatch, further: FloatArray | None) -> FloatArray:
-    """Return further columns [W, P'], [W, 0] where there are none."""
-    return np.zeros((batch.n_words, 0)) if further is None else np.ascontiguousarray(further)
-
-
 def _columns(
     batch: KeywordBatch,
     further: FloatArray | None,
@@ -164,7 +159,8 @@ def _columns(
     inverse: FloatArray,
     used: IntArray,
 ) -> coded_kernels.Columns:
-    return coded_kernels.Columns(*_parts(batch), _further(batch, further), location, inverse, used)
+    more = np.zeros((batch.n_words, 0)) if further is None else np.ascontiguousarray(further)
+    return coded_kernels.Columns(*_parts(batch), more, location, inverse, used)
 
 
 def _blocks(
@@ -181,17 +177,12 @@ def _blocks(
     Features are [P, rows], and zeros below them up to a multiple of four. The next block stands
     in their place.
     """
-    more = _further(batch, further)
-    columns = _columns(batch, further, location, inverse, used) if batch.coded is not None else None
+    columns = _columns(batch, further, location, inverse, used)
     held = np.zeros((-len(used) % 4 + len(used), min(BLOCK_WORDS, len(seen))))
     for start in range(0, len(seen), BLOCK_WORDS):
         rows = seen[start : start + BLOCK_WORDS]
         block = held[:, : len(rows)]
-        x = block[: len(used)]
-        if columns is None:
-            kernels.standardised(batch.x, more, location, inverse, rows, used, x)
-        else:
-            coded_kernels.standardised(columns, rows, x)
+        coded_kernels.standardised(columns, rows, block[: len(used)])
         yield rows, document[start : start + BLOCK_WORDS], block
 
 

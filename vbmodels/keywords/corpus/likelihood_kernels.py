@@ -30,20 +30,6 @@ SMALLEST = 1e-100  # a product of probabilities; the next factor is 10^-127 or m
 MOST_ODDS = 300.0  # log; beyond are complete documents alone, whose log delta is fixed
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def standardised(x, further, location, inverse, rows, columns, out):
-    """Fill [P, W] with (x - location) * inverse of rows and columns; ``further`` follows on x."""
-    size = x.shape[1]
-    for j in range(len(columns)):
-        k = columns[j]
-        if k < size:
-            for i in range(len(rows)):
-                out[j, i] = (x[rows[i], k] - location[k]) * inverse[k]
-        else:
-            for i in range(len(rows)):
-                out[j, i] = (further[rows[i], k - size] - location[k]) * inverse[k]
-
-
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _near(eta, y, delta, hidden, bell, expected, factor, out):
     """Fill what `terms` does for |eta| <= `FAR`, and the probabilities of y but for delta.

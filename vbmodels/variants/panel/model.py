@@ -228,7 +228,7 @@ class PanelNull(BatchNull):
 
     def anchored(self, q: PanelGlobal) -> PanelGlobal:  # type: ignore[override]
         """Return ``q`` with its tables at its own error rates; other taus need not be compared."""
-        return PanelGlobal(**{**vars(super().anchored(q)), "looks": 0})
+        return replace(super().anchored(q), looks=0)
 
     def rate_table(self, q: PanelGlobal, of: Units) -> PanelTable:  # type: ignore[override]
         """Return the likelihoods of units that `posterior.rates` reads: the members' too."""
@@ -320,7 +320,7 @@ class PanelNull(BatchNull):
     ) -> PanelGlobal:
         """Return the next parameters; see `BatchNull.global_step`."""
         own = super().global_step(q, stats, careful)
-        return PanelGlobal(**vars(own), member_shift=self._member_shifts(q, stats, careful))
+        return replace(own, member_shift=self._member_shifts(q, stats, careful))
 
     def _member_shifts(self, q: PanelGlobal, stats: PanelSums, careful: bool) -> FloatArray:
         """Move b_pt by Newton's step under sum_p b_pt = 0: (g_p - l) / h_p, l so that it holds."""
@@ -357,7 +357,7 @@ class PanelNull(BatchNull):
         own = super().from_vector(q, vector[: len(vector) - size])
         free = vector[len(vector) - size :].reshape(count, N_TYPES)
         shift = np.concatenate([free, -free.sum(axis=0, keepdims=True)])
-        return PanelGlobal(**vars(own), member_shift=shift[: len(q.member_shift)])
+        return replace(own, member_shift=shift[: len(q.member_shift)])
 
 
 def _single(table: PanelTable, eps: float) -> PanelTable:

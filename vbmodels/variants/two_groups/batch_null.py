@@ -40,7 +40,7 @@ Newton go to the nearest maximum alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from scipy.special import expit, logit
@@ -176,6 +176,9 @@ class BatchGlobal(Global, kind="variants/two_groups.BatchGlobal"):
         return self.looks % EVERY == EVERY - 1
 
 
+B = TypeVar("B", bound=BatchGlobal)
+
+
 @dataclass(frozen=True)
 class BatchSums(Sums, kind="variants/two_groups.BatchSums"):
     """What a partition returns: the sums of `two_groups`, and 60 numbers more.
@@ -201,10 +204,8 @@ class BatchSums(Sums, kind="variants/two_groups.BatchSums"):
 class BatchTable(Table, kind="variants/two_groups.BatchTable"):
     """Likelihoods of units, and the wide component of the null.
 
-    Attributes
-    ----------
-    log_far, far_slope
-        [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes, and its slope in x.
+    ``log_far`` and ``far_slope``: [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes,
+    and its slope in x.
     """
 
     log_far: FloatArray
@@ -310,8 +311,8 @@ class BatchNull(TwoGroups):
         return log_m0, log_m1, stats
 
     def global_step(  # type: ignore[override]
-        self, q: BatchGlobal, stats: BatchSums, careful: bool = False
-    ) -> BatchGlobal:
+        self, q: B, stats: BatchSums, careful: bool = False
+    ) -> B:
         """Return the next parameters.
 
         Parameters
@@ -322,19 +323,20 @@ class BatchNull(TwoGroups):
             Whether b and tau take short steps by the complete-data information, as EM does,
             rather than Newton's.
         """
-        of = {k: v for k, v in vars(super().global_step(q, stats)).items() if k not in _OWN}
+        own = super().global_step(q, stats)
         if not careful:
-            of["log_m_mean"], of["log_m_sd"] = log_normal_step(
+            mean_m, sd_m = log_normal_step(
                 self.log_m, stats.units, stats.log_m, stats.log_m2, stats.spread[3:],
                 (q.log_m_mean, q.log_m_sd), CENTRE_M,
             )  # fmt: skip
+            own = replace(own, log_m_mean=mean_m, log_m_sd=sd_m)
         b, se, nested = self._shifts(q, stats, careful)
         precision = N_TYPES / q.shift_sd**2
         mean = float((b.sum() / q.shift_sd**2) / (precision + 1.0))
         squares = ((b - mean) ** 2).sum() + SB_PSEUDO * SB_SD**2
         near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
-        return BatchGlobal(
-            **of, shift=b, shift_se=se, shift_mean=mean,
+        return replace(
+            own, shift=b, shift_se=se, shift_mean=mean,
             shift_sd=float(np.sqrt(squares / (N_TYPES + SB_PSEUDO))),
             tau=self._tau(q, stats, careful), v=self._weight(q, stats, near, far, careful),
             looks=q.looks + 1, **nested,
@@ -429,24 +431,19 @@ class BatchNull(TwoGroups):
         return np.concatenate([nested, super().to_vector(q), q.shift, own])
 
     def from_vector(  # type: ignore[override]
-        self, q: BatchGlobal, vector: FloatArray
-    ) -> BatchGlobal:
+        self, q: B, vector: FloatArray
+    ) -> B:
         """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
-        of_context = None
         if q.of_context is not None:
             of_context, vector = np.split(vector, [q.of_context.size])
-            of_context = of_context.reshape(q.of_context.shape).copy()
+            q = replace(q, of_context=of_context.reshape(q.of_context.shape).copy())
         mean, log_sd, log_tau, at_v = vector[-4:]
-        of = {
-            k: v for k, v in vars(super().from_vector(q, vector[: -4 - N_TYPES])).items()
-            if k not in _OWN
-        }  # fmt: skip
-        return BatchGlobal(
-            **of, shift=vector[-4 - N_TYPES : -4].copy(), shift_se=q.shift_se,
-            shift_mean=float(mean), shift_sd=float(np.exp(np.clip(log_sd, -5.0, 3.0))),
+        return replace(
+            super().from_vector(q, vector[: -4 - N_TYPES]),
+            shift=vector[-4 - N_TYPES : -4].copy(), shift_mean=float(mean),
+            shift_sd=float(np.exp(np.clip(log_sd, -5.0, 3.0))),
             tau=float(np.exp(np.clip(log_tau, *np.log(TAU_RANGE)))),
-            v=float(expit(np.clip(at_v, -30.0, 0.0))), looks=q.looks, of_context=of_context,
-            context_se=q.context_se,
+            v=float(expit(np.clip(at_v, -30.0, 0.0))),
         )  # fmt: skip
 
     def caps_hit(self, q: BatchGlobal) -> list[str]:  # type: ignore[override]
@@ -458,9 +455,6 @@ class BatchNull(TwoGroups):
 
 
 _NO_NODES = np.empty((0, 0, 0))
-_OWN = frozenset(
-    ("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks", "of_context", "context_se")
-)
 
 
 def _vertex(at: FloatArray, value: FloatArray, best: int) -> float:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
@@ -78,6 +78,9 @@ class Global(State, kind="variants/two_groups.Global"):
     a: FloatArray
     b: FloatArray
     anchor: FloatArray
+
+
+G = TypeVar("G", bound=Global)
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,7 @@ class TwoGroups:
             anchor=np.stack([logit(rate), np.full(N_TYPES, 0.6)]),
         )
 
-    def anchored(self, q: Global) -> Global:
+    def anchored(self, q: G) -> G:
         """Return ``q`` with its tables to be made at its own error rates."""
         scale = np.sqrt(1.0 / q.a + 1.0 / q.b)
         anchor = np.stack([np.log(q.a / q.b), np.minimum(scale, 1.0)])
@@ -258,7 +261,7 @@ class TwoGroups:
             return fresh
         return replace(before, anchor=fresh.anchor)
 
-    def global_step(self, q: Global, stats: Sums) -> Global:
+    def global_step(self, q: G, stats: Sums) -> G:
         """Return the maximum of the expected complete log likelihood with its hyperpriors."""
         called, share = float(stats.called.sum()), stats.share
         weights = stats.called + 0.5 * share
@@ -267,18 +270,11 @@ class TwoGroups:
         )
         n, s1, s2 = stats.errors.T
         a, b = beta_maximum(n, s1, s2, (q.a, q.b), ERROR_PRIOR)
-        return Global(
-            pi=(called + 0.5 * share) / (stats.units + share),
-            rho=weights / weights.sum(),
-            w=q.w
-            if self.sense == "germline"
-            else (stats.broad + 0.5 * share) / (stats.units + share),
-            log_m_mean=mean,
-            log_m_sd=sd,
-            a=a,
-            b=b,
-            anchor=q.anchor,
-        )
+        broad = (stats.broad + 0.5 * share) / (stats.units + share)
+        return replace(
+            q, pi=(called + 0.5 * share) / (stats.units + share), rho=weights / weights.sum(),
+            w=q.w if self.sense == "germline" else broad, log_m_mean=mean, log_m_sd=sd, a=a, b=b,
+        )  # fmt: skip
 
     def elbo(self, q: Global, stats: Sums) -> float:
         """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
@@ -291,33 +287,24 @@ class TwoGroups:
 
     def to_vector(self, q: Global) -> FloatArray:
         """Return unconstrained coordinates: logits and logs."""
-        return np.concatenate(
-            [
-                logit([q.pi, q.w]),
-                [q.log_m_mean, np.log(q.log_m_sd)],
-                np.log(q.rho[1:] / q.rho[0]),
-                np.log(q.a),
-                np.log(q.b),
-            ]
-        )
+        of_m, of_rho = [q.log_m_mean, np.log(q.log_m_sd)], np.log(q.rho[1:] / q.rho[0])
+        return np.concatenate([logit([q.pi, q.w]), of_m, of_rho, np.log(q.a), np.log(q.b)])
 
-    def from_vector(self, q: Global, vector: FloatArray) -> Global:
+    def from_vector(self, q: G, vector: FloatArray) -> G:
         """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
         n_alt = len(q.rho)
         log_rho = np.concatenate([[0.0], vector[4 : 3 + n_alt]])
         log_a, log_b = vector[3 + n_alt :].reshape(2, N_TYPES)
         over = np.maximum(np.logaddexp(log_a, log_b) - np.log(CAP), 0.0)
         pi, w = expit(np.clip(vector[:2], -30.0, 30.0))
-        return Global(
-            pi=float(pi),
-            rho=np.exp(log_rho - logsumexp(log_rho)),
+        return replace(
+            q, pi=float(pi), rho=np.exp(log_rho - logsumexp(log_rho)),
             w=q.w if self.sense == "germline" else float(w),
             log_m_mean=float(np.clip(vector[2], self.log_m[0], self.log_m[-1])),
             log_m_sd=float(np.clip(np.exp(vector[3]), 0.4, 2.0)),
             a=np.exp(np.clip(log_a - over, -10.0, None)),
             b=np.exp(np.clip(log_b - over, -10.0, None)),
-            anchor=q.anchor,
-        )
+        )  # fmt: skip
 
     def caps_hit(self, q: Global) -> list[str]:
         """Name the hyperparameters that stand at a limit of their range."""

@@ -175,10 +175,7 @@ def survival_tables(alternatives: FloatArray) -> FloatArray:
     raised to .05 + .95 P: where the control's rate lies far above a peak, what is left of the
     peak is not blown up into an alternative "a little above the control".
 
-    Parameters
-    ----------
-    alternatives
-        [n_alt, >=2] parameters of Beta distributions.
+    ``alternatives``: [n_alt, >=2] parameters of Beta distributions.
     """
     floors = [0.0] + [PEAK_FLOOR] * (len(alternatives) - 1)
     pairs = zip(alternatives, floors, strict=True)
