@@ -40,7 +40,7 @@ from vbmodels.core.state import IntArray
 
 @dataclass(frozen=True)
 class Named:
-    """Instances with a name: a digest of bag, modality and name, and the row it stands in."""
+    """Instances with a name: a digest of bag, modality and name, and its row."""
 
     prints: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     rows: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))

@@ -46,7 +46,7 @@ from vbmodels.estimators.findings import classified, draw, intervals, largest, l
 from vbmodels.estimators.tables import is_missing, values_of
 
 OF_BAGS = (
-    "the likelihood counts every bag once; repeat a bag that stands for several, or move the "
+    "the likelihood counts every bag once; repeat a bag that counts for several, or move the "
     "threshold on predict_proba"
 )
 

@@ -128,7 +128,7 @@ class FoldSums(Stats, kind="bags/embedding.FoldSums"):
 
 @dataclass(frozen=True)
 class Embedding(State, kind="bags/embedding.Embedding"):
-    """Where the fit stands.
+    """The state of the fit.
 
     Attributes
     ----------
