@@ -291,7 +291,9 @@ class Groups:
     held: BoolArray
 
 
-def groups_of(count: int, paths: RunPaths, each: Each) -> tuple[list[Groups], list[int], list[str]]:
+def groups_of(
+    count: int, paths: RunPaths, each: Each, numeric: bool
+) -> tuple[list[Groups], list[int], list[str]]:
     """Return every partition's groups, the fitted bags with the labels 0 and 1, and what to say.
 
     Copies of a bag are of one group with it; where one bag of a group is held out, all are.
@@ -303,7 +305,8 @@ def groups_of(count: int, paths: RunPaths, each: Each) -> tuple[list[Groups], li
     if number.size:
         _, of = np.unique(number, return_inverse=True)
         held = np.bincount(of, held)[of] > 0
-        said = _said_of_copies(prints, label, [len(part[0]) for part in read], paths)
+        sides = np.full_like(label, UNLABELLED) if numeric else label
+        said = _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
         if number.size > 1 and np.all(number == number[0]):
             said.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
     held &= label >= 0
@@ -382,7 +385,8 @@ def build(
         rows = rows.set_column(place, "held_out", pa.array(held))
         storage.write_table(work_url(paths, "bag_rows", index), rows)
     label = np.where(held, np.int8(UNLABELLED), wide.label)
-    wide = replace(wide, label=label, group=groups.number)
+    numbers = np.where(held, np.nan, wide.target) if wide.target.size else wide.target
+    wide = replace(wide, label=label, group=groups.number, target=numbers)
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
     labels = bag_classes.hidden(labels, held)
     batch = MultiLabelBags(wide, labels) if classes else wide
@@ -411,17 +415,20 @@ def _spread(rows: np.ndarray) -> list[list[float]]:
     return [middle.tolist(), width.tolist()]
 
 
-def warnings_of(counts: Sequence[int], form: dict[str, Any], built: Sequence[Any]) -> list[str]:
+def warnings_of(
+    counts: Sequence[int], form: dict[str, Any], built: Sequence[Any], numeric: bool
+) -> list[str]:
     """Say what the data let expect: few bags, constant features, a class lost to testing.
 
     ``counts`` are the fitted bags with the labels 0 and 1.
     """
     if min(counts) == 0 and not form["classes"]:
+        sides = ("below the threshold", "from it on") if numeric else ("labelled 0", "labelled 1")
         raise InputError.of(
             file="settings",
             column="held_out",
-            expected="labelled bags of both classes left for the fit",
-            found=f"{counts[0]} labelled 0 and {counts[1]} labelled 1",
+            expected=f"labelled bags of both {'halves' if numeric else 'classes'} left for the fit",
+            found=f"{counts[0]} {sides[0]} and {counts[1]} {sides[1]}",
             remedy="hold fewer bags out",
         )
     warnings = []

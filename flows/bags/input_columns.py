@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flows.bags.schema import INSTANCES_IN
-from flows.bags.settings import HELD_OUT, BagSettings
+from flows.bags.settings import HELD_OUT, NUMBER_MODELS, BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
@@ -36,6 +36,10 @@ FILES = 20
 """Files whose labels are looked at."""
 MANY_BAGS, MANY_GROUPS = 500, 50
 """Labelled bags, and groups of them, from which some are held out by default."""
+MOST_GRADES = 10
+"""Values of a label up to which whole numbers are classes."""
+MOST_FRACTIONS = 3
+"""Values up to which those with fractions are."""
 MOST_LEVELS = 20
 """Levels of a column of text beyond which it is no feature."""
 FEWEST_ROWS = 5
@@ -233,6 +237,7 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
         return settings
     labels: dict[str, None] = {}
+    comma = False
     for file in files[:FILES]:
         parquet = storage.parquet_file(file.url)
         if theirs not in parquet.schema_arrow.names:
@@ -240,16 +245,20 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
         kind = parquet.schema_arrow.field(theirs).type
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
             return settings
-        if _only_bits(parquet, theirs):
+        if _only_bits(parquet, theirs) and not settings.numeric:
             continue
         column = parquet.read(columns=[theirs])[theirs]
         if column.null_count == len(column):
             continue
-        cells = mixed.texts(mixed.taken(column, settings.missing)[0])
+        taken, seen = mixed.taken(column, settings.missing)
+        cells, comma = mixed.texts(taken), comma or seen.comma > seen.point
         labels |= dict.fromkeys(pc.unique(cells.drop_null()).to_pylist())
         if len(labels) > 1000:
             break
     names = sorted(labels)
+    numbers = [_number(name.replace(",", ".") if comma else name) for name in names]
+    if names and (settings.numeric or (settings.target == "auto" and _is_number(numbers))):
+        return _with_number(files, theirs, numbers, settings)
     if not names or all(name.lower() in (*YES, *NO) for name in names):
         return settings
     word = positive_of(names) if len(names) == 2 else None
@@ -258,6 +267,38 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if word:
         return settings.model_copy(update={"positive": (word,)})
     raise _refusal(files, theirs, names)
+
+
+def _is_number(numbers: Sequence[float | None]) -> bool:
+    """Say whether labels are numbers to predict and no classes."""
+    values = [one for one in numbers if one is not None]
+    fractions = any(one % 1.0 for one in values)
+    most = MOST_FRACTIONS if fractions else MOST_GRADES
+    return len(values) == len(numbers) and len(values) > most
+
+
+def _with_number(
+    files: Sequence[InputFile], column: str, numbers: Sequence[float | None], settings: BagSettings
+) -> BagSettings:
+    """Return the settings of a label that is a number, with what halves its values."""
+    values = sorted({one for one in numbers if one is not None})
+    where = files[0].url if len(files) == 1 else f"{len(files)} files"
+    if len(values) < 2:
+        raise InputError.of(
+            file=where, column=column, expected="numbers that differ (target=number)",
+            found=f"{values[0]:g} alone" if values else "no number",
+            remedy="name the column of numbers (--column label=YOURS)",
+        )  # fmt: skip
+    if settings.model not in NUMBER_MODELS:
+        raise InputError.of(
+            file=where, column=column,
+            expected=f"labels of two classes with model={settings.model}",
+            found=f"{len(values):,} different numbers from {values[0]:g} to {values[-1]:g}",
+            remedy="take model=auto, which predicts the number, or say from which number on a bag "
+            f"is positive: --set threshold={np.median(values):g} (the middle of them)",
+        )  # fmt: skip
+    half = {"target": "number", "threshold": values[len(values) // 2]}
+    return settings.model_copy(update=half)
 
 
 def _many_bags(files: Sequence[InputFile], settings: BagSettings) -> bool:
@@ -305,20 +346,13 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     one = f"--set positive={names[-1]} fits {names[-1]} against the others"
-    if None not in numbers and (len(names) > 20 or any(v != round(v or 0.0) for v in numbers)):
-        found = f"{len(names):,} different numbers from {min(names, key=float)} to "
-        found += max(names, key=float)
-        middle = f"{np.median([value for value in numbers if value is not None]):g}"
-        remedy = (
-            "this pipeline does not predict numbers; say from which number on a bag is positive: "
-            f"--set threshold={middle} (the middle of them)"
-        )
-    elif None not in numbers and len(names) > 2:
+    if None not in numbers and len(names) > 2:
         grades = sorted(names, key=float)
         found = f"{len(names)} grades: {', '.join(grades)}"
         remedy = (
             "this pipeline does not fit an order; say from which grade on a bag is positive: "
-            f"--set threshold={grades[len(grades) // 2]}, or {one}"
+            f"--set threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts "
+            "the number"
         )
     elif len(names) == 2:
         found = f"{names[0]} and {names[1]}"
@@ -395,6 +429,9 @@ def _own_column(
     """Describe a column with a role of ours."""
     if name != "label":
         return ColumnRead(theirs, _type(kind), 0, "", name)
+    if settings.numeric:
+        held = f"{sum(labels):,} bags are fitted"
+        return ColumnRead(theirs, "number", 0, held, "label: the number is predicted")
     held = f"{labels[1]:,} positive and {labels[0]:,} negative bags are fitted"
     role = f"label: positive is {settings.positive_name or 'yes or 1'}"
     return ColumnRead(theirs, "yes/no", 0, held, role)

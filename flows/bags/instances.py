@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.bags import classes as bag_classes
+from flows.bags.schema import LABEL_NUMBER
 from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Read:
     modalities
         Names of its modalities, sorted ("" where there is none).
     bag_rows
-        bag_id, label as given, held_out, group, print, labels: one row a bag, in the order of
-        ``bags``; bags that hold the same have the same print (`bag_prints`).
+        bag_id, label as given, number, held_out, group, print, labels: one row a bag, in the order
+        of ``bags``; bags that hold the same have the same print (`bag_prints`).
     instance_rows
         bag (its number), instance_id, modality (its number), primary: by bag, then as read.
     empty
@@ -58,6 +59,7 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     table = bag_classes.with_label(bag_classes.with_lists(table))
     label = _first_known(number, pc.fill_null(table["label"], UNLABELLED).to_numpy(), len(names))
+    target = _numbers(table, number, len(names))
     groups = _groups(table, number, names)
     out = np.array([held(name, held_out, seed) for name in groups], bool) & (label != UNLABELLED)
     seen = np.where(out, UNLABELLED, label)
@@ -71,10 +73,14 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     filled[number[kind >= 0]] = True
     ordered = [names[i] for i in order]
     found = bags(parts, seen[order].astype(np.int8), own, partition=index)
+    if LABEL_NUMBER.name in table.column_names:
+        seen_target = np.where(found.label == UNLABELLED, np.nan, target[order])
+        found = replace(found, target=seen_target)
     bag_rows = pa.table(
         {
             "bag_id": pa.array(ordered, pa.string()),
             "label": pa.array(label[order], pa.int8(), mask=label[order] == UNLABELLED),
+            "number": pa.array(target[order], from_pandas=True),
             "held_out": out[order],
             "group": [groups[i] for i in order],
             "print": bag_prints(found),
@@ -130,6 +136,16 @@ def _first_known(number: IntArray, label: IntArray, n: int) -> IntArray:
     known = np.flatnonzero(label != UNLABELLED)[::-1]
     per_bag[number[known]] = label[known]
     return per_bag
+
+
+def _numbers(table: pa.Table, number: IntArray, n: int) -> FloatArray:
+    """Return the label of each bag where it is a number, NaN where it is not known, [n]."""
+    out: FloatArray = np.full(n, np.nan)
+    if LABEL_NUMBER.name in table.column_names:
+        values = table[LABEL_NUMBER.name].fill_null(np.nan).to_numpy()
+        known = np.flatnonzero(~np.isnan(values))[::-1]
+        out[number[known]] = values[known]
+    return out
 
 
 def _instances(

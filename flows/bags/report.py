@@ -529,8 +529,8 @@ def about_members(q: Any, summaries: Sequence[BagSummary], results: dict[str, An
     sections = []
     if pooled_counts:
         blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
-        sections += _markers(stacked.markers_of(q), modalities, features)
-        sections += _blocks(blocks)
+        sections += feature_section(stacked.markers_of(q), modalities, features)
+        sections += block_section(blocks)
     sections = [*_weights(weights, results), *sections]
     if explained_by(q) != POOLED:
         sections = [*_marks(summaries), *sections]
@@ -565,8 +565,11 @@ _MEMBERS = {
 }
 
 
-def _markers(
-    found: Sequence[dict[str, FloatArray]], modalities: Sequence[str], features: Sequence[str]
+def feature_section(
+    found: Sequence[dict[str, FloatArray]],
+    modalities: Sequence[str],
+    features: Sequence[str],
+    to: str = "score (probit)",
 ) -> list[Section]:
     """Rank features by what their pools add to a bag's score, with the pools as detail."""
     ranked = []
@@ -584,9 +587,8 @@ def _markers(
     if not ranked:
         return []
     text = (
-        "What a standard deviation of each feature's summaries in a bag adds to the bag's score "
-        "(probit), and the sum of their sizes. What kernels of all features together add is not in "
-        "here."
+        f"What a standard deviation of each feature's summaries in a bag adds to the bag's {to}, "
+        "and the sum of their sizes. What kernels of all features together add is not in here."
     )
     rows = [(name, f"{total:.2f}", detail) for total, name, detail in ranked]
     grid = Grid(("feature", "adds together", "summary of the bag"), rows)
@@ -618,7 +620,10 @@ def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
 _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}
 
 
-def _blocks(blocks: Sequence[tuple[str, float]]) -> list[Section]:
+def block_section(
+    blocks: Sequence[tuple[str, float]], of: str = "of a bag's probit score"
+) -> list[Section]:
+    """Rank the blocks by their variances; ``of`` says of what these are."""
     if not blocks:
         return []
     ordered = sorted(blocks, key=lambda one: -one[1])
@@ -627,7 +632,7 @@ def _blocks(blocks: Sequence[tuple[str, float]]) -> list[Section]:
         rest = sum(value for _, value in ordered[MOST_BLOCKS:])
         rows.append((f"{len(ordered) - MOST_BLOCKS} others together", f"{rest:.3g}"))
     text = (
-        "The variance that each block of features may give a bag's probit score, by the evidence. "
+        f"The variance that each block of features may give, {of}, by the evidence. "
         "Blocks that say the same share it, and a small one has shrunk rather than vanished."
     )
     if len(ordered) > 1 and ordered[0][1] == ordered[-1][1]:

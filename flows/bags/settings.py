@@ -19,6 +19,8 @@ _BAG_FORMS = {
 }
 ONE_WAY = ("auto", "embedding", "gp_logistic")
 """Models with one inference, which is not named in the settings."""
+NUMBER_MODELS = ("auto", "embedding")
+"""Models that predict numbers."""
 WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 HELD_OUT = 0.2
@@ -36,7 +38,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "vbflows bags simulated/bags.parquet results/ --set held_out=0.3",
     )
     page = "docs/pipelines/bags.md"
-    first = ("model", "held_out", "inference", "standardise", "baselines")
+    first = ("model", "target", "held_out", "inference", "standardise", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("positive", "threshold", "levels", "precision"),
         "output": ("show_bags",),
@@ -54,6 +56,13 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
         "positive when one of its instances is; gp_logistic: the same with a logistic link.",
     )
+    target: Literal["auto", "classes", "number"] = Field(
+        "auto",
+        description="What the label is: two classes, or a number that is predicted as such, from "
+        "pooled features and kernels (model auto or embedding). auto: a number if all labels are "
+        "numbers, of more than 10 values or of more than 3 with fractions, and neither positive "
+        "nor threshold is set.",
+    )
     positive: tuple[str, ...] = Field(
         (),
         description="The label that is positive, as the files write it, or several, such as "
@@ -69,7 +78,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     threshold: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="Labels are numbers, and positive from this one on; lower ones are negative.",
+        description="Labels are numbers, and positive from this one on; lower ones are negative. "
+        "Where the number is predicted: what landmarks are chosen on both sides of, by default the "
+        "middle one.",
     )
     inference: Literal["collapsed", "mean_field", "gibbs", "direct"] | None = Field(
         None,
@@ -120,6 +131,11 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         return self.inference or _BAG_FORMS[self.model][0]
 
     @property
+    def numeric(self) -> bool:
+        """Whether the label is a number that is predicted as such."""
+        return self.target == "number"
+
+    @property
     def positive_name(self) -> str | None:
         """What positive labels are called; None where they are 1, yes or true."""
         if self.threshold is not None:
@@ -134,7 +150,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     @property
     def needs_instances(self) -> bool:
         """Whether the model, or a member of it, is a process of instances alone."""
-        return self.model.startswith("gp_") or (self.model == "auto" and self.witness_memory > 0)
+        process = self.model == "auto" and self.witness_memory > 0 and not self.numeric
+        return self.model.startswith("gp_") or process
 
     @property
     def takes_words(self) -> bool:
@@ -156,6 +173,13 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
             raise ValueError(
                 f"model {self.model} has inference {' or '.join(known)}, not {self.form}"
             )
+        if self.numeric and self.model not in NUMBER_MODELS:
+            raise ValueError(
+                f"model {self.model} predicts classes; a number needs model auto or embedding"
+            )
+        if self.numeric and (self.positive or self.label_noise):
+            name = "positive" if self.positive else "label_noise"
+            raise ValueError(f"{name} is for labels that are classes, not for target number")
         if self.positive and self.threshold is not None:
             raise ValueError("positive and threshold both say which labels are positive; set one")
         if self.label_noise and self.model in WITHOUT_NOISE:

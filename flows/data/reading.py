@@ -104,31 +104,44 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
     place = rows.column_names.index(positive.column)
     if not _may_be_numbers(rows.column(place).type):
         return rows
-    flags = _positive_flags(rows.column(place), positive, table.missing)
-    return rows.set_column(place, positive.column, flags)
+    if positive.least is None:
+        flags = _positive_flags(rows.column(place), positive, table.missing)
+        return rows.set_column(place, positive.column, flags)
+    numbers = _label_numbers(rows.column(place), positive, table.missing)
+    none = np.isnan(numbers)
+    flags = pa.array((numbers >= positive.least).astype(np.int8), mask=none)
+    rows = rows.set_column(place, positive.column, flags)
+    if not positive.number:
+        return rows
+    kept = [name for name in rows.column_names if name != positive.number]
+    return rows.select(kept).append_column(positive.number, pa.array(numbers, mask=none))
 
 
 def _positive_flags(
     column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
 ) -> pa.Array:
-    """Return 1 for cells that are positive, 0 for others, null for missing ones.
-
-    Raises
-    ------
-    UnreadableCells
-        If numbers are compared and some cells are none.
-    """
-    if positive.least is not None:
-        try:
-            numbers = _read_numbers(positive.column, column, missing)
-        except UnreadableCells as error:
-            error.label = True
-            raise
-        return pa.array((numbers >= positive.least).astype(np.int8), mask=np.isnan(numbers))
+    """Return 1 for cells that are positive, 0 for others, null for missing ones."""
     known = mixed.taken(column, missing)[0].is_valid()
     words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
     flags = pc.is_in(words, pa.array(positive.labels, pa.string())).cast(pa.int8())
     return pc.if_else(known, flags, pa.scalar(None, pa.int8()))
+
+
+def _label_numbers(
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
+) -> FloatArray:
+    """Return labels that are numbers, NaN for missing ones.
+
+    Raises
+    ------
+    UnreadableCells
+        If some cells are no numbers.
+    """
+    try:
+        return _read_numbers(positive.column, column, missing)
+    except UnreadableCells as error:
+        error.label = True
+        raise
 
 
 def _chosen(table: Table, rows: pa.Table) -> pa.Table:

@@ -76,11 +76,15 @@ class Bound:
 
 @dataclass(frozen=True)
 class PositiveLabel:
-    """Which cells of a column stand for 1: some labels, or numbers from one on; others for 0."""
+    """Which cells of a column are 1: some labels, or numbers from ``least`` on; others are 0.
+
+    ``number`` is the column that the numbers themselves are kept in, "" for none.
+    """
 
     column: str
     labels: tuple[str, ...] = ()
     least: float | None = None
+    number: str = ""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ TABLE = [
     ("bags/b06_labels.csv", "bags", "", REFUSED, ["model=gp_probit"]),
     ("bags/b06_labels.csv", "bags", "--set model=gp_probit", READ, ["600 rows"]),
     ("bags/b06_multiclass.csv", "bags", "", REFUSED, ["3 classes: LUAD, LUSC, normal"]),
-    ("bags/b14_regression.csv", "bags", "", REFUSED, ["does not predict numbers"]),
+    ("bags/b14_regression.csv", "bags", "", READ, ["is predicted as one"]),
     ("bags/b07_several.csv", "bags", "--column label=death --column label=relapse", REFUSED,
      ["one column for label", "death and relapse"]),
     ("bags/b07_several.csv", "bags", "--column label=death", READ, ["relapse, grade: one value"]),

@@ -92,6 +92,9 @@ class Bags(State, kind="bags.Bags"):
     group
         Number of each bag's group, [B]: a patient's slides, or copies of a bag. Bags of a group are
         left out together. [0] where every bag is a group of its own.
+    target
+        The number of each bag, [B], where numbers are predicted; NaN for an unlabelled one. [0]
+        where there are none. The label is then whether it is among the larger half.
     """
 
     modalities: tuple[Instances, ...]
@@ -99,6 +102,7 @@ class Bags(State, kind="bags.Bags"):
     bag_features: FloatArray
     partition: int = 0
     group: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    target: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         if not self.modalities:
@@ -113,6 +117,8 @@ class Bags(State, kind="bags.Bags"):
             raise ValueError(f"expected labels 0, 1 or {UNLABELLED} (unlabelled)")
         if self.group.size not in (0, self.label.size):
             raise ValueError(f"expected {self.label.size} numbers of groups, got {self.group.size}")
+        if self.target.size not in (0, self.label.size):
+            raise ValueError(f"expected {self.label.size} targets, got {self.target.size}")
 
     @property
     def n_bags(self) -> int:
@@ -137,6 +143,7 @@ class Bags(State, kind="bags.Bags"):
             bag_features=self.bag_features[bags],
             partition=self.partition,
             group=self.group[bags] if self.group.size else self.group,
+            target=self.target[bags] if self.target.size else self.target,
         )
 
     def labelled(self) -> Bags:
@@ -159,6 +166,7 @@ class Bags(State, kind="bags.Bags"):
             bag_features=self.bag_features[:count],
             partition=self.partition,
             group=self.group[:count],
+            target=self.target[:count],
         )
 
 
@@ -218,7 +226,15 @@ def concatenate(parts: Sequence[Bags]) -> Bags:
         bag_features=np.concatenate([p.bag_features for p in parts]),
         partition=first.partition,
         group=np.concatenate([p.group for p in parts]),
+        target=np.concatenate([p.target for p in parts]),
     )
+
+
+def with_targets(data: Bags, target: FloatArray) -> Bags:
+    """Return bags with numbers to predict, [B], NaN for those without one."""
+    known = ~np.isnan(target)
+    half = (target >= np.median(target[known])).astype(np.int8) if known.any() else np.int8(0)
+    return replace(data, label=np.where(known, half, np.int8(UNLABELLED)), target=target)
 
 
 def few_bags(bags: float, features: int) -> str:
