@@ -23,6 +23,7 @@ from flows.bags.columns import (
     check_own,
     class_prints,
     feature_widths,
+    label_by_instances,
     label_numbers,
     label_of_bags,
     merge,
@@ -32,7 +33,7 @@ from flows.bags.columns import (
     own_width,
     thinned,
 )
-from flows.bags.schema import INSTANCES_IN
+from flows.bags.schema import INSTANCES_IN, LABEL_NUMBER
 from flows.data.checks import Checker, Found
 from flows.data.table import Table
 from flows.faults import Fault
@@ -129,6 +130,8 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     per_bag = label_of_bags(with_label(rows), number, found)
     numbers = label_numbers(rows, number, found)
+    if LABEL_NUMBER.name not in rows.column_names:
+        per_bag = label_by_instances(rows, number, per_bag, found)
     check_own(thin, number, found)
     check_instances(rows, number, found)
     if found:

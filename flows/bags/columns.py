@@ -144,6 +144,32 @@ def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np
     return per_bag
 
 
+def label_by_instances(
+    table: pa.Table, number: IntArray, per_bag: NDArray[np.int8], found: Found
+) -> NDArray[np.int8]:
+    """Return every bag's label, positive where it has none and an instance's own label is 1.
+
+    Report the instances that are labelled 1 in a bag that is labelled 0.
+    """
+    positive = positive_instances(table)
+    wrong = positive[per_bag[number[positive]] == 0]
+    found.rows(
+        wrong, "instance_label",
+        lambda row: f"0 or null, as bag {table['bag_id'][row].as_py()!r} has the label 0",
+        "1", "correct the instance's label, or its bag's",
+    )  # fmt: skip
+    out = per_bag.copy()
+    out[number[positive]] = np.maximum(out[number[positive]], 1)
+    return out
+
+
+def positive_instances(table: pa.Table) -> IntArray:
+    """Return the rows of instances that are labelled 1."""
+    if "instance_label" not in table.column_names:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(pc.fill_null(table["instance_label"].cast(pa.int8()), -1).to_numpy() == 1)
+
+
 def label_numbers(table: pa.Table, number: IntArray, found: Found) -> FloatArray:
     """Return every bag's label where it is a number, else 0; name rows that give another one."""
     out: FloatArray = np.zeros(int(number.max()) + 1)

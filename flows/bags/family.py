@@ -26,8 +26,10 @@ from flows.bags.form import (
     gap_warnings,
     gaps_of,
     groups_of,
+    instance_label_warning,
     kept_form,
     kept_url,
+    known_instances,
     many_words,
     one_modality,
     read_about,
@@ -192,6 +194,7 @@ class BagsFamily:
             sums=[total for total, _, _ in sums],
             gaps=[missing for _, missing, _ in sums],
             rows=[count for _, _, count in sums],
+            known=known_instances(found.bags),
         )
         json_files.write(work_url(paths, "about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -253,6 +256,7 @@ class BagsFamily:
                 )
             if settings.numeric:
                 warnings.append(NUMBER)
+            warnings += instance_label_warning(about, form, settings)
             with reading_of(self, settings):
                 columns, said = input_columns.describe(first, settings, gaps, counts)
             warnings += said

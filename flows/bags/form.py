@@ -76,13 +76,43 @@ class AboutBags(BagForm):
     """What one partition has of it, and its words.
 
     ``words`` is the number of columns of text with more than can be fitted, else 0; ``sums`` are
-    of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``.
+    of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``;
+    ``known`` counts instances with a label of their own, and their bags.
     """
 
     words: int = 0
     sums: list[list[float]] = Field(default_factory=list)
     gaps: list[list[int]] = Field(default_factory=list)
     rows: list[int] = Field(default_factory=list)
+    known: list[int] = Field(default_factory=lambda: [0, 0])
+
+
+def known_instances(data: Bags) -> list[int]:
+    """Return how many instances have a label of their own, and in how many bags these are."""
+    bags = [one.bag[one.known != UNLABELLED] for one in data.modalities if one.known.size]
+    every = np.concatenate([np.zeros(0, np.int64), *bags])
+    return [every.size, np.unique(every).size]
+
+
+def instance_label_warning(
+    about: Sequence[dict[str, Any]], form: dict[str, Any], settings: BagSettings
+) -> list[str]:
+    """Say by what the known labels of instances are used, or that they are not."""
+    count, bags = np.sum([one["known"] for one in about], axis=0).tolist()
+    if not count:
+        return []
+    named = f"nstance labels of {count:,} instances in {bags:,} bags are"
+    if form["classes"]:
+        return [f"I{named} not used: bags have labels of several classes."]
+    if settings.model == "gp_probit" and settings.form == "direct":
+        return [f"I{named} used by the Gaussian process."]
+    if settings.model == "auto" and settings.witness_memory and not settings.numeric:
+        return [
+            f"I{named} used by the Gaussian process of instances; pooled features and vMMIC do not "
+            "use them."
+        ]
+    model = "a label that is a number" if settings.numeric else f"model={settings.model}"
+    return [f"I{named} not used by {model}: model=auto and model=gp_probit use them for classes."]
 
 
 def too_many_words(data: Bags) -> int:
@@ -386,7 +416,12 @@ def build(
         storage.write_table(work_url(paths, "bag_rows", index), rows)
     label = np.where(held, np.int8(UNLABELLED), wide.label)
     numbers = np.where(held, np.nan, wide.target) if wide.target.size else wide.target
-    wide = replace(wide, label=label, group=groups.number, target=numbers)
+    wide = replace(
+        without_known(wide, held | bool(form.get("classes"))),
+        label=label,
+        group=groups.number,
+        target=numbers,
+    )
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
     labels = bag_classes.hidden(labels, held)
     batch = MultiLabelBags(wide, labels) if classes else wide
@@ -396,6 +431,19 @@ def build(
     low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
     high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]
     return target, low, high, counts, [_spread(m.features) for m in wide.modalities]
+
+
+def without_known(data: Bags, held: BoolArray) -> Bags:
+    """Return bags in which the instances of those that are held out have no known label."""
+    if not any(one.known.size for one in data.modalities):
+        return data
+    parts = [
+        replace(one, known=np.where(held[one.bag], UNLABELLED, one.known).astype(np.int8))
+        if one.known.size
+        else one
+        for one in data.modalities
+    ]
+    return replace(data, modalities=tuple(parts))
 
 
 def _spread(rows: np.ndarray) -> list[list[float]]:

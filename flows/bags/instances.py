@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from flows.bags import classes as bag_classes
+from flows.bags.columns import positive_instances
 from flows.bags.schema import LABEL_NUMBER
 from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
@@ -60,6 +62,9 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     table = bag_classes.with_label(bag_classes.with_lists(table))
     label = _first_known(number, pc.fill_null(table["label"], UNLABELLED).to_numpy(), len(names))
     target = _numbers(table, number, len(names))
+    positive = number[positive_instances(table)]
+    positive = positive if LABEL_NUMBER.name not in table.column_names else positive[:0]
+    label[positive] = np.where(label[positive] == UNLABELLED, 1, label[positive])
     groups = _groups(table, number, names)
     out = np.array([held(name, held_out, seed) for name in groups], bool) & (label != UNLABELLED)
     seen = np.where(out, UNLABELLED, label)
@@ -67,7 +72,9 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     rank = np.empty(len(names), np.int64)
     rank[order] = np.arange(len(names))
     number = rank[number]
-    modalities, kind, parts = _instances(table, number, len(names), dtype)
+    known = pc.fill_null(table["instance_label"], UNLABELLED).to_numpy().astype(np.int8)
+    known = np.where(out[order][number], UNLABELLED, known)
+    modalities, kind, parts = _instances(table, number, len(names), dtype, known.astype(np.int8))
     own = _own(table, number, len(names))
     filled = np.zeros(len(names), bool)
     filled[number[kind >= 0]] = True
@@ -149,7 +156,7 @@ def _numbers(table: pa.Table, number: IntArray, n: int) -> FloatArray:
 
 
 def _instances(
-    table: pa.Table, number: IntArray, n: int, dtype: str
+    table: pa.Table, number: IntArray, n: int, dtype: str, known: NDArray[np.int8]
 ) -> tuple[tuple[str, ...], IntArray, list[Instances]]:
     """Return the modalities' names, each row's modality (-1: no instance), their instances."""
     given = np.asarray(pc.is_valid(table["features"]))
@@ -162,12 +169,14 @@ def _instances(
     )
     kind = np.where(given, place[codes.indices.to_numpy()], -1)
     features = table["features"].combine_chunks()
+    known = known if (known != UNLABELLED).any() else known[:0]
     parts = []
     for k in range(len(present)):
         rows = np.flatnonzero(kind == k)
         flat = features.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False)
+        values = flat.reshape(rows.size, -1).astype(dtype)
         parts.append(
-            Instances.from_rows(number[rows], flat.reshape(rows.size, -1).astype(dtype), n)
+            Instances.from_rows(number[rows], values, n, known[rows] if known.size else None)
         )
     if not parts:
         parts = [Instances(np.empty((0, 0), dtype), np.zeros(n + 1, np.int64))]

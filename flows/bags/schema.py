@@ -72,6 +72,17 @@ INSTANCES_IN = Table(
                 ),
             ),
         ),
+        Column(
+            "instance_label",
+            INT8,
+            "label of the instance: 1 or 0 where it is known, else null; the process of instances "
+            "learns from it (auto, gp_probit)",
+            nullable=True,
+            required=False,
+            accepts=(FLAG, NUMBER),
+            values=(0, 1),
+            remedy="code it as 0 or 1, null where it is not known",
+        ),
         Column("modality", TEXT, "kind of the instance", nullable=True, required=False),
         Column(
             "group",

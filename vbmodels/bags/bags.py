@@ -24,10 +24,14 @@ class Instances(State, kind="bags.Instances"):
         One row an instance, [N, D]; float64 or float32.
     offsets
         Rows of bag i are ``offsets[i]:offsets[i + 1]``, [B + 1]; a bag may have none.
+    known
+        0 or 1 of an instance whose own label is known, else ``UNLABELLED``, [N]; [0] where there
+        is none. A positive instance makes its bag positive.
     """
 
     features: NDArray[np.floating]
     offsets: IntArray
+    known: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
@@ -38,19 +42,28 @@ class Instances(State, kind="bags.Instances"):
                 f"expected offsets that rise from 0 to {len(self.features)}, one more than there "
                 f"are bags, got {self.offsets.size} from {ends}"
             )
+        if self.known.size not in (0, len(self.features)):
+            raise ValueError(
+                f"expected {len(self.features)} instance labels, got {self.known.size}"
+            )
 
     @classmethod
     def from_rows(
-        cls, bag: NDArray[np.integer], features: NDArray[np.floating], n_bags: int
-    ) -> Instances:
+        cls, bag: NDArray[np.integer], features: NDArray[np.floating], n_bags: int,
+        known: NDArray[np.int8] | None = None,
+    ) -> Instances:  # fmt: skip
         """Group rows by their bag's number, [N]; the order within a bag is kept."""
         if bag.size and not 0 <= bag.min() <= bag.max() < n_bags:
             raise ValueError(f"expected bag numbers in 0..{n_bags - 1}")
         offsets = np.zeros(n_bags + 1, dtype=np.int64)
         np.cumsum(np.bincount(bag, minlength=n_bags), out=offsets[1:])
         sorted_already = bool(np.all(bag[1:] >= bag[:-1]))
-        rows = features if sorted_already else features[np.argsort(bag, kind="stable")]
-        return cls(np.ascontiguousarray(rows), offsets)
+        labels = np.zeros(0, np.int8) if known is None else known
+        if sorted_already:
+            return cls(np.ascontiguousarray(features), offsets, labels)
+        order = np.argsort(bag, kind="stable")
+        ordered = labels[order] if labels.size else labels
+        return cls(np.ascontiguousarray(features[order]), offsets, ordered)
 
     @property
     def n_features(self) -> int:
@@ -72,7 +85,8 @@ class Instances(State, kind="bags.Instances"):
         sizes = self.sizes[bags]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[bags] - offsets[:-1], sizes)
-        return Instances(self.features[rows], offsets)
+        known = self.known[rows] if self.known.size else self.known
+        return Instances(self.features[rows], offsets, known)
 
 
 @dataclass(frozen=True)
@@ -159,7 +173,11 @@ class Bags(State, kind="bags.Bags"):
             return self.take(np.flatnonzero(known))
         return Bags(
             modalities=tuple(
-                Instances(m.features[: m.offsets[count]], m.offsets[: count + 1])
+                Instances(
+                    m.features[: m.offsets[count]],
+                    m.offsets[: count + 1],
+                    m.known[: m.offsets[count]],
+                )
                 for m in self.modalities
             ),
             label=self.label[:count],
@@ -219,7 +237,8 @@ def concatenate(parts: Sequence[Bags]) -> Bags:
     for k in range(len(first.modalities)):
         features = np.concatenate([p.modalities[k].features for p in parts])
         sizes = np.concatenate([p.modalities[k].sizes for p in parts])
-        modalities.append(Instances(features, np.concatenate([[0], np.cumsum(sizes)])))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        modalities.append(Instances(features, offsets, known_of([p.modalities[k] for p in parts])))
     return Bags(
         modalities=tuple(modalities),
         label=np.concatenate([p.label for p in parts]),
@@ -227,6 +246,16 @@ def concatenate(parts: Sequence[Bags]) -> Bags:
         partition=first.partition,
         group=np.concatenate([p.group for p in parts]),
         target=np.concatenate([p.target for p in parts]),
+    )
+
+
+def known_of(parts: Sequence[Instances]) -> NDArray[np.int8]:
+    """Return the known labels of instances one after another; [0] where none has any."""
+    if not any(part.known.size for part in parts):
+        return np.zeros(0, np.int8)
+    none = [np.full(len(part.features), UNLABELLED, np.int8) for part in parts]
+    return np.concatenate(
+        [p.known if p.known.size else n for p, n in zip(parts, none, strict=True)]
     )
 
 
