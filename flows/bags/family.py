@@ -88,6 +88,10 @@ NUMBER = (
     "The label is a number and is predicted as one, from pooled features; for two classes, say "
     "from which number on a bag is positive: --set threshold=NUMBER."
 )
+ORDERED = (
+    "The label's levels are in an order and are fitted as the numbers 1 to k, from pooled "
+    "features; for two classes, say which are positive: --set positive=LEVEL,LEVEL."
+)
 EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
 EMPTY_BY = {
     "gp_probit": "bag without instances, scored by the leak",
@@ -255,7 +259,7 @@ class BagsFamily:
                     f"{held:,} bags are held out of the fit to test it; --set held_out=0 fits all."
                 )
             if settings.numeric:
-                warnings.append(NUMBER)
+                warnings.append(ORDERED if settings.label_order else NUMBER)
             warnings += instance_label_warning(about, form, settings)
             with reading_of(self, settings):
                 columns, said = input_columns.describe(first, settings, gaps, counts)
@@ -352,7 +356,7 @@ class BagsFamily:
         if isinstance(q, NumberEmbedding):
             name = settings.columns.get("label", "label")
             flat = [one for part in summaries for one in part]
-            return number_report(flat, q, (), name, settings.show_bags, settings.seed)
+            return number_report(flat, q, (), name, settings)
         trusted, warnings = bag_models.trust(q)
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
         if empty and settings.leakless:

@@ -28,6 +28,7 @@ from flows.faults import InputError
 from vbmodels.core.column_table import ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
 from vbmodels.core.levels import NO, YES, Levels, positive_of
+from vbmodels.core.scales import scale_of
 from vbmodels.core.state import IntArray
 
 LOOKED = 20_000
@@ -40,6 +41,8 @@ MOST_GRADES = 10
 """Values of a label up to which whole numbers are classes."""
 MOST_FRACTIONS = 3
 """Values up to which those with fractions are."""
+LEAST_LEVELS, MOST_ORDERED = 3, 7
+"""Levels of a label from which on, and up to which, they are taken as ordered."""
 MOST_LEVELS = 20
 """Levels of a column of text beyond which it is no feature."""
 FEWEST_ROWS = 5
@@ -256,6 +259,8 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
         if len(labels) > 1000:
             break
     names = sorted(labels)
+    if (order := _order_of(names, settings)) or settings.target == "ordered":
+        return _with_order(files, theirs, names, order, settings)
     numbers = [_number(name.replace(",", ".") if comma else name) for name in names]
     if names and (settings.numeric or (settings.target == "auto" and _is_number(numbers))):
         return _with_number(files, theirs, numbers, settings)
@@ -267,6 +272,36 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if word:
         return settings.model_copy(update={"positive": (word,)})
     raise _refusal(files, theirs, names)
+
+
+def _order_of(names: Sequence[str], settings: BagSettings) -> tuple[str, ...]:
+    """Return the labels as levels in their order; none where they are not in one."""
+    if settings.target == "ordered" and settings.label_order:
+        return settings.label_order
+    many = not LEAST_LEVELS <= len(names) <= MOST_ORDERED
+    if settings.target not in ("auto", "ordered") or settings.model not in NUMBER_MODELS or many:
+        return ()
+    found = scale_of(names)
+    return () if found is None else found.levels
+
+
+def _with_order(
+    files: Sequence[InputFile], column: str, names: Sequence[str], order: Sequence[str],
+    settings: BagSettings,
+) -> BagSettings:  # fmt: skip
+    """Return the settings of labels that are levels in an order."""
+    odd = sorted(set(names) - set(order))
+    if not order or odd or len(order) < LEAST_LEVELS:
+        listed = ", ".join(odd[:8] or names[:8])
+        raise InputError.of(
+            file=files[0].url if len(files) == 1 else f"{len(files)} files", column=column,
+            expected=f"levels in an order: {', '.join(order) or 'of a known scale'}",
+            found=listed or "no label",
+            remedy="name at least three levels, from the lowest to the highest: --set "
+            "label_order=[low,medium,high]",
+        )  # fmt: skip
+    half = {"target": "ordered", "label_order": tuple(order), "threshold": 1.0 + len(order) // 2}
+    return settings.model_copy(update=half)
 
 
 def _is_number(numbers: Sequence[float | None]) -> bool:
@@ -350,7 +385,7 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
         grades = sorted(names, key=float)
         found = f"{len(names)} grades: {', '.join(grades)}"
         remedy = (
-            "this pipeline does not fit an order; say from which grade on a bag is positive: "
+            "say from which grade on a bag is positive: "
             f"--set threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts "
             "the number"
         )
@@ -361,7 +396,8 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
         found = f"{len(names)} classes: {listed}"
         remedy = (
             f"{one}, --set positive={names[-2]},{names[-1]} these two; --column labels={column} "
-            "--set model=gp_probit fits each class against the others"
+            "--set model=gp_probit fits each class against the others; levels in an order: --set "
+            "target=ordered --set label_order=[LOWEST,...,HIGHEST]"
         )
     return InputError.of(
         file=where, column=column, expected="labels of two classes: 1 and 0, or yes and no",
@@ -431,6 +467,9 @@ def _own_column(
         return ColumnRead(theirs, _type(kind), 0, "", name)
     if settings.numeric:
         held = f"{sum(labels):,} bags are fitted"
+        if settings.label_order:
+            held += f"; {' < '.join(settings.label_order)}"
+            return ColumnRead(theirs, "ordered category", 0, held, "label: the level is predicted")
         return ColumnRead(theirs, "number", 0, held, "label: the number is predicted")
     held = f"{labels[1]:,} positive and {labels[0]:,} negative bags are fitted"
     role = f"label: positive is {settings.positive_name or 'yes or 1'}"

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from flows.bags import stacked
+from flows.bags.levels import with_levels
 from flows.bags.numbers import SHOWN, NumberBaseline, NumberExample, NumberSummary
 from flows.bags.report import MOST_REASONS, block_section, feature_section
+from flows.bags.settings import BagSettings
 from flows.bags.tables import block_named
 from flows.report import plots
 from flows.report.baselines import DRAWS
 from flows.report.page import Findings, Grid, NextStep, Section, Tile
 from vbmodels.bags.embedding.number import NumberEmbedding
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 BINS = 10
 """Bins of the predictions in the chart."""
@@ -26,7 +28,8 @@ BINS = 10
 class TestedNumbers:
     """Bags whose number the fit did not see when it predicted them.
 
-    ``base`` is the mean of the fitted bags, without the bag where it was fitted.
+    ``base`` is the mean of the fitted bags, without the bag where it was fitted; ``tested`` and
+    ``every`` say which of all bags these are, and the groups of all, [B].
     """
 
     which: str
@@ -35,6 +38,8 @@ class TestedNumbers:
     inside: FloatArray
     base: FloatArray
     group: IntArray
+    tested: BoolArray
+    every: IntArray
 
     @classmethod
     def of(cls, summaries: Sequence[NumberSummary]) -> TestedNumbers:
@@ -55,7 +60,7 @@ class TestedNumbers:
             base = mean + (mean - label) / max(n - 1, 1)
         inside = ((label >= low) & (label <= high)).astype(float)
         own = (label, predicted, inside, base, group)
-        return cls(which, *(values[tested] for values in own))
+        return cls(which, *(values[tested] for values in own), tested, group)
 
     @property
     def where(self) -> str:
@@ -90,11 +95,11 @@ class TestedNumbers:
 
 def number_report(
     summaries: Sequence[NumberSummary], q: NumberEmbedding, warnings: tuple[str, ...], name: str,
-    show: Sequence[str], seed: int,
+    settings: BagSettings,
 ) -> Findings:  # fmt: skip
     """Say what was found in all partitions; ``name`` is the column of the label."""
     test = TestedNumbers.of(summaries)
-    results = test.figures(seed)
+    results = test.figures(settings.seed)
     examples = [e for s in summaries for e in s.examples]
     predicted = np.concatenate([s.predicted for s in summaries])
     label = np.concatenate([s.label for s in summaries])
@@ -102,7 +107,7 @@ def number_report(
     sections = _quality(test, results)
     compared, worse = _baselines(baselines, test, results)
     sections += compared
-    sections += _bags(examples, show, name)
+    sections += _bags(examples, settings.show_bags, name)
     plot = plots.histogram(predicted, f"predicted {name}", "bags", "Predictions of the bags")
     sections.append(Section("Predictions of the bags", "", (plot,)))
     modalities, features = summaries[0].modalities, summaries[0].features
@@ -132,7 +137,10 @@ def number_report(
         {"bag": e.bag_id, "predicted": float(f"{e.predicted:.5g}"), "instances": _listed(e)}
         for e in ordered[:20]
     ]
-    return Findings(headline, sections, results, (*warnings, *worse), top, _tiles(results), _NEXT)
+    found = Findings(headline, sections, results, (*warnings, *worse), top, _tiles(results), _NEXT)
+    if not settings.label_order:
+        return found
+    return with_levels(found, summaries, settings.label_order, test.where, test.tested, test.every)
 
 
 def noise_sd(q: NumberEmbedding) -> float:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from flows.bags.form import form_url, read_about, read_form, work_url
 from flows.bags.markers import explainer, marker_table
-from flows.bags.schema import NUMBER_BAGS
+from flows.bags.schema import number_bags
 from flows.bags.settings import BagSettings
 from flows.bags.summary import Instance, Marker, foremost_of, markers_by_instance, reasons_of
 from flows.bags.tables import Scores, instance_table, reasons_table
@@ -86,6 +86,8 @@ class NumberSummary:
         Mean of the fitted labels.
     examples
         Bags of the largest and smallest predictions, and those farthest from their number.
+    chances
+        Of levels in an order, without the bag where it was fitted, [B, k]; [B, 0] without order.
     """
 
     label: FloatArray
@@ -100,6 +102,7 @@ class NumberSummary:
     features: tuple[str, ...]
     new: bool
     examples: tuple[NumberExample, ...]
+    chances: FloatArray
     baselines: tuple[NumberBaseline, ...] = ()
 
 
@@ -119,13 +122,20 @@ def score(
     shares[:, -1] += q.centre
     scores = Scores(found.mean, None, adds, adds, reasons=shares, reason_names=names)
     held = pa.array(np.zeros(len(rows), bool)) if new else rows["held_out"]
+    order, label = settings.label_order, rows["number"].fill_null(np.nan).to_numpy()
+    levels: list[Any] = []
+    if order:
+        chances = found.level_chances(len(order))
+        names_of = pa.array(order, pa.string())
+        place = pa.array(label - 1.0, from_pandas=True).cast(pa.int64())
+        levels = [names_of.take(place), names_of.take(pa.array(chances.argmax(axis=1))), *chances.T]
     bags = pa.table(
         [
             rows["bag_id"], rows["number"], *map(pa.array, (found.mean, found.sd)),
             *map(pa.array, (found.low, found.high)), held,
-            pa.array(without.mean, from_pandas=True),
+            pa.array(without.mean, from_pandas=True), *map(pa.array, levels),
         ],
-        schema=NUMBER_BAGS.arrow,
+        schema=number_bags(order).arrow,
     )  # fmt: skip
     instances = instance_table(scores, instance_rows, rows["bag_id"], about, form, None)
     reasons = reasons_table(scores, rows["bag_id"], form["modalities"])
@@ -142,7 +152,6 @@ def score(
         np.where(fitted, getattr(without, name), getattr(found, name))
         for name in ("mean", "low", "high")
     ]
-    label = rows["number"].fill_null(np.nan).to_numpy()
     ids, bag = rows["bag_id"].to_pylist(), instance_rows["bag"].to_numpy()
     size = np.abs(instances["contribution"].to_numpy())
     predicted, low, high = best
@@ -172,7 +181,16 @@ def score(
         features=tuple(form["names"]),
         new=new,
         examples=examples,
+        chances=_chances(found, without, len(order)),
     )
+
+
+def _chances(found: Numbers, without: Numbers, count: int) -> FloatArray:
+    """Return the chances of levels, without the bag where it was fitted, [B, count]."""
+    if not count:
+        return np.empty((found.mean.size, 0))
+    own = without.level_chances(count)
+    return np.where(np.isnan(without.mean)[:, None], found.level_chances(count), own)
 
 
 def _chosen(predicted: FloatArray, label: FloatArray, requested: BoolArray) -> list[int]:
@@ -188,13 +206,13 @@ def _without(model: NumberModel, q: NumberEmbedding, batch: Bags, local: Any) ->
     """Return what is predicted of the fitted bags without them, NaN for others."""
     none = np.full(batch.n_bags, np.nan)
     if local is None:
-        return Numbers(none, none, none, none, none)
+        return Numbers(none, none, none, none, 1.0, none)
     known = np.flatnonzero(batch.label != UNLABELLED)
     found = numbers_of(q, model.left_out(q, batch, local), none)
     out = {name: none.copy() for name in ("mean", "sd", "low", "high")}
     for name, one in out.items():
         one[known] = getattr(found, name)
-    return Numbers(**out, shares=none)
+    return Numbers(**out, freedom=found.freedom, shares=none)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -137,7 +138,9 @@ def instances_in(settings: BagSettings) -> Table:
     """Return the table of instances as some files have it."""
     if settings.numeric:
         table = INSTANCES_IN.of(settings)
-        kept = PositiveLabel("label", (), settings.threshold, LABEL_NUMBER.name)
+        kept = PositiveLabel(
+            "label", (), settings.threshold, LABEL_NUMBER.name, settings.label_order
+        )
         return replace(table, columns=(*table.columns, LABEL_NUMBER), positive=kept)
     positive = None
     if settings.positive or settings.threshold is not None:
@@ -207,6 +210,18 @@ NUMBER_BAGS = Table(
         ),
     ),
 )
+
+
+def number_bags(order: Sequence[str]) -> Table:
+    """Return the table of bags whose label is a number, or a level of an order."""
+    if not order:
+        return NUMBER_BAGS
+    levels = (
+        Column("level", TEXT, "its label as given", nullable=True),
+        Column("predicted_level", TEXT, "the most probable level"),
+        *(Column(f"probability_{one}", NUMBER, f"probability of the level {one}") for one in order),
+    )
+    return replace(NUMBER_BAGS, columns=(*NUMBER_BAGS.columns, *levels))
 
 
 INSTANCES = Table(

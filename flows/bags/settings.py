@@ -40,7 +40,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     page = "docs/pipelines/bags.md"
     first = ("model", "target", "held_out", "inference", "standardise", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("positive", "threshold", "levels", "precision"),
+        "data": ("label_order", "positive", "threshold", "levels", "precision"),
         "output": ("show_bags",),
         "expert": (
             "witness_memory", "n_inducing", "leak", "label_noise", "chains", "warmup", "draws",
@@ -56,12 +56,19 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
         "positive when one of its instances is; gp_logistic: the same with a logistic link.",
     )
-    target: Literal["auto", "classes", "number"] = Field(
+    target: Literal["auto", "classes", "number", "ordered"] = Field(
         "auto",
-        description="What the label is: two classes, or a number that is predicted as such, from "
-        "pooled features and kernels (model auto or embedding). auto: a number if all labels are "
+        description="What the label is: two classes, a number that is predicted as such, or levels "
+        "in an order, fitted as 1 to k; both from pooled features and kernels (model auto or "
+        "embedding). auto: levels where 3 to 7 labels are words of a known scale or whole "
+        "numbers from 0 or 1 on; a number if all labels are "
         "numbers, of more than 10 values or of more than 3 with fractions, and neither positive "
         "nor threshold is set.",
+    )
+    label_order: tuple[str, ...] = Field(
+        (),
+        description="Levels of the label from the lowest to the highest, such as "
+        "[low, medium, high]; by default those of a known scale, or whole numbers.",
     )
     positive: tuple[str, ...] = Field(
         (),
@@ -132,8 +139,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
 
     @property
     def numeric(self) -> bool:
-        """Whether the label is a number that is predicted as such."""
-        return self.target == "number"
+        """Whether the label is a number that is predicted as such, or a level of an order."""
+        return self.target in ("number", "ordered")
 
     @property
     def positive_name(self) -> str | None:
@@ -175,11 +182,12 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
             )
         if self.numeric and self.model not in NUMBER_MODELS:
             raise ValueError(
-                f"model {self.model} predicts classes; a number needs model auto or embedding"
+                f"model {self.model} predicts classes; target {self.target} needs model auto or "
+                "embedding"
             )
         if self.numeric and (self.positive or self.label_noise):
             name = "positive" if self.positive else "label_noise"
-            raise ValueError(f"{name} is for labels that are classes, not for target number")
+            raise ValueError(f"{name} is for labels that are classes, not for target {self.target}")
         if self.positive and self.threshold is not None:
             raise ValueError("positive and threshold both say which labels are positive; set one")
         if self.label_noise and self.model in WITHOUT_NOISE:

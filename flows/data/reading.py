@@ -137,11 +137,33 @@ def _label_numbers(
     UnreadableCells
         If some cells are no numbers.
     """
+    if positive.order:
+        return _places(column, positive, missing)
     try:
         return _read_numbers(positive.column, column, missing)
     except UnreadableCells as error:
         error.label = True
         raise
+
+
+def _places(column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]) -> FloatArray:
+    """Return the places of labels in their order, from 1; NaN for missing ones.
+
+    Raises
+    ------
+    UnreadableCells
+        If some labels are not in it.
+    """
+    cells = mixed.texts(mixed.taken(column, missing)[0])
+    place = pc.index_in(cells, pa.array(positive.order, pa.string()))
+    odd = np.flatnonzero(np.asarray(place.is_null()) & np.asarray(cells.is_valid()))
+    if odd.size:
+        row = int(odd[0])
+        raise UnreadableCells(
+            positive.column, row, str(cells[row].as_py()), odd.size, positive.order
+        )
+    found: FloatArray = place.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0
+    return found
 
 
 def _chosen(table: Table, rows: pa.Table) -> pa.Table:
@@ -352,12 +374,16 @@ class UnreadableCells(ValueError):
         The column, the first of these cells with its row from 0, and how many there are.
     label
         Whether these are labels, compared with a threshold.
+    order
+        The levels of labels that are in an order.
     """
 
-    def __init__(self, column: str, row: int, cell: str, count: int) -> None:
+    def __init__(
+        self, column: str, row: int, cell: str, count: int, order: Sequence[str] = ()
+    ) -> None:
         super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
         self.column, self.row, self.cell, self.count = column, row, cell, count
-        self.label = False
+        self.label, self.order = bool(order), tuple(order)
 
 
 def _one_list(

@@ -78,13 +78,15 @@ class Bound:
 class PositiveLabel:
     """Which cells of a column are 1: some labels, or numbers from ``least`` on; others are 0.
 
-    ``number`` is the column that the numbers themselves are kept in, "" for none.
+    ``number`` is the column that the numbers themselves are kept in, "" for none; with ``order``
+    these are the places of the labels in it, from 1.
     """
 
     column: str
     labels: tuple[str, ...] = ()
     least: float | None = None
     number: str = ""
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

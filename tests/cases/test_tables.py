@@ -74,7 +74,7 @@ TABLE = [
     ("tables/likert_text.csv", "features", "--strict", REFUSED, ["respondent", "strict"]),
     ("tables/panel.csv", "experts", "--exclude Id", REFUSED, ["did you mean id?"]),
     ("tables/multi/w1.csv", "experts", "--column label=Label", REFUSED, ["did you mean label?"]),
-    ("bags/b05_ordinal.csv", "bags", "", REFUSED, ["5 grades: 0, 1, 2, 3, 4", "positive=4"]),
+    ("bags/b05_ordinal.csv", "bags", "", READ, ["0 < 1 < 2 < 3 < 4"]),
     ("bags/b06_labels.csv", "bags", "", REFUSED, ["model=gp_probit"]),
     ("bags/b06_labels.csv", "bags", "--set model=gp_probit", READ, ["600 rows"]),
     ("bags/b06_multiclass.csv", "bags", "", REFUSED, ["3 classes: LUAD, LUSC, normal"]),

@@ -144,6 +144,8 @@ class Numbers:
         [B].
     low, high
         Ends of the 95 % interval, [B].
+    freedom
+        Degrees of freedom of the Student t that it is.
     shares
         What each block adds to ``mean`` - ``centre``, [B, M + 1]; the last is the constant.
     """
@@ -152,7 +154,18 @@ class Numbers:
     sd: FloatArray
     low: FloatArray
     high: FloatArray
+    freedom: float
     shares: FloatArray
+
+    def level_chances(self, count: int) -> FloatArray:
+        """Return the chances of the numbers nearest to 1 to ``count``, [B, count]."""
+        half = float(student.ppf(0.5 + 0.5 * COVERED, self.freedom))
+        width = (self.high - self.low)[:, None] / (2.0 * half)
+        cuts = np.arange(1.5, count)
+        below = student.cdf((cuts - self.mean[:, None]) / width, self.freedom)
+        ends = np.zeros(self.mean.size), np.ones(self.mean.size)
+        chances: FloatArray = np.diff(np.column_stack([ends[0], below, ends[1]]), axis=1)
+        return chances
 
 
 def log_evidence(sums: NumberSums, weights: Weights, variance: FloatArray) -> tuple[float, float]:
@@ -307,7 +320,7 @@ def numbers_of(q: NumberEmbedding, of: LeftOutNumbers, shares: FloatArray) -> Nu
     mean = q.centre + q.scale * of.at
     more = of.freedom / max(of.freedom - 2.0, 0.5)
     sd = q.scale * of.width * np.sqrt(more)
-    return Numbers(mean, sd, mean - half, mean + half, q.scale * shares)
+    return Numbers(mean, sd, mean - half, mean + half, of.freedom, q.scale * shares)
 
 
 def predict_numbers(q: NumberEmbedding, data: Bags) -> Numbers:
