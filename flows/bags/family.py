@@ -21,6 +21,7 @@ from flows.bags.form import (
     AboutBags,
     BagForm,
     build,
+    constant_columns,
     form_of,
     form_url,
     gap_warnings,
@@ -262,7 +263,8 @@ class BagsFamily:
                 warnings.append(ORDERED if settings.label_order else NUMBER)
             warnings += instance_label_warning(about, form, settings)
             with reading_of(self, settings):
-                columns, said = input_columns.describe(first, settings, gaps, counts)
+                constant = constant_columns(form, built)
+                columns, said = input_columns.describe(first, settings, gaps, counts, constant)
             warnings += said
         warnings += gap_warnings(gaps)
         with reading_of(self, settings):

@@ -489,16 +489,29 @@ def warnings_of(
     for k, name in enumerate(form["modalities"]):
         low = np.min([b[1][k] for b in built], axis=0)
         high = np.max([b[2][k] for b in built], axis=0)
-        same = np.flatnonzero(low == high) + 1
         named = _columns_named(form, k)
-        if same.size:
-            which = ", ".join(named[d - 1] for d in same[:20].tolist())
-            which += " ..." if same.size > 20 else ""
+        same = [named[d] for d in np.flatnonzero(low == high).tolist()]
+        if same:
+            which = ", ".join(same[:5])
+            which += f" and {len(same) - 5:,} more" if len(same) > 5 else ""
             where = f" of modality {name}" if name else ""
-            are = "s {} are" if same.size > 1 else " {} is"
-            warnings.append(f"Feature{are.format(which + where)} constant, so not used.")
+            warnings.append(
+                f"Feature {which}{where} is constant, so not used."
+                if len(same) == 1
+                else f"{len(same):,} of {low.size:,} features{where} are constant, so not used: "
+                f"{which}."
+            )
         warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]], named)
     return warnings
+
+
+def constant_columns(form: dict[str, Any], built: Sequence[Any]) -> set[str]:
+    """Return the named features that have one value in all instances."""
+    if not form["names"]:
+        return set()
+    low = np.min([own for one in built for own in one[1]], axis=0)
+    high = np.max([own for one in built for own in one[2]], axis=0)
+    return {form["names"][d] for d in np.flatnonzero(low == high).tolist()}
 
 
 def _swamped(

@@ -6,7 +6,7 @@ by its word. What was found is a setting of the run, so that new data are read i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -419,6 +419,7 @@ def describe(
     settings: BagSettings,
     gaps: Mapping[str, tuple[int, bool]],
     labels: Sequence[int],
+    constant: Collection[str],
 ) -> tuple[tuple[ColumnRead, ...], list[str]]:
     """Return the table of columns of the first file, and what to say of them.
 
@@ -432,6 +433,8 @@ def describe(
         Missing values of each feature, and whether it has a column for them.
     labels
         Bags with the labels 0 and 1 that are fitted.
+    constant
+        Features that have one value.
     """
     own = {theirs: ours for ours, theirs in settings.columns.items()}
     rows: list[ColumnRead] = []
@@ -447,6 +450,8 @@ def describe(
     for name, one in found.items():
         is_feature = bool(features) and matches(name, features)
         role = own.get(name, "feature" if is_feature else "")
+        if is_feature and name in constant:
+            role = "left out: constant"
         why = _named_rows(name, one, settings) if not is_feature else ""
         if not role:
             role = f"left out: {why or _plain_kind(one.rule)}"

@@ -63,10 +63,11 @@ def with_levels(found: Findings, summaries: Sequence[NumberSummary], order: Sequ
     )
     if not better:
         headline = f"No better than the levels' shares: {headline[0].lower()}{headline[1:]}"
-    rows = [(f"true {name}", *table[j].tolist()) for j, name in enumerate(order)]
-    grid = Grid(("", *(f"predicted {name}" for name in order)), rows)
+    rows = [(name, *table[j].tolist()) for j, name in enumerate(order)]
+    grid = Grid(("true level", *(f"predicted {name}" for name in order)), rows)
     section = Section("Predicted and true levels", f"The diagonal is right. {how}", (), (grid,))
-    short = Section("In short", "\n".join([f"{headline}.", *lines]))
+    more = found.sections[0].text.split("\n")[1:]
+    short = Section("In short", "\n".join([f"{headline}.", *lines, *more]))
     tile = Tile("right level", f"{right:.0%}", f"{shares[common]:.0%} for {order[common]} alone")
     return replace(
         found, headline=headline, results=results, tiles=[tile, *found.tiles],

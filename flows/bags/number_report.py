@@ -107,12 +107,13 @@ def number_report(
     sections = _quality(test, results)
     compared, worse = _baselines(baselines, test, results)
     sections += compared
-    sections += _bags(examples, settings.show_bags, name)
+    places = _decimals(results.get("rmse", noise_sd(q)))
+    sections += _bags(examples, settings.show_bags, name, places)
     plot = plots.histogram(predicted, f"predicted {name}", "bags", "Predictions of the bags")
     sections.append(Section("Predictions of the bags", "", (plot,)))
     modalities, features = summaries[0].modalities, summaries[0].features
     markers = [{pool: q.scale * one for pool, one in of.items()} for of in stacked.markers_of(q)]
-    sections += feature_section(markers, modalities, features, name)
+    sections += feature_section(markers, modalities, features, name, places + 1)
     blocks = [(block_named(block, modalities), v) for block, v in stacked.blocks_of(q)]
     sections += block_section(blocks, "of the noise's variance")
     results.update(
@@ -134,7 +135,7 @@ def number_report(
             )
     ordered = sorted(examples, key=lambda e: -e.predicted)
     top = [
-        {"bag": e.bag_id, "predicted": float(f"{e.predicted:.5g}"), "instances": _listed(e)}
+        {"bag": e.bag_id, "predicted": float(f"{e.predicted:.5g}"), "instances": _listed(e, places)}
         for e in ordered[:20]
     ]
     found = Findings(headline, sections, results, (*warnings, *worse), top, _tiles(results), _NEXT)
@@ -193,6 +194,11 @@ def _in_short(
         f"{results['within_interval']:.0%} of {test.label.size:,} bags have their {name} within "
         "the predicted 95 % interval."
     )
+    if test.which == "without":
+        lines.append(
+            "Every prediction on this page is of a bag that was predicted without its own label "
+            "(column without_it of the table bags; its column predicted knows the label)."
+        )
     wrong = [e for e in examples if e.label is not None and not e.low <= e.label <= e.high]
     wrong.sort(key=lambda e: (-abs((e.label or 0.0) - e.predicted), e.bag_id))
     if wrong:
@@ -274,7 +280,9 @@ def _baselines(
     return [Section("Simple baselines", text, (), (Grid(columns, rows),))], warnings
 
 
-def _bags(examples: Sequence[NumberExample], show: Sequence[str], name: str) -> list[Section]:
+def _bags(
+    examples: Sequence[NumberExample], show: Sequence[str], name: str, places: int
+) -> list[Section]:
     """Show the bags at the ends, the largest errors, and those requested; each opens."""
     ordered = sorted(examples, key=lambda e: (-e.predicted, e.bag_id))
     known = [e for e in examples if e.label is not None]
@@ -287,45 +295,60 @@ def _bags(examples: Sequence[NumberExample], show: Sequence[str], name: str) -> 
     ]
     columns = ("bag", f"predicted {name}", "95 % interval", name, "top instances")
     grids = [
-        Grid(columns, [_row(e) for e in some], title, [_opened(e) for e in some])
+        Grid(columns, [_row(e, places) for e in some], title, [_opened(e, places) for e in some])
         for title, some in sorts
         if some
     ]
     text = (
-        f"Predicted without the bag itself where it was fitted. In brackets: what an instance adds "
+        f"In brackets: what an instance adds "
         f"to the {name} of its bag, with its sign. A row opens to the bag's instances."
     )
     return [Section("Bags and their instances", text, (), grids)]
 
 
-def _row(example: NumberExample) -> tuple[str, ...]:
-    label = "not known" if example.label is None else f"{example.label:.5g}"
-    interval = f"{example.low:.4g} to {example.high:.4g}"
-    return example.bag_id, f"{example.predicted:.4g}", interval, label, _listed(example)
+def _decimals(rmse: float) -> int:
+    """Return the decimals of predictions: two figures of their error.
+
+    >>> _decimals(0.0571), _decimals(3.2), _decimals(480.0)
+    (3, 1, 0)
+    """
+    return int(np.clip(1 - np.floor(np.log10(max(rmse, 1e-300))), 0, 12))
 
 
-def _listed(example: NumberExample) -> str:
+def _row(example: NumberExample, places: int) -> tuple[str, ...]:
+    label = "not known" if example.label is None else f"{example.label:.6g}"
+    low, high, predicted = (
+        f"{value:,.{places}f}" for value in (example.low, example.high, example.predicted)
+    )
+    return example.bag_id, predicted, f"{low} to {high}", label, _listed(example, places)
+
+
+def _listed(example: NumberExample, places: int) -> str:
     return ", ".join(
-        f"{modality} {name} ({adds or 0.0:+.3g})".strip()
+        f"{modality} {name} ({adds or 0.0:+,.{places}f})".strip()
         for name, modality, _, adds, _ in example.instances[:4]
     )
 
 
-def _opened(example: NumberExample) -> Section:
+def _opened(example: NumberExample, places: int) -> Section:
     """Return what opens below a bag: its instances, and what adds to its number."""
     with_modality = any(one[1] for one in example.instances)
     columns = ["instance", *["modality"] * with_modality, "adds", "features that add most"]
     rows = []
     for name, modality, _, adds, _ in example.instances:
         markers = ", ".join(
-            f"{feature} {more:+.3g} ({value:.3g})"
+            f"{feature} {more:+,.{places + 1}f} ({value:.3g})"
             for feature, value, more in example.markers.get((name, modality), ())
         )
-        rows.append([name, *[modality] * with_modality, f"{adds or 0.0:+.3g}", markers])
+        added = f"{adds or 0.0:+,.{places}f}"
+        rows.append([name, *[modality] * with_modality, added, markers])
     rest = sum(adds for _, adds in example.reasons[MOST_REASONS:])
     total = sum(adds for _, adds in example.reasons)
-    why = [(block, f"{adds:+.4g}") for block, adds in example.reasons[:MOST_REASONS]]
-    why += [("all others", f"{rest:+.4g}"), ("with the bag in the fit", f"{total:.5g}")]
+    why = [(block, f"{adds:+,.{places}f}") for block, adds in example.reasons[:MOST_REASONS]]
+    why += [
+        ("all others", f"{rest:+,.{places}f}"),
+        ("sum, with the bag's label in the fit", f"{total:,.{places}f}"),
+    ]
     grids = (
         Grid(columns, rows, f"{example.bag_id}: its instances"),
         Grid(("block", "adds"), why, f"{example.bag_id}: what adds to its number"),

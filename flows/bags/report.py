@@ -129,6 +129,11 @@ def _in_short(
                 f"more bags, or measure other features. {line}"
             )
         lines.append(line)
+    if test.which == "without" and test.label.size:
+        lines.append(
+            "Every probability on this page is of a bag that was predicted without its own label "
+            "(column without_it of the table bags; its column probability knows the label)."
+        )
     low, high = UNSURE
     number = int(np.sum((probability > low) & (probability < high)))
     line = (
@@ -304,7 +309,8 @@ def _why(example: Example) -> list[Grid]:
     rest = sum(adds for _, adds in example.reasons[MOST_REASONS:])
     rows = [(name, f"{adds:+.2f}") for name, adds in example.reasons[:MOST_REASONS]]
     rows.append(("all others", f"{rest:+.2f}"))
-    rows.append(("score", f"{sum(adds for _, adds in example.reasons):+.2f}"))
+    total = sum(adds for _, adds in example.reasons)
+    rows.append(("score, with the bag's label in the fit", f"{total:+.2f}"))
     return [Grid(("block", "adds"), rows, f"{example.bag_id}: what adds to its score")]
 
 
@@ -570,6 +576,7 @@ def feature_section(
     modalities: Sequence[str],
     features: Sequence[str],
     to: str = "score (probit)",
+    decimals: int = 2,
 ) -> list[Section]:
     """Rank features by what their pools add to a bag's score, with the pools as detail."""
     ranked = []
@@ -581,7 +588,7 @@ def feature_section(
         for d in np.argsort(-together, kind="stable")[:MOST_FEATURES].tolist():
             name = features[d] if len(features) == together.size else f"feature {d + 1}"
             pools = sorted(weights, key=lambda pool: -abs(weights[pool][d]))
-            detail = ", ".join(f"{_POOLS[pool]} {weights[pool][d]:+.2f}" for pool in pools)
+            detail = ", ".join(f"{_POOLS[pool]} {weights[pool][d]:+.{decimals}f}" for pool in pools)
             ranked.append((float(together[d]), f"{of} {name}".strip(), detail))
     ranked = sorted(ranked, key=lambda one: -one[0])[:MOST_FEATURES]
     if not ranked:
@@ -590,7 +597,7 @@ def feature_section(
         f"What a standard deviation of each feature's summaries in a bag adds to the bag's {to}, "
         "and the sum of their sizes. What kernels of all features together add is not in here."
     )
-    rows = [(name, f"{total:.2f}", detail) for total, name, detail in ranked]
+    rows = [(name, f"{total:.{decimals}f}", detail) for total, name, detail in ranked]
     grid = Grid(("feature", "adds together", "summary of the bag"), rows)
     return [Section("Most informative features", text, (), (grid,))]
 

@@ -46,7 +46,8 @@ class BagSummary:
     Attributes
     ----------
     label
-        [B] 0, 1 or -1 of every bag, with its probability and whether it was held out.
+        [B] 0, 1 or -1 of every bag, with its probability, without it where that is known, and
+        whether it was held out.
     group
         Number of each bag's group, [B]; [0] where bags have none.
     without
@@ -127,7 +128,10 @@ def summarise(
     reasons, markers
         Rows of the tables of these names, where the model gives any.
     """
-    probability = bags["probability"].to_numpy()
+    without = bags["without_it"].fill_null(np.nan).to_numpy()
+    probability = np.where(np.isnan(without), bags["probability"].to_numpy(), without)
+    place = bags.column_names.index("probability")
+    bags = bags.set_column(place, "probability", pa.array(probability))
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
     requested: Iterable[int] = (
         np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
@@ -151,7 +155,7 @@ def summarise(
         probability=probability,
         held_out=bags["held_out"].to_numpy(),
         group=group,
-        without=bags["without_it"].fill_null(np.nan).to_numpy(),
+        without=without,
         instances=instances.num_rows,
         expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
         truth=np.array(truth),
