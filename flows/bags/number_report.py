@@ -59,8 +59,16 @@ class TestedNumbers:
             n = int(known.sum())
             base = mean + (mean - label) / max(n - 1, 1)
         inside = ((label >= low) & (label <= high)).astype(float)
-        own = (label, predicted, inside, base, group)
-        return cls(which, *(values[tested] for values in own), tested, group)
+        return cls(
+            which=which,
+            label=label[tested],
+            predicted=predicted[tested],
+            inside=inside[tested],
+            base=base[tested],
+            group=group[tested],
+            tested=tested,
+            every=group,
+        )
 
     @property
     def where(self) -> str:
