@@ -58,6 +58,10 @@ def test_a_table_is_read_as_its_list(bags, done):
     table.insert(1, "label", y[:60][bag])
     found = BagRegressor(random_state=0).fit(table)
     assert_allclose(found.predict(table), done.predict(X[:60]), rtol=1e-8)
+    table["instance_label"] = (y[:60][bag] > 50.0).astype(int)
+    with pytest.warns(UserWarning, match="instance_label"):
+        other = BagRegressor(random_state=0).fit(table)
+    assert_allclose(other.predict(table), found.predict(table), rtol=1e-12)
 
 
 def test_missing_numbers_partitions_draws_and_folds(bags):
