@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flows.pipelines import score
     from vbmodels.estimators import (
         AdditiveRegressor,
+        BagRegressor,
         InstanceTransformer,
         KeywordExtractor,
         LatentFeatures,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdditiveRegressor",
+    "BagRegressor",
     "InstanceTransformer",
     "KeywordExtractor",
     "LatentFeatures",

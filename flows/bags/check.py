@@ -23,6 +23,8 @@ from flows.bags.columns import (
     check_own,
     class_prints,
     feature_widths,
+    label_by_instances,
+    label_numbers,
     label_of_bags,
     merge,
     named_instances,
@@ -31,7 +33,7 @@ from flows.bags.columns import (
     own_width,
     thinned,
 )
-from flows.bags.schema import INSTANCES_IN
+from flows.bags.schema import INSTANCES_IN, LABEL_NUMBER
 from flows.data.checks import Checker, Found
 from flows.data.table import Table
 from flows.faults import Fault
@@ -40,7 +42,7 @@ from vbmodels.core.state import IntArray
 
 @dataclass(frozen=True)
 class Named:
-    """Instances with a name: a digest of bag, modality and name, and the row it stands in."""
+    """Instances with a name: a digest of bag, modality and name, and its row."""
 
     prints: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     rows: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -63,7 +65,8 @@ class Runs:
     own
         Features of a bag; None where the file has bags without a row of them.
     own_prints, class_prints
-        Digests of the features of each run's bag and of its list of classes, 0 for none.
+        Digests of the features of each run's bag and of its list of classes or its number, 0 for
+        none.
     instances
         Digests of the instances that have a name, and their rows.
     """
@@ -101,7 +104,7 @@ def check_bags(
     checker = Checker(table, file)
     found, parts, readable = checker.found, [], True
     for rows in checker.chunks(pieces):
-        wanted = {c.name for c in INSTANCES_IN.columns if c.required or c.name in checker.columns}
+        wanted = {c.name for c in table.columns if c.required or c.name in checker.columns}
         readable &= wanted == set(rows.column_names)
         if readable:
             parts.append(thinned(rows))
@@ -126,13 +129,16 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
     codes = rows["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     per_bag = label_of_bags(with_label(rows), number, found)
+    numbers = label_numbers(rows, number, found)
+    if LABEL_NUMBER.name not in rows.column_names:
+        per_bag = label_by_instances(rows, number, per_bag, found)
     check_own(thin, number, found)
     check_instances(rows, number, found)
     if found:
         return None
     starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
     first = number[starts[:-1]]
-    classes = np.zeros(len(names), np.int64)
+    classes = numbers.view(np.int64)
     if multi:
         classes = class_prints(bag_classes.of_bags(rows, number, len(names)))
     return Runs(
@@ -157,7 +163,7 @@ def validate_dataset(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
         key=lambda pair: pair[0].file,
     )
     _other_prints(together, "bag_features", "give a bag the same features in every file")
-    _other_prints(together, "labels", "give a bag the same classes in every file")
+    _other_prints(together, "labels", "give a bag the same labels in every file")
     _shared_instances(together)
     _other_labels(together)
     width: dict[str, tuple[int, str]] = {}

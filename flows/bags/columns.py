@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from flows.bags.schema import LABEL_NUMBER
 from flows.data.checks import Found, lengths_of
 from flows.data.names import digests_of
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import FloatArray, IntArray
 
 NOT_KNOWN = -1
 SAME_LENGTH = "give every instance of a modality, and every bag, equally many numbers"
@@ -141,6 +142,50 @@ def label_of_bags(table: pa.Table, number: IntArray, found: Found) -> NDArray[np
         lambda row: str(label[row]), "give every bag one label",
     )  # fmt: skip
     return per_bag
+
+
+def label_by_instances(
+    table: pa.Table, number: IntArray, per_bag: NDArray[np.int8], found: Found
+) -> NDArray[np.int8]:
+    """Return every bag's label, positive where it has none and an instance's own label is 1.
+
+    Report the instances that are labelled 1 in a bag that is labelled 0.
+    """
+    positive = positive_instances(table)
+    wrong = positive[per_bag[number[positive]] == 0]
+    found.rows(
+        wrong, "instance_label",
+        lambda row: f"0 or null, as bag {table['bag_id'][row].as_py()!r} has the label 0",
+        "1", "correct the instance's label, or its bag's",
+    )  # fmt: skip
+    out = per_bag.copy()
+    out[number[positive]] = np.maximum(out[number[positive]], 1)
+    return out
+
+
+def positive_instances(table: pa.Table) -> IntArray:
+    """Return the rows of instances that are labelled 1."""
+    if "instance_label" not in table.column_names:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(pc.fill_null(table["instance_label"].cast(pa.int8()), -1).to_numpy() == 1)
+
+
+def label_numbers(table: pa.Table, number: IntArray, found: Found) -> FloatArray:
+    """Return every bag's label where it is a number, else 0; name rows that give another one."""
+    out: FloatArray = np.zeros(int(number.max()) + 1)
+    if LABEL_NUMBER.name not in table.column_names:
+        return out
+    values = table[LABEL_NUMBER.name].cast(pa.float64()).fill_null(np.nan).to_numpy()
+    known = np.flatnonzero(~np.isnan(values))[::-1]
+    out[number[known]] = values[known] + 0.0  # the first of several wins: it is written last
+    other = np.sort(known[values[known] != out[number[known]]])
+    other = other[np.sort(np.unique(number[other], return_index=True)[1])]
+    found.rows(
+        other, "label",
+        lambda row: f"{out[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
+        lambda row: f"{values[row]:g}", "give every bag one label",
+    )  # fmt: skip
+    return out
 
 
 def check_own(thin: Thin, number: IntArray, found: Found) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from flows.bags import check as bags_check
 from flows.bags import classes as bag_classes
-from flows.bags import input_columns
+from flows.bags import input_columns, numbers
 from flows.bags import instances as instances_of
 from flows.bags import models as bag_models
 from flows.bags import pieces as pieces_of
@@ -21,13 +21,16 @@ from flows.bags.form import (
     AboutBags,
     BagForm,
     build,
+    constant_columns,
     form_of,
     form_url,
     gap_warnings,
     gaps_of,
     groups_of,
+    instance_label_warning,
     kept_form,
     kept_url,
+    known_instances,
     many_words,
     one_modality,
     read_about,
@@ -40,6 +43,8 @@ from flows.bags.form import (
     work_url,
 )
 from flows.bags.markers import explainer
+from flows.bags.number_report import number_report
+from flows.bags.numbers import NumberSummary
 from flows.bags.pieces import slices_of
 from flows.bags.predicted_classes import with_predicted_classes
 from flows.bags.report import Block, about_members, report
@@ -64,6 +69,7 @@ from flows.family import (
 )
 from flows.faults import Fault, InputError
 from vbmodels.bags.bags import Bags, even_bounds
+from vbmodels.bags.embedding.number import NumberEmbedding, NumberModel
 from vbmodels.bags.multilabel import MultiLabelBags, bags_of
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.state import to_bytes
@@ -79,6 +85,14 @@ class CheckedBags(Checked):
 
 GAUSSIAN_PROCESSES = ("gp_probit", "gp_logistic")
 """Models that take labels of several classes and one modality."""
+NUMBER = (
+    "The label is a number and is predicted as one, from pooled features; for two classes, say "
+    "from which number on a bag is positive: --set threshold=NUMBER."
+)
+ORDERED = (
+    "The label's levels are in an order and are fitted as the numbers 1 to k, from pooled "
+    "features; for two classes, say which are positive: --set positive=LEVEL,LEVEL."
+)
 EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
 EMPTY_BY = {
     "gp_probit": "bag without instances, scored by the leak",
@@ -185,6 +199,7 @@ class BagsFamily:
             sums=[total for total, _, _ in sums],
             gaps=[missing for _, missing, _ in sums],
             rows=[count for _, _, count in sums],
+            known=known_instances(found.bags),
         )
         json_files.write(work_url(paths, "about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -231,21 +246,25 @@ class BagsFamily:
         if fitted is None:
             form = with_names(form, names)
         json_files.write(form_url(paths), BagForm(**form))
-        groups, counts, said = groups_of(len(parts), paths, each)
+        groups, counts, said = groups_of(len(parts), paths, each, settings.numeric)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
         warnings: list[str] = []
         gaps = gaps_of(about, form)
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
-            warnings = [*warnings_of(counts, form, built), *said]
+            warnings = [*warnings_of(counts, form, built, settings.numeric), *said]
             if settings.held_out == HELD_OUT:
                 held = sum(int(own.held.sum()) for own in groups)
                 warnings.append(
                     f"{held:,} bags are held out of the fit to test it; --set held_out=0 fits all."
                 )
+            if settings.numeric:
+                warnings.append(ORDERED if settings.label_order else NUMBER)
+            warnings += instance_label_warning(about, form, settings)
             with reading_of(self, settings):
-                columns, said = input_columns.describe(first, settings, gaps, counts)
+                constant = constant_columns(form, built)
+                columns, said = input_columns.describe(first, settings, gaps, counts, constant)
             warnings += said
         warnings += gap_warnings(gaps)
         with reading_of(self, settings):
@@ -260,8 +279,13 @@ class BagsFamily:
     def score(
         self, model: Any, q: Any, batch: Bags | MultiLabelBags, local: Any, index: int, *,
         settings: BagSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> list[BagSummary]:  # fmt: skip
+    ) -> list[BagSummary] | list[NumberSummary]:  # fmt: skip
         """Write the probability of every bag and of every instance."""
+        if isinstance(model, NumberModel):
+            new = fitted is not None
+            assert isinstance(batch, Bags)
+            return [numbers.score(model, q, batch, local, index, settings=settings, paths=paths,
+                                  new=new)]  # fmt: skip
         form = read_form(form_url(paths))
         about = read_about(paths, index)
         rows = storage.read_table(work_url(paths, "bag_rows", index))
@@ -299,9 +323,12 @@ class BagsFamily:
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Compare simple baselines on the bags held out of a fit."""
-        return (
-            with_baselines(summaries, settings, paths, each) if fitted is None else summaries
-        ), q
+        if fitted is not None:
+            return summaries, q
+        if settings.numeric:
+            flat = [one for part in summaries for one in part]
+            return [[one] for one in numbers.with_baselines(flat, settings, paths, each)], q
+        return with_baselines(summaries, settings, paths, each), q
 
     def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
@@ -324,11 +351,15 @@ class BagsFamily:
         return rows
 
     def report(
-        self, model: Any, q: Any, summaries: Sequence[Sequence[BagSummary]],
+        self, model: Any, q: Any, summaries: Sequence[Sequence[Any]],
         ingested: Sequence[Ingested], settings: BagSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        numbers, warnings = bag_models.trust(q)
+        if isinstance(q, NumberEmbedding):
+            name = settings.columns.get("label", "label")
+            flat = [one for part in summaries for one in part]
+            return number_report(flat, q, (), name, settings)
+        trusted, warnings = bag_models.trust(q)
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
         if empty and settings.leakless:
             warnings += (
@@ -344,9 +375,9 @@ class BagsFamily:
         ]  # fmt: skip
         flat = [summary for one in summaries for summary in one]
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
-        members = about_members(q, flat, numbers)
+        members = about_members(q, flat, trusted)
         warnings += members.warnings + left_out(q, settings)
-        found = report(flat, blocks, numbers, warnings, show, members, settings.positive_name)
+        found = report(flat, blocks, trusted, warnings, show, members, settings.positive_name)
         return with_predicted_classes(found, summaries)
 
     def warnings_before_fit(self, q: Any, settings: BagSettings) -> Sequence[str]:

@@ -76,13 +76,43 @@ class AboutBags(BagForm):
     """What one partition has of it, and its words.
 
     ``words`` is the number of columns of text with more than can be fitted, else 0; ``sums`` are
-    of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``.
+    of each modality's features, and ``gaps`` how many of them are missing, of so many ``rows``;
+    ``known`` counts instances with a label of their own, and their bags.
     """
 
     words: int = 0
     sums: list[list[float]] = Field(default_factory=list)
     gaps: list[list[int]] = Field(default_factory=list)
     rows: list[int] = Field(default_factory=list)
+    known: list[int] = Field(default_factory=lambda: [0, 0])
+
+
+def known_instances(data: Bags) -> list[int]:
+    """Return how many instances have a label of their own, and in how many bags these are."""
+    bags = [one.bag[one.known != UNLABELLED] for one in data.modalities if one.known.size]
+    every = np.concatenate([np.zeros(0, np.int64), *bags])
+    return [every.size, np.unique(every).size]
+
+
+def instance_label_warning(
+    about: Sequence[dict[str, Any]], form: dict[str, Any], settings: BagSettings
+) -> list[str]:
+    """Say by what the known labels of instances are used, or that they are not."""
+    count, bags = np.sum([one["known"] for one in about], axis=0).tolist()
+    if not count:
+        return []
+    named = f"nstance labels of {count:,} instances in {bags:,} bags are"
+    if form["classes"]:
+        return [f"I{named} not used: bags have labels of several classes."]
+    if settings.model == "gp_probit" and settings.form == "direct":
+        return [f"I{named} used by the Gaussian process."]
+    if settings.model == "auto" and settings.witness_memory and not settings.numeric:
+        return [
+            f"I{named} used by the Gaussian process of instances; pooled features and vMMIC do not "
+            "use them."
+        ]
+    model = "a label that is a number" if settings.numeric else f"model={settings.model}"
+    return [f"I{named} not used by {model}: model=auto and model=gp_probit use them for classes."]
 
 
 def too_many_words(data: Bags) -> int:
@@ -291,7 +321,9 @@ class Groups:
     held: BoolArray
 
 
-def groups_of(count: int, paths: RunPaths, each: Each) -> tuple[list[Groups], list[int], list[str]]:
+def groups_of(
+    count: int, paths: RunPaths, each: Each, numeric: bool
+) -> tuple[list[Groups], list[int], list[str]]:
     """Return every partition's groups, the fitted bags with the labels 0 and 1, and what to say.
 
     Copies of a bag are of one group with it; where one bag of a group is held out, all are.
@@ -303,7 +335,8 @@ def groups_of(count: int, paths: RunPaths, each: Each) -> tuple[list[Groups], li
     if number.size:
         _, of = np.unique(number, return_inverse=True)
         held = np.bincount(of, held)[of] > 0
-        said = _said_of_copies(prints, label, [len(part[0]) for part in read], paths)
+        sides = np.full_like(label, UNLABELLED) if numeric else label
+        said = _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
         if number.size > 1 and np.all(number == number[0]):
             said.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
     held &= label >= 0
@@ -382,7 +415,13 @@ def build(
         rows = rows.set_column(place, "held_out", pa.array(held))
         storage.write_table(work_url(paths, "bag_rows", index), rows)
     label = np.where(held, np.int8(UNLABELLED), wide.label)
-    wide = replace(wide, label=label, group=groups.number)
+    numbers = np.where(held, np.nan, wide.target) if wide.target.size else wide.target
+    wide = replace(
+        without_known(wide, held | bool(form.get("classes"))),
+        label=label,
+        group=groups.number,
+        target=numbers,
+    )
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
     labels = bag_classes.hidden(labels, held)
     batch = MultiLabelBags(wide, labels) if classes else wide
@@ -392,6 +431,19 @@ def build(
     low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
     high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]
     return target, low, high, counts, [_spread(m.features) for m in wide.modalities]
+
+
+def without_known(data: Bags, held: BoolArray) -> Bags:
+    """Return bags in which the instances of those that are held out have no known label."""
+    if not any(one.known.size for one in data.modalities):
+        return data
+    parts = [
+        replace(one, known=np.where(held[one.bag], UNLABELLED, one.known).astype(np.int8))
+        if one.known.size
+        else one
+        for one in data.modalities
+    ]
+    return replace(data, modalities=tuple(parts))
 
 
 def _spread(rows: np.ndarray) -> list[list[float]]:
@@ -411,17 +463,20 @@ def _spread(rows: np.ndarray) -> list[list[float]]:
     return [middle.tolist(), width.tolist()]
 
 
-def warnings_of(counts: Sequence[int], form: dict[str, Any], built: Sequence[Any]) -> list[str]:
+def warnings_of(
+    counts: Sequence[int], form: dict[str, Any], built: Sequence[Any], numeric: bool
+) -> list[str]:
     """Say what the data let expect: few bags, constant features, a class lost to testing.
 
     ``counts`` are the fitted bags with the labels 0 and 1.
     """
     if min(counts) == 0 and not form["classes"]:
+        sides = ("below the threshold", "from it on") if numeric else ("labelled 0", "labelled 1")
         raise InputError.of(
             file="settings",
             column="held_out",
-            expected="labelled bags of both classes left for the fit",
-            found=f"{counts[0]} labelled 0 and {counts[1]} labelled 1",
+            expected=f"labelled bags of both {'halves' if numeric else 'classes'} left for the fit",
+            found=f"{counts[0]} {sides[0]} and {counts[1]} {sides[1]}",
             remedy="hold fewer bags out",
         )
     warnings = []
@@ -434,16 +489,29 @@ def warnings_of(counts: Sequence[int], form: dict[str, Any], built: Sequence[Any
     for k, name in enumerate(form["modalities"]):
         low = np.min([b[1][k] for b in built], axis=0)
         high = np.max([b[2][k] for b in built], axis=0)
-        same = np.flatnonzero(low == high) + 1
         named = _columns_named(form, k)
-        if same.size:
-            which = ", ".join(named[d - 1] for d in same[:20].tolist())
-            which += " ..." if same.size > 20 else ""
+        same = [named[d] for d in np.flatnonzero(low == high).tolist()]
+        if same:
+            which = ", ".join(same[:5])
+            which += f" and {len(same) - 5:,} more" if len(same) > 5 else ""
             where = f" of modality {name}" if name else ""
-            are = "s {} are" if same.size > 1 else " {} is"
-            warnings.append(f"Feature{are.format(which + where)} constant, so not used.")
+            warnings.append(
+                f"Feature {which}{where} is constant, so not used."
+                if len(same) == 1
+                else f"{len(same):,} of {low.size:,} features{where} are constant, so not used: "
+                f"{which}."
+            )
         warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]], named)
     return warnings
+
+
+def constant_columns(form: dict[str, Any], built: Sequence[Any]) -> set[str]:
+    """Return the named features that have one value in all instances."""
+    if not form["names"]:
+        return set()
+    low = np.min([own for one in built for own in one[1]], axis=0)
+    high = np.max([own for one in built for own in one[2]], axis=0)
+    return {form["names"][d] for d in np.flatnonzero(low == high).tolist()}
 
 
 def _swamped(

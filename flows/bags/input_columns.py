@@ -6,7 +6,7 @@ by its word. What was found is a setting of the run, so that new data are read i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flows.bags.schema import INSTANCES_IN
-from flows.bags.settings import HELD_OUT, BagSettings
+from flows.bags.settings import HELD_OUT, NUMBER_MODELS, BagSettings
 from flows.data import mixed, reading, storage
 from flows.data.arrow_types import is_number, is_text
 from flows.data.column_rules import column_rules
@@ -28,6 +28,7 @@ from flows.faults import InputError
 from vbmodels.core.column_table import ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen, Unclear, names_rows
 from vbmodels.core.levels import NO, YES, Levels, positive_of
+from vbmodels.core.scales import scale_of
 from vbmodels.core.state import IntArray
 
 LOOKED = 20_000
@@ -36,6 +37,12 @@ FILES = 20
 """Files whose labels are looked at."""
 MANY_BAGS, MANY_GROUPS = 500, 50
 """Labelled bags, and groups of them, from which some are held out by default."""
+MOST_GRADES = 10
+"""Values of a label up to which whole numbers are classes."""
+MOST_FRACTIONS = 3
+"""Values up to which those with fractions are."""
+LEAST_LEVELS, MOST_ORDERED = 3, 7
+"""Levels of a label from which on, and up to which, they are taken as ordered."""
 MOST_LEVELS = 20
 """Levels of a column of text beyond which it is no feature."""
 FEWEST_ROWS = 5
@@ -233,6 +240,7 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
         return settings
     labels: dict[str, None] = {}
+    comma = False
     for file in files[:FILES]:
         parquet = storage.parquet_file(file.url)
         if theirs not in parquet.schema_arrow.names:
@@ -240,16 +248,22 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
         kind = parquet.schema_arrow.field(theirs).type
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
             return settings
-        if _only_bits(parquet, theirs):
+        if _only_bits(parquet, theirs) and not settings.numeric:
             continue
         column = parquet.read(columns=[theirs])[theirs]
         if column.null_count == len(column):
             continue
-        cells = mixed.texts(mixed.taken(column, settings.missing)[0])
+        taken, seen = mixed.taken(column, settings.missing)
+        cells, comma = mixed.texts(taken), comma or seen.comma > seen.point
         labels |= dict.fromkeys(pc.unique(cells.drop_null()).to_pylist())
         if len(labels) > 1000:
             break
     names = sorted(labels)
+    if (order := _order_of(names, settings)) or settings.target == "ordered":
+        return _with_order(files, theirs, names, order, settings)
+    numbers = [_number(name.replace(",", ".") if comma else name) for name in names]
+    if names and (settings.numeric or (settings.target == "auto" and _is_number(numbers))):
+        return _with_number(files, theirs, numbers, settings)
     if not names or all(name.lower() in (*YES, *NO) for name in names):
         return settings
     word = positive_of(names) if len(names) == 2 else None
@@ -258,6 +272,68 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
     if word:
         return settings.model_copy(update={"positive": (word,)})
     raise _refusal(files, theirs, names)
+
+
+def _order_of(names: Sequence[str], settings: BagSettings) -> tuple[str, ...]:
+    """Return the labels as levels in their order; none where they are not in one."""
+    if settings.target == "ordered" and settings.label_order:
+        return settings.label_order
+    many = not LEAST_LEVELS <= len(names) <= MOST_ORDERED
+    if settings.target not in ("auto", "ordered") or settings.model not in NUMBER_MODELS or many:
+        return ()
+    found = scale_of(names)
+    return () if found is None else found.levels
+
+
+def _with_order(
+    files: Sequence[InputFile], column: str, names: Sequence[str], order: Sequence[str],
+    settings: BagSettings,
+) -> BagSettings:  # fmt: skip
+    """Return the settings of labels that are levels in an order."""
+    odd = sorted(set(names) - set(order))
+    if not order or odd or len(order) < LEAST_LEVELS:
+        listed = ", ".join(odd[:8] or names[:8])
+        raise InputError.of(
+            file=files[0].url if len(files) == 1 else f"{len(files)} files", column=column,
+            expected=f"levels in an order: {', '.join(order) or 'of a known scale'}",
+            found=listed or "no label",
+            remedy="name at least three levels, from the lowest to the highest: --set "
+            "label_order=[low,medium,high]",
+        )  # fmt: skip
+    half = {"target": "ordered", "label_order": tuple(order), "threshold": 1.0 + len(order) // 2}
+    return settings.model_copy(update=half)
+
+
+def _is_number(numbers: Sequence[float | None]) -> bool:
+    """Say whether labels are numbers to predict and no classes."""
+    values = [one for one in numbers if one is not None]
+    fractions = any(one % 1.0 for one in values)
+    most = MOST_FRACTIONS if fractions else MOST_GRADES
+    return len(values) == len(numbers) and len(values) > most
+
+
+def _with_number(
+    files: Sequence[InputFile], column: str, numbers: Sequence[float | None], settings: BagSettings
+) -> BagSettings:
+    """Return the settings of a label that is a number, with what halves its values."""
+    values = sorted({one for one in numbers if one is not None})
+    where = files[0].url if len(files) == 1 else f"{len(files)} files"
+    if len(values) < 2:
+        raise InputError.of(
+            file=where, column=column, expected="numbers that differ (target=number)",
+            found=f"{values[0]:g} alone" if values else "no number",
+            remedy="name the column of numbers (--column label=YOURS)",
+        )  # fmt: skip
+    if settings.model not in NUMBER_MODELS:
+        raise InputError.of(
+            file=where, column=column,
+            expected=f"labels of two classes with model={settings.model}",
+            found=f"{len(values):,} different numbers from {values[0]:g} to {values[-1]:g}",
+            remedy="take model=auto, which predicts the number, or say from which number on a bag "
+            f"is positive: --set threshold={np.median(values):g} (the middle of them)",
+        )  # fmt: skip
+    half = {"target": "number", "threshold": values[len(values) // 2]}
+    return settings.model_copy(update=half)
 
 
 def _many_bags(files: Sequence[InputFile], settings: BagSettings) -> bool:
@@ -305,20 +381,13 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     one = f"--set positive={names[-1]} fits {names[-1]} against the others"
-    if None not in numbers and (len(names) > 20 or any(v != round(v or 0.0) for v in numbers)):
-        found = f"{len(names):,} different numbers from {min(names, key=float)} to "
-        found += max(names, key=float)
-        middle = f"{np.median([value for value in numbers if value is not None]):g}"
-        remedy = (
-            "this pipeline does not predict numbers; say from which number on a bag is positive: "
-            f"--set threshold={middle} (the middle of them)"
-        )
-    elif None not in numbers and len(names) > 2:
+    if None not in numbers and len(names) > 2:
         grades = sorted(names, key=float)
         found = f"{len(names)} grades: {', '.join(grades)}"
         remedy = (
-            "this pipeline does not fit an order; say from which grade on a bag is positive: "
-            f"--set threshold={grades[len(grades) // 2]}, or {one}"
+            "say from which grade on a bag is positive: "
+            f"--set threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts "
+            "the number"
         )
     elif len(names) == 2:
         found = f"{names[0]} and {names[1]}"
@@ -327,7 +396,8 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
         found = f"{len(names)} classes: {listed}"
         remedy = (
             f"{one}, --set positive={names[-2]},{names[-1]} these two; --column labels={column} "
-            "--set model=gp_probit fits each class against the others"
+            "--set model=gp_probit fits each class against the others; levels in an order: --set "
+            "target=ordered --set label_order=[LOWEST,...,HIGHEST]"
         )
     return InputError.of(
         file=where, column=column, expected="labels of two classes: 1 and 0, or yes and no",
@@ -349,6 +419,7 @@ def describe(
     settings: BagSettings,
     gaps: Mapping[str, tuple[int, bool]],
     labels: Sequence[int],
+    constant: Collection[str],
 ) -> tuple[tuple[ColumnRead, ...], list[str]]:
     """Return the table of columns of the first file, and what to say of them.
 
@@ -362,6 +433,8 @@ def describe(
         Missing values of each feature, and whether it has a column for them.
     labels
         Bags with the labels 0 and 1 that are fitted.
+    constant
+        Features that have one value.
     """
     own = {theirs: ours for ours, theirs in settings.columns.items()}
     rows: list[ColumnRead] = []
@@ -377,6 +450,8 @@ def describe(
     for name, one in found.items():
         is_feature = bool(features) and matches(name, features)
         role = own.get(name, "feature" if is_feature else "")
+        if is_feature and name in constant:
+            role = "left out: constant"
         why = _named_rows(name, one, settings) if not is_feature else ""
         if not role:
             role = f"left out: {why or _plain_kind(one.rule)}"
@@ -395,6 +470,12 @@ def _own_column(
     """Describe a column with a role of ours."""
     if name != "label":
         return ColumnRead(theirs, _type(kind), 0, "", name)
+    if settings.numeric:
+        held = f"{sum(labels):,} bags are fitted"
+        if settings.label_order:
+            held += f"; {' < '.join(settings.label_order)}"
+            return ColumnRead(theirs, "ordered category", 0, held, "label: the level is predicted")
+        return ColumnRead(theirs, "number", 0, held, "label: the number is predicted")
     held = f"{labels[1]:,} positive and {labels[0]:,} negative bags are fitted"
     role = f"label: positive is {settings.positive_name or 'yes or 1'}"
     return ColumnRead(theirs, "yes/no", 0, held, role)

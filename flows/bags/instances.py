@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from flows.bags import classes as bag_classes
+from flows.bags.columns import positive_instances
+from flows.bags.schema import LABEL_NUMBER
 from flows.faults import InputError
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Read:
     modalities
         Names of its modalities, sorted ("" where there is none).
     bag_rows
-        bag_id, label as given, held_out, group, print, labels: one row a bag, in the order of
-        ``bags``; bags that hold the same have the same print (`bag_prints`).
+        bag_id, label as given, number, held_out, group, print, labels: one row a bag, in the order
+        of ``bags``; bags that hold the same have the same print (`bag_prints`).
     instance_rows
         bag (its number), instance_id, modality (its number), primary: by bag, then as read.
     empty
@@ -58,6 +61,10 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     table = bag_classes.with_label(bag_classes.with_lists(table))
     label = _first_known(number, pc.fill_null(table["label"], UNLABELLED).to_numpy(), len(names))
+    target = _numbers(table, number, len(names))
+    positive = number[positive_instances(table)]
+    positive = positive if LABEL_NUMBER.name not in table.column_names else positive[:0]
+    label[positive] = np.where(label[positive] == UNLABELLED, 1, label[positive])
     groups = _groups(table, number, names)
     out = np.array([held(name, held_out, seed) for name in groups], bool) & (label != UNLABELLED)
     seen = np.where(out, UNLABELLED, label)
@@ -65,16 +72,22 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     rank = np.empty(len(names), np.int64)
     rank[order] = np.arange(len(names))
     number = rank[number]
-    modalities, kind, parts = _instances(table, number, len(names), dtype)
+    known = pc.fill_null(table["instance_label"], UNLABELLED).to_numpy().astype(np.int8)
+    known = np.where(out[order][number], UNLABELLED, known)
+    modalities, kind, parts = _instances(table, number, len(names), dtype, known.astype(np.int8))
     own = _own(table, number, len(names))
     filled = np.zeros(len(names), bool)
     filled[number[kind >= 0]] = True
     ordered = [names[i] for i in order]
     found = bags(parts, seen[order].astype(np.int8), own, partition=index)
+    if LABEL_NUMBER.name in table.column_names:
+        seen_target = np.where(found.label == UNLABELLED, np.nan, target[order])
+        found = replace(found, target=seen_target)
     bag_rows = pa.table(
         {
             "bag_id": pa.array(ordered, pa.string()),
             "label": pa.array(label[order], pa.int8(), mask=label[order] == UNLABELLED),
+            "number": pa.array(target[order], from_pandas=True),
             "held_out": out[order],
             "group": [groups[i] for i in order],
             "print": bag_prints(found),
@@ -132,8 +145,18 @@ def _first_known(number: IntArray, label: IntArray, n: int) -> IntArray:
     return per_bag
 
 
+def _numbers(table: pa.Table, number: IntArray, n: int) -> FloatArray:
+    """Return the label of each bag where it is a number, NaN where it is not known, [n]."""
+    out: FloatArray = np.full(n, np.nan)
+    if LABEL_NUMBER.name in table.column_names:
+        values = table[LABEL_NUMBER.name].fill_null(np.nan).to_numpy()
+        known = np.flatnonzero(~np.isnan(values))[::-1]
+        out[number[known]] = values[known]
+    return out
+
+
 def _instances(
-    table: pa.Table, number: IntArray, n: int, dtype: str
+    table: pa.Table, number: IntArray, n: int, dtype: str, known: NDArray[np.int8]
 ) -> tuple[tuple[str, ...], IntArray, list[Instances]]:
     """Return the modalities' names, each row's modality (-1: no instance), their instances."""
     given = np.asarray(pc.is_valid(table["features"]))
@@ -146,12 +169,14 @@ def _instances(
     )
     kind = np.where(given, place[codes.indices.to_numpy()], -1)
     features = table["features"].combine_chunks()
+    known = known if (known != UNLABELLED).any() else known[:0]
     parts = []
     for k in range(len(present)):
         rows = np.flatnonzero(kind == k)
         flat = features.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False)
+        values = flat.reshape(rows.size, -1).astype(dtype)
         parts.append(
-            Instances.from_rows(number[rows], flat.reshape(rows.size, -1).astype(dtype), n)
+            Instances.from_rows(number[rows], values, n, known[rows] if known.size else None)
         )
     if not parts:
         parts = [Instances(np.empty((0, 0), dtype), np.zeros(n + 1, np.int64))]

@@ -14,6 +14,7 @@ from flows.bags.schema import MARKERS
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.contributions import marker_contributions
 from vbmodels.bags.embedding.model import Embedding
+from vbmodels.bags.embedding.number import NumberEmbedding
 from vbmodels.bags.stack.model import INSTANCES, POOLED, PRIMARY, Auto, AutoModel
 from vbmodels.bags.stack.predict import by_vmmic, instance_effects
 from vbmodels.core.state import FloatArray, IntArray
@@ -50,7 +51,8 @@ def explainer(model: Any, q: Any, data: Bags) -> Explain | None:
 
 def _by_pools(q: Embedding, data: Bags, rows: Sequence[IntArray]) -> list[Effects]:
     found = marker_contributions(q, data, MOST_MARKERS)
-    return [(which[own], adds[own]) for (which, adds), own in zip(found, rows, strict=True)]
+    unit = q.scale if isinstance(q, NumberEmbedding) else 1.0
+    return [(which[own], unit * adds[own]) for (which, adds), own in zip(found, rows, strict=True)]
 
 
 def _by_instances(model: AutoModel, q: Auto, data: Bags, rows: Sequence[IntArray]) -> list[Effects]:

@@ -11,6 +11,7 @@ from flows.bags import stacked
 from flows.bags.settings import BagSettings
 from flows.bags.tables import Coefficients, Scores
 from vbmodels.bags.bags import Bags
+from vbmodels.bags.embedding.number import NumberModel
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import Chains as GPChains
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
@@ -34,6 +35,8 @@ ONE_VALUE: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (3.0,)}
 
 def make(settings: BagSettings) -> Any:
     """Return the model of the settings."""
+    if settings.numeric:
+        return NumberModel(sample_seed=settings.seed)
     if settings.model in stacked.MODELS:
         return stacked.make(settings, make_witness(settings))
     if settings.model != "vmmic":
@@ -70,7 +73,7 @@ def apply(model: Any, q: Any, data: Any, local: Any = None) -> list[Scores]:
 
 def coefficients(model: Any, q: Any) -> list[Coefficients]:
     """Return the posterior of every global parameter, in blocks."""
-    if isinstance(model, stacked.Stacked):
+    if isinstance(model, stacked.Stacked | NumberModel):
         return stacked.coefficients(model, q)
     if isinstance(model, GPModel):
         return _gp_coefficients(model, q)

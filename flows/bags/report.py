@@ -129,6 +129,11 @@ def _in_short(
                 f"more bags, or measure other features. {line}"
             )
         lines.append(line)
+    if test.which == "without" and test.label.size:
+        lines.append(
+            "Every probability on this page is of a bag that was predicted without its own label "
+            "(column without_it of the table bags; its column probability knows the label)."
+        )
     low, high = UNSURE
     number = int(np.sum((probability > low) & (probability < high)))
     line = (
@@ -304,7 +309,8 @@ def _why(example: Example) -> list[Grid]:
     rest = sum(adds for _, adds in example.reasons[MOST_REASONS:])
     rows = [(name, f"{adds:+.2f}") for name, adds in example.reasons[:MOST_REASONS]]
     rows.append(("all others", f"{rest:+.2f}"))
-    rows.append(("score", f"{sum(adds for _, adds in example.reasons):+.2f}"))
+    total = sum(adds for _, adds in example.reasons)
+    rows.append(("score, with the bag's label in the fit", f"{total:+.2f}"))
     return [Grid(("block", "adds"), rows, f"{example.bag_id}: what adds to its score")]
 
 
@@ -529,8 +535,8 @@ def about_members(q: Any, summaries: Sequence[BagSummary], results: dict[str, An
     sections = []
     if pooled_counts:
         blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
-        sections += _markers(stacked.markers_of(q), modalities, features)
-        sections += _blocks(blocks)
+        sections += feature_section(stacked.markers_of(q), modalities, features)
+        sections += block_section(blocks)
     sections = [*_weights(weights, results), *sections]
     if explained_by(q) != POOLED:
         sections = [*_marks(summaries), *sections]
@@ -565,8 +571,12 @@ _MEMBERS = {
 }
 
 
-def _markers(
-    found: Sequence[dict[str, FloatArray]], modalities: Sequence[str], features: Sequence[str]
+def feature_section(
+    found: Sequence[dict[str, FloatArray]],
+    modalities: Sequence[str],
+    features: Sequence[str],
+    to: str = "score (probit)",
+    decimals: int = 2,
 ) -> list[Section]:
     """Rank features by what their pools add to a bag's score, with the pools as detail."""
     ranked = []
@@ -578,17 +588,16 @@ def _markers(
         for d in np.argsort(-together, kind="stable")[:MOST_FEATURES].tolist():
             name = features[d] if len(features) == together.size else f"feature {d + 1}"
             pools = sorted(weights, key=lambda pool: -abs(weights[pool][d]))
-            detail = ", ".join(f"{_POOLS[pool]} {weights[pool][d]:+.2f}" for pool in pools)
+            detail = ", ".join(f"{_POOLS[pool]} {weights[pool][d]:+.{decimals}f}" for pool in pools)
             ranked.append((float(together[d]), f"{of} {name}".strip(), detail))
     ranked = sorted(ranked, key=lambda one: -one[0])[:MOST_FEATURES]
     if not ranked:
         return []
     text = (
-        "What a standard deviation of each feature's summaries in a bag adds to the bag's score "
-        "(probit), and the sum of their sizes. What kernels of all features together add is not in "
-        "here."
+        f"What a standard deviation of each feature's summaries in a bag adds to the bag's {to}, "
+        "and the sum of their sizes. What kernels of all features together add is not in here."
     )
-    rows = [(name, f"{total:.2f}", detail) for total, name, detail in ranked]
+    rows = [(name, f"{total:.{decimals}f}", detail) for total, name, detail in ranked]
     grid = Grid(("feature", "adds together", "summary of the bag"), rows)
     return [Section("Most informative features", text, (), (grid,))]
 
@@ -618,7 +627,10 @@ def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
 _POOLS = {"mean": "mean", "max": "maximum", "min": "minimum", "sd": "spread", "words": "mean"}
 
 
-def _blocks(blocks: Sequence[tuple[str, float]]) -> list[Section]:
+def block_section(
+    blocks: Sequence[tuple[str, float]], of: str = "of a bag's probit score"
+) -> list[Section]:
+    """Rank the blocks by their variances; ``of`` says of what these are."""
     if not blocks:
         return []
     ordered = sorted(blocks, key=lambda one: -one[1])
@@ -627,7 +639,7 @@ def _blocks(blocks: Sequence[tuple[str, float]]) -> list[Section]:
         rest = sum(value for _, value in ordered[MOST_BLOCKS:])
         rows.append((f"{len(ordered) - MOST_BLOCKS} others together", f"{rest:.3g}"))
     text = (
-        "The variance that each block of features may give a bag's probit score, by the evidence. "
+        f"The variance that each block of features may give, {of}, by the evidence. "
         "Blocks that say the same share it, and a small one has shrunk rather than vanished."
     )
     if len(ordered) > 1 and ordered[0][1] == ordered[-1][1]:

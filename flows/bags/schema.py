@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,17 @@ INSTANCES_IN = Table(
                 ),
             ),
         ),
+        Column(
+            "instance_label",
+            INT8,
+            "label of the instance: 1 or 0 where it is known, else null; the process of instances "
+            "learns from it (auto, gp_probit)",
+            nullable=True,
+            required=False,
+            accepts=(FLAG, NUMBER),
+            values=(0, 1),
+            remedy="code it as 0 or 1, null where it is not known",
+        ),
         Column("modality", TEXT, "kind of the instance", nullable=True, required=False),
         Column(
             "group",
@@ -111,8 +123,25 @@ INSTANCES_IN = Table(
 )
 
 
+LABEL_NUMBER = Column(
+    "label_number",
+    NUMBER,
+    "the label, where it is a number that is predicted",
+    nullable=True,
+    required=False,
+    finite=True,
+    largest=LARGEST,
+)
+
+
 def instances_in(settings: BagSettings) -> Table:
     """Return the table of instances as some files have it."""
+    if settings.numeric:
+        table = INSTANCES_IN.of(settings)
+        kept = PositiveLabel(
+            "label", (), settings.threshold, LABEL_NUMBER.name, settings.label_order
+        )
+        return replace(table, columns=(*table.columns, LABEL_NUMBER), positive=kept)
     positive = None
     if settings.positive or settings.threshold is not None:
         positive = PositiveLabel("label", settings.positive, settings.threshold)
@@ -162,6 +191,39 @@ BAGS = Table(
 )
 
 
+NUMBER_BAGS = Table(
+    "bags",
+    "Every bag with its predicted number, where the label is one (target=number).",
+    (
+        Column("bag_id", TEXT, "name of the bag"),
+        Column("label", NUMBER, "its label as given", nullable=True),
+        Column("predicted", NUMBER, "the number that is predicted"),
+        Column("sd", NUMBER, "standard deviation of the bag's number around it"),
+        Column("low", NUMBER, "lower end of the 95 % interval of the bag's number"),
+        Column("high", NUMBER, "upper end of it"),
+        Column("held_out", FLAG, "whether its label was kept from the fit, for testing"),
+        Column(
+            "without_it",
+            NUMBER,
+            "the same prediction without this bag or its group; null where the bag was not fitted",
+            nullable=True,
+        ),
+    ),
+)
+
+
+def number_bags(order: Sequence[str]) -> Table:
+    """Return the table of bags whose label is a number, or a level of an order."""
+    if not order:
+        return NUMBER_BAGS
+    levels = (
+        Column("level", TEXT, "its label as given", nullable=True),
+        Column("predicted_level", TEXT, "the most probable level"),
+        *(Column(f"probability_{one}", NUMBER, f"probability of the level {one}") for one in order),
+    )
+    return replace(NUMBER_BAGS, columns=(*NUMBER_BAGS.columns, *levels))
+
+
 INSTANCES = Table(
     "instances",
     "Every instance with the probability that it is primary.",
@@ -180,7 +242,8 @@ INSTANCES = Table(
         Column(
             "contribution",
             NUMBER,
-            "what it is expected to add to its bag's probit score; null where the model has none",
+            "what it is expected to add to its bag's probit score, or to its number; null where "
+            "the model has none",
             nullable=True,
         ),
         Column(
@@ -212,7 +275,8 @@ MARKERS = Table(
         Column(
             "adds",
             NUMBER,
-            "pooled features: to the bag's probit score, by its mean, largest and smallest value; "
+            "pooled features: to the bag's probit score or number, by its mean, largest and "
+            "smallest value; "
             "instances: to the instance's own probit score, against the average instance",
         ),
     ),
@@ -225,6 +289,10 @@ REASONS = Table(
     (
         Column("bag_id", TEXT, "name of the bag"),
         Column("block", TEXT, "block of features, or the constant"),
-        Column("adds", NUMBER, "to the embedding's probit score; a bag's sum to the score"),
+        Column(
+            "adds",
+            NUMBER,
+            "to the embedding's probit score, or to the predicted number; a bag's sum to it",
+        ),
     ),
 )

@@ -19,6 +19,8 @@ _BAG_FORMS = {
 }
 ONE_WAY = ("auto", "embedding", "gp_logistic")
 """Models with one inference, which is not named in the settings."""
+NUMBER_MODELS = ("auto", "embedding")
+"""Models that predict numbers."""
 WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 HELD_OUT = 0.2
@@ -36,9 +38,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "vbflows bags simulated/bags.parquet results/ --set held_out=0.3",
     )
     page = "docs/pipelines/bags.md"
-    first = ("model", "held_out", "inference", "standardise", "baselines")
+    first = ("model", "target", "held_out", "inference", "standardise", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("positive", "threshold", "levels", "precision"),
+        "data": ("label_order", "positive", "threshold", "levels", "precision"),
         "output": ("show_bags",),
         "expert": (
             "witness_memory", "n_inducing", "leak", "label_noise", "chains", "warmup", "draws",
@@ -53,6 +55,20 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "features and kernels alone, in one probit regression; vmmic: two probit regressions, "
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
         "positive when one of its instances is; gp_logistic: the same with a logistic link.",
+    )
+    target: Literal["auto", "classes", "number", "ordered"] = Field(
+        "auto",
+        description="What the label is: two classes, a number that is predicted as such, or levels "
+        "in an order, fitted as 1 to k; both from pooled features and kernels (model auto or "
+        "embedding). auto: levels where 3 to 7 labels are words of a known scale or whole "
+        "numbers from 0 or 1 on; a number if all labels are "
+        "numbers, of more than 10 values or of more than 3 with fractions, and neither positive "
+        "nor threshold is set.",
+    )
+    label_order: tuple[str, ...] = Field(
+        (),
+        description="Levels of the label from the lowest to the highest, such as "
+        "[low, medium, high]; by default those of a known scale, or whole numbers.",
     )
     positive: tuple[str, ...] = Field(
         (),
@@ -69,7 +85,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     threshold: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="Labels are numbers, and positive from this one on; lower ones are negative.",
+        description="Labels are numbers, and positive from this one on; lower ones are negative. "
+        "Where the number is predicted: what landmarks are chosen on both sides of, by default the "
+        "middle one.",
     )
     inference: Literal["collapsed", "mean_field", "gibbs", "direct"] | None = Field(
         None,
@@ -120,6 +138,11 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         return self.inference or _BAG_FORMS[self.model][0]
 
     @property
+    def numeric(self) -> bool:
+        """Whether the label is a number that is predicted as such, or a level of an order."""
+        return self.target in ("number", "ordered")
+
+    @property
     def positive_name(self) -> str | None:
         """What positive labels are called; None where they are 1, yes or true."""
         if self.threshold is not None:
@@ -134,7 +157,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     @property
     def needs_instances(self) -> bool:
         """Whether the model, or a member of it, is a process of instances alone."""
-        return self.model.startswith("gp_") or (self.model == "auto" and self.witness_memory > 0)
+        process = self.model == "auto" and self.witness_memory > 0 and not self.numeric
+        return self.model.startswith("gp_") or process
 
     @property
     def takes_words(self) -> bool:
@@ -156,6 +180,14 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
             raise ValueError(
                 f"model {self.model} has inference {' or '.join(known)}, not {self.form}"
             )
+        if self.numeric and self.model not in NUMBER_MODELS:
+            raise ValueError(
+                f"model {self.model} predicts classes; target {self.target} needs model auto or "
+                "embedding"
+            )
+        if self.numeric and (self.positive or self.label_noise):
+            name = "positive" if self.positive else "label_noise"
+            raise ValueError(f"{name} is for labels that are classes, not for target {self.target}")
         if self.positive and self.threshold is not None:
             raise ValueError("positive and threshold both say which labels are positive; set one")
         if self.label_noise and self.model in WITHOUT_NOISE:

@@ -15,7 +15,7 @@ MODALITIES = ("first", "second")
 def write_bags(target: str, rows: int, seed: int) -> list[str]:
     """Draw bags of 20 instances of two modalities and write them.
 
-    Whether an instance is primary stands in the column ``primary``, which no model sees.
+    Whether an instance is primary is in the column ``primary``, which no model sees.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from flows.bags.tables import Coefficients, Scores
 from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.embedding.contributions import contributions, feature_weights
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
+from vbmodels.bags.embedding.number import NumberModel
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.stack.modalities import parted
@@ -85,7 +86,7 @@ def _applied(model: Stacked, q: Any, data: Bags) -> Scores:
     )  # fmt: skip
 
 
-def coefficients(model: Stacked, q: Any) -> list[Coefficients]:
+def coefficients(model: Stacked | NumberModel, q: Any) -> list[Coefficients]:
     """Return the members' weights and the blocks' prior variances."""
     embedding = _embedding(q)
     names = embedding.map.names()

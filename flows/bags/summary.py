@@ -13,6 +13,10 @@ from flows.bags.markers import MOST_INSTANCES
 from flows.report.baselines import Baseline
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
+Instance = tuple[str, str, float | None, float | None, float | None]
+"""Name, modality, P, contribution and bald, None where a model has none."""
+Marker = tuple[str, float, float]
+"""A feature, its value, and what it adds."""
 EXAMPLES = 5  # bags of each sort
 MOST_INFORMATIVE = 10  # bags worth a label
 BINS = 2000
@@ -22,18 +26,17 @@ BINS = 2000
 class Example:
     """One bag with its most probable primary instances.
 
-    An instance is (name, modality, P, contribution, bald), None where a model has none.
-    ``markers`` are (feature, value, what it adds) of the instance with that name and modality. A
-    reason is (block, what it adds to the bag's score), the largest first.
+    ``markers`` are those of the instance with that name and modality. A reason is (block, what it
+    adds to the bag's score), the largest first.
     """
 
     bag_id: str
     label: int | None
     probability: float
-    instances: tuple[tuple[str, str, float | None, float | None, float | None], ...]
+    instances: tuple[Instance, ...]
     bald: float | None = None
     reasons: tuple[tuple[str, float], ...] = ()
-    markers: dict[tuple[str, str], list[tuple[str, float, float]]] = field(default_factory=dict)
+    markers: dict[tuple[str, str], list[Marker]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class BagSummary:
     Attributes
     ----------
     label
-        [B] 0, 1 or -1 of every bag, with its probability and whether it was held out.
+        [B] 0, 1 or -1 of every bag, with its probability, without it where that is known, and
+        whether it was held out.
     group
         Number of each bag's group, [B]; [0] where bags have none.
     without
@@ -124,7 +128,10 @@ def summarise(
     reasons, markers
         Rows of the tables of these names, where the model gives any.
     """
-    probability = bags["probability"].to_numpy()
+    without = bags["without_it"].fill_null(np.nan).to_numpy()
+    probability = np.where(np.isnan(without), bags["probability"].to_numpy(), without)
+    place = bags.column_names.index("probability")
+    bags = bags.set_column(place, "probability", pa.array(probability))
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
     requested: Iterable[int] = (
         np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
@@ -148,7 +155,7 @@ def summarise(
         probability=probability,
         held_out=bags["held_out"].to_numpy(),
         group=group,
-        without=bags["without_it"].fill_null(np.nan).to_numpy(),
+        without=without,
         instances=instances.num_rows,
         expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
         truth=np.array(truth),
@@ -201,28 +208,35 @@ def _example(
     reasons: pa.Table | None = None,
     markers: pa.Table | None = None,
 ) -> Example:
-    first, last = np.searchsorted(bag, [i, i + 1])
-    best = first + np.argsort(-ranked[first:last], kind="stable")[:MOST_INSTANCES]
-    rows = instances.take(pa.array(best)).to_pylist()
     return Example(
         bag_id=bags["bag_id"][i].as_py(),
         label=int(label[i]) if label[i] >= 0 else None,
         probability=bags["probability"][i].as_py(),
-        instances=tuple(
-            (r["instance_id"], r["modality"] or "", r["probability"], r["contribution"], r["bald"])
-            for r in rows
-        ),
+        instances=foremost_of(i, instances, bag, ranked),
         bald=bags["bald"][i].as_py(),
-        reasons=_reasons_of(i, bags.num_rows, reasons),
-        markers=_markers_of(bags["bag_id"][i].as_py(), markers),
+        reasons=reasons_of(i, bags.num_rows, reasons),
+        markers=markers_by_instance(bags["bag_id"][i].as_py(), markers),
     )
 
 
-def _markers_of(
+def foremost_of(
+    i: int, instances: pa.Table, bag: IntArray, ranked: FloatArray
+) -> tuple[Instance, ...]:
+    """Return the instances of bag ``i`` that are ranked first."""
+    first, last = np.searchsorted(bag, [i, i + 1])
+    best = first + np.argsort(-ranked[first:last], kind="stable")[:MOST_INSTANCES]
+    rows = instances.take(pa.array(best)).to_pylist()
+    return tuple(
+        (r["instance_id"], r["modality"] or "", r["probability"], r["contribution"], r["bald"])
+        for r in rows
+    )
+
+
+def markers_by_instance(
     bag_id: str, markers: pa.Table | None
-) -> dict[tuple[str, str], list[tuple[str, float, float]]]:
+) -> dict[tuple[str, str], list[Marker]]:
     """Return the features that add most, by instance and modality."""
-    found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
+    found: dict[tuple[str, str], list[Marker]] = {}
     if markers is None:
         return found
     for row in markers.filter(pc.equal(markers["bag_id"], bag_id)).to_pylist():
@@ -231,7 +245,7 @@ def _markers_of(
     return found
 
 
-def _reasons_of(i: int, n_bags: int, reasons: pa.Table | None) -> tuple[tuple[str, float], ...]:
+def reasons_of(i: int, n_bags: int, reasons: pa.Table | None) -> tuple[tuple[str, float], ...]:
     """Return what adds to a bag's score, the largest first."""
     if reasons is None:
         return ()

@@ -76,8 +76,8 @@ def written(
              pa.array([name] * rows.num_rows, pa.string()), predicted],
             schema=BAGS.arrow,
         )  # fmt: skip
-        instances = _instance_table(scores, instance_rows, rows["bag_id"], about, form, name)
-        reasons = _reasons(scores, rows["bag_id"], form["modalities"])
+        instances = instance_table(scores, instance_rows, rows["bag_id"], about, form, name)
+        reasons = reasons_table(scores, rows["bag_id"], form["modalities"])
         markers = None if explain is None else marker_table(instances, data, form, explain)
         yield Written(
             name, bags, instances, reasons, markers, *_for_report(bags, instance_rows, name)
@@ -137,7 +137,9 @@ _BLOCKS = {
 }
 
 
-def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str]) -> pa.Table | None:
+def reasons_table(
+    found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str]
+) -> pa.Table | None:
     """Return every bag's parts, one a row, bag by bag."""
     if found.reasons is None:
         return None
@@ -154,7 +156,7 @@ def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
     return pa.nulls(size, pa.float64()) if values is None else pa.array(values, from_pandas=True)
 
 
-def _instance_table(
+def instance_table(
     found: Scores, instance_rows: pa.Table, bag_ids: Any, about: dict[str, Any],
     form: dict[str, Any], name: str | None,
 ) -> pa.Table:  # fmt: skip

@@ -213,6 +213,8 @@ class Checker:
             out = f", or leave the column out (--exclude {error.column})"
             if error.label:
                 what, out = "a number in every label, as threshold is set", ""
+            if error.order:
+                what = f"one of the levels {', '.join(error.order)} in every label"
             self.found.rows(
                 [error.row], error.column, what,
                 f"{shown(error.cell)}{more}",

@@ -101,28 +101,66 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
     place = rows.column_names.index(positive.column)
     if not _may_be_numbers(rows.column(place).type):
         return rows
-    flags = _positive_flags(rows.column(place), positive, table.missing)
-    return rows.set_column(place, positive.column, flags)
+    if positive.least is None:
+        flags = _positive_flags(rows.column(place), positive, table.missing)
+        return rows.set_column(place, positive.column, flags)
+    numbers = _label_numbers(rows.column(place), positive, table.missing)
+    none = np.isnan(numbers)
+    flags = pa.array((numbers >= positive.least).astype(np.int8), mask=none)
+    rows = rows.set_column(place, positive.column, flags)
+    if not positive.number:
+        return rows
+    kept = [name for name in rows.column_names if name != positive.number]
+    return rows.select(kept).append_column(positive.number, pa.array(numbers, mask=none))
 
 
 def _positive_flags(
     column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
 ) -> pa.Array:
-    """Return 1 for cells that are positive, 0 for others, null for missing ones.
-
-    Raises `UnreadableCells` if numbers are compared and some cells are none.
-    """
-    if positive.least is not None:
-        try:
-            numbers = _read_numbers(positive.column, column, missing)
-        except UnreadableCells as error:
-            error.label = True
-            raise
-        return pa.array((numbers >= positive.least).astype(np.int8), mask=np.isnan(numbers))
+    """Return 1 for cells that are positive, 0 for others, null for missing ones."""
     known = mixed.taken(column, missing)[0].is_valid()
     words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
     flags = pc.is_in(words, pa.array(positive.labels, pa.string())).cast(pa.int8())
     return pc.if_else(known, flags, pa.scalar(None, pa.int8()))
+
+
+def _label_numbers(
+    column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]
+) -> FloatArray:
+    """Return labels that are numbers, NaN for missing ones.
+
+    Raises
+    ------
+    UnreadableCells
+        If some cells are no numbers.
+    """
+    if positive.order:
+        return _places(column, positive, missing)
+    try:
+        return _read_numbers(positive.column, column, missing)
+    except UnreadableCells as error:
+        error.label = True
+        raise
+
+
+def _places(column: pa.ChunkedArray, positive: PositiveLabel, missing: Sequence[str]) -> FloatArray:
+    """Return the places of labels in their order, from 1; NaN for missing ones.
+
+    Raises
+    ------
+    UnreadableCells
+        If some labels are not in it.
+    """
+    cells = mixed.texts(mixed.taken(column, missing)[0])
+    place = pc.index_in(cells, pa.array(positive.order, pa.string()))
+    odd = np.flatnonzero(np.asarray(place.is_null()) & np.asarray(cells.is_valid()))
+    if odd.size:
+        row = int(odd[0])
+        raise UnreadableCells(
+            positive.column, row, str(cells[row].as_py()), odd.size, positive.order
+        )
+    found: FloatArray = place.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0
+    return found
 
 
 def _chosen(table: Table, rows: pa.Table) -> pa.Table:
@@ -333,12 +371,16 @@ class UnreadableCells(ValueError):
         The column, the first of these cells with its row from 0, and how many there are.
     label
         Whether these are labels, compared with a threshold.
+    order
+        The levels of labels that are in an order.
     """
 
-    def __init__(self, column: str, row: int, cell: str, count: int) -> None:
+    def __init__(
+        self, column: str, row: int, cell: str, count: int, order: Sequence[str] = ()
+    ) -> None:
         super().__init__(f"{column}: {cell!r} in row {row + 1} is no number")
         self.column, self.row, self.cell, self.count = column, row, cell, count
-        self.label = False
+        self.label, self.order = bool(order), tuple(order)
 
 
 def _one_list(

@@ -76,11 +76,17 @@ class Bound:
 
 @dataclass(frozen=True)
 class PositiveLabel:
-    """Which cells of a column stand for 1: some labels, or numbers from one on; others for 0."""
+    """Which cells of a column are 1: some labels, or numbers from ``least`` on; others are 0.
+
+    ``number`` is the column that the numbers themselves are kept in, "" for none; with ``order``
+    these are the places of the labels in it, from 1.
+    """
 
     column: str
     labels: tuple[str, ...] = ()
     least: float | None = None
+    number: str = ""
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

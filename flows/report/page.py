@@ -256,7 +256,7 @@ def _used(record: RunRecord) -> Tile:
     if record.dropped:
         most = max(record.dropped, key=lambda one: one.count)
         return Tile("rows used", value, f"not used: {most.reason} ({_cell(most.count)})")
-    return Tile("rows used", value, "nothing was left out")
+    return Tile("rows used", value, "no row was left out")
 
 
 def _inputs(record: RunRecord) -> Section:
@@ -294,14 +294,26 @@ def in_words(value: object) -> object:
 
     >>> in_words({"label": "diagnosis"}), in_words(["a", "b"]), in_words(None)
     ('label=diagnosis', 'a, b', 'by default')
+    >>> in_words({"features": ",".join(f"f{i}" for i in range(64))})
+    'features=64: f0, f1, f2, ...'
     """
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={one}" for name, one in value.items()) or "none"
+        parts = ((name, _first_of(str(one).split(","))) for name, one in value.items())
+        return ", ".join(f"{name}={one}" for name, one in parts) or "none"
     if isinstance(value, (list, tuple)):
-        return ", ".join(str(one) for one in value) or "none"
+        return _first_of([str(one) for one in value]) or "none"
     return "by default" if value is None else value
 
 
+def _first_of(names: Sequence[str]) -> str:
+    """Return names, or their number and the first of many; run.json has all."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(name.strip() for name in names)
+    return f"{len(names):,}: {', '.join(name.strip() for name in names[:3])}, ..."
+
+
+MOST_NAMES = 8
+"""Names in a setting that are shown one by one."""
 _NEXT_STEPS = (
     NextStep("See the run and the names of its tables on a terminal:", f"vbflows show {_RUN}"),
     NextStep(

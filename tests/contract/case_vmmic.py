@@ -196,7 +196,7 @@ def ranking_error(model: Any, seed: int) -> float:
     """1 - AUROC of primary instances of new bags, after a fit of 500."""
     data, _ = simulate(np.random.default_rng([seed, 0]), 500)
     new, truth = simulate(np.random.default_rng([seed, 1]), 300)
-    # How often SQUAREM is thrown back hangs on last bits: 800 sweeps here, over 1,000 elsewhere.
+    # How often SQUAREM is thrown back depends on last bits: 800 sweeps here, over 1,000 elsewhere.
     done = fit(model, [data], seed=seed, max_iter=5000, tol=1e-4)
     posterior = model.posterior(done.q)
     found = predict(posterior.draws(), posterior.scaling, new)

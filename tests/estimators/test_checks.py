@@ -10,6 +10,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from vbmodels.estimators import (
+    BagRegressor,
     InstanceTransformer,
     KeywordExtractor,
     LatentFeatures,
@@ -29,6 +30,7 @@ OTHERS = [
     MultimodalMIC(),
     MILGPClassifier(),
     StackedBagClassifier(),
+    BagRegressor(),
     VariantTester(),
     KeywordExtractor(),
     InstanceTransformer(StandardScaler()),

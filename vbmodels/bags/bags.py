@@ -24,10 +24,14 @@ class Instances(State, kind="bags.Instances"):
         One row an instance, [N, D]; float64 or float32.
     offsets
         Rows of bag i are ``offsets[i]:offsets[i + 1]``, [B + 1]; a bag may have none.
+    known
+        0 or 1 of an instance whose own label is known, else ``UNLABELLED``, [N]; [0] where there
+        is none. A positive instance makes its bag positive.
     """
 
     features: NDArray[np.floating]
     offsets: IntArray
+    known: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
@@ -38,19 +42,28 @@ class Instances(State, kind="bags.Instances"):
                 f"expected offsets that rise from 0 to {len(self.features)}, one more than there "
                 f"are bags, got {self.offsets.size} from {ends}"
             )
+        if self.known.size not in (0, len(self.features)):
+            raise ValueError(
+                f"expected {len(self.features)} instance labels, got {self.known.size}"
+            )
 
     @classmethod
     def from_rows(
-        cls, bag: NDArray[np.integer], features: NDArray[np.floating], n_bags: int
-    ) -> Instances:
+        cls, bag: NDArray[np.integer], features: NDArray[np.floating], n_bags: int,
+        known: NDArray[np.int8] | None = None,
+    ) -> Instances:  # fmt: skip
         """Group rows by their bag's number, [N]; the order within a bag is kept."""
         if bag.size and not 0 <= bag.min() <= bag.max() < n_bags:
             raise ValueError(f"expected bag numbers in 0..{n_bags - 1}")
         offsets = np.zeros(n_bags + 1, dtype=np.int64)
         np.cumsum(np.bincount(bag, minlength=n_bags), out=offsets[1:])
         sorted_already = bool(np.all(bag[1:] >= bag[:-1]))
-        rows = features if sorted_already else features[np.argsort(bag, kind="stable")]
-        return cls(np.ascontiguousarray(rows), offsets)
+        labels = np.zeros(0, np.int8) if known is None else known
+        if sorted_already:
+            return cls(np.ascontiguousarray(features), offsets, labels)
+        order = np.argsort(bag, kind="stable")
+        ordered = labels[order] if labels.size else labels
+        return cls(np.ascontiguousarray(features[order]), offsets, ordered)
 
     @property
     def n_features(self) -> int:
@@ -72,7 +85,8 @@ class Instances(State, kind="bags.Instances"):
         sizes = self.sizes[bags]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[bags] - offsets[:-1], sizes)
-        return Instances(self.features[rows], offsets)
+        known = self.known[rows] if self.known.size else self.known
+        return Instances(self.features[rows], offsets, known)
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,9 @@ class Bags(State, kind="bags.Bags"):
     group
         Number of each bag's group, [B]: a patient's slides, or copies of a bag. Bags of a group are
         left out together. [0] where every bag is a group of its own.
+    target
+        The number of each bag, [B], where numbers are predicted; NaN for an unlabelled one. [0]
+        where there are none. The label is then whether it is among the larger half.
     """
 
     modalities: tuple[Instances, ...]
@@ -99,6 +116,7 @@ class Bags(State, kind="bags.Bags"):
     bag_features: FloatArray
     partition: int = 0
     group: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    target: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         if not self.modalities:
@@ -113,6 +131,8 @@ class Bags(State, kind="bags.Bags"):
             raise ValueError(f"expected labels 0, 1 or {UNLABELLED} (unlabelled)")
         if self.group.size not in (0, self.label.size):
             raise ValueError(f"expected {self.label.size} numbers of groups, got {self.group.size}")
+        if self.target.size not in (0, self.label.size):
+            raise ValueError(f"expected {self.label.size} targets, got {self.target.size}")
 
     @property
     def n_bags(self) -> int:
@@ -137,6 +157,7 @@ class Bags(State, kind="bags.Bags"):
             bag_features=self.bag_features[bags],
             partition=self.partition,
             group=self.group[bags] if self.group.size else self.group,
+            target=self.target[bags] if self.target.size else self.target,
         )
 
     def labelled(self) -> Bags:
@@ -152,13 +173,18 @@ class Bags(State, kind="bags.Bags"):
             return self.take(np.flatnonzero(known))
         return Bags(
             modalities=tuple(
-                Instances(m.features[: m.offsets[count]], m.offsets[: count + 1])
+                Instances(
+                    m.features[: m.offsets[count]],
+                    m.offsets[: count + 1],
+                    m.known[: m.offsets[count]],
+                )
                 for m in self.modalities
             ),
             label=self.label[:count],
             bag_features=self.bag_features[:count],
             partition=self.partition,
             group=self.group[:count],
+            target=self.target[:count],
         )
 
 
@@ -211,14 +237,33 @@ def concatenate(parts: Sequence[Bags]) -> Bags:
     for k in range(len(first.modalities)):
         features = np.concatenate([p.modalities[k].features for p in parts])
         sizes = np.concatenate([p.modalities[k].sizes for p in parts])
-        modalities.append(Instances(features, np.concatenate([[0], np.cumsum(sizes)])))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        modalities.append(Instances(features, offsets, known_of([p.modalities[k] for p in parts])))
     return Bags(
         modalities=tuple(modalities),
         label=np.concatenate([p.label for p in parts]),
         bag_features=np.concatenate([p.bag_features for p in parts]),
         partition=first.partition,
         group=np.concatenate([p.group for p in parts]),
+        target=np.concatenate([p.target for p in parts]),
     )
+
+
+def known_of(parts: Sequence[Instances]) -> NDArray[np.int8]:
+    """Return the known labels of instances one after another; [0] where none has any."""
+    if not any(part.known.size for part in parts):
+        return np.zeros(0, np.int8)
+    none = [np.full(len(part.features), UNLABELLED, np.int8) for part in parts]
+    return np.concatenate(
+        [p.known if p.known.size else n for p, n in zip(parts, none, strict=True)]
+    )
+
+
+def with_targets(data: Bags, target: FloatArray) -> Bags:
+    """Return bags with numbers to predict, [B], NaN for those without one."""
+    known = ~np.isnan(target)
+    half = (target >= np.median(target[known])).astype(np.int8) if known.any() else np.int8(0)
+    return replace(data, label=np.where(known, half, np.int8(UNLABELLED)), target=target)
 
 
 def few_bags(bags: float, features: int) -> str:

@@ -2,6 +2,7 @@
 
 from vbmodels.estimators.additive import AdditiveRegressor
 from vbmodels.estimators.bag_data import InstanceTransformer, to_bags
+from vbmodels.estimators.bag_number import BagRegressor
 from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC, StackedBagClassifier
 from vbmodels.estimators.experts import MixtureOfExperts
 from vbmodels.estimators.features import LatentFeatures
@@ -11,6 +12,7 @@ from vbmodels.estimators.variants import VariantTester
 
 __all__ = [
     "AdditiveRegressor",
+    "BagRegressor",
     "InstanceTransformer",
     "KeywordExtractor",
     "LabelledCorpus",

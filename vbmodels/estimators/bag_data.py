@@ -31,6 +31,7 @@ from vbmodels.estimators.tables import (
 
 BAG, MODALITY, LABEL, FEATURES, INSTANCE = "bag_id", "modality", "label", "features", "instance_id"
 GROUP = "group"
+INSTANCE_LABEL = "instance_label"
 _RESERVED = (BAG, MODALITY, LABEL, FEATURES, INSTANCE, GROUP)
 
 
@@ -268,6 +269,8 @@ def _stacked(arrays: Sequence[Any], known: int) -> Instances:
 
 def _left_out(name: str, cells: Sequence[Any]) -> str:
     """Say why a column is no feature by the rules of files; nothing where it is one."""
+    if name == INSTANCE_LABEL:
+        return "only the pipeline learns from labels of single instances"
     seen = seen_of(name, [cell if cell != "" else None for cell in cells])
     rules, unclear = rules_of({name: seen})
     if name in unclear:

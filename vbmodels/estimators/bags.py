@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.bags.bags import UNLABELLED, split
 from vbmodels.bags.embedding.contributions import contributions, feature_columns
-from vbmodels.bags.embedding.model import EmbeddingModel
+from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.predict import BagScores, predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
@@ -46,7 +46,7 @@ from vbmodels.estimators.findings import classified, draw, intervals, largest, l
 from vbmodels.estimators.tables import is_missing, values_of
 
 OF_BAGS = (
-    "the likelihood counts every bag once; repeat a bag that stands for several, or move the "
+    "the likelihood counts every bag once; repeat a bag that counts for several, or move the "
     "threshold on predict_proba"
 )
 
@@ -166,7 +166,24 @@ _OF_ROWS = (
 )
 
 
-_FEATURE = ("modality", "feature", "summary")
+FEATURE = ("modality", "feature", "summary")
+"""What names a row of `feature_table`."""
+
+
+def feature_table(embedding: Embedding, given: GivenBags, unit: float = 1.0) -> Any:
+    """Return what an sd of each feature's summaries in a bag adds, times ``unit``, by name."""
+    names: list[tuple[str, str, str]] = []
+    mean, variance = [np.empty(0)], [np.empty(0)]
+    modalities = given.modalities or ("",) * len(given.instances)
+    pools = feature_columns(embedding)
+    for modality, features, one in zip(modalities, given.features, pools, strict=True):
+        for pool, columns in one.items():
+            names += [(modality, feature, pool) for feature in features]
+            found = embedding.marginals(columns)
+            mean.append(unit * found[0])
+            variance.append(unit**2 * found[1])
+    named = {key: [one[i] for one in names] for i, key in enumerate(FEATURE)}
+    return intervals(named, np.concatenate(mean), np.sqrt(np.concatenate(variance)))
 
 
 def _has_rows(given: GivenBags, labels: Sequence[Any]) -> bool:
@@ -433,22 +450,10 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
     def features_(self) -> Any:
         """What each feature adds to a bag's score, by name."""
         check_is_fitted(self)
-        names: list[tuple[str, str, str]] = []
-        mean, variance = [np.empty(0)], [np.empty(0)]
-        given = self._given
-        modalities = given.modalities or ("",) * len(given.instances)
-        pools = feature_columns(self._embedding)
-        for modality, features, one in zip(modalities, given.features, pools, strict=True):
-            for pool, columns in one.items():
-                names += [(modality, feature, pool) for feature in features]
-                found = self._embedding.marginals(columns)
-                mean.append(found[0])
-                variance.append(found[1])
-        named = {key: [one[i] for one in names] for i, key in enumerate(_FEATURE)}
-        return intervals(named, np.concatenate(mean), np.sqrt(np.concatenate(variance)))
+        return feature_table(self._embedding, self._given)
 
     def _largest(self) -> Any:
-        return largest(self.features_, _FEATURE)
+        return largest(self.features_, FEATURE)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the most informative features with 95 % intervals on matplotlib's axes."""

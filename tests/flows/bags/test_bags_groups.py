@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
 from tests.flows.bags.test_bags_stacked import report
 from tests.flows.commands import run
@@ -122,3 +123,33 @@ def test_a_bag_has_one_group_and_one_group_of_all_bags_is_said(tmp_path, capsys)
     one = table.append_column("group", [["all"] * len(table)])
     found = fitted(capsys, written(tmp_path / "one", one), tmp_path / "t", "held_out=0")
     assert any(text.startswith("All bags are of one group") for text in found["warnings"])
+
+
+def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
+    """Fitted bags are counted and shown by what is predicted of them without their own label."""
+    path = written(tmp_path, instances(40))
+    found = fitted(capsys, path, tmp_path / "t", "model=embedding")
+    bags = table_of(tmp_path / "t", "bags").to_pandas().set_index("bag_id")
+    count = int((bags.without_it > 0.5).sum())
+    assert count != int((bags.probability > 0.5).sum())
+    assert f"{count} of 40 bags are probably positive" in found["lines"][0]
+    right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
+    page = next((tmp_path / "t").rglob("report.html")).read_text()
+    assert f"{right} of 40 bags" in page
+    assert "predicted without its own label" in page
+    best = bags.without_it.idxmax()
+    assert f"{best}: P(positive) = {bags.without_it[best]:.3f}" in page
+
+
+def test_constant_features_are_left_out_of_the_columns(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    table = instances(30).drop_columns("features")
+    for name, values in {"f0": rng.normal(size=90), "f1": np.ones(90), "f2": np.zeros(90)}.items():
+        table = table.append_column(name, pa.array(values))
+    table = table.append_column("f3", table["f0"])
+    found = fitted(capsys, written(tmp_path, table), tmp_path / "t", "model=embedding")
+    assert "2 of 4 features are constant, so not used: f1, f2." in found["warnings"]
+    _, record = open_run(str(tmp_path / "t"))
+    used = {one.name: one.used for one in record.columns}
+    assert used["f0"] == "feature"
+    assert used["f1"] == "left out: constant"

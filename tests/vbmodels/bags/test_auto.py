@@ -77,7 +77,7 @@ def test_bags_are_the_weighted_mean_of_members(data, done):
 def test_a_folds_posterior_has_not_seen_its_bags(data, done):
     """Turning the labels of a fold's bags over moves every posterior but that fold's.
 
-    That one may differ in its last digits: a product's rounding hangs on how many searches are
+    That one may differ in its last digits: a product's rounding depends on how many searches are
     still made together.
     """
     fold = fold_of(data)

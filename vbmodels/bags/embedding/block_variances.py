@@ -24,6 +24,8 @@ UNIT = 0.1
 """Prior sds of one step of the searched coordinates: curvature of the evidence is below 1 there."""
 FARTHEST = 1.5
 """Farthest that a step takes a block's log variance."""
+HIGHEST = float(np.log(1e6))
+"""Largest log variance: of numbers without noise it has no maximum."""
 CONSTANT = 10.0
 """Prior variance of the constant."""
 
@@ -35,7 +37,7 @@ def _root(count: int) -> FloatArray:
 
 def variances(at: FloatArray) -> FloatArray:
     """Return v of the blocks, [M], at searched coordinates [M]."""
-    result: FloatArray = np.exp(np.clip(MIDDLE + _root(at.size) @ at, -40.0, 40.0))
+    result: FloatArray = np.exp(np.clip(MIDDLE + _root(at.size) @ at, -40.0, HIGHEST))
     return result
 
 

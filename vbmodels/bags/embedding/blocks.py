@@ -19,7 +19,7 @@ of TF-IDF) has mean words instead, weights of words being N(0, R) a priori with 
 between words (`mil_gp.features`), and the size: of the largest words too the labels of held-out
 bags were predicted worse (`benchmarks/bag_stack.md`).
 
-A bag without instances has no columns but its size: in every other block it stands at the mean.
+A bag without instances has no columns but its size: in every other block it has the mean.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
     def smooth_means(self, instances: Instances) -> FloatArray:
         """Return mean_j k(z, x_ij) at all lengths, [B, 3 R], [B, 0] for text.
 
-        L^-1 is left to who gathers them: its rounding hangs on the bags it is multiplied with, and
+        L^-1 is left to the gathering: its rounding depends on the bags it is multiplied with, and
         is enlarged by the small eigenvalues of k(z, z); of a bag alone these have the same bits.
         """
         if self.smooth is None:

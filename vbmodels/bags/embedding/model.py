@@ -16,8 +16,9 @@ This file has no published source; the parts are named in their own files.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -59,6 +60,8 @@ MOST_STEPS = 240
 """Sweeps in which variances may step: with more columns than bags they trade along ridges."""
 WIDTH = 300
 """About the most columns of a bag."""
+Evidence = Callable[[FloatArray], tuple[float, FloatArray]]
+"""The evidence at the columns' prior variances [D], and its slope in the blocks' logarithms."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class FoldSums(Stats, kind="bags/embedding.FoldSums"):
 
 @dataclass(frozen=True)
 class Embedding(State, kind="bags/embedding.Embedding"):
-    """Where the fit stands.
+    """The state of the fit.
 
     Attributes
     ----------
@@ -215,14 +218,15 @@ class Embedding(State, kind="bags/embedding.Embedding"):
         return mean, variance + np.maximum(rest, 0.0)
 
 
+Q = TypeVar("Q", bound=Embedding)
+
+
 @dataclass(frozen=True)
-class EmbeddingModel:
-    """Blocks of bag features in one probit Gaussian.
+class BlockModel:
+    """What models on blocks of bag features share: making the blocks, searching their variances.
 
     Parameters
     ----------
-    eps
-        Share of labels that are wrong by chance.
     sample_seed
         Seed of the samples' hashes.
     gathered
@@ -233,7 +237,6 @@ class EmbeddingModel:
         Whether words of text have the correlated prior, whose products cost N D^2 once.
     """
 
-    eps: float = 0.0
     sample_seed: int = 0
     gathered: int = GATHERED
     rise: float = RISE
@@ -280,6 +283,58 @@ class EmbeddingModel:
         """Return a start at the variances of an earlier fit, where that has some."""
         return replace(fresh, at=before.at) if before.final else fresh
 
+    def _mapped(self, q: Q) -> Algorithm:
+        """Choose landmark bags and cut the blocks."""
+        chosen = yield Evaluate(q)
+        landmarks = with_landmark_bags(q.map, chosen, np.random.default_rng(q.seed))
+        q = aligned(replace(q, map=landmarks, stage="moments"))
+        return aligned(self._placed(q, (yield Evaluate(q))))
+
+    def _for_map(self, q: Embedding, batch: Bags) -> Any:
+        """Return what a partition adds to the map, at the stages that make it; else None."""
+        if q.stage == "landmarks":
+            return smooth_means(q.map, batch, self.sample_seed)
+        return moments(q.map, batch) if q.stage == "moments" else None
+
+    def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
+        return CACHE.columns(q.map, q.turn, q.key, batch)
+
+    def _placed(self, q: Q, found: Moments) -> Q:
+        """Cut the blocks and begin with the variances of an earlier fit, or the prior's middle."""
+        placed = with_bases(q.map, found)
+        known = q.at.size == len(placed.bases)
+        at = q.at if known else np.zeros(len(placed.bases))
+        return replace(q, map=placed, at=at, stage="rows")
+
+    def _best_variances(self, q: Embedding, evidence: Evidence) -> FloatArray:
+        """Search the variances by their evidence; return the best coordinates."""
+        ascent: BatchedLBFGS | None = None
+        at = q.at
+        for _ in range(MOST_SWEEPS):
+            variance = np.append(prior.variances(at), prior.CONSTANT)[q.map.block]
+            ascent = self._next_step(ascent, at, *evidence(variance))
+            if ascent.done[0]:
+                break
+            at = ascent.trial[0]
+        return ascent.at[0] if ascent is not None else at
+
+    def _next_step(
+        self, ascent: BatchedLBFGS | None, at: FloatArray, value: float, slope: FloatArray
+    ) -> BatchedLBFGS:
+        """Return the search with the objective at coordinates."""
+        values = np.array([value + prior.log_prior(at)])
+        gradient = prior.searched_slope(at, slope)[None]
+        if ascent is None:
+            return BatchedLBFGS.start(at[None], values, gradient, self.rise)
+        return ascent.updated(values, gradient, self.rise)
+
+
+@dataclass(frozen=True)
+class EmbeddingModel(BlockModel):
+    """Blocks of bag features in one probit Gaussian; ``eps``: share of labels wrong by chance."""
+
+    eps: float = 0.0
+
     def local_step(self, q: Embedding, batch: Bags, local: Sites | None) -> Sites:
         """Update the sites of a partition; before the sweeps they say nothing."""
         known = batch.labelled()
@@ -296,10 +351,8 @@ class EmbeddingModel:
 
     def suff_stats(self, q: Embedding, batch: Bags, local: Sites) -> Any:
         """Return what the stage wants of a partition."""
-        if q.stage == "landmarks":
-            return smooth_means(q.map, batch, self.sample_seed)
-        if q.stage == "moments":
-            return moments(q.map, batch)
+        if (found := self._for_map(q, batch)) is not None:
+            return found
         columns = self._columns(q, batch)
         if q.stage == "rows":
             return self._rows(q, batch.labelled(), columns)
@@ -318,16 +371,13 @@ class EmbeddingModel:
         return self._without_folds(q, (yield Sweep(replace(q, stage="folds")))) if q.grouped else q
 
     def _blocks(self, q: Embedding) -> Algorithm:
-        """Choose landmark bags, cut the blocks, and search the variances by some of the bags."""
-        chosen = yield Evaluate(q)
-        landmarks = with_landmark_bags(q.map, chosen, np.random.default_rng(q.seed))
-        q = aligned(replace(q, map=landmarks, stage="moments"))
-        q = aligned(self._placed(q, (yield Evaluate(q))))
+        """Make the blocks, and search the variances by some of the bags."""
+        q = yield from self._mapped(q)
         found = yield Evaluate(q)
         rows = found if isinstance(found, Rows) else Rows.drawn(*found.samples)
         at, sites = self._search(q, rows)
         all_there = q.map.n_bags == rows.sign.size
-        q = _spanned(replace(q, at=at, stage="sweep", final=all_there), rows)
+        q = spanned(replace(q, at=at, stage="sweep", final=all_there), rows.columns)
         return _begun(q, rows, *sites)
 
     def _sweeps(self, q: Embedding) -> Algorithm:
@@ -392,16 +442,6 @@ class EmbeddingModel:
         constant = q.weights.constant(q.variance)
         return float(stats.evidence) + constant + prior.log_prior(q.at)
 
-    def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
-        return CACHE.columns(q.map, q.turn, q.key, batch)
-
-    def _placed(self, q: Embedding, found: Moments) -> Embedding:
-        """Cut the blocks and begin with the variances of an earlier fit, or the prior's middle."""
-        placed = with_bases(q.map, found)
-        known = q.at.size == len(placed.bases)
-        at = q.at if known else np.zeros(len(placed.bases))
-        return replace(q, map=placed, at=at, stage="rows")
-
     def _rows(self, q: Embedding, known: Bags, columns: FloatArray) -> Rows | Drawn:
         """Return the columns of the bags by which variances are searched; all are labelled."""
         if q.map.n_bags <= self.gathered:
@@ -416,34 +456,20 @@ class EmbeddingModel:
     def _search(self, q: Embedding, rows: Rows) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
         """Search the variances with the rows in one place; the best coordinates, the last sites."""
         of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases), self.eps)
-        block = q.map.block
         tau = nu = np.zeros(rows.sign.size)
-        ascent: BatchedLBFGS | None = None
-        at = q.at
-        for _ in range(MOST_SWEEPS):
-            variance = np.append(prior.variances(at), prior.CONSTANT)[block]
+
+        def evidence(variance: FloatArray) -> tuple[float, FloatArray]:
+            nonlocal tau, nu
             found = of.settle(variance, tau, nu, COARSE)
             tau, nu = found.tau, found.nu
-            ascent = self._next_step(ascent, at, found.value, found.slope)
-            if ascent.done[0]:
-                break
-            at = ascent.trial[0]
-        return ascent.at[0] if ascent is not None else at, (tau, nu)
+            return found.value, found.slope
 
-    def _next_step(
-        self, ascent: BatchedLBFGS | None, at: FloatArray, value: float, slope: FloatArray
-    ) -> BatchedLBFGS:
-        """Return the search with the objective at coordinates."""
-        values = np.array([value + prior.log_prior(at)])
-        gradient = prior.searched_slope(at, slope)[None]
-        if ascent is None:
-            return BatchedLBFGS.start(at[None], values, gradient, self.rise)
-        return ascent.updated(values, gradient, self.rise)
+        return self._best_variances(q, evidence), (tau, nu)
 
 
-def _spanned(q: Embedding, rows: Rows) -> Embedding:
+def spanned(q: Q, columns: FloatArray) -> Q:
     """Turn the columns to those that the bags span, where these are fewer and all are there."""
-    scaled = rows.columns * np.sqrt(q.block_variance)
+    scaled = columns * np.sqrt(q.block_variance)
     if len(scaled) >= scaled.shape[1] or q.map.n_bags > len(scaled):
         return q
     _, size, basis = np.linalg.svd(scaled, full_matrices=False)

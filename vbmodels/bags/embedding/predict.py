@@ -41,10 +41,16 @@ def predict_bags(q: Embedding, data: Bags, eps: float) -> BagScores:
     """Return what is said of bags; their labels are not read."""
     columns = q.map.columns(data)
     mean, variance = q.marginals(columns)
+    chance = ndtr(mean / np.sqrt(1.0 + variance))
+    probability = eps + (1.0 - 2.0 * eps) * chance
+    return BagScores(mean, np.sqrt(variance), probability, shares_of(q, columns))
+
+
+def shares_of(q: Embedding, columns: FloatArray) -> FloatArray:
+    """Return the mean of what each block adds to f, the last the constant, [B, M + 1]."""
     count = len(q.map.bases) + 1
-    shares = np.zeros((data.n_bags, count))
+    shares = np.zeros((len(columns), count))
     parts = columns * q.block_mean
     for m in range(count):
         shares[:, m] = parts[:, q.map.block == m].sum(axis=1)
-    chance = ndtr(mean / np.sqrt(1.0 + variance))
-    return BagScores(mean, np.sqrt(variance), eps + (1.0 - 2.0 * eps) * chance, shares)
+    return shares

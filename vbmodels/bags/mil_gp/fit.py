@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vbmodels.bags.mil_gp.gaussian import Gaussian, GaussianSums, averages, objective
+from vbmodels.bags.mil_gp.known import with_known_instances
 from vbmodels.bags.mil_gp.model import CollapsedGP, Search, lower
 from vbmodels.bags.multilabel import Batch
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
@@ -48,6 +49,7 @@ class DirectGP(CollapsedGP):
 
     def suff_stats(self, q: Search, batch: Batch, local: None) -> Any:
         """Evaluate a partition at the points of ``q``, or return what its stage wants."""
+        batch = with_known_instances(batch)
         if q.wanted == "averages":
             return averages(q.features, q.kernel, _mean(q), q.precision, batch, active=q.active)
         return super().suff_stats(q, batch, local)

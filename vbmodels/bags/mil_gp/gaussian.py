@@ -15,7 +15,7 @@ with the letters of `likelihood`. The step is that of natural gradients (Khan an
 A <- (1 - rho) A + rho (I - E hess), mu <- mu + rho A^-1 (E grad - mu).
 
 Expectations are over the same few antithetic Sobol points at every evaluation, so the
-objective is a fixed quadrature and no strict bound; a step stands where it rises, and else rho is
+objective is a fixed quadrature and no strict bound; a step is kept where it rises, and else rho is
 halved. It starts at the mode with Gauss-Newton's curvature.
 """
 
@@ -155,7 +155,7 @@ class Gaussian(State, kind="bags/mil_gp.Gaussian"):
         )
 
     def trial(self) -> tuple[Gaussian, FloatArray, FloatArray]:
-        """Return where this stands, the next mean, and the factor of the next precision.
+        """Return this as it is, the next mean, and the factor of the next precision.
 
         The stride is halved until that precision is positive definite.
         """

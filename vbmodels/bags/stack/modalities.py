@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vbmodels.bags.bags import Bags, Instances
+from vbmodels.bags.bags import Bags, Instances, known_of
 from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.multilabel import Observed, Products, Sample, Spread
@@ -33,7 +33,9 @@ def united(maps: Sequence[ModalityMap], data: Bags) -> Bags:
     order = _order(data)
     sizes = np.sum([m.sizes for m in data.modalities], axis=0)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    one = Instances(np.ascontiguousarray(rows[order]), offsets)
+    known = known_of(data.modalities)
+    labels = known[order] if known.size else known
+    one = Instances(np.ascontiguousarray(rows[order]), offsets, labels)
     return replace(data, modalities=(one,), bag_features=np.empty((data.n_bags, 0)))
 
 

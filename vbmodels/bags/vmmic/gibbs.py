@@ -41,7 +41,7 @@ from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, State, Stats
 
 DRIVER = 2**32 - 1
-"""Stands in the place of a partition's id for what the driver draws."""
+"""In the place of a partition's id for what the driver draws."""
 
 
 @dataclass(frozen=True)

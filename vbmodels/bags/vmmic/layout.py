@@ -58,21 +58,21 @@ class Layout:
 
     @property
     def own_slopes(self) -> slice:
-        """Where w stands."""
+        """The place of w."""
         return slice(1, 1 + self.own)
 
     def slopes(self, k: int) -> slice:
-        """Where beta_k stands."""
+        """The place of beta_k."""
         start = 1 + self.own + sum(self.features[:k])
         return slice(start, start + self.features[k])
 
     def gate(self, k: int) -> slice:
-        """Where (a_k, b_k) stands, the intercept first."""
+        """The place of (a_k, b_k), the intercept first."""
         start = self.n_theta + sum(1 + d for d in self.features[:k])
         return slice(start, start + 1 + self.features[k])
 
     def gate_slopes(self, k: int) -> slice:
-        """Where b_k stands."""
+        """The place of b_k."""
         gate = self.gate(k)
         return slice(gate.start + 1, gate.stop)
 

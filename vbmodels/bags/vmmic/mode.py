@@ -83,7 +83,7 @@ class Sums(Stats, kind="bags/vmmic.Sums"):
 
 @dataclass(frozen=True)
 class ModeSearch(State, kind="bags/vmmic.ModeSearch"):
-    """Where Levenberg-Marquardt stands: the best point so far, and the trial to evaluate.
+    """The state of Levenberg-Marquardt: the best point so far, and the trial to evaluate.
 
     ``value`` is the log posterior at ``at``, -inf before the first evaluation; ``first``
     the information at the first point (empty unless it is to be kept).

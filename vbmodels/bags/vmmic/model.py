@@ -55,7 +55,7 @@ class Component(State, kind="bags/vmmic.Component"):
 
 @dataclass(frozen=True)
 class GaussianSearch(State, kind="bags/vmmic.GaussianSearch"):
-    """Where the Gaussian fit stands, and the points to evaluate.
+    """The state of the Gaussian fit, and the points to evaluate.
 
     ``wants_gradient`` is False where the points evaluate an epoch; ``last`` is the objective
     of the epoch before, ``best`` the highest so far (-inf at first), ``chosen`` the components

@@ -1,0 +1,124 @@
+"""Bags whose label is a number: fit, tables, report, new bags, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.flows.bags.bag_files import table_of
+from tests.flows.commands import answer, refused
+from tests.vbmodels.bags.test_number import numbered
+
+
+def long_table(n=80, seed=0, **kwargs):
+    """A row an instance, features by name."""
+    data, truth = numbered(n, seed, **kwargs)
+    of = data.modalities[0]
+    columns = {f"m{d}": of.features[:, d] for d in range(3)}
+    names = [f"bag {i:03d}" for i in of.bag]
+    return pa.table({"bag_id": names, "weight": data.target[of.bag], **columns}), data.target, truth
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("numbers")
+    table, y, _ = long_table()
+    pq.write_table(table, folder / "in.parquet")
+    return folder, y
+
+
+LABEL = ("--column", "label=weight")
+
+
+def test_a_number_is_predicted_with_its_interval(done, capsys):
+    folder, y = done
+    found = answer(capsys, "bags", folder / "in.parquet", folder / "out", *LABEL)
+    results = found["results"]
+    assert results["r2"] > 0.5
+    assert results["rmse"] < 0.7 * results["mean_rmse"]
+    assert results["beats_mean"]
+    assert set(results["baselines"]) == {"ridge regression", "boosted trees"}
+    assert "each predicted without itself" in found["lines"][0]
+    assert any("is predicted as one" in text for text in found["warnings"])
+    bags = table_of(folder / "out", "bags").to_pandas().sort_values("bag_id")
+    np.testing.assert_allclose(bags.label, y)
+    error = bags.label - bags.without_it
+    assert np.sqrt(np.mean(error**2)) == pytest.approx(results["rmse"])
+    assert (bags.low < bags.predicted).all()
+    reasons = table_of(folder / "out", "reasons").to_pandas()
+    sums = reasons.groupby("bag_id").adds.sum().sort_index()
+    np.testing.assert_allclose(sums, bags.predicted, rtol=1e-8)
+    markers = table_of(folder / "out", "markers").to_pandas()
+    assert set(markers.feature) == {"m0", "m1", "m2"}
+    top = markers.assign(size=markers.adds.abs()).groupby("feature")["size"].mean()
+    assert top["m2"] < min(top["m0"], top["m1"])
+    page = next((folder / "out").rglob("report.html")).read_text()
+    assert "How well the numbers are predicted" in page
+
+
+def test_new_bags_are_scored_as_the_fit_would(done, capsys, tmp_path):
+    folder, _ = done
+    answer(capsys, "bags", folder / "in.parquet", tmp_path / "out", *LABEL)
+    table, y, truth = long_table(60, seed=5)
+    pq.write_table(table.drop_columns("weight"), tmp_path / "new.parquet")
+    answer(capsys, "score", tmp_path / "out", tmp_path / "new.parquet", tmp_path / "scored")
+    bags = table_of(tmp_path / "scored", "bags").to_pandas().sort_values("bag_id")
+    assert bags.label.isna().all()
+    assert np.corrcoef(bags.predicted, truth)[0, 1] > 0.8
+    pq.write_table(table, tmp_path / "labelled.parquet")
+    found = answer(capsys, "score", tmp_path / "out", tmp_path / "labelled.parquet",
+                   tmp_path / "again")  # fmt: skip
+    assert "on 60 new bags" in found["lines"][0]
+    inside = (bags.low.to_numpy() < y) & (y < bags.high.to_numpy())
+    assert found["results"]["within_interval"] == pytest.approx(inside.mean())
+
+
+def test_text_of_numbers_and_held_out_bags(capsys, tmp_path):
+    """Numbers with a comma in a CSV, a bag without a label, and a share held out."""
+    table, _, _ = long_table(120, seed=2)
+    frame = table.to_pandas()
+    frame["weight"] = [f"{w:.2f}".replace(".", ",") for w in frame.weight]
+    frame.loc[frame.bag_id == "bag 003", "weight"] = ""
+    frame.to_csv(tmp_path / "in.csv", sep=";", index=False)
+    found = answer(capsys, "bags", tmp_path / "in.csv", tmp_path / "out", *LABEL,
+                   "--set", "held_out=0.3")  # fmt: skip
+    held = found["results"]["held_out"]
+    assert f"on {held} held-out bags" in found["lines"][0]
+    bags = table_of(tmp_path / "out", "bags").to_pandas().set_index("bag_id")
+    assert np.isnan(bags.label["bag 003"])
+    assert bags.without_it.isna().sum() == held + 1
+
+
+def test_noise_is_no_better_than_the_mean(capsys, tmp_path):
+    table, _, _ = long_table(80)
+    rng = np.random.default_rng(1)
+    names = np.asarray(table["bag_id"])
+    _, of = np.unique(names, return_inverse=True)
+    noise = pa.array(rng.standard_normal(of.max() + 1)[of])
+    pq.write_table(table.set_column(1, "weight", noise), tmp_path / "in.parquet")
+    found = answer(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL)
+    assert found["lines"][0].startswith("No better than the mean")
+    assert not found["results"]["beats_mean"]
+
+
+def test_two_numbers_for_one_bag_are_refused(capsys, tmp_path):
+    table, _, _ = long_table(30)
+    weights = table["weight"].to_pylist()
+    row = table["bag_id"].to_pylist().index("bag 004") + 1
+    if table["bag_id"][row].as_py() != "bag 004":
+        row -= 1
+    weights[row] += 1.0
+    pq.write_table(table.set_column(1, "weight", pa.array(weights)), tmp_path / "in.parquet")
+    said = refused(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL)
+    assert "label" in str(said)
+
+
+@pytest.mark.parametrize("model", ["vmmic", "gp_probit"])
+def test_models_of_classes_say_so(model, capsys, tmp_path):
+    table, _, _ = long_table(30)
+    pq.write_table(table, tmp_path / "in.parquet")
+    said = refused(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL,
+                   "--set", f"model={model}")  # fmt: skip
+    assert "take model=auto" in str(said)
