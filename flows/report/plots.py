@@ -152,11 +152,11 @@ def calibration(
     )
 
 
-def scatter(points: Sequence[tuple[float, float]], x_label: str, y_label: str, title: str) -> Spec:
-    """Plot pairs of probabilities, with the diagonal on which both are the same."""
-    rows = [
-        {"x": x, "y": y, "tip": f"{x_label} {x:.3g}, {y_label} {y:.3g}"} for x, y in points
-    ]  # fmt: skip
+def scatter(
+    points: Sequence[tuple[str, float, float]], x_label: str, y_label: str, title: str
+) -> Spec:
+    """Plot rows by two probabilities, with the diagonal on which both are the same."""
+    rows = [{"x": x, "y": y, "tip": f"{escaped(name)}: {x:.3g} → {y:.3g}"} for name, x, y in points]
     diagonal = _layer([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}], "line", style="ink")
     marks = _layer(rows, "point", opacity={"value": 0.5})
     unit: Spec = {"domain": [0.0, 1.0]}
