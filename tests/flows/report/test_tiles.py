@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from flows.bags.tiles import tiles_of as bags
@@ -10,6 +11,8 @@ from flows.features.tiles import tiles_of as features
 from flows.keywords.tiles import tiles_of as keywords
 from flows.report.baselines import baseline_tile
 from flows.report.page import Tile
+from flows.variants.bam_kernels import DUPLICATE, REACHED
+from flows.variants.read_account import FIELDS, SampleReads, input_grids
 from flows.variants.tiles import tiles_of as variants
 
 
@@ -90,8 +93,24 @@ def test_variants():
                "median_limit_of_detection": 0.0147, "indels": 0, "indel_units": 436}  # fmt: skip
     found = shown(variants(results, "at an FDR of 0.05", 300))
     assert found["variants"] == ("1", "at an FDR of 0.05; 2 more are filtered")
-    assert found["callable"] == ("93.0%", "279 of 300 positions")
-    assert found["limit of detection"] == ("1.47%", "median over the locations")
+    assert found["callable"] == ("93.0%", "279 of 300 positions, at a share of 5%")
+    assert found["limit of detection"] == ("1.47%", "median over the positions with reads")
     assert found["insertions and deletions"] == ("0", "436 were tested")
     cases = {"cases": {"a": {"passed": 1}, "b": {"passed": 0}}, "calls": 2, "passed": 1}
     assert shown(variants(cases, "each"))["cases with a variant"] == ("1 of 2", "")
+
+
+def test_every_file_of_reads_is_an_input():
+    account = np.zeros((2, FIELDS), np.int64)
+    account[:, REACHED], account[1, DUPLICATE] = (2000, 1000), 400
+    depth = np.array([[6000, 3], [3000, 1]])
+    columns = [("tumour", "1"), ("normal", "1")]
+    reads = SampleReads(columns, 300, 299, depth, account, ["/d/t.bam", "/d/n.bam"])
+    (grid,) = input_grids([reads, reads, None])
+    assert list(grid.rows) == [
+        ("tumour", "1", 2000, 0, "20.0", "/d/t.bam"),
+        ("normal", "1", 600, 400, "10.0", "/d/n.bam"),
+    ]
+    (grid,) = input_grids([SampleReads(columns, 300, 299, depth)])
+    assert grid.rows[0] == ("tumour", "1", "", "", "20.0", "")
+    assert input_grids([None]) == []
