@@ -255,12 +255,14 @@ def _texts(page: Page) -> list[str]:
 
 
 def _used(record: RunRecord) -> Tile:
-    """Say how many rows were used, and what most of the others lack."""
+    """Say how many rows were used, and what most of the others, or values of rows, lack."""
     value = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)}"
-    if record.dropped:
-        most = max(record.dropped, key=lambda one: one.count)
-        return Tile("rows used", value, f"not used: {most.reason} ({_cell(most.count)})")
-    return Tile("rows used", value, "nothing was left out")
+    if not record.dropped:
+        return Tile("rows used", value, "nothing was left out")
+    left = record.rows_read - record.rows_kept
+    rows = [one for one in record.dropped if one.count <= left]
+    most = max(rows or record.dropped, key=lambda one: one.count)
+    return Tile("rows used", value, f"not used: {most.reason} ({_cell(most.count)})")
 
 
 def _inputs(record: RunRecord, more: Sequence[Grid]) -> Section:

@@ -57,15 +57,20 @@ def test_keywords():
     results = {
         "found": 921, "documents": 277, "observed": 394, "expected_right": [0.398, 0.4021],
         "expected_false": 554.1, "keyword_rate": 0.0377, "keyword_rate_sources": ["given"],
+        "keyword_rate_log_sd": 0.4,
         "f": 0.576, "precision": 0.5, "recall": 0.68,
     }  # fmt: skip
     found = shown(keywords(results))
-    assert found["found"] == ("921", "in 277 documents; 394 were known")
-    assert found["right, by the model"][0] == "40 %"
-    assert found["share of candidates that are keywords"] == ("3.8 %", "source: given")
-    assert found["F against the true ones"] == ("0.58", "precision 0.50, recall 0.68")
+    assert found["new keyphrases"] == ("921", "in 277 documents; 394 were known")
+    assert found["expected to be right"] == ("40 %", "best estimate: 554 of 921 are wrong")
+    rate = "of the candidates are keyphrases (2.5 to 5.6 %), from your setting"
+    assert found["keyphrase rate"] == ("3.8 %", rate)
+    assert found["F1 against true keyphrases"] == ("0.58", "precision 0.50, recall 0.68")
     results["expected_right"] = [0.21, 0.54]
-    assert shown(keywords(results))["right, by the model"][0] == "21 to 54 %"
+    results["keyword_rate_log_sd"] = 0.0
+    found = shown(keywords(results))
+    assert found["expected to be right"][0] == "21 to 54 %"
+    assert found["keyphrase rate"][1] == "of the candidates are keyphrases, from your setting"
 
 
 def test_features():
