@@ -345,13 +345,13 @@ def runs(
     from flows.runs import listing
 
     if prune:
-        gone = listing.prune(target, _kept(prune))
+        removed = listing.prune(target, _kept(prune))
         if json_output:
-            print_json({"target": target, "removed": gone})
+            print_json({"target": target, "removed": removed})
             return
-        for run_id in gone:
+        for run_id in removed:
             line(f"removed {run_id}")
-        line(f"{len(gone)} runs removed" if len(gone) != 1 else "1 run removed")
+        line(f"{len(removed)} runs removed" if len(removed) != 1 else "1 run removed")
         return
     found = listing.runs_of(target)
     if json_output:

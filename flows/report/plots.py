@@ -265,11 +265,11 @@ def level_bars(
 
     ``counts`` are the rows of each, if they are known; ``domain`` are the ends of the axis.
     """
-    said = [f" ({n:,.0f} rows)" for n in counts] if len(counts) else [""] * len(labels)
+    notes = [f" ({n:,.0f} rows)" for n in counts] if len(counts) else [""] * len(labels)
     rows = [
         {"row": row, "x": m, "low": m - 1.96 * s, "high": m + 1.96 * s,
          "tip": f"{label}{n}: {m:.3g} ({m - 1.96 * s:.3g} to {m + 1.96 * s:.3g})"}
-        for row, (label, m, s, n) in enumerate(zip(labels, mean, sd, said, strict=True))
+        for row, (label, m, s, n) in enumerate(zip(labels, mean, sd, notes, strict=True))
     ]  # fmt: skip
     bar = _layer(rows, "bar", x2={"datum": 0.0})
     interval, _ = _points(rows, "x")
