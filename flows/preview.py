@@ -27,7 +27,7 @@ from flows.settings import RunSettings
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, loop_of
-from vbmodels.core.protocol import NonFiniteBound, Remembering, Uneven
+from vbmodels.core.protocol import NonFiniteBound, Remembering, Repeating, Uneven
 from vbmodels.core.state import TreeSum, nbytes
 
 _SWEEPS = 3  # timed at least; the first ones may compile and start cold
@@ -244,11 +244,13 @@ def _begin(
         warnings.simplefilter("always")
         q = model.init(total.value(), np.random.default_rng(settings.seed))
     first = _Stopwatch(InProcess(model, [read_state(prepared.partitions[0], prepared.batch)]))
-    sweeps = None
-    limits = {"tol": settings.tol, "max_iter": settings.max_iter}
+    sweeps, most = None, settings.max_iter
+    if isinstance(model, Repeating):
+        most = model.most_sweeps(most)
     # One partition's data may have no finite bound.
     with suppress(_Enough, NonFiniteBound, np.linalg.LinAlgError):
-        deque(Driver(loop_of(model), model, q, first, **limits), maxlen=0)
+        loop = loop_of(model)
+        deque(Driver(loop, model, q, first, tol=settings.tol, max_iter=most), maxlen=0)
         sweeps = len(first.seconds)
     share = sum(sizes) / max(sizes[0], 1)
     held = sum(sizes) + _KEPT * first.local_bytes * share
@@ -258,7 +260,7 @@ def _begin(
         "memory_bytes": round(held),
         "seconds_a_sweep": _a_sweep(model, q, first, ended=sweeps is not None) * share,
         "sweeps": sweeps,
-        "most_sweeps": settings.max_iter,
+        "most_sweeps": most,
     }
     return q, tuple(str(warning.message) for warning in caught), costs
 
