@@ -262,7 +262,8 @@ def _used(record: RunRecord) -> Tile:
     left = record.rows_read - record.rows_kept
     rows = [one for one in record.dropped if one.count <= left]
     most = max(rows or record.dropped, key=lambda one: one.count)
-    return Tile("rows used", value, f"not used: {most.reason} ({_cell(most.count)})")
+    what = "not used" if rows else "every row; not used in them"
+    return Tile("rows used", value, f"{what}: {most.reason} ({_cell(most.count)})")
 
 
 def _inputs(record: RunRecord, more: Sequence[Grid]) -> Section:

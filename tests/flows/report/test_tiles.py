@@ -10,10 +10,12 @@ from flows.experts.tiles import tiles_of as experts
 from flows.features.tiles import tiles_of as features
 from flows.keywords.tiles import tiles_of as keywords
 from flows.report.baselines import baseline_tile
-from flows.report.page import Tile
+from flows.report.page import Findings, Tile
+from flows.report.page import render as page_of
 from flows.variants.bam_kernels import DUPLICATE, REACHED
 from flows.variants.read_account import FIELDS, SampleReads, input_grids
 from flows.variants.tiles import tiles_of as variants
+from tests.flows.runs.test_publish import record
 
 
 def shown(tiles):
@@ -119,3 +121,17 @@ def test_every_file_of_reads_is_an_input():
     (grid,) = input_grids([SampleReads(columns, 300, 299, depth)])
     assert grid.rows[0] == ("tumour", "1", "", "", "20.0", "")
     assert input_grids([None]) == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "note"),
+    [
+        (277, "not used: document without a candidate (3)"),
+        (280, "every row; not used in them: known keyword not in the text (266)"),
+    ],
+)
+def test_the_rows_not_used_are_those_that_the_tile_names(kept, note):
+    lost = [{"reason": "known keyword not in the text", "count": 266}]
+    lost += [{"reason": "document without a candidate", "count": 3}] if kept < 280 else []
+    found = page_of(record(rows_read=280, rows_kept=kept, dropped=lost), Findings("h", []))
+    assert f"<dt>rows used</dt><dd>{kept} of 280</dd><dd>{note}</dd>" in found
