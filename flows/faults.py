@@ -83,6 +83,9 @@ def _cut(part: str, text: str) -> str:
     return text if len(text) <= _MOST[part] else f"{text[: _MOST[part] - 4]} ..."
 
 
+SETTINGS = "settings"  # in place of a file
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing that is wrong: where, what was expected, what was found, what to do.
@@ -94,6 +97,8 @@ class Fault:
     a.csv: expected CSV, found \\x00 and\\na line
     >>> print(Fault(file="a.csv", expected="", found="cannot be read as CSV: it is empty"))
     a.csv: cannot be read as CSV: it is empty
+    >>> print(Fault(file="settings", column="fdr", expected="less than 1", found="7"))
+    setting fdr: expected less than 1, found 7
     """
 
     file: str
@@ -105,7 +110,9 @@ class Fault:
 
     def __str__(self) -> str:
         where = _cut("file", self.file)
-        if self.column is not None:
+        if self.file == SETTINGS and self.column is not None:
+            where = f"setting {_cut('column', self.column)}"
+        elif self.column is not None:
             where += f", column {_cut('column', self.column)}"
         if self.row is not None:
             where += f", row {self.row}"

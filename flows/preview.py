@@ -27,17 +27,19 @@ from flows.settings import RunSettings
 from vbmodels.core.column_table import ColumnRead
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, loop_of
-from vbmodels.core.protocol import NonFiniteBound, Remembering, Uneven
+from vbmodels.core.protocol import NonFiniteBound, Remembering, Repeating, Uneven
 from vbmodels.core.state import TreeSum, nbytes
 
-_SWEEPS = 3  # timed; the first ones may compile and start cold, so one alone says nothing
+_SWEEPS = 3  # timed at least; the first ones may compile and start cold
 _KEPT = 2  # local states that an executor holds
-_MOST_SECONDS = 10.0
+_MOST_SECONDS = 3.0  # of a processor, for which the fit of the first partition is timed
+_USUAL = 100  # sweeps, of a fit that is not timed to its end
+_REST = 3.5  # CPU seconds of a small run beyond reading and fit; 2.0 to 5.3 over five of 2026
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What can be said of a run before its fit; what was not looked at is None.
+    """What is known of a run before its fit; None where it was not computed.
 
     Attributes
     ----------
@@ -55,9 +57,14 @@ class Estimate:
     seconds_to_read
         To read and prepare the input, as it took just now.
     seconds_a_sweep
-        Of one sweep over all partitions in one process.
+        Of one sweep over all partitions in one process, the mean over those timed but the first.
+    sweeps
+        That the fit of the first partition took where it ended while it was timed; else None.
     most_sweeps
         After which the fit stops, if it has not converged.
+    seconds
+        Of the whole run in one process: reading, the fit (of 100 sweeps where ``sweeps`` is None),
+        and the rest of a small run: tables, baselines, the report.
     columns
         How every column was read, and whether it is used.
     """
@@ -70,7 +77,9 @@ class Estimate:
     memory_bytes: int | None = None
     seconds_to_read: float | None = None
     seconds_a_sweep: float | None = None
+    sweeps: int | None = None
     most_sweeps: int | None = None
+    seconds: float | None = None
     columns: tuple[ColumnRead, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -92,22 +101,24 @@ def in_lines(found: Estimate) -> list[str]:
         what = "1 partition" if found.partitions == 1 else f"{found.partitions:,} partitions"
         lines.append(f"{what}, read in {_duration(found.seconds_to_read or 0.0)}")
     if found.memory_bytes is not None:
-        lines.append(
-            f"fit: {_size(found.memory_bytes)} of memory for data and local state; about "
-            f"{_duration(100 * (found.seconds_a_sweep or 0.0))} for 100 sweeps in one process "
-            f"(at most {found.most_sweeps:,} sweeps)"
-        )
+        sweeps = found.sweeps or _USUAL
+        lines += [
+            f"run: about {_duration(found.seconds or 0.0)} in one process; fit: "
+            f"{_duration(sweeps * (found.seconds_a_sweep or 0.0))} for {sweeps} sweeps (at most "
+            f"{found.most_sweeps:,})",
+            f"memory: {_size(found.memory_bytes)} for data and local state",
+        ]
     return lines
 
 
 def _headline(found: Estimate, files: str) -> str:
     """Say how much there is, and how much of it is not used or needs a look."""
     unused = sum(one.count for one in found.dropped)
-    gone = sum(one.left_out for one in found.columns)
+    not_used = sum(one.left_out for one in found.columns)
     parts = [f"{found.rows:,} rows in {files}", "no errors"]
     for count, what in (
         (len(found.warnings), "warning"),
-        (gone, "column not used"),
+        (not_used, "column not used"),
         (unused, "row or value not used"),
     ):
         if count:
@@ -192,7 +203,10 @@ def estimate(
         stages.prepare(run)
         read = time.perf_counter() - began
         run.events.emit(Stage("time a sweep"))
-        q, said, costs = _begin(run.model, run.prepared, run.settings)
+        q, warned, costs = _begin(run.model, run.prepared, run.settings)
+        if costs:
+            fit = (costs["sweeps"] or _USUAL) * costs["seconds_a_sweep"]
+            costs["seconds"] = read + fit + _REST
         foreseen = (
             family.warnings_before_fit(q, run.settings)
             if isinstance(family, WarnsBeforeFit)
@@ -202,7 +216,7 @@ def estimate(
     return replace(
         found,
         dropped=tuple(checking.all_dropped(run)),
-        warnings=tuple(dict.fromkeys((*of_input, *foreseen, *said))),
+        warnings=tuple(dict.fromkeys((*of_input, *foreseen, *warned))),
         columns=run.prepared.columns,
         partitions=len(run.prepared.partitions),
         seconds_to_read=read,
@@ -230,58 +244,68 @@ def _begin(
         warnings.simplefilter("always")
         q = model.init(total.value(), np.random.default_rng(settings.seed))
     first = _Stopwatch(InProcess(model, [read_state(prepared.partitions[0], prepared.batch)]))
-    with suppress(_Enough, NonFiniteBound):  # of one partition's data, which says nothing
-        deque(Driver(loop_of(model), model, q, first), maxlen=0)
+    sweeps, most = None, settings.max_iter
+    if isinstance(model, Repeating):
+        most = model.most_sweeps(most)
+    # One partition's data may have no finite bound.
+    with suppress(_Enough, NonFiniteBound, np.linalg.LinAlgError):
+        loop = loop_of(model)
+        deque(Driver(loop, model, q, first, tol=settings.tol, max_iter=most), maxlen=0)
+        sweeps = len(first.seconds)
     share = sum(sizes) / max(sizes[0], 1)
     held = sum(sizes) + _KEPT * first.local_bytes * share
     if isinstance(model, Remembering):
         held += model.remembered(q, first.batch) * share
     costs = {
         "memory_bytes": round(held),
-        "seconds_a_sweep": _a_sweep(model, q, first) * share,
-        "most_sweeps": settings.max_iter,
+        "seconds_a_sweep": _a_sweep(model, q, first, ended=sweeps is not None) * share,
+        "sweeps": sweeps,
+        "most_sweeps": most,
     }
     return q, tuple(str(warning.message) for warning in caught), costs
 
 
-def _a_sweep(model: Any, q: Any, first: _Stopwatch) -> float:
-    """Return the seconds of a sweep, the mean over those that are as the first and heavy ones."""
-    light = min(first.seconds)
-    found = model.heavy(q) if isinstance(model, Uneven) else None
+def _a_sweep(model: Any, q: Any, first: _Stopwatch, ended: bool) -> float:
+    """Return the mean seconds of a sweep; of a fit not timed to its end with the heavy ones."""
+    light = float(np.mean(first.seconds[1:] or first.seconds))  # the first one loads the kernels
+    found = model.heavy(q) if isinstance(model, Uneven) and not ended else None
     if found is None:
         return light
     at, share = found
     seconds = []
     for _ in range(2):
-        began = time.perf_counter()
+        began = time.process_time()
         model.suff_stats(at, first.batch, None)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
     return float((1.0 - share) * light + share * min(seconds))
 
 
 class _Enough(Exception):
-    """Sweeps were timed."""
+    """Enough sweeps were timed."""
 
 
 class _Stopwatch:
-    """An executor that times its first sweeps, what is done between them too, then stops."""
+    """An executor that times sweeps and what is done between them, for some seconds.
+
+    It counts CPU seconds, so that other work on the machine does not matter.
+    """
 
     def __init__(self, reduce: InProcess) -> None:
-        self._reduce, self._last = reduce, time.perf_counter()
-        (self.batch,) = reduce.batches
+        self._reduce, self._last = reduce, time.process_time()
         self._began = self._last
+        (self.batch,) = reduce.batches
         self.seconds: list[float] = []
         self.local_bytes = 0
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
-        long = len(self.seconds) > 1 and self._last - self._began > _MOST_SECONDS
-        if len(self.seconds) == _SWEEPS or long:
+        took = time.process_time() - self._began
+        if took > _MOST_SECONDS and len(self.seconds) >= (_SWEEPS if took < 10.0 else 1):
             raise _Enough
         stats = self._reduce(q, number=number, warm=warm)
         (local,) = self._reduce.local_states(number)
         self.local_bytes = 0 if local is None else nbytes(local)
-        now = time.perf_counter()
+        now = time.process_time()
         self.seconds.append(now - self._last)
         self._last = now
         return stats

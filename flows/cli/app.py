@@ -17,7 +17,8 @@ from flows.faults import Fault, InputError, refuse_missing
 
 app = typer.Typer(
     name="vbflows",
-    help="Fit interpretable Bayesian models to partitioned data, and publish what they find.",
+    help="Fit interpretable Bayesian models to documents, sequencing reads, tables and bags, and "
+    "get calibrated probabilities and a report.",
     cls=Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -36,9 +37,9 @@ def _option(name: str, value: str | None, help: str, **more: Any) -> Any:
 
 Pipeline = Annotated[str, _argument("PIPELINE", f"One of {', '.join(PIPELINES)}.")]
 Source = Annotated[list[str], _argument("SOURCE", "Paths, folders, globs or URLs of the input.")]
-Target = Annotated[str, _argument("TARGET", "Folder or URL that the run is published to.")]
+Target = Annotated[str, _argument("TARGET", "Folder or URL for the results.")]
 Run = Annotated[str, _argument("RUN", "A finished run: TARGET or TARGET/runs/RUN_ID.")]
-Json = Annotated[bool, _option("--json", None, "Print one JSON object on stdout, no more.")]
+Json = Annotated[bool, _option("--json", None, "Print one JSON object and nothing else.")]
 Config = Annotated[
     str | None,
     _option("--config", "FILE", "YAML or JSON file of settings; vbflows init writes one."),
@@ -63,7 +64,7 @@ Encoding = Annotated[
     str | None, _option("--encoding", "NAME", "Encoding of text files, such as cp1252.")
 ]
 Strict = Annotated[
-    bool, _option("--strict", None, "Refuse an input of which something would not be used.")
+    bool, _option("--strict", None, "Stop if any row, column or value would not be used.")
 ]
 Workers = Annotated[
     str | None,
@@ -88,8 +89,8 @@ Resume = Annotated[
     _option(
         "--resume",
         "RUN_ID|latest|auto",
-        "Continue an unfinished run: its id, the latest one, or (auto) one of this very request, "
-        "if there is one.",
+        "Continue an unfinished run: its id, the latest one, or (auto) one with the same input and "
+        "settings, if there is one.",
     ),
 ]
 Since = Annotated[
@@ -105,7 +106,7 @@ Record = Annotated[
     _option(
         "--record",
         None,
-        "Record the run in Prefect's database also where no Prefect server is configured.",
+        "Record the run in Prefect, even if no Prefect server is configured.",
     ),
 ]
 S3 = Annotated[
@@ -232,7 +233,7 @@ def score(
     record: Record = False,
     json_output: Json = False,
 ) -> None:
-    """Apply a fitted posterior to new data, without fitting."""
+    """Apply a finished run to new data, without a fit."""
     given = _existing(source)
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
@@ -252,11 +253,11 @@ def check(
     encoding: Encoding = None,
     strict: Strict = False,
     quick: Annotated[
-        bool, _option("--quick", None, "Look for faults in the files alone: do not prepare.")
+        bool, _option("--quick", None, "Read the files only: no estimate of time and memory.")
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Validate the input and estimate run time and memory."""
+    """Validate the input, and estimate run time and memory."""
     reading = _reading(column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
     given = _existing(source)
@@ -294,7 +295,9 @@ def show(
             "column has them. May be repeated: all must hold.",
         ),
     ] = None,
-    new: Annotated[bool, _option("--new", None, "Rows that the input did not give.")] = False,
+    new: Annotated[
+        bool, _option("--new", None, "Rows that the input did not list, such as new keyphrases.")
+    ] = False,
     selected: Annotated[
         bool, _option("--selected", None, "Rows that are selected; of variants, called and PASS.")
     ] = False,
@@ -303,7 +306,7 @@ def show(
     ] = "",
     json_output: Json = False,
 ) -> None:
-    """Say what was fitted, or print rows of a table."""
+    """Print what a run found, or rows of one of its tables."""
     from flows.cli.tables import show_rows, show_run
     from flows.data.runs import open_run
     from flows.runs.listing import conditions, probability_in, rows_of
@@ -337,18 +340,18 @@ def runs(
     ] = "",
     json_output: Json = False,
 ) -> None:
-    """List the runs of a target with settings that are not the default; or remove old ones."""
+    """List the runs of a target and the settings that were changed, or remove old runs."""
     from flows.cli.tables import show_runs
     from flows.runs import listing
 
     if prune:
-        gone = listing.prune(target, _kept(prune))
+        removed = listing.prune(target, _kept(prune))
         if json_output:
-            print_json({"target": target, "removed": gone})
+            print_json({"target": target, "removed": removed})
             return
-        for run_id in gone:
+        for run_id in removed:
             line(f"removed {run_id}")
-        line(f"{len(gone)} runs removed" if len(gone) != 1 else "1 run removed")
+        line(f"{len(removed)} runs removed" if len(removed) != 1 else "1 run removed")
         return
     found = listing.runs_of(target)
     if json_output:
@@ -370,11 +373,11 @@ def compare(
     first: Run,
     second: Run,
     report: Annotated[
-        str, _option("--report", "FILE", "Write the comparison to a page, FILE.html.")
+        str, _option("--report", "FILE", "Write a page with charts too, such as compared.html.")
     ] = "",
     json_output: Json = False,
 ) -> None:
-    """Compare two runs: settings, data, results, predictions."""
+    """Say what changed between two runs: the answer, the settings, the predictions."""
     from flows.cli.tables import show_comparison
     from flows.runs import compare as comparing
 
@@ -400,7 +403,7 @@ def simulate(
     seed: Annotated[int, _option("--seed", "N", "Seed of the draws.", min=0)] = 0,
     rows: Annotated[int, _option("--rows", "N", "Rows (documents, bags, locations).", min=1)] = 500,
 ) -> None:
-    """Generate synthetic data with ground truth, in a file of its own."""
+    """Generate synthetic data, and its ground truth in a second file."""
     from flows.data import storage
 
     family = pipeline_named(pipeline)
@@ -414,7 +417,7 @@ def init(
     pipeline: Pipeline,
     file: Annotated[str, _argument("[FILE]", "The file; PIPELINE.yaml if none is named.")] = "",
 ) -> None:
-    """Write a file of a pipeline's settings, each with its meaning, for --config."""
+    """Write a file of all settings of a pipeline, each with its meaning, for --config."""
     from flows.settings.guide import commented
 
     settings = known(pipeline)
@@ -431,9 +434,9 @@ def init(
 
 @app.command(cls=ExampleCommand)
 def demo(
-    target: Annotated[str, _argument("TARGET", "Where the demo is published.")] = "vbflows-demo",
+    target: Annotated[str, _argument("TARGET", "Folder for the results.")] = "vbflows-demo",
 ) -> None:
-    """Find keywords of the Python packages installed in this very environment."""
+    """Find keyphrases in the descriptions of the installed Python packages."""
     from flows.demo import BEGINS, run_demo
 
     line(BEGINS)
@@ -471,7 +474,7 @@ def count(
     partitions: Partitions = None,
     json_output: Json = False,
 ) -> None:
-    """Count the bases of BAM or CRAM files once, for the variants pipeline (its settings)."""
+    """Count the bases of BAM or CRAM files once, for several runs of vbflows variants."""
     chosen: Any = settings_of.load(known("variants"), config, assign or [], partitions=partitions)
     compute = settings_of.compute_settings(workers, scheduler)
     from flows.count import count as count_reads

@@ -66,8 +66,8 @@ def _explain(error: BaseException, as_json: bool) -> int:
         lines = (f"vbflows: {escaped(line)}" for line in without_secrets(sentence).split("\n"))
         _print_error("\n".join(lines))
     if as_json:
-        said = {"error": without_secrets(sentence), "exit": code}
-        print_json({**said, "faults": [_plain(fault) for fault in faults], "warnings": []})
+        answer = {"error": without_secrets(sentence), "exit": code}
+        print_json({**answer, "faults": [_plain(fault) for fault in faults], "warnings": []})
     return code
 
 

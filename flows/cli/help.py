@@ -12,8 +12,8 @@ from flows.settings import describe
 from flows.settings.base import FIRST, GROUPS, grouped
 
 SECTIONS = {
-    "Begin": ("demo", "simulate", "init", "check"),
-    "Fit (vbflows PIPELINE --help: its columns, an example, its settings)": tuple(PIPELINES),
+    "First steps": ("demo", "simulate", "init", "check"),
+    "Pipelines (vbflows PIPELINE --help: columns, an example, settings)": tuple(PIPELINES),
     "Look at runs": ("show", "runs", "compare"),
     "Apply a fitted run to new data": ("score",),
     "Run every night, count reads, compile": ("serve", "count", "compile"),

@@ -14,10 +14,19 @@ from flows.data.run_tables import POSTERIOR
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.escape import escaped
 from flows.faults import InputError
-from flows.runs.compare import HEADINGS, Comparison, differs, moved_in_words, shown
+from flows.runs.compare import (
+    HEADINGS,
+    Comparison,
+    differs,
+    headline,
+    moved_in_words,
+    setting_in_words,
+    shown,
+)
 from flows.runs.listing import Listed, cell, tables_of
 
 _ROWS = 30
+_MOVED = 5  # rows that moved most
 _FOLDED = 24  # signs of a text that are shown in a line
 
 
@@ -41,6 +50,8 @@ def _text(value: str, style: str = "") -> Text:
 
 def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     """Print a run's record and the beginning of its posterior."""
+    if record.headline:
+        console.print(_text(record.headline))
     facts = Table(box=None, show_header=False)
     for name, value in (
         ("run", record.run_id),
@@ -125,18 +136,25 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
 
 
 def show_comparison(console: Console, found: Comparison) -> None:
-    """Print two runs next to each other; what differs is bold."""
-    first, second = (paths.run_id for paths in found.runs)
-    table = _table("", first, second, "change", numbers=["change"], fixed=["change"])
-    for part, heading in HEADINGS.items():
-        table.add_row(Text(heading, style="bold"))
-        for name, values in found.parts[part].items():
-            style = "bold" if differs(values) else ""
+    """Print what changed between two runs, and why; what is the same is left out."""
+    console.print(_text(headline(found)))
+    table = _table("", "first", "second", "change", numbers=["change"], fixed=["change"])
+    for part in ("answer", "settings", "data", "fit", "versions"):
+        differing = {n: values for n, values in found.parts[part].items() if differs(values)}
+        if not differing:
+            continue
+        table.add_row(Text(HEADINGS[part], style="bold"))
+        as_text = setting_in_words if part == "settings" else shown
+        for name, values in differing.items():
             change = f"{values['change']:+.3g}" if values["change"] else ""
-            both = (_text(shown(values[run]), style) for run in ("first", "second"))
+            both = (_text(as_text(values[run])) for run in ("first", "second"))
             table.add_row(_text(f"  {name}"), *both, change)
-        if not found.parts[part]:
-            table.add_row("  none")
-    console.print(table)
+    if table.row_count:
+        console.print(table)
     for one in found.predictions:
         console.print(_text(moved_in_words(one)))
+        for row in one.largest[:_MOVED]:
+            console.print(_text(f"  {row.label}: {row.first:.3g} → {row.second:.3g}"))
+    for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True):
+        console.print(_text(f"{which}: {record.headline}"))
+        console.print(_text(f"  {paths.root}"), soft_wrap=True)

@@ -201,7 +201,7 @@ class Checker:
                               remedy="leave the file out or fill it"))  # fmt: skip
 
     def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
-        """Read a file's columns, and cells of text as what they stand for; report other cells."""
+        """Read a file's columns, and cells of text as the values they denote; report others."""
         if not self._known:
             self.separator = reading.separator_of(given.schema)
             self._known = True
@@ -359,7 +359,7 @@ class Checker:
 def shared_names(
     table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable] | IntArray]
 ) -> list[Fault]:
-    """List the rows whose name stands in an earlier file too.
+    """List the rows whose name is in an earlier file too.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def suggestions(
     weighs
         Whether the pipeline can weigh rows.
     """
-    said = []
+    lines = []
     codes: dict[str, dict[str, int]] = {}
     for name in used:
         for word, count in rules.sentinels_of(seen[name]).items():
@@ -59,7 +59,7 @@ def suggestions(
                 f"{word} ({sum(of.values()):,} cells in {_some(list(of))})"
                 for word, of in list(found.items())[:6]
             )
-            said.append(
+            lines.append(
                 f"These look like {what}, and are read as values: {listed}. If they are, "
                 f"{_setting(found)}."
             )
@@ -67,18 +67,18 @@ def suggestions(
     if weights:
         by = f"--column weight={weights[0]} weighs rows by it, " if weighs else ""
         more = "" if weighs else "; this pipeline does not weigh rows"
-        said.append(
+        lines.append(
             f"Column {weights[0]} looks like survey weights{more}: {by}--exclude {weights[0]} "
             "leaves it out."
         )
     design = [name for name in (*used, *numbers) if rules.looks_like_design(name)]
     if design:
-        said.append(
+        lines.append(
             f"{_some(design)} looks like a survey's design, which is not modelled: "
             f"--exclude {','.join(design)} leaves it out."
         )
-    said += _spellings(levels, used)
-    return said
+    lines += _spellings(levels, used)
+    return lines
 
 
 def _setting(words: Sequence[str] | Mapping[str, Any]) -> str:

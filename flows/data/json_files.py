@@ -77,7 +77,7 @@ def first_line(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        said = f"{where}: {first['msg']}" if where else str(first["msg"])
+        message = f"{where}: {first['msg']}" if where else str(first["msg"])
     else:
-        said = (str(error) or type(error).__name__).splitlines()[0]
-    return said[:300]
+        message = (str(error) or type(error).__name__).splitlines()[0]
+    return message[:300]

@@ -1,4 +1,4 @@
-"""Names of rows: made where there are none, and those of many that stand twice."""
+"""Names of rows: made where there are none, and those of many that occur twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Places:
 
 
 def seen_before(names: Sequence[Sequence[Hashable] | IntArray]) -> dict[int, int]:
-    """Return the places of names that stand at an earlier place too, with their first place.
+    """Return the places of names that occur at an earlier place too, with their first place.
 
     No table of all names is made: their hashes are sorted, and only names with equal ones are
     compared. Empty names are not. Names may be their digests.

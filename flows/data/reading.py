@@ -35,7 +35,7 @@ from vbmodels.core.state import BoolArray, FloatArray
 
 
 def of_codes(column: Column) -> bool:
-    """Whether floats in a column of text stand for categories."""
+    """Whether floats in a column of text denote categories."""
     return bool(column.arrow == pa.string()) and any(map(pa.types.is_floating, _accepted(column)))
 
 
@@ -92,7 +92,7 @@ def _accepted(column: Column) -> list[pa.DataType]:
 def given(table: Table, rows: pa.Table) -> pa.Table:
     """Return a file's columns by the table's names, its labels as 1 and 0.
 
-    A pattern's columns become one. What stands twice in the file does so here, for `faults`.
+    A pattern's columns become one. What is twice in the file is so here, for `faults`.
     """
     rows = _chosen(table, _called(table, rows))
     positive = table.positive
@@ -188,12 +188,12 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
         return rows
     taken: list[tuple[str, pa.ChunkedArray]] = []
     twice = {name for name, times in Counter(rows.column_names).items() if times > 1}
-    gone: set[str] = set()
+    replaced: set[str] = set()
     for own, theirs in table.called.items():
-        gone.add(own)
+        replaced.add(own)
         if theirs in table.levels or (is_pattern(theirs) and theirs not in rows.column_names):
             wide = [name for name in rows.column_names if matches(name, theirs)]
-            gone |= set(wide)
+            replaced |= set(wide)
             if again := twice & set(wide):
                 first = rows.column(rows.column_names.index(min(again)))
                 taken += [(own, first), (own, first)]
@@ -208,9 +208,9 @@ def _called(table: Table, rows: pa.Table) -> pa.Table:
                 lists = None if odd else _one_list(columns, table.missing, table.levels)
                 taken.append((own, rows[odd[0]] if lists is None else lists))
         elif theirs in rows.column_names:
-            gone.add(theirs)
+            replaced.add(theirs)
             taken += [(own, rows.column(i)) for i in rows.schema.get_all_field_indices(theirs)]
-    kept = [i for i, name in enumerate(rows.column_names) if name not in gone]
+    kept = [i for i, name in enumerate(rows.column_names) if name not in replaced]
     fields = [rows.schema.field(i) for i in kept]
     fields += [pa.field(name, column.type) for name, column in taken]
     cells = [rows.column(i) for i in kept] + [column for _, column in taken]
@@ -237,7 +237,7 @@ def named(table: Table, rows: pa.Table, file: str, first: int) -> pa.Table:
 
 
 def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]:
-    """Read columns of text, where a file has nothing else, as what they stand for.
+    """Read columns of text, where a file has nothing else, as the values they denote.
 
     Returns
     -------
@@ -487,7 +487,7 @@ def read_cells(
     yes_and_no
         Whether numbers are ones and zeros that may be spelt yes and no, or true and false.
     separator
-        What stands between the entries of a list. A list may also be written as in JSON or Python.
+        The separator of the entries of a list. A list may also be written as in JSON or Python.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """What a table is: its columns and what they may hold.
 
-How a file's columns become them stands in `reading`; this needs no Arrow, so that help can
+How a file's columns become them is in `reading`; this needs no Arrow, so that help can
 print a table at once.
 """
 
@@ -179,7 +179,7 @@ ROW_ID = Column(
 
 @dataclass(frozen=True)
 class Either:
-    """Columns of which every row needs one."""
+    """Columns that every row needs one of."""
 
     columns: tuple[str, str]
     remedy: str
@@ -200,7 +200,7 @@ class ColumnMapping(Protocol):
 
     @property
     def list_separator(self) -> str:
-        """What stands between the entries of a list."""
+        """The separator of the entries of a list."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Table:
     row
         What a row is.
     either
-        Two columns of which one must be there.
+        Two columns; one of them must be there.
     others
         What each column is that is not among ``columns``; where it is None, such columns are
         not looked at. One that is required means that there is at least one.
@@ -226,7 +226,7 @@ class Table:
         Columns of the files that are not read; the only ones among ``others`` that are. Patterns
         too.
     positive
-        Which labels stand for 1; None where they are written as 1 and 0, or as yes and no.
+        Which labels denote 1; None where they are written as 1 and 0, or as yes and no.
     levels
         Levels of text columns in lists of numbers: each is a number that is 1 in rows that have it.
     """

@@ -85,7 +85,7 @@ def _keep_freed_memory() -> None:
 
 
 class ClusterExecutor(Executor):
-    """See the module; tests replace what speaks to Dask, from `workers` to `drop`."""
+    """See the module; tests replace the calls to Dask, from `workers` to `drop`."""
 
     def __init__(self, job: Job, cluster: Any) -> None:
         super().__init__(job)
@@ -367,7 +367,7 @@ class ClusterExecutor(Executor):
             raise Lost(f"{address} took no holder: {error!r}", {address}, False, own) from error
 
     async def _reachable(self, workers: Iterable[str]) -> bool:
-        """Whether this process can speak to the workers itself; else the scheduler passes on."""
+        """Whether this process can reach the workers itself; else the scheduler passes on."""
         calls = [asyncio.wait_for(self.cluster.client.rpc(a).identity(), REACH) for a in workers]
         found = await asyncio.gather(*calls, return_exceptions=True)
         return not any(isinstance(one, BaseException) for one in found)
@@ -414,9 +414,9 @@ def error_of(address: str, error: Exception) -> Exception:
     """Return what a worker raised as it is raised here: where it is the worker's, by its name."""
     if isinstance(error, storage.DamagedError):
         return error
-    said, url = f"worker {address}: {error}", getattr(error, "url", "")
+    message, url = f"worker {address}: {error}", getattr(error, "url", "")
     if isinstance(error, storage.TransientStorageError):
-        return storage.TransientStorageError(said)
+        return storage.TransientStorageError(message)
     with suppress(storage.StorageError), storage.no_retry():
         if isinstance(error, storage.StorageError) and url and storage.exists(url):
             return ClusterError(
@@ -424,8 +424,8 @@ def error_of(address: str, error: Exception) -> Exception:
                 "there too, or use a store that all machines reach"
             )
     if isinstance(error, storage.MissingError):
-        return storage.MissingError(said, url)
-    return ClusterError(said) if isinstance(error, _OF_ITS_OWN) else error
+        return storage.MissingError(message, url)
+    return ClusterError(message) if isinstance(error, _OF_ITS_OWN) else error
 
 
 def no_workers(name: str) -> ClusterLost:

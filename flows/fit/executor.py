@@ -1,4 +1,4 @@
-"""Executors: they run a model's local steps on every partition, and sum what comes of it."""
+"""Executors: they run a model's local steps on every partition, and sum the statistics."""
 
 from __future__ import annotations
 

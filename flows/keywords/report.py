@@ -296,9 +296,9 @@ def report(
             expected = results["expected_false_share"] = results["expected_false"] / found
             right = np.sum([s.expected_true for s in summaries], axis=0) / found
             results["expected_right"] = [float(right.min()), float(right.max())]
-            headline += f"; {_percent(right)} right by the model's own count"
+            headline += f"; {_percent(right)} expected to be right"
             if q is not None and q.sources.estimated and not scored:
-                headline += f": set {names.rate}=" + _to_mark(len(to_label))
+                headline += f": for a better estimate set {names.rate}={_to_mark(len(to_label))}"
     shown = (
         _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)
     )
@@ -331,7 +331,7 @@ def report(
         for e in examples[:20]
     ]
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results), NEXT_STEPS
+        headline, sections, results, warnings, top, tiles_of(results, names.keys), NEXT_STEPS
     )  # fmt: skip
 
 
@@ -367,12 +367,13 @@ def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
 def _documents(examples: Sequence[Example], scores: bool, names: Names) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
     text = (
-        f"Documents with many known and found {names.keys}"
-        + ("" if scores else f"; behind each {names.unit} found is its probability")
-        + ". All documents are in the table keywords/."
+        f"{len(examples):,} documents with many {names.keys}. All documents are in the table "
+        "keywords/."
     )
-    grid = Grid(("document", "known", "found"), rows)
-    return Section(f"{names.keys.capitalize()} by document", text, (), (grid,))
+    how = f"Known {names.keys} came with the input; new ones were found"
+    how += "." if scores else ", each with its probability of being right."
+    grid = Grid(("document", "known", "new"), rows)
+    return Section(f"{names.keys.capitalize()} by document", text, (), (grid,), how=how)
 
 
 def _likely(
@@ -383,8 +384,8 @@ def _likely(
     text = (
         f"No unknown {names.unit} was selected (select={settings.select}, fdr={settings.fdr:g}). "
         f"These are the most probable ones of documents with many known {names.keys}, with their "
-        f"probabilities: where they look right, the rate of {names.keys} is higher than was "
-        f"taken, or the level is strict. All {names.units} are in the table keywords/."
+        f"probabilities. Where they look right, set a higher {names.rate} or a higher fdr. "
+        f"All {names.units} are in the table keywords/."
     )
     grid = Grid(("document", "known", "most probable"), rows)
     return Section(f"{names.keys.capitalize()} by document", text, (), (grid,))
@@ -442,12 +443,14 @@ def _texts(
         for one in documents
     ]  # fmt: skip
     counts = [[terms.written.get(stem, ""), terms.new[stem], terms.known[stem]] for stem in number]
-    text = (
-        f"Search by name or by words; known {names.keys} and new ones are marked in the text, and "
-        "each leads to its page: in how many documents it is, with which others, examples."
+    how = (
+        f"Choose a document, or search by name or by words. Known {names.keys} have a solid line, "
+        f"new ones a dashed line. Click a {names.key} for its page: its documents, the sentences "
+        f"and the {names.keys} that occur with it."
     )
+    text = ""
     if len(documents) < size:
-        text += f"\n{len(documents):,} of {size:,} documents are here, drawn at random."
+        text += f"{len(documents):,} of {size:,} documents are here, drawn at random."
     if any(one.cut for one in documents):
         text += f"\nOf a text of more than {LONGEST:,} characters the beginning is here."
     data = {
@@ -458,7 +461,8 @@ def _texts(
         "key": names.key,
         "keys": names.keys,
     }
-    return Section("Documents", text, widget=Widget("documents.js", data))
+    title = f"Documents with their {names.keys} marked"
+    return Section(title, text, widget=Widget("documents.js", data), how=how)
 
 
 def _frequent(terms: TermCounts, names: Names) -> list[Section]:
@@ -467,16 +471,22 @@ def _frequent(terms: TermCounts, names: Names) -> list[Section]:
     if not most or most[0][1] == 1:
         return []
     labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
-    plot = plots.bars(labels, counts, "documents", f"Frequent {names.keys}")
-    title = f"Most frequent new {names.keys}"
-    return [Section(title, "In how many documents each was found.", (plot,))]
+    title = f"New {names.keys} in most documents"
+    plot = plots.bars(labels, counts, "documents", title)
+    text = f"The {len(most)} new {names.keys} that were found in most documents."
+    return [Section(title, text, (plot,))]
 
 
 def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
-    plot = plots.histogram(centres, "probability", names.units, "Probabilities", BINS, counts)
-    return Section(f"Probabilities of new {names.units}", "", (plot,))
+    title = f"Probabilities of all {names.units} that were not known"
+    plot = plots.histogram(centres, "probability", names.units, title, BINS, counts)
+    how = (
+        f"Most {names.units} are no {names.keys} and are near 0. Many near 1: the model is sure of "
+        "what it found. Most below 0.7: read the new ones before you use them."
+    )
+    return Section("How sure the model is", "", (plot,), how=how)
 
 
 def _to_label(documents: Sequence[DocumentToLabel], names: Names) -> Section:
@@ -484,12 +494,12 @@ def _to_label(documents: Sequence[DocumentToLabel], names: Names) -> Section:
         (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.removes:.1%}")
         for a in documents
     ]
-    columns = ("document", names.units, "known", f"expected {names.keys}", "doubt removed")
+    columns = ("document", names.units, "known", f"expected {names.keys}", "uncertainty removed")
     return Section(
         "Documents worth labelling next",
-        "Listing all keywords of these, and marking them complete, reduces the uncertainty about "
-        "the share of wrong selections the most. Each percentage is what the document adds to "
-        "those above it. They are in the table ask/.",
+        f"If you list all {names.keys} of these documents and mark them complete, the share of "
+        "wrong ones is known better. Each percentage is what the document adds to those above it. "
+        "They are in the table ask/.",
         (),
         (Grid(columns, rows),),
     )
@@ -513,32 +523,49 @@ def _rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names) -> Section
     for i in q.sources.speaking:
         log_rate, own = float(q.sources.log_rate[i]), float(q.sources.source_sd[i])
         rows.append((SOURCES[i], float(np.exp(log_rate)), float(np.exp(log_rate - mean)), own))
-    rows.append(("together", float(np.exp(mean)), 1.0, sd))
+    rows.append(("combined", float(np.exp(mean)), 1.0, sd))
     text = (
-        f"The share of the candidate {names.units} that are {names.keys}: each source with its "
-        "factor to all of them together and the standard deviation of the logarithm. "
-        + (
-            "It was given as a fact. "
-            if q.sources.exact
-            else "Probabilities are averaged over what is left open. "
-        )
-        + f"A document of n {names.units} has a number of {names.keys} that grows as n to the "
+        ("It was given as exact. " if q.sources.exact else
+         "Probabilities are averaged over its uncertainty. ")
+        + f"The number of {names.keys} of a document grows as its number of {names.units} to the "
         f"power {q.exponent:.2f} (sd {model.exponent_sd(q):.2g})."
+    )  # fmt: skip
+    how = (
+        f"The {names.key} rate is the share of the candidate {names.units} that are {names.keys}; "
+        "all probabilities rise and fall with it. Each source has its estimate, that estimate "
+        "as a factor of the combined one, and the sd of its logarithm."
     )
     columns = ("source", "rate", "factor", "sd of log")
-    return Section(f"How many {names.units} are {names.keys}", text, (), (Grid(columns, rows),))
+    return Section(f"The {names.key} rate", text, (), (Grid(columns, rows),), how=how)
 
 
 def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names) -> Section:
     ordered = sorted(coefficients, key=lambda row: -abs(row[1]))
     labels, mean, sd = zip(*ordered, strict=True) if ordered else ((), (), ())
     plot = plots.intervals(
-        [label.replace("_", " ") for label in labels], mean, sd, "coefficient (per sd of the "
-        "feature)", "Coefficients",
+        [_FEATURES.get(label, label.replace("_", " ")) for label in labels], mean, sd,
+        "coefficient (per sd of the feature)", "Effect of each feature on the probability",
     )  # fmt: skip
     return Section(
         f"What makes a {names.unit} a {names.key}",
-        "Coefficients of the probit regression over the corpus, with 95 % intervals of the "
-        "variational posterior, which are somewhat too short.",
+        "Coefficients of the probit regression over the corpus. The 95 % intervals are those of "
+        "the variational posterior and somewhat too short.",
         (plot,) if ordered else (),
+        how=f"Right of zero, more of the feature makes a {names.unit} more probable.",
     )
+
+
+_FEATURES = {
+    "log_tf": "frequency in the document",
+    "idf": "rarity in the corpus",
+    "log_tf_idf": "tf-idf",
+    "first_position": "late first occurrence",
+    "spread": "spread over the document",
+    "log_n_phrases": "length of the document",
+    "log_n_words": "length of the document",
+    "keyphraseness": "known in other documents",
+    "inside_known": "inside a known phrase",
+    "holds_known": "has a known phrase in it",
+    "shares_with_known": "shares a word with a known phrase",
+}
+"""What people call a feature."""

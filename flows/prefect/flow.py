@@ -112,9 +112,9 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
                 return Cancelled(message=str(error))
             raise
 
-    says = inspect.cleandoc(function.__doc__ or "")
-    call.__doc__ = f"{says}\n{_PARAMETERS}"
-    return PipelineFlow(call, name=function.__name__, description=says, persist_result=False)
+    description = inspect.cleandoc(function.__doc__ or "")
+    call.__doc__ = f"{description}\n{_PARAMETERS}"
+    return PipelineFlow(call, name=function.__name__, description=description, persist_result=False)
 
 
 class _Watched:
@@ -155,7 +155,7 @@ class _Watched:
 
 
 def recorded(pipeline: PipelineFlow, *args: Any) -> Any:
-    """Run a pipeline as a flow, whatever becomes of the server; return what its body returns.
+    """Run a pipeline as a flow, even if the server goes; return what its body returns.
 
     The server is the one that ``PREFECT_API_URL`` (or Prefect's profile) names, else one that lives
     as long as the run. Where neither answers, one line says so and the pipeline runs plainly. An

@@ -175,7 +175,7 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _where(event: Published, reports: str | None) -> str:
-    """Return a link to the report where a browser can follow one, else where it lies.
+    """Return a link to the report where a browser can follow one, else its address.
 
     A page that comes over the network links neither files of the machine that shows it nor
     objects of a store.

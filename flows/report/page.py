@@ -131,6 +131,8 @@ class Findings:
         Two to five numbers of the head: what was found, how sure, compared with what.
     next_steps
         What to do with the result.
+    inputs
+        Tables of what was read, where the input names other files.
     """
 
     headline: str
@@ -140,6 +142,7 @@ class Findings:
     top: Sequence[dict[str, Any]] = ()
     tiles: Sequence[Tile] = ()
     next_steps: Sequence[NextStep] = ()
+    inputs: Sequence[Grid] = ()
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,8 @@ def render(
         kicker=f"vbflows · {record.pipeline} · {finished} UTC · {used}",
         headline=findings.headline,
         sections=[
-            *findings.sections, *more, _inputs(record), _settings(record, dict(changed or {})),
+            *findings.sections, *more, _inputs(record, findings.inputs),
+            _settings(record, dict(changed or {})),
         ],
         tiles=[*findings.tiles, _used(record)],
         warnings=record.warnings,
@@ -251,17 +255,21 @@ def _texts(page: Page) -> list[str]:
 
 
 def _used(record: RunRecord) -> Tile:
-    """Say how many rows were used, and what most of the others lack."""
+    """Say how many rows were used, and what most of the others, or values of rows, lack."""
     value = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)}"
-    if record.dropped:
-        most = max(record.dropped, key=lambda one: one.count)
-        return Tile("rows used", value, f"not used: {most.reason} ({_cell(most.count)})")
-    return Tile("rows used", value, "no row was left out")
+    if not record.dropped:
+        return Tile("rows used", value, "no row was left out")
+    left = record.rows_read - record.rows_kept
+    rows = [one for one in record.dropped if one.count <= left]
+    most = max(rows or record.dropped, key=lambda one: one.count)
+    what = "not used" if rows else "every row; not used in them"
+    return Tile("rows used", value, f"{what}: {most.reason} ({_cell(most.count)})")
 
 
-def _inputs(record: RunRecord) -> Section:
+def _inputs(record: RunRecord, more: Sequence[Grid]) -> Section:
     read = [(file.url, file.rows, file.size) for file in record.inputs[:_MOST_FILES]]
     grids = [Grid(("file", "rows", "bytes"), read, total=len(record.inputs), where="run.json")]
+    grids += more
     if record.dropped:
         rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
         grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))

@@ -152,11 +152,11 @@ def calibration(
     )
 
 
-def scatter(points: Sequence[tuple[float, float]], x_label: str, y_label: str, title: str) -> Spec:
-    """Plot pairs of probabilities, with the diagonal on which both are the same."""
-    rows = [
-        {"x": x, "y": y, "tip": f"{x_label} {x:.3g}, {y_label} {y:.3g}"} for x, y in points
-    ]  # fmt: skip
+def scatter(
+    points: Sequence[tuple[str, float, float]], x_label: str, y_label: str, title: str
+) -> Spec:
+    """Plot rows by two probabilities, with the diagonal on which both are the same."""
+    rows = [{"x": x, "y": y, "tip": f"{escaped(name)}: {x:.3g} → {y:.3g}"} for name, x, y in points]
     diagonal = _layer([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}], "line", style="ink")
     marks = _layer(rows, "point", opacity={"value": 0.5})
     unit: Spec = {"domain": [0.0, 1.0]}
@@ -265,11 +265,11 @@ def level_bars(
 
     ``counts`` are the rows of each, if they are known; ``domain`` are the ends of the axis.
     """
-    said = [f" ({n:,.0f} rows)" for n in counts] if len(counts) else [""] * len(labels)
+    notes = [f" ({n:,.0f} rows)" for n in counts] if len(counts) else [""] * len(labels)
     rows = [
         {"row": row, "x": m, "low": m - 1.96 * s, "high": m + 1.96 * s,
          "tip": f"{label}{n}: {m:.3g} ({m - 1.96 * s:.3g} to {m + 1.96 * s:.3g})"}
-        for row, (label, m, s, n) in enumerate(zip(labels, mean, sd, said, strict=True))
+        for row, (label, m, s, n) in enumerate(zip(labels, mean, sd, notes, strict=True))
     ]  # fmt: skip
     bar = _layer(rows, "bar", x2={"datum": 0.0})
     interval, _ = _points(rows, "x")

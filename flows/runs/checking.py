@@ -3,7 +3,7 @@
 A family that checks as it reads (`flows.family.ChecksAsItReads`) has every row read once: footers
 say here how to cut the files, ingest checks the rows that it stores, and what it found is put
 together afterwards (`accept`). Only an input with a fault is read again, whole, file by file, so
-that the same sentences come in the same order wherever the first fault was met.
+that the same sentences are in the same order wherever the first fault was met.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def file_warnings(run: Run) -> list[str]:
                 for note in storage.file_notes(file.url):
                     found.setdefault(note, []).append(file.url)
     return [
-        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
+        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {sentence}."
+        for sentence, urls in found.items()
     ]
 
 
@@ -117,7 +118,7 @@ def every_fault(run: Run) -> Iterator[None]:
 def accept(run: Run) -> None:
     """Put together what ingest found in the rows of each file; refuse what is wrong between them.
 
-    What was only looked at in `Run.checked` is then checked.
+    What only has its header read in `Run.checked` is then checked.
     """
     if not isinstance(run.family, ChecksAsItReads):
         return
@@ -125,15 +126,15 @@ def accept(run: Run) -> None:
     for piece in (piece for one in run.ingested for piece in one.checked):
         pieces.setdefault(piece.url, []).append(piece)
     run.checked = [
-        run.family.merge(file, pieces[file.url], run.settings) if file.url in pieces else looked
-        for file, looked in zip(run.files, run.checked, strict=True)
+        run.family.merge(file, pieces[file.url], run.settings) if file.url in pieces else header
+        for file, header in zip(run.files, run.checked, strict=True)
     ]
     if _faults(run, run.checked):
         _check_again(run)
 
 
 def refuse_unused(run: Run) -> None:
-    """Where settings are strict, refuse an input of which something would not be used."""
+    """Where settings are strict, refuse an input if something in it would not be used."""
     if not run.settings.strict:
         return
     where, faults = storage.source_in_words(run.source), []

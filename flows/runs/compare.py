@@ -13,12 +13,14 @@ from flows.runs.predictions import MOST_ROWS, Moved, compare_predictions
 
 _MOST = 200  # characters of a value that are shown
 HEADINGS = {
+    "answer": "Answer",
     "settings": "Settings that differ",
     "data": "Data",
-    "results": "Results",
     "fit": "Fit",
     "versions": "Versions that differ",
+    "results": "Results",
 }
+_CAUSES = 3  # that are named
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ def compare(first: str, second: str) -> Comparison:
     """Compare two finished runs."""
     (here, one), (there, two) = open_run(first), open_run(second)
     parts = {
+        "answer": _both(_answer(one), _answer(two)),
         "settings": _differing(one.settings, two.settings),
         "data": _both(_data(one, two), _data(two, one)),
         "results": _both(_flat(one.results), _flat(two.results)),
@@ -48,6 +51,56 @@ def compare(first: str, second: str) -> Comparison:
         "versions": _differing(one.versions, two.versions),
     }
     return Comparison((here, there), (one, two), parts, compare_predictions(here, there))
+
+
+def _answer(record: RunRecord) -> dict[str, str]:
+    """Return the numbers at the head of a run's report."""
+    return {tile["label"]: tile["value"] for tile in record.tiles}
+
+
+def headline(found: Comparison) -> str:
+    """Say what changed in the answer, and which settings, data or versions changed with it."""
+    answer = [
+        f"{name}: {shown(values['first'])} → {shown(values['second'])}"
+        for name, values in found.parts["answer"].items()
+        if differs(values)
+    ]
+    causes = _causes(found)
+    if not causes:
+        why = "with the same settings, data and versions"
+    elif answer and len(causes) == 1:  # where one alone differs, it is the cause
+        why = f"because of {causes[0]}"
+    else:
+        why = f"with {'; '.join(causes)}"
+    text = f"{answer[0]}, {why}." if answer else f"The same answer, {why}."
+    for one in found.predictions[:1]:
+        text += f" {one.crossed:,} of {one.shared:,} probabilities in {one.table}/ crossed 0.5."
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _causes(found: Comparison) -> list[str]:
+    """Return the settings that differ, with both values, and whether data and versions do."""
+    one, two = found.records
+    causes = [
+        f"{name}: {setting_in_words(values['first'])} → {setting_in_words(values['second'])}"
+        for name, values in found.parts["settings"].items()
+    ]
+    if len(causes) > _CAUSES:
+        causes[_CAUSES:] = [f"{len(causes) - _CAUSES} more settings"]
+    if sorted(f.fingerprint for f in one.inputs) != sorted(f.fingerprint for f in two.inputs):
+        causes.append(f"other data: {one.rows_kept:,} → {two.rows_kept:,} rows")
+    if versions := found.parts["versions"]:
+        causes.append(f"other versions of {', '.join(versions)}")
+    return causes
+
+
+def setting_in_words(value: Any) -> str:
+    """Return a setting as a reader wants it.
+
+    >>> setting_in_words(None), setting_in_words(0.05)
+    ('default', '0.05')
+    """
+    return "default" if value is None else shown(value)
 
 
 def _both(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

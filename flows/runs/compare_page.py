@@ -7,19 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.report import page, plots
 from flows.report.page import Grid, Link, Section, Tile
-from flows.runs.compare import HEADINGS, Comparison, differs, shown
+from flows.runs.compare import HEADINGS, Comparison, differs, headline, setting_in_words, shown
 from flows.runs.predictions import MOST_MOVED, MOST_ROWS, Moved
+from flows.settings.load import describe
 
 _HOW = {
-    "settings": "Only the settings that differ; all others are the same.",
+    "answer": "The numbers at the head of both reports.",
+    "settings": "All other settings are the same; default: vbflows chooses the value.",
     "data": "What each run read. A file is unchanged where its content is the same in both.",
-    "results": "The numbers of both runs; change is the second less the first.",
-    "fit": "How each fit ended and what it took. Only bounds of the same data and model compare.",
-    "versions": "Only the packages that differ.",
+    "results": "The numbers of run.json, by the names that they have there.",
+    "fit": "How each fit ended and what it took. Bounds compare only for the same data and model.",
+    "versions": "All other packages are the same.",
 }
 
 
@@ -37,50 +40,35 @@ def _page(found: Comparison) -> page.Page:
     return page.Page(
         name=f"compare-{first}-{second}",
         kicker=f"vbflows · compare · {', '.join(pipelines)} · first {first} · second {second}",
-        headline=_headline(found),
+        headline=headline(found),
         tiles=list(_tiles(found)),
         sections=[
-            *map(_predictions, found.predictions),
-            *(_part(found, part) for part in HEADINGS if found.parts[part]),
             _runs(found),
+            *(_part(found, part) for part in ("answer", "settings") if found.parts[part]),
+            *map(_predictions, found.predictions),
+            *(_part(found, part) for part in ("data", "fit", "versions") if found.parts[part]),
+            _part(found, "results", folded=True),
         ],
-        next_steps=[page.NextStep("See all rows of a table:", f"vbflows show {root} TABLE")],
+        next_steps=[
+            page.NextStep("See all rows of a table:", f"vbflows show {root} TABLE"),
+            page.NextStep("Keep the numbers of this page as JSON:",
+                          f"vbflows compare {shlex.quote(found.runs[0].root)} {root} --json"),
+        ],
         footer=f"First: {found.runs[0].root} · second: {found.runs[1].root}",
     )  # fmt: skip
 
 
-def _headline(found: Comparison) -> str:
-    """Say what moved, then what differs that can be the cause."""
-    one, two = found.records
-    changed = list(found.parts["settings"])
-    same = sorted(f.fingerprint for f in one.inputs) == sorted(f.fingerprint for f in two.inputs)
-    settings = "the same settings"
-    if changed:
-        settings = f"{len(changed)} setting{'s' * (len(changed) > 1)} ({', '.join(changed[:4])}"
-        settings += f"{', ...' if len(changed) > 4 else ''}) changed"
-    causes = f"{settings}, {'the same' if same else 'different'} data"
-    if not found.predictions:
-        return f"{causes[0].upper()}{causes[1:]}; the runs have no predictions of the same rows"
-    most = found.predictions[0]
-    return (
-        f"{most.moved:,} of {most.shared:,} predictions in {most.table}/ moved by more than 0.1 "
-        f"and {most.crossed:,} crossed 0.5; {causes}"
-    )
-
-
 def _tiles(found: Comparison) -> Iterator[Tile]:
+    for name, values in [*found.parts["answer"].items()][:3]:
+        if differs(values):
+            yield Tile(name, f"{shown(values['first'])} → {shown(values['second'])}")
+        else:
+            yield Tile(name, shown(values["first"]), "the same in both")
     for one in found.predictions[:1]:
-        value = "none" if one.correlation is None else f"{one.correlation:.3f}"
-        yield Tile("correlation of the predictions", value, f"mean change {one.mean_change:.3g}")
+        note = f"{one.moved:,} of {one.shared:,} moved by more than 0.1"
+        yield Tile("probabilities that crossed 0.5", f"{one.crossed:,}", note)
         yield Tile("rows in both", f"{one.shared:,}", f"{one.only_first:,} only in the first run, "
                    f"{one.only_second:,} only in the second")  # fmt: skip
-    for name in ("auroc", "log_loss", "f", "passed", "found", "features"):
-        values = found.parts["results"].get(name)
-        if values and values["change"] is not None:
-            both = f"{shown(values['first'])} → {shown(values['second'])}"
-            yield Tile(name.replace("_", " "), both, f"change {values['change']:+.3g}")
-    settings = len(found.parts["settings"])
-    yield Tile("settings that differ", str(settings))
 
 
 def _predictions(one: Moved) -> Section:
@@ -88,45 +76,67 @@ def _predictions(one: Moved) -> Section:
     some = len(one.drawn)
     title = f"{one.table}: each row's {one.column} in both runs"
     title += f" ({some:,} of {one.shared:,} rows drawn)" if some < one.shared else ""
-    rows = [(name, p, q, f"{q - p:+.3f}") for name, p, q in one.largest if p != q]
+    points = [(row.label, row.first, row.second) for row in one.drawn]
+    largest = [row for row in one.largest if row.first != row.second]
+    keys = list(largest[0].row) if largest else []
+    rows = [
+        (*row.row.values(), row.first, row.second, f"{row.second - row.first:+.3f}",
+         (row.first > 0.5) != (row.second > 0.5))
+        for row in largest
+    ]  # fmt: skip
     grid = Grid(
-        ("row", "first", "second", "change"), rows, "The rows that moved most.",
+        (*keys, "first", "second", "change", "crossed 0.5"), rows,
+        f"The {one.column} in both runs; the rows that moved most are first.",
         total=one.shared if len(rows) == MOST_MOVED else None, where=f"the tables {one.table}/",
     )  # fmt: skip
+    correlation = "" if one.correlation is None else f"; correlation {one.correlation:.3f}"
     text = (
-        f"{one.moved:,} of {one.shared:,} rows moved by more than 0.1, {one.crossed:,} are on "
-        "another side of 0.5."
+        f"{one.moved:,} of {one.shared:,} rows moved by more than 0.1, {one.crossed:,} crossed "
+        f"0.5; mean change {one.mean_change:.3g}{correlation}."
     )
     if one.cut:
         text += f" Only the first {MOST_ROWS:,} rows of each run were read."
     return Section(
-        f"Predictions: {one.table}", text, [plots.scatter(one.drawn, x, y, title)],
+        f"Predictions: {one.table}", text, [plots.scatter(points, x, y, title)],
         [grid] if rows else [], how="Rows of the same name in both runs.",
     )  # fmt: skip
 
 
-def _part(found: Comparison, part: str) -> Section:
+def _part(found: Comparison, part: str, folded: bool = False) -> Section:
     def row(name: str, values: Any) -> tuple[object, ...]:
         change = "" if not values["change"] else f"{values['change']:+.4g}"
-        return name, shown(values["first"]), shown(values["second"]), change
+        as_text = setting_in_words if part == "settings" else shown
+        more = (meanings.get(name, ""),) if meanings else ()
+        both = as_text(values["first"]), as_text(values["second"])
+        return name, *both, *([] if part == "answer" else [change]), *more
 
-    columns = ("", "first", "second", "change")
+    meanings = _meanings(found) if part == "settings" else {}
+    last = ["meaning"] if meanings else []
+    columns = ("name", "first", "second", *([] if part == "answer" else ["change"]), *last)
     every = found.parts[part].items()
     differ = [row(name, values) for name, values in every if differs(values)]
     same = [row(name, values) for name, values in every if not differs(values)]
-    grids = [Grid(columns, differ)] if differ else []
+    caption = f"That differ ({len(differ)})" if folded else ""
+    grids = [Grid(columns, differ, caption, folded=folded)] if differ else []
     if same:
         grids.append(Grid(columns, same, f"The same in both ({len(same)})", folded=True))
     return Section(HEADINGS[part], grids=grids, how=_HOW[part])
 
 
+def _meanings(found: Comparison) -> dict[str, str]:
+    """Return what each setting means."""
+    kind = PIPELINES.get(found.records[0].pipeline)
+    return {} if kind is None else {row[0]: row[3] for row in describe(kind)}
+
+
 def _runs(found: Comparison) -> Section:
     rows = [
-        (which, paths.run_id, record.finished.strftime("%Y-%m-%d %H:%M"), _report(paths))
+        (which, record.headline or paths.run_id, _report(paths),
+         record.finished.strftime("%Y-%m-%d %H:%M"))
         for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True)
-    ]
-    grid = Grid(("run", "id", "finished (UTC)", "report"), rows)
-    return Section("Both runs", grids=[grid], how="Each report has what its own run found.")
+    ]  # fmt: skip
+    grid = Grid(("run", "what it found", "report", "finished (UTC)"), rows)
+    return Section("Both runs", grids=[grid], how="The first sentence of each report.")
 
 
 def _report(paths: RunPaths) -> Link | str:

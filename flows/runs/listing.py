@@ -79,16 +79,16 @@ def prune(target: str, keep: int) -> list[str]:
     latest = next((run.run_id for run in runs if run.state == LATEST), None)
     for run_id in sorted(stay):
         stay |= _needed(RunPaths(url, run_id))
-    gone = [
+    removed = [
         run.run_id
         for run in reversed(runs)
         if run.run_id not in stay
         # Remains that are newer than the latest run may be of one that begins just now.
         and (run.state != REMAINS or (latest is not None and run.run_id < latest))
     ]
-    for run_id in gone:
+    for run_id in removed:
         _remove(RunPaths(url, run_id))
-    return gone
+    return removed
 
 
 def _needed(paths: RunPaths) -> set[str]:
@@ -101,7 +101,7 @@ def _needed(paths: RunPaths) -> set[str]:
 
 
 def _remove(paths: RunPaths) -> None:
-    """Remove a run: first its record, so that nobody opens what is half gone."""
+    """Remove a run: first its record, so that nobody opens what is half removed."""
     if storage.is_own(paths.root, RUN):
         storage.delete(paths.file("run.json"))
         storage.remove_own(paths.root, RUN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +22,20 @@ _PLACE = "pos"  # the one number that names a row
 
 
 @dataclass(frozen=True)
+class Change:
+    """A row of both runs: the texts that name it, by column, and both probabilities."""
+
+    row: Mapping[str, str]
+    first: float
+    second: float
+
+    @property
+    def label(self) -> str:
+        """The texts that name the row, those that are empty left out."""
+        return ", ".join(value for value in self.row.values() if value)
+
+
+@dataclass(frozen=True)
 class Moved:
     """A column of probabilities in both runs, over the rows that both have.
 
@@ -36,9 +50,9 @@ class Moved:
     moved, crossed
         Rows that moved by more than 0.1, and that are on another side of 0.5.
     largest
-        The rows that moved most: their name, the first and the second probability.
+        The rows that moved most.
     drawn
-        Pairs for a picture.
+        Rows for a picture.
     cut
         Whether a table has more rows than the `MOST_ROWS` that are read.
     """
@@ -52,8 +66,8 @@ class Moved:
     correlation: float | None
     moved: int
     crossed: int
-    largest: Sequence[tuple[str, float, float]]
-    drawn: Sequence[tuple[float, float]]
+    largest: Sequence[Change]
+    drawn: Sequence[Change]
     cut: bool
 
     def as_json(self) -> dict[str, Any]:
@@ -83,8 +97,6 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     both = both.sort_by([(key, "ascending") for key in keys])
     p, q = (both[c].to_numpy().astype(float) for c in (column, f"{column} 2"))
     order = np.argsort(-np.abs(q - p), kind="stable")[:MOST_MOVED]
-    texts = both.select(keys).take(pa.array(order)).to_pylist()
-    labels = [", ".join(str(v) for v in row.values() if v != "") for row in texts]
     some = np.unique(np.linspace(0, len(p) - 1, min(len(p), MOST_DRAWN)).astype(int))
     spread = min(p.std(), q.std()) > 0.0
     return Moved(
@@ -97,10 +109,20 @@ def _compare(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
         correlation=float(np.corrcoef(p, q)[0, 1]) if spread else None,
         moved=int(np.sum(np.abs(q - p) > _MOVED)),
         crossed=int(np.sum((p > 0.5) != (q > 0.5))),
-        largest=[(t, float(p[i]), float(q[i])) for t, i in zip(labels, order, strict=True)],
-        drawn=[(float(p[i]), float(q[i])) for i in some],
+        largest=_changes(both, keys, p, q, order),
+        drawn=_changes(both, keys, p, q, some),
         cut=cut,
     )
+
+
+def _changes(
+    both: pa.Table, keys: Sequence[str], p: np.ndarray, q: np.ndarray, places: np.ndarray
+) -> list[Change]:
+    rows = both.select(keys).take(pa.array(places)).to_pylist()
+    return [
+        Change({key: str(value) for key, value in row.items()}, float(p[i]), float(q[i]))
+        for row, i in zip(rows, places, strict=True)
+    ]
 
 
 def _naming(tables: Sequence[pa.Table]) -> list[str]:

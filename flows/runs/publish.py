@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -122,6 +122,8 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         objective=objective,
         warnings=warnings,
         since=(None if run.earlier is None else run.earlier.run_id) or None,
+        headline=findings.headline,
+        tiles=[asdict(tile) for tile in findings.tiles],
         results=findings.results,
         columns=list(run.prepared.columns),
     )

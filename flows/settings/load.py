@@ -194,7 +194,7 @@ def _literals(annotation: Any) -> tuple[Any, ...]:
 def describe(settings: type[RunSettings]) -> list[tuple[str, str, str, str]]:
     """Return (name, type and range, default, meaning) of every setting, for help and docs.
 
-    They come in the order of `in_order`.
+    They are in the order of `in_order`.
     """
     schema, fields = settings.model_json_schema()["properties"], settings.model_fields
     return [

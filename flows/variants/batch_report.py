@@ -96,7 +96,7 @@ def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
             names, q.shift, q.shift_se, factor, low, high, strict=True
         )
     ]
-    columns = ("substitution", "b", "standard error", "factor", "95 % interval")
+    columns = ("substitution", "log factor", "standard error", "factor", "95 % interval")
     control_rate = q.a / (q.a + q.b)
     picture = plots.paired_intervals(
         names,
@@ -108,15 +108,19 @@ def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
         "error rate",
     )  # fmt: skip
     text = (
-        f"Error rates of {case} (with the 95 % interval of the factor) against those of "
-        f"{control} (grey), by substitution. A shift that all sites of a substitution share (the "
-        "factor exp(b)) is technical, and no evidence for variants. Sites differ by a standard "
-        f"deviation of {q.tau:.3f} around it in logit; {q.v:.2%} of them differ far more."
+        f"Sites differ by a standard deviation of {q.tau:.3f} (logit) around the factor of their "
+        f"substitution; {q.v:.2%} of them differ far more."
     )
-    return Section("Differences between the samples", text, (picture,), (Grid(columns, rows),))
+    how = (
+        f"Error rates of {case} (with the 95 % interval of the factor) and of {control} (grey). A "
+        "factor that all sites of a substitution share comes from the library or the sequencer: "
+        "calls are what exceeds it."
+    )
+    grids = (Grid(columns, rows),)
+    return Section("Differences between the samples", text, (picture,), grids, how=how)
 
 
-MOST_TOLD, MOST_SHOWN = 3, 12
+MOST_NAMED, MOST_SHOWN = 3, 12
 LEAST_CONTEXT_Z = 5.0  # of 192, whose errors are given b_t and some 1.3 times too small
 
 
@@ -139,9 +143,9 @@ def context_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     if not len(found):
         return []
     some = ", ".join(
-        f"{names[i]} x{np.exp(q.of_context.flat[i]):.1f}" for i in found[:MOST_TOLD].tolist()
+        f"{names[i]} x{np.exp(q.of_context.flat[i]):.1f}" for i in found[:MOST_NAMED].tolist()
     )
-    more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return [
         f"Errors of {case} against {control} differ by the neighbouring bases ({some}{more}): this "
         "was taken as the null; oxidation or deamination is likely."
@@ -171,11 +175,10 @@ def context_section(q: BatchGlobal) -> Section:
         for i in order
     ]  # fmt: skip
     text = (
-        "By how much the case's error rates are those of the control, by the bases next to a "
-        "location: blue where it has more. A context that few locations have takes the factor of "
-        "its substitution. "
-        f"{len(marked_contexts(q))} of {off[:, :-1].size} surely differ from that. The table has "
-        "the furthest."
+        "Error rates of the case as factors of the control's, by the two bases next to a position: "
+        "blue where the case has more. A context of few positions takes the factor of its "
+        f"substitution. {len(marked_contexts(q))} of {off[:, :-1].size} differ from it beyond "
+        "chance; the table has those that differ most."
     )
     header = ("context", "factor", "factor of the substitution", "standard error of its log")
     return Section(

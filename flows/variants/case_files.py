@@ -56,7 +56,8 @@ class KeptPartitions(json_files.Form):
         """What is known of the replicates' reads."""
         account = None if self.account is None else np.array(self.account, np.int64)
         depth = np.array(self.depth, np.int64)
-        return SampleReads(self.columns, self.positions, self.locations, depth, account)
+        files = [url for url, _ in self.files]
+        return SampleReads(self.columns, self.positions, self.locations, depth, account, files)
 
 
 class Case(NamedTuple):

@@ -21,7 +21,7 @@ from flows.variants.report import (
     warnings_of,
 )
 from flows.variants.settings import VariantSettings
-from flows.variants.tiles import tiles_of
+from flows.variants.tiles import NEXT_STEPS_OF_CASES, tiles_of
 from vbmodels.variants.two_groups.batch_null import names_of_types
 from vbmodels.variants.two_groups.cases import Several, SeveralGlobal
 
@@ -72,6 +72,8 @@ def cases_report(
         tuple(_once(warned)),
         top,
         tiles_of({"cases": results, **sums}, f"each {level_of(settings)}"),
+        NEXT_STEPS_OF_CASES,
+        read_account.input_grids(known),
     )
 
 

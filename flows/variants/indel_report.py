@@ -66,20 +66,22 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
     alleles, units = sum(p.alleles for p in parts), sum(p.units for p in parts)
     found = _clusters(parts)
     text = (
-        f"Reads show {alleles:,} insertions and deletions of up to 50 bases; {units:,} were tested "
-        "(an unseen slip of one base at every anchor among them). They stand in indels/, what is "
-        "called among the calls."
+        f"The reads show {alleles:,} insertions and deletions of up to 50 bases. {units:,} alleles "
+        "were tested: these, and at every position a shift by one base that no read shows. All "
+        "are in the table indels/; those called are among the calls."
     )
     if not fit.rates:
-        return Section("Insertions and deletions", f"{text} No allele has two reads: no fit.")
+        return Section(
+            "Insertions and deletions", f"{text} No allele has two reads, so nothing was fitted."
+        )
     text += (
-        " Errors by the length of the run of one base that an allele lengthens or shortens, where "
-        "polymerases slip:"
+        " The table has the error rates by the length of the homopolymer that an allele lengthens "
+        "or shortens."
     )
     if found:
         text += (
-            f" at {len(found):,} places reads with indels gather in {settings.case} of which none "
-            "is called, most often one event that the aligner wrote in several ways. Look at the "
+            f" At {len(found):,} places {settings.case} has several indels of which none is "
+            "called: most often one event that the aligner wrote in several ways. Look at the "
             "reads there, or align them again."
         )
     rates = Grid(

@@ -43,7 +43,7 @@ from vbmodels.variants.indels import Indels
 from vbmodels.variants.sampling import differing, numbers
 from vbmodels.variants.two_groups.cases import OfCase
 
-NO_READS = "location without a read in any replicate"
+NO_READS = "position without a read in any replicate"
 NO_REFERENCE = "location whose reference is not A, C, G or T"
 OTHER_SAMPLE = "row of a sample that is neither case nor control"
 OUTSIDE = "row outside of the region and the BED's intervals"

@@ -33,7 +33,7 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
     found = {
         "vbflows_calls": {
             "section_name": "vbflows: variants",
-            "description": "Alleles called in the case; what a filter took stands apart.",
+            "description": "Alleles called in the case; filtered ones are apart.",
             "plot_type": "bargraph",
             "pconfig": {"id": "vbflows_calls_plot", "title": "vbflows: variants",
                         "ylab": "alleles"},

@@ -123,6 +123,8 @@ class SampleReads:
         [R, 2] bases that count at the locations, and those that differ from the reference.
     account
         [R, FIELDS]; None where no reads were counted in this run.
+    files
+        [R] the replicates' files of reads; none of counts.
     """
 
     columns: Sequence[Column]
@@ -130,12 +132,14 @@ class SampleReads:
     locations: int
     depth: IntArray
     account: IntArray | None = None
+    files: Sequence[str] = ()
 
     def of(self, columns: Sequence[Column]) -> SampleReads:
         """Return the same of some of the replicates."""
         at = [list(self.columns).index(column) for column in columns]
         account = None if self.account is None else self.account[at]
-        return replace(self, columns=columns, depth=self.depth[at], account=account)
+        files = [self.files[r] for r in at] if self.files else ()
+        return replace(self, columns=columns, depth=self.depth[at], account=account, files=files)
 
     def below(self, least: float) -> list[int]:
         """Return which replicates have a mean depth below the least."""
@@ -305,6 +309,25 @@ def as_rows(reads: SampleReads, settings: VariantSettings) -> dict[str, dict[str
     return found
 
 
+def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
+    """Return each replicate's file, with the reads used and not used, and the mean depth."""
+    rows: dict[Column, tuple[object, ...]] = {}
+    for reads in samples:
+        if reads is None:
+            continue
+        for r, column in enumerate(reads.columns):
+            used: tuple[object, ...] = ("", "")
+            if reads.account is not None:
+                kept = int(kept_reads(reads.account[r]))
+                used = kept, int(reads.account[r, of.REACHED]) - kept
+            file = storage.shown(reads.files[r]) if reads.files else ""
+            mean = reads.depth[r, 0] / max(reads.positions, 1)
+            rows.setdefault(column, (*column, *used, f"{mean:,.1f}", file))
+    columns = ("sample", "replicate", "reads used", "reads not used", "mean depth", "file")
+    caption = "Every replicate; why reads were not used is in the part Reads"
+    return [Grid(columns, list(rows.values()), caption)] if rows else []
+
+
 def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     """Return the account, as `as_rows` has it, as a table of the report."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
@@ -313,11 +336,12 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
         [(name, *(f"{row[n]:,}" if n in row else "" for n in names)) for name, row in rows.items()],
     )
     text = (
-        "How many reads of the regions count, and how many each rule left out: a read by the first "
-        "rule that applies. Of the reads that count, bases at the positions. Supplementary "
-        "alignments count."
+        "Reads in the regions that were counted, and reads that each rule left out (by the first "
+        "rule that applies). Bases are those of counted reads at the positions of the regions. "
+        "Supplementary alignments are counted."
     )
-    return Section("Reads", text, (), (grid,))
+    how = "A rule that leaves out many reads of one replicate alone points to its library."
+    return Section("Reads", text, (), (grid,), how=how)
 
 
 def for_multiqc(rows: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

@@ -11,6 +11,7 @@ import numpy as np
 from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
+from flows.report.plots import Spec
 from flows.variants import detection, indel_report, read_account
 from flows.variants.batch_report import (
     batch_results,
@@ -84,7 +85,7 @@ class Mixing:
     def of(cls, mixing: FloatArray) -> Mixing:
         """Summarise R-hat and effective number of draws by location, [J, 2].
 
-        Locations where nothing varies have no R-hat; chains that stand apart no effective draws.
+        Locations where nothing varies have no R-hat; chains that disagree no effective draws.
         """
         r_hat, ess = mixing.T
         worst = float(np.fmax.reduce(r_hat, initial=1.0))
@@ -145,24 +146,23 @@ def report(
     not_run = filters_not_run(parts, settings)
     why_not = parts[0].no_indels if parts else None
     sections = [_calls(calls, settings, not_run, why_not or "")]
-    if calls:
-        sections.append(_rates(calls, settings))
+    found_at = [p.limits for p in parts if p.limits is not None]
+    if found_at:
+        sections.append(_detection(np.sum(found_at, axis=0), parts, _positions(parts)))
+    if reads is not None and (rows := read_account.as_rows(reads, settings)):
+        sections.append(read_account.section(rows))
+    sections.append(_depth(parts, settings))
+    indels = [p.indels for p in parts if p.indels is not None]
+    fit = parts[0].indel_fit if parts else None
+    if fit is not None:
+        sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
         sections.append(batch_section(batch, settings.case, settings.compared_with))
         if batch.of_context is not None:
             sections.append(context_section(batch))
         if settings.members:
             sections.append(panel_section(batch, settings))
-    indels = [p.indels for p in parts if p.indels is not None]
-    fit = parts[0].indel_fit if parts else None
-    if fit is not None:
-        sections.append(indel_report.section(indels, fit, settings))
-    if reads is not None and (rows := read_account.as_rows(reads, settings)):
-        sections.append(read_account.section(rows))
-    sections += [_depth(parts, settings), _q_values(parts)]
-    found_at = [p.limits for p in parts if p.limits is not None]
-    if found_at:
-        sections.append(_detection(np.sum(found_at, axis=0), parts))
+    sections.append(_q_values(parts))
     mixing = _mixing(parts)
     if mixing:
         sections.append(_sampler(mixing, locations))
@@ -176,7 +176,8 @@ def report(
     results = results_of(parts, settings, batch)
     return Findings(
         headline, sections, results, tuple(warnings_of(parts, caps, settings, batch)), top,
-        tiles_of(results, level_of(settings), 0 if reads is None else reads.positions), NEXT_STEPS,
+        tiles_of(results, level_of(settings), _positions(parts)), NEXT_STEPS,
+        read_account.input_grids([reads]),
     )  # fmt: skip
 
 
@@ -210,7 +211,7 @@ def warnings_of(
     if lacking:
         warnings.append(
             f"Filters that did not run: {', '.join(lacking)}; {not_run[lacking[-1]]}, so an error "
-            "that its reads betray can stand here as PASS. Call from BAM or CRAM files, or count "
+            "that its reads betray can be here as PASS. Call from BAM or CRAM files, or count "
             "them again, to have these filters."
         )
     why_not = parts[0].no_indels if parts else None
@@ -244,25 +245,31 @@ def variants(count: int) -> str:
 
 def headline_of(parts: Sequence[PartCalls], passed: int, settings: VariantSettings) -> str:
     """Return the result, how much of the regions could have shown it, and what limits it."""
-    locations = sum(p.locations for p in parts)
-    said = [f"{variants(passed)} in {locations:,} locations {level_of(settings)}"]
+    positions = _positions(parts)
+    found = [f"{variants(passed)} in {positions:,} positions {level_of(settings)}"]
     reads = parts[0].sample_reads if parts else None
     if any(p.limits is not None for p in parts):
-        positions = locations if reads is None else max(reads.positions, locations)
-        said.append(
-            f"{_callable(parts) / max(positions, 1):.1%} of {positions:,} positions callable at a "
-            f"share of {CALLABLE_SHARE:.0%}"
+        found.append(
+            f"{_callable(parts) / max(positions, 1):.1%} of the positions callable at a share of "
+            f"{CALLABLE_SHARE:.0%}"
         )
     if reads is not None and reads.account is not None:
-        said.append(read_account.share_counted(reads.account))
+        found.append(read_account.share_counted(reads.account))
     if reads is not None and reads.thin:
-        said.append(f"without reads: {', '.join(reads.thin)}")
+        found.append(f"without reads: {', '.join(reads.thin)}")
     if not settings.controls:
-        said.append(
+        found.append(
             "without a control errors that all reads share look like variants: a control of the "
             "same protocol, or a panel, separates them"
         )
-    return "; ".join(said)
+    return "; ".join(found)
+
+
+def _positions(parts: Sequence[PartCalls]) -> int:
+    """Return how many positions the regions have, those without reads included."""
+    locations = sum(p.locations for p in parts)
+    reads = parts[0].sample_reads if parts else None
+    return locations if reads is None else max(reads.positions, locations)
 
 
 def results_of(parts: Sequence[PartCalls], settings: VariantSettings, batch: Any) -> dict[str, Any]:
@@ -370,8 +377,8 @@ def _calls(
                f"{settings.case}: reads/depth by replicate",
                *(heads[name] for name in against))  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
-    text = "Calls, best first, with their reads in every replicate. All locations stand in the "
-    text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
+    text = f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
+    text += f"loci/.{more}"
     if joined := sum(is_mnv(c) for c in calls):
         text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
         text += "reads are those with all; loci/ has a row for each base."
@@ -385,7 +392,10 @@ def _calls(
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
-    return Section("Calls", text, (), (Grid(columns, rows, details=details),))
+    how = "Best first; a variant opens the reads of every replicate. The rate is the share of "
+    how += f"reads with the allele in {settings.case}, errors taken into account."
+    drawn = [_rates(calls, settings)] if calls else []
+    return Section("Calls", text, drawn, (Grid(columns, rows, details=details),), how=how)
 
 
 def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
@@ -400,15 +410,14 @@ def _replicates(call: dict[str, Any], settings: VariantSettings) -> Section:
     return Section(name_of(call), "", (), (grid,), how="The reads of every replicate.")
 
 
-def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Section:
+def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Spec:
     shown = calls[:MOST_PLOTTED]
     series = [("case", [(c["MU"], *c["MUCI"]) for c in shown])]
     if settings.controls:
         series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
-    plot = plots.paired_intervals([name_of(c) for c in shown], series, "rate of the allele")
-    other = f" and {settings.compared_with} (grey)" if settings.controls else ""
-    text = f"Posterior means and 95 % intervals in {settings.case}{other}, on a log scale."
-    return Section("Rates of the called alleles", text, (plot,))
+    some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
+    label = f"share of reads with the called allele{some}"
+    return plots.paired_intervals([name_of(c) for c in shown], series, label)
 
 
 def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
@@ -422,45 +431,53 @@ def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
         series = [("case", case), *([("control", control)] if settings.controls else [])]
         drawn.append(plots.lines(pos, series, contig, "mean depth", f"Depth along {contig}"))
     note = f" The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
-    return Section("Depth", f"Mean reads of a replicate along the region.{note}", drawn)
+    text = f"Reads at each position, as the mean over the replicates of a sample.{note}"
+    how = "Where the depth falls, rare alleles cannot be seen: see Limit of detection."
+    return Section("Depth", text, drawn, how=how)
 
 
 def _q_values(parts: Sequence[PartCalls]) -> Section:
     counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
     centres = (np.arange(40) + 0.5) / 40
     text = (
-        "Of every location the allele that speaks most for a variant, and every called one; the "
-        "count has a logarithmic scale."
+        "For every position the allele with the most evidence of a variant, and every called "
+        "allele; the counts are on a logarithmic scale."
     )
     plot = plots.histogram(centres, "q-value", "alleles", "q-values", counts=counts)
-    return Section("q-values", text, (plot,))
+    how = "Calls are at the left; a heap at the right are positions without a variant."
+    return Section("q-values", text, (plot,), how=how)
 
 
 def _callable(parts: Sequence[PartCalls]) -> int:
     return sum(detection.positions(part.callable) for part in parts)
 
 
-def _detection(counts: IntArray, parts: Sequence[PartCalls]) -> Section:
+def _detection(counts: IntArray, parts: Sequence[PartCalls], positions: int) -> Section:
     rows: list[tuple[str, Any]] = []
     for level in (0.05, 0.5, 0.95):
         limit = detection.quantile(counts, level)
-        rows.append((f"{level:.0%} of the locations", "none" if limit is None else f"{limit:.2g}"))
+        value = "none" if limit is None else f"{limit:.2%}"
+        rows.append((f"{level:.0%} of the positions with reads", value))
     total = int(counts.sum())
     text = (
-        "The share of an allele that would be called with a probability of .95, at the depths, "
-        "the errors and the level of this run, for the site's alternative allele with the highest "
-        "error rate. "
-        f"A share of {CALLABLE_SHARE:g} would be called at {_callable(parts):,} of "
-        f"{total:,} locations, which callable.bed lists; each location's limit is in detection/."
+        f"An allele in {CALLABLE_SHARE:.0%} of the reads would be called at "
+        f"{_callable(parts):,} of {positions:,} positions; callable.bed lists them. "
+        f"{total:,} positions have reads; the limit of each is in detection/."
+    )
+    how = (
+        "The limit of a position is the share of reads that an allele needs to be called with a "
+        "probability of .95, at this run's depth, error rates and level, for the alternative "
+        "allele with the highest error rate."
     )
     below = np.cumsum(counts[:-1]) / max(total, 1)
     plot = plots.lines(
-        detection.EDGES[1:], [("share of the locations", below)],
-        "share of an allele", "share of the locations",
-        "Locations whose limit of detection is at most a share", log=True,
+        detection.EDGES[1:], [("share of the positions", below)],
+        "limit of detection", "share of the positions",
+        "Share of the positions with reads whose limit is at most so large", log=True,
     )  # fmt: skip
-    grid = Grid(("locations", "limit is at most"), rows)
-    return Section("Limit of detection", text, (plot,) if counts[:-1].any() else (), (grid,))
+    grid = Grid(("positions", "limit is at most"), rows)
+    drawn = (plot,) if counts[:-1].any() else ()
+    return Section("Limit of detection", text, drawn, (grid,), how=how)
 
 
 MEANINGS = {
@@ -486,7 +503,8 @@ MEANINGS = {
 
 def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
     shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
-    grid = Grid(("what", "of", "value", "name in parameters/"), shown)
+    caption = f"All {len(shown)} hyperparameters"
+    grid = Grid(("meaning", "of", "value", "name in parameters/"), shown, caption, folded=True)
     samples = "both samples" if settings.controls else "the sample"
     text = f"Estimated from the data of {samples}."
     if settings.test == "two_groups" and units > FIT_UNITS:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.report.page import NextStep, Tile
+from flows.variants.detection import CALLABLE_SHARE
 
 
 def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list[Tile]:
-    """Return what was called, at which level, and how much of the regions could have shown it.
+    """Return what was called, at which level, and where it could have been called.
 
     ``positions`` is the size of the regions, those without a read too.
     """
@@ -19,11 +20,11 @@ def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list
     if "callable_locations" in results:
         every = max(positions, results["locations"], 1)
         share = results["callable_locations"] / every
-        note = f"{results['callable_locations']:,} of {every:,} positions"
-        tiles.append(Tile("callable", f"{share:.1%}", note))
+        note = f"{results['callable_locations']:,} of {every:,} positions, at a share of "
+        tiles.append(Tile("callable", f"{share:.1%}", f"{note}{CALLABLE_SHARE:.0%}"))
         limit = results["median_limit_of_detection"]
         value = "none" if limit is None else f"{limit:.2%}"
-        tiles.append(Tile("limit of detection", value, "median over the locations"))
+        tiles.append(Tile("limit of detection", value, "median over the positions with reads"))
     if "indels" in results:
         note = f"{results['indel_units']:,} were tested"
         tiles.append(Tile("insertions and deletions", f"{results['indels']:,}", note))
@@ -33,9 +34,15 @@ def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list
     return tiles
 
 
+NEXT_STEPS_OF_CASES = (
+    NextStep("See the calls of all cases in one VCF:",
+             "bcftools merge --force-samples {run}/cases/*/variants.vcf.gz"),
+    NextStep("See the most probable positions of all cases, called or not:",
+             "vbflows show {run} loci --sort prob"),
+)  # fmt: skip
 NEXT_STEPS = (
     NextStep("Look at the calls in any tool that reads VCF:",
              "bcftools view {run}/variants.vcf.gz"),
-    NextStep("See the most probable locations, called or not:",
+    NextStep("See the most probable positions, called or not:",
              "vbflows show {run} loci --sort prob"),
 )  # fmt: skip

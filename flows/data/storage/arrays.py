@@ -181,7 +181,7 @@ def _kinds(bags: list[tuple[Any, Arrays]]) -> dict[str, pa.DataType]:
         for name, own in columns.items():
             cells.setdefault(name, []).extend(own)
     kinds = {name: pa.array(own).type for name, own in cells.items() if name != BAG}
-    # Bare arrays are bags whose labels stand elsewhere, or nowhere.
+    # Bare arrays are bags whose labels are elsewhere, or nowhere.
     return kinds or {LABEL: pa.null()}
 
 

@@ -114,42 +114,44 @@ def _of_clients() -> tuple[type[Exception], ...]:
 
 
 def _sentence(action: str, url: str, error: Exception) -> StorageError:
-    said = f"cannot {action} {without_secrets(url)}"
+    message = f"cannot {action} {without_secrets(url)}"
     text = f"{type(error).__name__} {error}"
     remote = "://" in url
     if remote and (_NO_BUCKET.search(text) or _NO_BUCKET.search(str(error.__cause__))):
         bucket = url.partition("://")[2].partition("/")[0]
         return StorageError(
-            f"{said}: there is no bucket {bucket!r}; create it, or check its name and the endpoint "
-            "(AWS_ENDPOINT_URL)"
+            f"{message}: there is no bucket {bucket!r}; create it, or check its name and the "
+            "endpoint (AWS_ENDPOINT_URL)"
         )
     refusal = refusal_of(error) if remote else None
     if refusal is not None and (why := refusal.sentence(url)) is not None:
-        return StorageError(f"{said}: {why}")
+        return StorageError(f"{message}: {why}")
     if type(error).__name__ in ("CredentialRetrievalError", "TokenRetrievalError"):
-        return StorageError(f"{said}: {_line(error).rstrip('.')}; check the AWS profile")
+        return StorageError(f"{message}: {_line(error).rstrip('.')}; check the AWS profile")
     if type(error).__name__ in ("NoCredentialsError", "ProfileNotFound"):
         return StorageError(
-            f"{said}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "
+            f"{message}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or read anonymously (--s3 anonymous=true)"
         )
     if isinstance(error, FileNotFoundError) or (remote and _GONE.search(text)):
-        return MissingError(f"{said}: there is no such file or folder", url)
+        return MissingError(f"{message}: there is no such file or folder", url)
     if isinstance(error, PermissionError) or (remote and _REFUSED.search(text)):
         keys = "check the access key and its secret, or " if remote else ""
-        return StorageError(f"{said}: permission denied; {keys}give access or choose another place")
+        return StorageError(
+            f"{message}: permission denied; {keys}give access or choose another place"
+        )
     if _damage(error, text, remote):
-        return DamagedError(f"{said}: it is damaged or not a Parquet file ({_line(error)})", url)
+        return DamagedError(f"{message}: it is damaged or not a Parquet file ({_line(error)})", url)
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC:
-        return StorageError(f"{said}: no space is left there; free some or choose another place")
+        return StorageError(f"{message}: no space is left there; free some or choose another place")
     if number == errno.EROFS:
-        return StorageError(f"{said}: that file system is read-only; choose another place")
+        return StorageError(f"{message}: that file system is read-only; choose another place")
     if number in _A_FILE:
-        return StorageError(f"{said}: a file stands where a folder is expected ({_line(error)})")
+        return StorageError(f"{message}: a file is where a folder is expected ({_line(error)})")
     lasting = number in _LASTING or (remote and _CLIENT_ERROR.search(text))
     kind = StorageError if lasting else TransientStorageError
-    return kind(f"{said}: {_line(error)}")
+    return kind(f"{message}: {_line(error)}")
 
 
 def _damage(error: Exception, text: str, remote: bool) -> bool:
@@ -191,9 +193,9 @@ class Refusal:
     def sentence(self, url: str) -> str | None:
         """Return why a request was refused and what to do; None where it was something else."""
         bucket, _, key = url.partition("://")[2].partition("/")
-        said = f"{self.code}: {self.text}" if self.text else self.code
+        message = f"{self.code}: {self.text}" if self.text else self.code
         what = f"S3 refused {self.operation} on {f'key {key!r} of ' if key else ''}bucket "
-        what += f"{bucket!r} ({said})"
+        what += f"{bucket!r} ({message})"
         if self.code in _EXPIRED:
             return f"the credentials have expired: {what}; get new ones"
         if self.code in _CLOCK:

@@ -1,7 +1,7 @@
 """Tables in other formats than Parquet: read once on each machine, and kept there as Parquet.
 
 CSV and its relatives become columns of text; what the text stands for is for the declared table
-to say (`flows.data.reading`). The conversion stands among the staged copies (see
+to say (`flows.data.reading`). The conversion is among the staged copies (see
 `flows.data.storage.staging`), so every process of the machine shares it, and a file that changes
 is read again.
 """
@@ -33,7 +33,7 @@ from flows.data.storage.urls import is_local
 _NOTES = b"vbflows.notes"
 
 CELLS = b"vbflows.cells"
-"""Metadata of a table whose cells are text that is still to be read as what it stands for."""
+"""Metadata of a table whose cells are text that is still to be parsed."""
 
 SEPARATOR = b"vbflows.separator"
 """Metadata of a table that was text: what sets its columns apart."""
@@ -151,10 +151,10 @@ def _converted(url: str, size: int, changed: int, options: FileOptions) -> _Smal
 
 def _said_of(table: text_files.TextTable) -> dict[bytes, bytes]:
     """Return the metadata of a table that was text."""
-    said = {CELLS: b"text", SEPARATOR: table.separator.encode()}
+    metadata = {CELLS: b"text", SEPARATOR: table.separator.encode()}
     if table.notes:
-        said[_NOTES] = json.dumps(table.notes).encode()
-    return said
+        metadata[_NOTES] = json.dumps(table.notes).encode()
+    return metadata
 
 
 def as_parquet(url: str) -> str:
@@ -283,8 +283,8 @@ def _arrow(url: str, _: str | None, path: str) -> None:
 def _workbook(url: str, _: str | None, path: str) -> None:
     with storage_errors("read", url):
         found = workbooks.read(url, local_copy(url), format_of(url)[0])
-    said = {CELLS: b"text", _NOTES: json.dumps(found.notes).encode()}
-    pq.write_table(found.table.replace_schema_metadata(said), path, compression="zstd")
+    metadata = {CELLS: b"text", _NOTES: json.dumps(found.notes).encode()}
+    pq.write_table(found.table.replace_schema_metadata(metadata), path, compression="zstd")
 
 
 def _limited(

@@ -195,7 +195,7 @@ def _hidden(name: str, folder: str) -> bool:
 
 
 def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Leave out what runs whose target lies in the source have published there."""
+    """Leave out what runs whose target is in the source have published there."""
     kept = {n: info for n, info in found.items() if not _OF_A_RUN.search(n.removeprefix(folder))}
     if len(kept) < len(found):
         log.warning(

@@ -1,7 +1,7 @@
 """Row groups that several partitions share are decoded once, not once a partition.
 
 Partitions are cut by rows and a row group may hold a million of them, so reading each
-partition by itself decodes the group as often as there are partitions in it. Within `sharing`,
+partition alone decodes the group as often as there are partitions in it. Within `sharing`,
 the last few row groups stay decoded for the next partition, and a large one is read on from
 where the thread's last partition ended.
 """

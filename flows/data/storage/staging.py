@@ -2,7 +2,7 @@
 
 What a library makes of a local file (its index) is kept here too, next to a link to the file.
 
-The copies stand in ``VBFLOWS_STAGING`` (by default a folder of this user among the temporary
+The copies are in ``VBFLOWS_STAGING`` (by default a folder of this user among the temporary
 files), which all processes of the machine share. They take no more than
 ``VBFLOWS_STAGING_GIB`` (by default 50): those that were used longest ago go first. What else is
 in that folder is neither counted nor removed.

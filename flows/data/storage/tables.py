@@ -49,7 +49,7 @@ def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetF
 
 
 def _whole(url: str) -> pq.ParquetFile:
-    """Open a table of which all is read; one that is sealed is checked."""
+    """Open a table to read all of it; one that is sealed is checked."""
     if is_working(url):
         return pq.ParquetFile(pa.BufferReader(read_bytes(url)))
     return parquet_file(url)
@@ -102,7 +102,7 @@ def read_rows(
 
 
 def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
-    """Read the row groups of a table whose numbers in a column may lie from ``low`` to ``high``."""
+    """Read the row groups of a table whose numbers in a column may be from ``low`` to ``high``."""
 
     def read() -> pa.Table:
         with storage_errors("read", url):

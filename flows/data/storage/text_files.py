@@ -143,7 +143,7 @@ def _read(
 
 
 def _table(opened: Opener, layout: Layout, names: list[str], kept: list[str]) -> TextTable:
-    """Return the columns of these names, of which some are kept."""
+    """Return the columns of these names; some are kept."""
     stream = opened()
     reader = _reader(stream, layout, names, kept)
     notes = list(layout.notes)

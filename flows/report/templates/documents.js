@@ -169,7 +169,9 @@ class Documents {
     const back = element("button", { type: "button", className: "back" }, `← ${this.shown.name}`);
     back.addEventListener("click", () => this.open(this.shown));
     const least = this.whole ? "" : "at least ";
-    const counts = `In ${least}${plural(all, "document")}: known in ${given.toLocaleString("en")}, new in ${found.toLocaleString("en")}` +
+    const kinds = [["known", given], ["new", found]].filter(([, count]) => count)
+      .map(([kind, count]) => `${kind} in ${count.toLocaleString("en")}`).join(", ");
+    const counts = `In ${least}${plural(all, "document")}${kinds && ": "}${kinds}` +
       (here.length < all ? `; ${here.length} of them here.` : ".");
     this.page.replaceChildren(back, element("h3", {}, written || own[0].text),
       element("div", { className: "legend" }, counts), ...this.others(term, here), ...this.examples(term, here));
@@ -202,7 +204,8 @@ class Documents {
       const from = place[0] < AROUND ? 0 : one.text.slice(0, place[0] - AROUND).search(/\S*$/);
       const rest = one.text.slice(place[1] + AROUND);
       const to = one.text.length - rest.length + (/^\S*/.exec(rest)[0].length % AROUND);
-      const button = element("button", { type: "button" }, one.name);
+      const number = this.number(phrase);
+      const button = element("button", { type: "button" }, number ? `${one.name} (${number})` : one.name);
       button.addEventListener("click", () => this.open(one));
       const quote = this.marked({ ...one, keyphrases: [phrase] }, from, to);
       shown.push(element("blockquote", {}, from ? "… " : "", ...quote, to < one.text.length ? " … " : " ", button));

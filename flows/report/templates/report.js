@@ -109,8 +109,23 @@ function asCsv(table) {
   return lines.join("\r\n") + "\r\n";
 }
 
+// Probabilities and shares have a bar behind them, as long as the number.
+function barred(table, rows) {
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    if (!/probability|share|^(first|second)$/i.test(head.textContent.trim())) return;
+    const cells = rows.map((row) => row.cells[column]);
+    if (!cells.every((cell) => Number(cell.dataset.value ?? NaN) >= 0 && cell.dataset.value <= 1)) return;
+    for (const cell of cells) {
+      const end = `${(100 * cell.dataset.value).toFixed(1)}%`;
+      cell.style.backgroundImage =
+        `linear-gradient(90deg, color-mix(in srgb, var(--accent) 18%, transparent) ${end}, transparent ${end})`;
+    }
+  });
+}
+
 for (const table of document.querySelectorAll("table[data-name]")) {
   const rows = [...table.tBodies[0].rows].filter((row) => !row.classList.contains("detail"));
+  barred(table, rows);
   rows.forEach(openable);
   if (rows.length < 2) continue;
   const tools = document.createElement("div");

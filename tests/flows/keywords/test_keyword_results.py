@@ -48,7 +48,7 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     assert results["found"] == len(new) > 100
     assert results["expected_false_share"] == pytest.approx(share)
     assert f"{len(new):,} new keywords" in headline
-    assert f"; {1 - share:.0%} right".replace("%", " %") in headline
+    assert f"; {1 - share:.0%} expected to be right".replace("%", " %") in headline
     assert share <= 0.2
     # Known keywords prove no precision.
     unknown = words[~words.observed]

@@ -117,8 +117,8 @@ def test_the_report_and_the_record_say_what_was_found(done):
     assert results["keyword_rate_sources"] == ["labels", "other corpora"]
     low, high = (f"{100 * share:.0f}" for share in results["expected_right"])
     assert (
-        f"; {low} to {high} % right by the model's own count: set keyphrases=, or mark the 20 "
-        in (outcome["lines"][0])
+        f"; {low} to {high} % expected to be right: for a better estimate set keyphrases=, or mark "
+        "the 20 " in outcome["lines"][0]
     )
     assert record.warnings[0].startswith("Nothing says how many keywords a document has")
     phrases = table_of(place, record).to_pandas()
@@ -188,8 +188,8 @@ def test_documents_without_any_label_are_ranked_by_other_corpora(tmp_path):
         f"{found} keyphrases in 40 documents without known keyphrases; "
     )
     assert (
-        "right by the model's own count: set keyphrases=, or mark the 20 documents in ask/"
-        in (outcome["lines"][0])
+        "expected to be right: for a better estimate set keyphrases=, or mark the 20 documents in "
+        "ask/" in outcome["lines"][0]
     )
     assert record.warnings[0].startswith("Nothing says how many keywords a document has: that is ")
     assert "lists=complete" not in record.warnings[0]

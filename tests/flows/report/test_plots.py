@@ -35,8 +35,8 @@ PICTURES = {
         ],
     ),
     "scatter": (
-        lambda: plots.scatter([(0.25, 0.5)], "run a", "run b", "S"),
-        ["run a 0.25, run b 0.5"],
+        lambda: plots.scatter([("a", 0.25, 0.5)], "run a", "run b", "S"),
+        ["a: 0.25 → 0.5"],
     ),
     "paired_intervals": (
         lambda: plots.paired_intervals(

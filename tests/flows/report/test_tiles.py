@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from flows.bags.tiles import tiles_of as bags
@@ -9,8 +10,12 @@ from flows.experts.tiles import tiles_of as experts
 from flows.features.tiles import tiles_of as features
 from flows.keywords.tiles import tiles_of as keywords
 from flows.report.baselines import baseline_tile
-from flows.report.page import Tile
+from flows.report.page import Findings, Tile
+from flows.report.page import render as page_of
+from flows.variants.bam_kernels import DUPLICATE, REACHED
+from flows.variants.read_account import FIELDS, SampleReads, input_grids
 from flows.variants.tiles import tiles_of as variants
+from tests.flows.runs.test_publish import record
 
 
 def shown(tiles):
@@ -54,15 +59,20 @@ def test_keywords():
     results = {
         "found": 921, "documents": 277, "observed": 394, "expected_right": [0.398, 0.4021],
         "expected_false": 554.1, "keyword_rate": 0.0377, "keyword_rate_sources": ["given"],
+        "keyword_rate_log_sd": 0.4,
         "f": 0.576, "precision": 0.5, "recall": 0.68,
     }  # fmt: skip
     found = shown(keywords(results))
-    assert found["found"] == ("921", "in 277 documents; 394 were known")
-    assert found["right, by the model"][0] == "40 %"
-    assert found["share of candidates that are keywords"] == ("3.8 %", "source: given")
-    assert found["F against the true ones"] == ("0.58", "precision 0.50, recall 0.68")
+    assert found["new keyphrases"] == ("921", "in 277 documents; 394 were known")
+    assert found["expected to be right"] == ("40 %", "best estimate: 554 of 921 are wrong")
+    rate = "of the candidates are keyphrases (2.5 to 5.6 %), from your setting"
+    assert found["keyphrase rate"] == ("3.8 %", rate)
+    assert found["F1 against true keyphrases"] == ("0.58", "precision 0.50, recall 0.68")
     results["expected_right"] = [0.21, 0.54]
-    assert shown(keywords(results))["right, by the model"][0] == "21 to 54 %"
+    results["keyword_rate_log_sd"] = 0.0
+    found = shown(keywords(results))
+    assert found["expected to be right"][0] == "21 to 54 %"
+    assert found["keyphrase rate"][1] == "of the candidates are keyphrases, from your setting"
 
 
 def test_features():
@@ -90,8 +100,38 @@ def test_variants():
                "median_limit_of_detection": 0.0147, "indels": 0, "indel_units": 436}  # fmt: skip
     found = shown(variants(results, "at an FDR of 0.05", 300))
     assert found["variants"] == ("1", "at an FDR of 0.05; 2 more are filtered")
-    assert found["callable"] == ("93.0%", "279 of 300 positions")
-    assert found["limit of detection"] == ("1.47%", "median over the locations")
+    assert found["callable"] == ("93.0%", "279 of 300 positions, at a share of 5%")
+    assert found["limit of detection"] == ("1.47%", "median over the positions with reads")
     assert found["insertions and deletions"] == ("0", "436 were tested")
     cases = {"cases": {"a": {"passed": 1}, "b": {"passed": 0}}, "calls": 2, "passed": 1}
     assert shown(variants(cases, "each"))["cases with a variant"] == ("1 of 2", "")
+
+
+def test_every_file_of_reads_is_an_input():
+    account = np.zeros((2, FIELDS), np.int64)
+    account[:, REACHED], account[1, DUPLICATE] = (2000, 1000), 400
+    depth = np.array([[6000, 3], [3000, 1]])
+    columns = [("tumour", "1"), ("normal", "1")]
+    reads = SampleReads(columns, 300, 299, depth, account, ["/d/t.bam", "/d/n.bam"])
+    (grid,) = input_grids([reads, reads, None])
+    assert list(grid.rows) == [
+        ("tumour", "1", 2000, 0, "20.0", "/d/t.bam"),
+        ("normal", "1", 600, 400, "10.0", "/d/n.bam"),
+    ]
+    (grid,) = input_grids([SampleReads(columns, 300, 299, depth)])
+    assert grid.rows[0] == ("tumour", "1", "", "", "20.0", "")
+    assert input_grids([None]) == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "note"),
+    [
+        (277, "not used: document without a candidate (3)"),
+        (280, "every row; not used in them: known keyword not in the text (266)"),
+    ],
+)
+def test_the_rows_not_used_are_those_that_the_tile_names(kept, note):
+    lost = [{"reason": "known keyword not in the text", "count": 266}]
+    lost += [{"reason": "document without a candidate", "count": 3}] if kept < 280 else []
+    found = page_of(record(rows_read=280, rows_kept=kept, dropped=lost), Findings("h", []))
+    assert f"<dt>rows used</dt><dd>{kept} of 280</dd><dd>{note}</dd>" in found

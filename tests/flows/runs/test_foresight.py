@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -144,7 +145,9 @@ def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):
     assert code == 0
     assert out.startswith("60 rows in 1 file, no errors, ")
     assert "\nwarning: " in out
-    assert "for 100 sweeps" in out
+    assert re.search(
+        r"^run: about .* in one process; fit: .* for \d+ sweeps \(at most 1,000", out, re.M
+    )
     assert "ingest" in err
     assert os.listdir(tmp_path) == []
 
@@ -158,3 +161,14 @@ def test_equal_faults_share_a_line_with_their_count(tmp_path, capsys):
     assert len(json.loads(out)["faults"]) == 6
     (line,) = [line for line in err.splitlines() if line.startswith("vbflows:")]
     assert "6 times in 6 files" in line
+
+
+def test_the_estimate_counts_all_sweeps_of_a_small_fit_and_the_rest(tmp_path, capsys):
+    """The sweeps of a search cost more than its first ones, and the report takes time too."""
+    path = rows(tmp_path, 60)
+    answer = checked(capsys, "experts", path)
+    code, out, err = run(capsys, "experts", path, tmp_path / "t", "--json")
+    assert code == 0, err
+    assert answer["sweeps"] == json.loads(out)["iterations"]
+    parts = answer["seconds_to_read"] + answer["sweeps"] * answer["seconds_a_sweep"]
+    assert answer["seconds"] == pytest.approx(parts + 3.5)

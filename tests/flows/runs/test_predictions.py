@@ -7,8 +7,10 @@ import pyarrow as pa
 import pytest
 
 from flows.data import storage
-from flows.data.runs import RunPaths
-from flows.runs.predictions import compare_predictions
+from flows.data.runs import InputRecord, RunPaths, complete
+from flows.runs.compare import compare, headline
+from flows.runs.predictions import Change, compare_predictions
+from tests.flows.runs.test_publish import record
 
 
 def run_with(target, name, **columns):
@@ -33,8 +35,9 @@ def test_rows_are_matched_by_name_whatever_their_order(tmp_path):
     assert (found.shared, found.only_first, found.only_second) == (3, 1, 1)
     assert found.mean_change == pytest.approx((0.0 + 0.3 + 0.05) / 3)
     assert (found.moved, found.crossed) == (1, 1)
-    assert found.largest[0] == ("a", 0.4, 0.7)
-    assert found.largest[2] == ("a, x", 0.1, 0.1)
+    assert found.largest[0] == Change({"id": "a", "of": ""}, 0.4, 0.7)
+    assert (found.largest[0].label, found.largest[2].label) == ("a", "a, x")
+    assert (found.largest[2].first, found.largest[2].second) == (0.1, 0.1)
     expected = np.corrcoef([0.1, 0.4, 0.9], [0.1, 0.7, 0.85])[0, 1]
     assert found.correlation == pytest.approx(expected)
 
@@ -51,3 +54,41 @@ def test_a_run_without_spread_has_no_correlation(tmp_path):
     (found,) = compare_predictions(*runs)
     assert found.correlation is None
     assert found.as_json()["mean_change"] == 0.0
+
+
+def compared(tmp_path, **second):
+    """Return the headline for a run whose second fit differs in what is named."""
+    for number, changes in enumerate(({}, second)):
+        paths = run_with(tmp_path, f"r{number}", id=["a", "b"], probability=[0.1, 0.4 + number / 2])
+        changes = {"run_id": paths.run_id, "settings": {"prior": 0.01, "tol": 1e-6}, **changes}
+        complete(paths, record(**changes))
+    return headline(compare(*(f"{tmp_path}/runs/r{number}" for number in range(2))))
+
+
+def tile(value):
+    return {"headline": f"{value} found", "tiles": [{"label": "found", "value": value, "note": ""}]}
+
+
+CROSSED = "1 of 2 probabilities in rows/ crossed 0.5."
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (
+            {"settings": {"prior": 0.05, "tol": 1e-6}, **tile("9")},
+            f"Found: - → 9, because of prior: 0.01 → 0.05. {CROSSED}",
+        ),
+        (
+            {"settings": {"prior": None, "tol": 1.0}, **tile("9")},
+            f"Found: - → 9, with prior: 0.01 → default; tol: 1e-06 → 1. {CROSSED}",
+        ),
+        (
+            {"rows_kept": 7, "inputs": [InputRecord(url="a", size=1, fingerprint="f", rows=7)]},
+            f"The same answer, with other data: 1 → 7 rows. {CROSSED}",
+        ),
+        ({}, f"The same answer, with the same settings, data and versions. {CROSSED}"),
+    ],
+)
+def test_the_headline_says_what_changed_and_because_of_what(second, said, tmp_path):
+    assert compared(tmp_path, **second) == said

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from html import unescape
 from operator import itemgetter
 
 import pyarrow.parquet as pq
@@ -93,10 +94,12 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     assert (moved["moved"], moved["crossed"]) == (0, 0)
     page = file.read_text(encoding="utf-8")
     assert printed["report"] == str(file)
-    assert f"0 of {rows:,} predictions in keywords/ moved by more than 0.1" in page
-    assert "1 setting (fdr) changed, the same data" in page
-    assert page.count('report.html">report.html</a>') == 2
     records = [open_run(one)[1] for one in (first, second)]
+    said = "The same answer, with fdr: 0.2 → 0.1. "  # best_f selects, so that fdr has no effect
+    said += f"0 of {rows:,} probabilities in keywords/ crossed 0.5."
+    assert f"<h1>{said}</h1>" in page
+    assert all(record.headline in unescape(page) for record in records)
+    assert page.count('report.html">report.html</a>') == 2
     for name, line in printed["results"].items():
         assert [line["first"], line["second"]] == [record.results.get(name) for record in records]
     found = [record.results["found"] for record in records]
@@ -104,8 +107,10 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     assert printed["data"]["files that both read, unchanged"]["first"] == 1
     code, out, _ = run(capsys, "compare", first, place)
     assert code == 0
-    assert "Settings that differ" in out
-    assert "fdr" in out
+    shown = " ".join(out.split())
+    assert "Settings that differ" in shown
+    assert "The same answer, with fdr: 0.2 → 0.1" in shown
+    assert all(value in shown for value in (first, open_run(str(place))[0].root))
     code, _, err = run(capsys, "compare", first, tmp_path)
     assert (code, "no such run" in err) == (2, True)
 

@@ -66,7 +66,13 @@ def test_reads_of_one_percent_at_400_give_their_variants(published, simbam):
     assert {(r["pos"], r["ref"], r["alt"]) for r in called} >= found
     assert all(r["case_q05"] < r["case_mean"] < r["case_q95"] for r in called)
     page = Path(place.file("report.html")).read_text(encoding="utf-8")
-    assert all(words in page for words in ("Rates of the called alleles", "Hyperparameters"))
+    shown = (
+        "share of reads with the called allele",
+        "Hyperparameters",
+        "reads not used",
+        ".bam</td>",
+    )
+    assert all(words in page for words in shown)
 
 
 @pytest.mark.thorough

@@ -86,7 +86,7 @@ def test_rows_that_are_left_out_are_counted_with_a_reason(capsys, tmp_path):
         assert {d.reason: d.count for d in record.dropped} == {
             "row of a sample that is neither case nor control": 2 * 3 * 40,
             "row outside of the region and the BED's intervals": 2 * 20 + 2 * 2 * 40,
-            "row of a location without a read in any replicate": 2 * 2,
+            "row of a position without a read in any replicate": 2 * 2,
             "row of a location whose reference is not A, C, G or T": 2,
         }
         assert record.rows_read == 4 * 3 * 40
