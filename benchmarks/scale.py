@@ -186,7 +186,7 @@ def growth(name: str, budget: float, most: int | None) -> str:
 
 
 HEAD = """\
-| pipeline | rows | wall, s | CPU, s | wall / CPU, ms a row | fit, s (sweeps) | engine's share of the fit \
+| pipeline | rows | wall, s | CPU, s | wall / CPU, ms a row | fit, s (sweeps) | engine's share \
 | peak, MiB | read / written per byte of input |
 |---|---|---|---|---|---|---|---|---|"""
 PAIR_HEAD = """\
