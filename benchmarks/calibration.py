@@ -217,7 +217,8 @@ def line(form: str, name: str, parts: list[Forecast]) -> str:
     large = own["in the large"]
     z = f"{large.value / large.error:.1f}" if len(parts) > 1 else ""
     at = own.get("slope")
-    slope = f"{at.value:.2f} ({at.error:.2f})" if at is not None and at.error < 1.0 else ""
+    fewest = min(realised.sum(), (1.0 - realised).sum())
+    slope = f"{at.value:.2f} ({at.error:.2f})" if at is not None and fewest >= 10 else ""
     return (
         f"| {form} | {len(parts)} | {name} | {expected.size:,} | {expected.mean():.4f} | "
         f"{realised.mean():.4f} | {z} | {slope} | {calibration_error(expected, realised):.3f} |"

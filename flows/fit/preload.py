@@ -33,7 +33,7 @@ def started(*names: str) -> Iterator[None]:
 
     Where it cannot be started, connecting says so.
     """
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     before = server._forkserver_pid
     with suppress(OSError, RuntimeError):
         start(*names)
