@@ -1,118 +1,227 @@
-"""What a row costs in every stage of every pipeline, next to the passes that cannot be avoided.
+"""What a row costs as rows become more, and what two local workers bring.
 
-    python -m benchmarks.scale [--families keywords bags ...] [--factor 4] [--page FILE]
+    python -m benchmarks.scale [--only growth workers weak] [--pipelines keywords ...]
+                               [--budget 210] [--rows variants=10000000]
 
-Each pipeline draws data from its own model and runs with its default settings in this process, at
-two sizes: microseconds of CPU a row and stage, and bytes read and written for each byte of input.
-Kernels are compiled by a small run before.
-The floors: reading the input once with Parquet's reader, and one sweep of the fit.
+growth   Each pipeline draws data from its own model and runs with its default settings, at 10^3,
+         10^4, ... rows, until the next size would exceed its budget of seconds; the largest size
+         that was run again on two local workers.
+workers  Bags of 3,000 and variants of 20,000 locations, in one process (which takes a thread for
+         each core where kernels release Python's lock), in one on one core, on two local workers.
+weak     A model with next to no arithmetic that sleeps for a while a partition, on 1 to 32 workers
+         with as many partitions each: what a sweep takes beyond its sleep, and the CPU of the
+         driver, of the scheduler, and of the two processes that have all workers.
 
-Workers: a model with next to no arithmetic that sleeps for a while a partition, on 1 to 32 workers
-with as many partitions each (weak scaling): what a sweep takes beyond its sleep, and the CPU of the
-driver, of the scheduler, and of the two processes that have all workers.
+Every run is a process of its own, its kernels compiled by a small run before. Seconds are of the
+run, without its imports; CPU and memory are those of its workers too. A thread looks a hundred
+times a second at what the run is doing: the engine's share of a fit is the time in which none of
+its threads is in `vbmodels`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import resource
+import subprocess
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log10
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import psutil
-import pyarrow.parquet as pq
-from distributed import Client
 
 from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
 from flows.events import Event, Stage, Sweep, listening
-from flows.fit.cluster import Cluster
-from flows.run import run as launch
 from flows.settings import ComputeSettings
-from tests.faults.processes import Deployment, Process
 
-ROWS = {"keywords": 500, "bags": 200, "variants": 2000, "features": 500, "experts": 2000}
-WARM = {"keywords": 40, "bags": 40, "variants": 100, "features": 80, "experts": 200}
+PIPELINES = ("keywords", "bags", "variants", "features", "experts")
 GIVEN: dict[str, dict[str, Any]] = {"variants": {"case": "case", "control": "control"}}
-STAGES = ("check", "ingest", "partition", "fit", "score", "publish")
-WORKERS = (1, 2, 8, 32, 128)
+WARM, FIRST = 100, 1000  # rows of the runs that compile and that begin
+PAIRS = {"bags": 3_000, "variants": 20_000}
+WORKERS = (1, 2, 8, 32)
+ONE_CORE = -1
 SLEEP = 0.2  # seconds a sweep and worker
+MIB = 2**20
 
 
-@dataclass
-class Clock:
-    """CPU seconds and bytes of every stage."""
+class Watch(threading.Thread):
+    """What a run is doing, looked at a hundred times a second, and what its processes use."""
 
-    cpu: dict[str, float] = field(default_factory=dict)
-    read: dict[str, int] = field(default_factory=dict)
-    written: dict[str, int] = field(default_factory=dict)
-    sweeps: int = 0
-
-    def __post_init__(self) -> None:
-        self._stage, self._at = "", _now()
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.stage, self.sweeps, self.over = "", 0, False
+        self.wall: Counter[tuple[str, str]] = Counter()  # seconds by stage and place
+        self.of_workers: dict[int, tuple[float, int]] = {}  # CPU seconds, largest memory
+        self.main, self.began = threading.main_thread().ident, time.process_time()
 
     def on_event(self, event: Event) -> None:
-        """Close the account of a stage where the next one begins."""
+        """Take note of stages and sweeps."""
         if isinstance(event, Sweep):
             self.sweeps = event.iteration + 1
         if isinstance(event, Stage):
-            self.end()
-            self._stage = event.name
+            self.stage = event.name
 
-    def end(self) -> None:
-        """Add what was used since the last look to the present stage."""
-        now = _now()
-        if self._stage:
-            for total, a, b in zip((self.cpu, self.read, self.written), self._at, now, strict=True):
-                total[self._stage] = total.get(self._stage, 0) + b - a
-        self._at = now
+    def run(self) -> None:
+        """Look until the run is over."""
+        own, before, looked = psutil.Process(), time.perf_counter(), 0.0
+        while not self.over:
+            time.sleep(0.01)
+            now = time.perf_counter()
+            self.wall[self.stage, self._place()] += now - before
+            before = now
+            if now - looked > 0.5:
+                looked = now
+                self._look_at_workers(own)
+
+    def _place(self) -> str:
+        frames = sys._current_frames()
+        files = [list(_files(frame)) for i, frame in frames.items() if i != self.ident]
+        of_main = list(_files(frames[self.main])) if self.main in frames else []
+        if any("/flows/fit/connect.py" in file for file in of_main):
+            return "start"
+        return "model" if any(f and "/vbmodels/" in f[0] for f in files) else "engine"
+
+    def _look_at_workers(self, own: psutil.Process) -> None:
+        for child in own.children(recursive=True):
+            try:
+                times, memory = child.cpu_times(), child.memory_info().rss
+            except psutil.Error:
+                continue
+            _, most = self.of_workers.get(child.pid, (0.0, 0))
+            self.of_workers[child.pid] = times.user + times.system, max(most, memory)
 
 
-def _now() -> tuple[float, int, int]:
-    counters = dict(
-        line.split(": ") for line in Path("/proc/self/io").read_text().strip().splitlines()
-    )
-    return time.process_time(), int(counters["rchar"]), int(counters["wchar"])
+def _files(frame: FrameType | None) -> Iterator[str]:
+    """Yield the files of ours that a thread is in, the innermost first."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "/flows/" in name or "/vbmodels/" in name:
+            yield name
+        frame = frame.f_back
 
 
-def run_once(name: str, folder: Path, rows: int) -> dict[str, Any]:
-    """Draw data, run the pipeline, and return its figures."""
+def run_once(name: str, folder: Path, rows: int, workers: int) -> dict[str, Any]:
+    """Draw data, run the pipeline in this process, and return its figures.
+
+    ``workers`` is the number of local ones; 0 for none, `ONE_CORE` for one core of this process.
+    """
+    from flows.run import run
+
     family = pipeline_named(name)
     [source, *_] = family.simulate(str(folder / "in"), rows, 1)
-    size = Path(source).stat().st_size
-    began = time.process_time()
-    cells = pq.read_table(source).nbytes
-    floor = time.process_time() - began
-    clock = Clock()
     settings = family.settings(**GIVEN.get(name, {}))
-    with listening(clock):
-        outcome = launch(name, source, str(folder / "out"), settings, ComputeSettings())
-    clock.end()
+    if workers == ONE_CORE:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+    compute = ComputeSettings(workers=workers if workers > 0 else None)
+    watch, io = Watch(), psutil.Process().io_counters()
+    before, began = time.process_time(), time.perf_counter()
+    watch.start()
+    with listening(watch):
+        run(name, source, str(folder / "out"), settings, compute)
+    wall, cpu = time.perf_counter() - began, time.process_time() - before
+    watch.over = True
+    now, size = psutil.Process().io_counters(), Path(source).stat().st_size
+    fit = {place: seconds for (stage, place), seconds in watch.wall.items() if stage == "fit"}
     return {
-        "rows": outcome["rows_read"],
-        "input_bytes": size,
-        "decoded_bytes": cells,
-        "read_cpu": floor,
-        "sweeps": clock.sweeps,
-        "cpu": clock.cpu,
-        "read": {stage: n / size for stage, n in clock.read.items()},
-        "written": {stage: n / size for stage, n in clock.written.items()},
+        "wall": wall,
+        "cpu": cpu + sum(used for used, _ in watch.of_workers.values()),
+        "fit": sum(fit.values()),
+        "engine": fit.get("engine", 0.0) / max(sum(fit.values()), 1e-9),
+        "start": sum(s for (_, place), s in watch.wall.items() if place == "start"),
+        "sweeps": watch.sweeps,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "worker_memory": max((m for _, m in watch.of_workers.values()), default=0) / MIB,
+        "read": (now.read_chars - io.read_chars) / size,
+        "written": (now.write_chars - io.write_chars) / size,
     }
 
 
-def costs(name: str, factor: int) -> dict[str, Any]:
-    """Return what a pipeline costs at two sizes."""
-    found = {}
+def measured(name: str, rows: int, workers: int = 0) -> dict[str, Any]:
+    """Return the figures of a run in a process of its own, and what all of it took."""
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        run_once(name, Path(folder) / "warm", WARM[name])
-        for label, rows in (("small", ROWS[name]), ("large", factor * ROWS[name])):
-            found[label] = run_once(name, Path(folder) / label, rows)
-    return found
+        words = ["-m", "benchmarks.scale", "--one", name, folder, str(rows), str(workers)]
+        done = subprocess.run(
+            [sys.executable, *words], stdout=subprocess.PIPE, text=True, check=True
+        )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**found, "rows": rows, "whole": time.perf_counter() - began}
+
+
+def power(small: dict[str, Any], large: dict[str, Any]) -> float:
+    """Return the exponent by which CPU grows with rows."""
+    return log10(large["cpu"] / small["cpu"]) / log10(large["rows"] / small["rows"])
+
+
+def growth(name: str, budget: float, most: int | None) -> str:
+    """Print runs of ten times as many rows each, in a budget of seconds or up to a size.
+
+    Returns a sentence on how the pipeline grows.
+    """
+    before = measured(name, WARM)
+    left, runs, rows, then = budget, list[dict[str, Any]](), FIRST, 0.0
+    while rows <= most if most else then <= left / 2.2:  # two workers come after it
+        runs.append(measured(name, rows))
+        print(line(name, runs[-1]), flush=True)
+        took = runs[-1]["whole"]
+        a_row = max((took - before["whole"]) / (rows - before["rows"]), 0.5 * took / rows)
+        left, then, rows, before = left - took, took + 9 * rows * a_row, 10 * rows, runs[-1]
+    if left > 1.2 * runs[-1]["whole"]:
+        print(line(f"{name}, two workers", measured(name, rows // 10, 2)), flush=True)
+    said = f"- {name}: {rows:,} rows would take about {then:.0f} s: not run."
+    exponents = ", ".join(f"{power(a, b):.2f}" for a, b in pairwise(runs))
+    return f"{said} CPU grows as rows to the power {exponents}." if exponents else said
+
+
+HEAD = """\
+| pipeline | rows | wall, s | CPU, s | wall / CPU, ms a row | fit, s (sweeps) | engine's share \
+| peak, MiB | read / written per byte of input |
+|---|---|---|---|---|---|---|---|---|"""
+PAIR_HEAD = """\
+| pipeline | rows | one core, s | one process, s | two workers, s | two workers / one process \
+| / one core | start of the workers, s | CPU, s: one process | two workers \
+| peak, MiB: one process | a worker |
+|---|---|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def line(name: str, one: dict[str, Any]) -> str:
+    """Return a line of the table of growth."""
+    return (
+        f"| {name} | {one['rows']:,} | {one['wall']:.1f} | {one['cpu']:.1f} | "
+        f"{1e3 * one['wall'] / one['rows']:.3f} / {1e3 * one['cpu'] / one['rows']:.3f} | "
+        f"{one['fit']:.1f} ({one['sweeps']}) | "
+        f"{100 * one['engine']:.0f} % | {one['memory']:.0f} | "
+        f"{one['read']:.1f} / {one['written']:.1f} |"
+    )
+
+
+def workers(pipelines: Sequence[str], rows: dict[str, int]) -> None:
+    """Print what two local workers bring, at so many rows."""
+    print(PAIR_HEAD, flush=True)
+    for name in pipelines:
+        if name in rows:
+            measured(name, WARM)
+            core, one, two = (measured(name, rows[name], n) for n in (ONE_CORE, 0, 2))
+            took = [run["wall"] for run in (core, one, two)]
+            print(
+                f"| {name} | {one['rows']:,} | {' | '.join(f'{s:.1f}' for s in took)} | "
+                f"{took[2] / took[1]:.2f} | {took[2] / took[0]:.2f} | {two['start']:.1f} | "
+                f"{one['cpu']:.1f} | {two['cpu']:.1f} | {one['memory']:.0f} | "
+                f"{two['worker_memory']:.0f} |",
+                flush=True,
+            )
 
 
 @dataclass(frozen=True)
@@ -142,24 +251,28 @@ asyncio.run(main())
 """
 
 
-def weak(workers: int, sweeps: int, partitions: int = 4) -> dict[str, Any]:
-    """Return the milliseconds of a sweep beyond its sleep, and the CPU of each kind of process.
+def sleeping_sweeps(count: int, sweeps: int, partitions: int = 4) -> str:
+    """Return a line of the table of weak scaling.
 
     Driver and scheduler are processes of their own, workers are threads of two others.
     """
+    from distributed import Client
+
+    from flows.fit.cluster import Cluster
+    from tests.faults.processes import Deployment, Process
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         deployment = Deployment(folder / "cluster").start(0)
-        shares = [workers - workers // 2, workers // 2]
+        shares = [count - count // 2, count // 2]
         hosts = [Process("-c", HOST, deployment.address, str(n)) for n in shares if n]
         try:
             for host in hosts:
                 host.await_line("all are there", 300.0)
             with Client(deployment.address, set_as_default=False, timeout=60) as client:
-                cluster = Cluster(client, "the benchmark's cluster")
                 model = Sleeping(seconds=SLEEP / partitions)
-                job = stored(folder, "weak", partitions * workers, model)
-                executor = cluster.executor(job)
+                job = stored(folder, "weak", partitions * count, model)
+                executor = Cluster(client, "the benchmark's cluster").executor(job)
                 kinds = {
                     "driver": [psutil.Process().pid], "scheduler": [deployment.scheduler.pid],
                     "workers": [host.pid for host in hosts],
@@ -172,67 +285,47 @@ def weak(workers: int, sweeps: int, partitions: int = 4) -> dict[str, Any]:
             for host in hosts:
                 host.end()
             deployment.end()
-    wall = 1e3 * (np.array(series.wall) - SLEEP)
-    cpu_ms = {kind: round(1e3 * used / sweeps, 1) for kind, used in series.used.items()}
-    return {"over_ms": round(float(np.median(wall)), 1), "cpu_ms": cpu_ms}
+    beyond = 1e3 * float(np.median(np.array(series.wall) - SLEEP))
+    used = {kind: 1e3 * seconds / sweeps for kind, seconds in series.used.items()}
+    both = (used["driver"] + used["scheduler"]) / count
+    cells = " | ".join(f"{ms:.1f}" for ms in used.values())
+    return f"| {count} | {beyond:.1f} | {cells} | {both:.1f} |"
 
 
-def tables(found: dict[str, Any], scaling: dict[int, dict[str, float]]) -> str:
-    """Return the figures as tables of a page."""
-    lines = [
-        "| pipeline | rows | " + " | ".join(STAGES) + " | whole | sweeps | one sweep | read once |",
-        "|---|---|" + "---|" * (len(STAGES) + 4),
-    ]
-    for name, sizes in found.items():
-        for one in sizes.values():
-            per_row = {stage: 1e6 * one["cpu"].get(stage, 0.0) / one["rows"] for stage in STAGES}
-            sweep = per_row["fit"] / max(one["sweeps"], 1)
-            whole = sum(per_row.values())
-            cells = [*per_row.values(), whole]
-            lines.append(
-                f"| {name} | {one['rows']:,} | "
-                + " | ".join(f"{cell:,.0f}" for cell in cells)
-                + f" | {one['sweeps']} | {sweep:,.1f} "
-                + f"| {1e6 * one['read_cpu'] / one['rows']:,.1f} |"
-            )
-    lines += [
-        "",
-        "| pipeline | rows | input, bytes a row | " + " | ".join(STAGES) + " |",
-        "|---|---|---|" + "---|" * len(STAGES),
-    ]
-    for name, sizes in found.items():
-        for one in sizes.values():
-            pairs = [
-                f"{one['read'].get(s, 0):.2f} / {one['written'].get(s, 0):.2f}" for s in STAGES
-            ]
-            row = one["input_bytes"] / one["rows"]
-            lines.append(f"| {name} | {one['rows']:,} | {row:,.0f} | " + " | ".join(pairs) + " |")
-    if scaling:
-        lines += [
-            "",
-            "| workers | a sweep beyond its sleep, ms | CPU of a sweep, ms: driver | scheduler "
-            "| workers | driver and scheduler, of that a worker |",
-            "|---|---|---|---|---|---|",
-        ]
-        for n, one in scaling.items():
-            used = one["cpu_ms"]
-            both = (used["driver"] + used["scheduler"]) / n
-            cells = " | ".join(str(ms) for ms in used.values())
-            lines.append(f"| {n} | {one['over_ms']} | {cells} | {both:.1f} |")
-    return "\n".join(lines)
+def weak(sweeps: int) -> None:
+    """Print the table of weak scaling."""
+    print(
+        "| workers | a sweep beyond its sleep, ms | CPU of a sweep, ms: driver | scheduler "
+        "| workers | driver and scheduler, of that a worker |\n|---|---|---|---|---|---|"
+    )
+    for count in WORKERS:
+        print(sleeping_sweeps(count, sweeps), flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--families", nargs="*", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--factor", type=int, default=4)
-    parser.add_argument("--sweeps", type=int, default=20, help="of the weak scaling; 0 for none")
-    parser.add_argument("--json", action="store_true")
+    tables = ("growth", "workers", "weak")
+    parser.add_argument("--only", nargs="*", default=tables, choices=tables)
+    parser.add_argument("--pipelines", nargs="*", default=PIPELINES, choices=PIPELINES)
+    parser.add_argument("--budget", type=float, default=190.0, help="seconds of a pipeline")
+    parser.add_argument("--rows", nargs="*", default=[], help="NAME=ROWS: (up to) so many")
+    parser.add_argument("--sweeps", type=int, default=20, help="of the weak scaling")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    found = {name: costs(name, given.factor) for name in given.families}
-    scaling = {n: weak(n, given.sweeps) for n in WORKERS} if given.sweeps else {}
-    print(json.dumps({"costs": found, "weak": scaling}) if given.json else tables(found, scaling))
+    if given.one:
+        name, folder, rows, n = given.one
+        print(json.dumps(run_once(name, Path(folder), int(rows), int(n))))
+        return
+    most = {name: int(float(rows)) for name, rows in (r.split("=") for r in given.rows)}
+    if "growth" in given.only:
+        print(HEAD, flush=True)
+        said = [growth(name, given.budget, most.get(name)) for name in given.pipelines]
+        print("\n" + "\n".join(said), flush=True)
+    if "workers" in given.only:
+        workers(given.pipelines, PAIRS | most)
+    if "weak" in given.only:
+        weak(given.sweeps)
 
 
 if __name__ == "__main__":

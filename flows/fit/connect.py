@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import signal
 import ssl
@@ -16,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from multiprocessing import forkserver
 from typing import Any
 
 import dask
@@ -26,6 +24,7 @@ from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from flows.faults import first_line
+from flows.fit import preload
 from flows.fit.cluster import AWAY, Cluster
 from flows.fit.cluster_executor import NO_WORKERS, POLL
 from flows.fit.job import ClusterError, ClusterLost
@@ -104,17 +103,10 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Cluster]:
 
 
 def _preload() -> None:
-    """Start the process that workers are forked from: it imports once what all of them need.
-
-    That is what this process has imported of vbflows by now, and takes seconds in every worker
-    that is spawned. A process that runs already is kept.
-    """
+    """Have what workers are forked from, if no run has started it, import what is loaded here."""
     distributed.utils._forkserver_preload_set = True  # else Dask imports pandas, here too
     loaded = [name for name in sys.modules if name.startswith(("flows.", "vbmodels."))]
-    names = [name for name in loaded if not name.startswith(NOT_FOR_WORKERS)]
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["flows.fit.fork_environment", *names, "distributed"])
-    forkserver.ensure_running()
+    preload.start(*(name for name in loaded if not name.startswith(NOT_FOR_WORKERS)))
 
 
 class _Local(LocalCluster):

@@ -1,10 +1,12 @@
 """Imported first, and only, in the process that local workers are forked from (see `connect`).
 
 Every worker is given the environment of the moment at which it starts. What this process has is
-what it was started with, so it keeps nothing of it that another run may lack.
+what it was started with, so it keeps nothing of it that another run may lack. A Ctrl-C in the
+terminal reaches it, too; it ends with the process that started it.
 """
 
 import os
+import signal
 
 _KEPT = ("PATH", "HOME", "LANG", "LC_", "LD_", "NUMBA_", "PYTHON", "TMPDIR")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -12,3 +14,4 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 for _name in [name for name in os.environ if not name.startswith(_KEPT)]:
     del os.environ[_name]
 os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # read when NumPy is imported, which comes next
+signal.signal(signal.SIGINT, signal.SIG_IGN)

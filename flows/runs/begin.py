@@ -10,12 +10,12 @@ import errno
 import re
 import resource
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 import psutil
 from pydantic import BaseModel, ValidationError
 
-from flows.catalogue import pipeline_named
+from flows.catalogue import known, pipeline_named
 from flows.data import storage
 from flows.data.row_weights import WEIGHT
 from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
@@ -31,6 +31,7 @@ from flows.faults import (
     first_line,
     refuse_missing,
 )
+from flows.fit import preload
 from flows.fit.job import one_thread
 from flows.prefect import page, reached
 from flows.runs import resume as resuming
@@ -60,11 +61,11 @@ def begin(
     require_memory()
     if not resuming.is_named(resume):
         refuse_missing(source)  # before the family is loaded, which takes a second
-    family = pipeline_named(pipeline)
-    settings = settings or family.settings()
     options = compute or ComputeSettings.model_validate({})
-    refuse_secrets(*storage.given(source), target, settings, options)
-    with _reached(options):
+    with _workers_for(pipeline, options), _reached(options):
+        family = pipeline_named(pipeline)
+        settings = settings or family.settings()
+        refuse_secrets(*storage.given(source), target, settings, options)
         run_id = str(resume) if resuming.is_named(resume) else new_run_id()
         paths = RunPaths(storage.absolute(target), run_id)
         run = Run(family, source, paths, settings, Events(), options, since, resume)
@@ -79,14 +80,22 @@ def begin_score(
     """Yield a run that applies a finished one to new data."""
     require_memory()
     refuse_secrets(fitted, *storage.given(source), target, compute)
-    with _reached(compute):
+    with _reached(compute), ExitStack() as ends:
         of, record = open_run(fitted)
+        ends.enter_context(_workers_for(record.pipeline, compute))
         family = pipeline_named(record.pipeline)
         paths = RunPaths(storage.absolute(target), new_run_id())
         settings = _settings_of(family, of, record)
         run = Run(family, source, paths, settings, Events(), compute, fitted=of)
         with _followed(run):
             yield run
+
+
+def _workers_for(pipeline: str, compute: ComputeSettings) -> AbstractContextManager[None]:
+    """Begin to import what local workers need, if there are to be any."""
+    if not compute.workers:
+        return nullcontext()
+    return preload.started(known(pipeline).family, "flows.runs.incremental")
 
 
 @contextmanager

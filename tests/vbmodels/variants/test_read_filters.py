@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
 
-from benchmarks.read_kinds import KINDS, draw_reads, summed
+from tests.vbmodels.variants.read_kinds import KINDS, draw_reads, summed
 from vbmodels.variants.read_filters import (
     apply_filters,
     below_chance,
