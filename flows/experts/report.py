@@ -69,7 +69,7 @@ def report(
     sections = [*_quality(held_out, summaries, results, label), *compared]
     sections += _effects(additive, summaries, results, label)
     sections += _pairs(additive, summaries, results)
-    sections += _together(additive, results)
+    sections += _interaction(additive, results)
     sections += _choice(chosen, results)
     share = sum((s.share for s in summaries), np.zeros(k))
     alone = isinstance(posterior, AdditivePosterior) and (
@@ -335,7 +335,7 @@ def _pairs(
     ]
 
 
-def _together(additive: Additive | None, results: dict[str, Any]) -> list[Section]:
+def _interaction(additive: Additive | None, results: dict[str, Any]) -> list[Section]:
     if additive is None or not additive.process:
         return []
     weight, taus, left_out = additive.weight, *additive.process

@@ -283,7 +283,7 @@ class AdditiveExperts:
         taus = TAUS if self.tau is None else (self.tau,)
         tolerance = ROUGH * observed.rows
         paths = [RegularisationPath.first(taus, observed, tolerance)]
-        if not self.always and self.n_experts > 1 and observed.together.size > 0:
+        if not self.always and self.n_experts > 1 and observed.interaction.size > 0:
             paths.append(RegularisationPath.first(PROCESS_TAUS, observed, tolerance, joint=True))
         return tuple(paths)
 

@@ -51,7 +51,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
         Of every line, intercept last; [D + 1].
     mixing
         Sums of squares of the mixture's columns, intercept last; [U + 1].
-    together
+    interaction
         Of the columns of the Gaussian process; [P], and empty where there is none.
     curves
         The levels of the columns' curves; None where no column has one.
@@ -63,7 +63,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
     sums: FloatArray
     squares: FloatArray
     mixing: FloatArray
-    together: FloatArray = field(default_factory=lambda: np.zeros(0))
+    interaction: FloatArray = field(default_factory=lambda: np.zeros(0))
     curves: Curves | None = None
 
     @classmethod
@@ -77,7 +77,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
             batch.rows.collect(used[None])[0],
             batch.rows.collect_squares(used[None])[0],
             batch.mixing.collect_squares(used[None])[0],
-            np.zeros(0) if batch.basis.together is None else used @ batch.together,
+            np.zeros(0) if batch.basis.interaction is None else used @ batch.interaction,
             batch.basis.curves,
         )
 
@@ -91,7 +91,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
     def precision(self, tau: float, joint: bool = False) -> FloatArray:
         """Return the prior precision of all coefficients, intercept last."""
         if joint:
-            lines, process = LINES_TAU * self.variance, np.full(self.together.size, tau)
+            lines, process = LINES_TAU * self.variance, np.full(self.interaction.size, tau)
             return np.concatenate([lines, process, [INTERCEPT_PRECISION]])
         return np.append(tau * self.variance, INTERCEPT_PRECISION)
 
