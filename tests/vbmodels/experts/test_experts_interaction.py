@@ -35,7 +35,7 @@ def climbed(parts, tau):
     size = observed.sums.size + observed.interaction.size
     climb = NewtonRidge.at(tau, np.zeros(size), 1e-13, True)
     while not climb.done:
-        found = [evaluate_fit(climb.request, b, None)[0] for b in parts]
+        found = [evaluate_fit(climb.request, b, b.t, None)[0] for b in parts]
         climb = climb.take(sum(found[1:], found[0]), observed)
     return climb, observed
 
@@ -116,7 +116,7 @@ def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
     x, t = interaction_rows(60, 2)
     (batch,) = cut_coded(x, t, joint=True)
     climb, observed = climbed([batch], 1.0)
-    _, found = evaluate_fit(climb.left_out(observed), batch, None)
+    _, found = evaluate_fit(climb.left_out(observed), batch, batch.t, None)
     design = np.column_stack([np.asarray(batch.rows.dense)[:, :-1], batch.interaction, np.ones(60)])
     precision = observed.precision(1.0, True)
     exact = []

@@ -24,15 +24,17 @@ ROUGH = 2e-4
 """Rise to come, in nats a row, that ends a fit which blocks may still join."""
 
 
-def fit_curves(observed: DesignSummary, fold: int, tolerance: float) -> Algorithm:
-    """Return the `BlockFit` of the rows that are not in a part (-1: of all rows).
+def fit_curves(observed: DesignSummary, first: BlockFit, tolerance: float) -> Algorithm:
+    """Return the `BlockFit` of lines and curves that begins with ``first``.
 
     ``tolerance`` is the rise to come, in nats, that ends it.
     """
     assert observed.curves is not None
     rough = ROUGH * observed.rows
-    fit = yield Phase(climbed(BlockFit.first(observed, fold), observed, rough))
-    residuals = yield Evaluate(Screen(fit.coefficients, fit.terms, fold))
+    fit = yield Phase(climbed(first, observed, rough))
+    residuals = yield Evaluate(
+        Screen(fit.coefficients, fit.terms, fit.fold, likelihood=fit.likelihood)
+    )
     columns, variances = refined(observed.curves, residuals)
     if columns.size:
         fit = fit.with_terms(Terms(columns), variances, observed)
@@ -55,7 +57,7 @@ def fit_pairs(observed: DesignSummary, fit: BlockFit, tolerance: float) -> Algor
         room = left if last else (left + 1) // 2
         if room <= 0:
             continue
-        screen = Screen(fit.coefficients, fit.terms, fit.fold, pairs=True)
+        screen = Screen(fit.coefficients, fit.terms, fit.fold, True, fit.likelihood)
         sums = yield Evaluate(screen)
         pairs, variances = missing_pairs(curves, fit.terms, sums.first, sums.second, room)
         if not len(pairs):

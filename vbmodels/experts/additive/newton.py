@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import expit, log_expit
 
 from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.curves import Curves, Terms
+from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 
@@ -136,6 +136,8 @@ class FitRequest(State, kind="experts/additive.FitRequest"):
         Whether a Gaussian process comes with lines.
     terms
         Which curves come with lines; None for none.
+    likelihood
+        Of the labels.
     """
 
     coefficients: FloatArray
@@ -144,6 +146,7 @@ class FitRequest(State, kind="experts/additive.FitRequest"):
     hessian: FloatArray | None = None
     joint: bool = False
     terms: Terms | None = None
+    likelihood: Likelihood = Logistic()
 
 
 @dataclass(frozen=True)
@@ -164,24 +167,26 @@ class LeftOut(Stats, kind="experts/additive.LeftOut"):
 
 
 def evaluate_fit(
-    request: FitRequest, batch: CodedRows, fold: IntArray | None
+    request: FitRequest, batch: CodedRows, label: FloatArray, fold: IntArray | None
 ) -> tuple[Evaluation, FloatArray | None]:
-    """Answer on one partition, with each row's log-likelihood without it if wanted; [N]."""
+    """Answer on one partition, with each row's log-likelihood without it if wanted; [N].
+
+    ``label`` [N] is t of `Logistic`, or the number.
+    """
     weight = batch.rows.used
     if fold is not None and request.fold >= 0:
         weight = weight * (fold != request.fold)
     at = batch.project(request.coefficients, request.joint, request.terms)
-    t = batch.t
-    miss = expit(-t * at)
-    slope = batch.collect(weight * t * miss, request.joint, request.terms)
-    curve = weight * miss * (1.0 - miss)
+    found = request.likelihood.slopes(at, label)
+    slope = batch.collect(weight * found.first, request.joint, request.terms)
+    curve = weight * found.curve
     second = batch.gram(curve, request.joint, request.terms) if request.second else np.zeros(0)
-    evaluation = Evaluation(float(weight @ log_expit(t * at)), slope, second)
+    evaluation = Evaluation(float(weight @ found.value), slope, second)
     if request.hessian is None:
         return evaluation, None
     spread = batch.copies * batch.spread(unpack(request.hessian), request.joint, request.terms)
-    without = at - weight * t * miss * spread / np.maximum(1.0 - curve * spread, _LEAST)
-    return evaluation, np.asarray(log_expit(t * without))
+    without = at - weight * found.first * spread / np.maximum(1.0 - curve * spread, _LEAST)
+    return evaluation, request.likelihood.slopes(without, label).value
 
 
 def left_out(rows: Sequence[FloatArray], batch: CodedRows) -> LeftOut:
