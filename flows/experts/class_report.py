@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flows.experts.effect_report import effect_charts
-from flows.experts.report import baseline_sections, table_sections
+from flows.experts.report import baseline_sections, few_rows, log_losses, table_sections
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
 from flows.experts.tiles import NEXT_STEPS, tiles_of
@@ -26,9 +26,9 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     held_out = np.sum([s.held_out for s in summaries], axis=0)
     results: dict[str, Any] = {"classes": len(labels)}
     compared, better = baseline_sections(summaries, results)
-    sections = [*_quality(summaries, held_out, labels, results), *compared]
+    sections = _curves(first, labels)
+    sections += [*_quality(summaries, held_out, labels, results), *compared]
     sections.append(_forms(first, labels, results))
-    sections += _curves(first, labels)
     sections += table_sections([first.encoding], results)
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
@@ -37,10 +37,11 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     ]
     headline = f"{len(labels)} classes on {rows:,} rows, each fitted against the rest"
     if held_out[0]:
-        headline += f"; log loss {results['log_loss']:.4f} on {held_out[0]:,.0f} held-out rows"
-    for one in (b for s in summaries for b in s.baselines):
-        if one.name == "boosted trees" and one.high < 0.0:
-            headline += f"; boosted trees do better here ({one.log_loss:.4f})"
+        headline = (
+            f"Accuracy {results['accuracy']:.3f}, log loss {results['log_loss']:.4f} of "
+            f"{len(labels)} classes on {results['test_rows']:,} held-out rows"
+            f"{log_losses(results)}; each class is fitted against the rest"
+        )
     return Findings(
         headline, sections, results, better, top, tiles_of(results), NEXT_STEPS
     )  # fmt: skip
@@ -79,7 +80,8 @@ def _quality(
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows held out of the fit: accuracy {right:.3f}.",
+            f"On {n:,.0f} labelled rows held out of the fit: accuracy {right:.3f}."
+            f"{few_rows(n)}",
             (picture,),
             (
                 Grid(("model", "log-loss"), models),

@@ -31,11 +31,25 @@ _FILE = "columns.json"
 
 
 class Target(json_files.Form):
-    """A label that is a number: how it is read, and its mean and standard deviation in the fit."""
+    """A label that is a number: how it is read, and its mean and standard deviation in the fit.
+
+    ``count``: it is fitted as a count, in its own unit.
+    """
 
     rule: Rule
     mean: float = 0.0
     sd: float = 1.0
+    count: bool = False
+
+    @property
+    def centre(self) -> float:
+        """What is taken off the label in the fit."""
+        return 0.0 if self.count else self.mean
+
+    @property
+    def unit(self) -> float:
+        """What the label is divided by in the fit."""
+        return 1.0 if self.count else self.sd
 
     def values(self, labels: pa.Array) -> tuple[FloatArray, BoolArray]:
         """Return labels as numbers, NaN where there is none, and which cannot be read; [N]."""

@@ -146,7 +146,7 @@ class FitRequest(State, kind="experts/additive.FitRequest"):
     hessian: FloatArray | None = None
     joint: bool = False
     terms: Terms | None = None
-    likelihood: Likelihood = Logistic()
+    likelihood: Likelihood = field(default_factory=Logistic)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
@@ -44,7 +44,7 @@ class Screen(State, kind="experts/additive.Screen"):
     terms: Terms
     fold: int
     pairs: bool = False
-    likelihood: Likelihood = Logistic()
+    likelihood: Likelihood = field(default_factory=Logistic)
 
 
 @dataclass(frozen=True)
