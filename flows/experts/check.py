@@ -19,7 +19,15 @@ from flows.data.row_weights import with_weights
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
 from flows.experts.ingest import AboutCells, Taken, added, columns_of, merged, taken
-from flows.experts.labels import LABEL, MOST_CLASSES, is_whole, label_kind, lowest, number_rule
+from flows.experts.labels import (
+    LABEL,
+    MOST_CLASSES,
+    in_order,
+    is_whole,
+    label_kind,
+    lowest,
+    number_rule,
+)
 from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
 from flows.family import Checked, CheckedPiece, names_of
@@ -178,6 +186,9 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
         found = f"more than {_EACH:,} different ones"
         return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, _CUT)]
     labels = named_labels(merged.counts, settings)
+    if settings.target == "ordered" and len(labels.names) > 2 and in_order(labels) is None:
+        found, expected = listed(labels.names), "numbers or words of a known scale (low, high)"
+        return [_fault(where, f"{expected} for target=ordered", found, _NUMBERED)]
     rows = labels.counts(merged.counts)
     if len(labels.names) > MOST_CLASSES:
         found = f"{len(labels.names):,}"
@@ -236,6 +247,7 @@ def _numbers(where: str, labels: Levels, cells: Seen, settings: ExpertSettings) 
     return faults
 
 
+_NUMBERED = "number the labels by their order (1, 2, 3), or take target=classes"
 _JOIN = "join rare labels or leave their rows without one"
 _NAME = "fill it, or name the column that holds it (--column label=YOURS)"
 _CUT = "join labels to fewer classes; a number is predicted by target=number"

@@ -30,7 +30,7 @@ from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.counts import CountPosterior, CountRows
 from vbmodels.experts.additive.gaussian import GaussianPosterior, TargetRows
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
-from vbmodels.experts.additive.one_vs_rest import ClassRows
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.columns import (
@@ -346,7 +346,8 @@ def build(
         count = encoding.target is not None and encoding.target.count
         batch = CountRows(plain, y) if count else TargetRows(plain, y)
     elif len(encoding.labels) > 2:
-        batch = ClassRows(plain, codes, len(encoding.labels))
+        of = OrderedRows if encoding.ordered else ClassRows
+        batch = of(plain, codes, len(encoding.labels))
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, strange(raw, encoding) if new else {}

@@ -52,7 +52,7 @@ from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive.counts import CountAdditive, CountRows
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, OrderedRows
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.forms import AnyPosterior, make, names_of
 from vbmodels.experts.options import ExpertTuning
@@ -145,6 +145,8 @@ class Experts:
             return CountAdditive(pairs=model.n_experts > 1)
         if prepared.batch is TargetRows:
             return GaussianAdditive(pairs=model.n_experts > 1)
+        if prepared.batch is OrderedRows:
+            return OneVersusRest(model, ordered=True)
         return OneVersusRest(model) if prepared.batch is ClassRows else model
 
     def score(

@@ -123,7 +123,7 @@ def label_kind(
 ) -> Literal["classes", "number", "count"]:
     """Say what labels are; counts are whole numbers from 0 with 0, 1 and 2 among them."""
     if settings.target != "auto":
-        return settings.target
+        return "classes" if settings.target == "ordered" else settings.target
     additive = settings.inference == "additive" and settings.positive is None
     if not additive or number_rule(cells, settings) is None:
         return "classes"
@@ -184,7 +184,7 @@ def _ends(cells: Seen) -> str:
 LARGER, LAST, BY_ITS_WORD = "the larger number", "the last by alphabet", "by its word"
 
 
-def label_warnings(labels: Labels) -> list[str]:
+def label_warnings(labels: Labels, ordered: bool) -> list[str]:
     """Say of labels what could be meant otherwise: which is positive, an order that is not used."""
     if labels.why in (LARGER, LAST):
         negative, positive = labels.names
@@ -192,13 +192,23 @@ def label_warnings(labels: Labels) -> list[str]:
             f"The probability is of label {positive} ({labels.why}), not of {negative}: if that is "
             f"wrong, --set positive={negative}."
         ]
-    if len(labels.names) > 2 and (_ordered(labels.names)):
+    if len(labels.names) > 2 and not ordered and _ordered(labels.names):
         return [
             f"The label is ordered ({', '.join(labels.names[:8])}), and is fitted as "
-            f"{len(labels.names)} classes without an order: for the order, cut it into two classes"
-            f"{' or predict it as a number (--set target=number)' if _numbers(labels) else ''}."
+            f"{len(labels.names)} classes without an order: for the order, --set target=ordered"
+            f"{', or --set target=number for a number' if _numbers(labels) else ''}."
         ]
     return []
+
+
+def in_order(labels: Labels) -> Labels | None:
+    """Return classes by their order, those of numbers by size; None where none is known."""
+    if _numbers(labels):
+        return labels
+    names = tuple(order_of(labels.names))
+    if len(names) != len(labels.names):
+        return None
+    return Labels(names, {label: names.index(labels.names[k]) for label, k in labels.codes.items()})
 
 
 def _numbers(labels: Labels) -> bool:

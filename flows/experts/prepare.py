@@ -51,7 +51,7 @@ from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import MOST_COLUMNS
-from vbmodels.experts.additive.one_vs_rest import ClassRows
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.columns import (
     ONE_VALUE,
@@ -99,7 +99,7 @@ def prepared(
     if encoding.target is not None:
         batch = CountRows if encoding.target.count else TargetRows
     elif len(encoding.labels) > 2:
-        batch = ClassRows
+        batch = OrderedRows if encoding.ordered else ClassRows
     return Prepared(tuple(url for url, _ in built), batch, warnings, columns=columns)
 
 
@@ -170,7 +170,7 @@ def _choose_columns(
     if isinstance(labels, Target):
         said.append(number_warning(about.labels, labels.count))
     else:
-        said += [*label_warnings(labels), *unlabelled_warning(about.labels)]
+        said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
         said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
     said += suggestions(seen, summed.levels, used, weighs=True)
     said += about.weights.said(settings)
