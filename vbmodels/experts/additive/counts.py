@@ -37,8 +37,8 @@ from vbmodels.experts.rows import FOLDS
 
 WEIGHTS = np.linspace(0.0, 1.0, 21)
 """Weights that pairs may have."""
-LEAST = 0.05
-"""Smallest variance of a count around its mean, as a share of the mean."""
+LEAST = 0.5
+"""Smallest phi of predictions, as a share of Pearson's chi^2 of a held-out row."""
 _HIGHEST, _TINY = 100.0, 1e-300
 
 
@@ -69,6 +69,33 @@ class HeldOutFits(State, kind="experts/additive.HeldOutCountFits"):
 
     fits: tuple[tuple[BlockFit, ...], ...]
     intercept: float
+
+
+@dataclass(frozen=True)
+class HeldOutSpread(State, kind="experts/additive.HeldOutCountSpread"):
+    """The form that was taken without each held-out part, with covariances; [F]."""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class SpreadSums(Stats, kind="experts/additive.CountSpreadSums"):
+    """Sum over held-out rows of e^f x' H^-1 x, and their weight."""
+
+    total: float
+    weight: float
+
+    @classmethod
+    def of(cls, q: HeldOutSpread, batch: TargetRows) -> SpreadSums:
+        """Sum up a partition."""
+        fold, total, rows = batch.rows.rows.fold(FOLDS), 0.0, 0.0
+        for part in q.parts:
+            assert part.covariance is not None
+            weight = batch.used * (fold == part.fold)
+            gram = batch.rows.gram(weight * _mean(part.project(batch.rows)), terms=part.terms)
+            total += float(np.sum(unpack(part.covariance) * unpack(gram)))
+            rows += float(weight.sum())
+        return cls(total, rows)
 
 
 @dataclass(frozen=True)
@@ -122,7 +149,8 @@ class CountChoice(State, kind="experts/additive.CountChoice"):
     deviances
         Mean deviance of the intercept, lines, curves, curves with pairs, and what was taken; [5].
     dispersion
-        Variance of a count over its mean.
+        Variance of a count over its mean: Pearson's chi^2 of held-out rows, a row, less the mean
+        of e^f x' H^-1 x, by which the coefficients are uncertain.
     """
 
     form: str
@@ -140,7 +168,7 @@ class CountChoice(State, kind="experts/additive.CountChoice"):
             at = 0
         rows = max(sums.weight, _TINY)
         found = np.append(sums.deviance[:, 0], [along[-1], along[at]]) / rows
-        dispersion = max(float(sums.pearson[best, at]) / rows, LEAST)
+        dispersion = float(sums.pearson[best, at]) / rows
         return cls(FORMS[best], float(WEIGHTS[at]), found, dispersion)
 
     @property
@@ -194,14 +222,17 @@ class CountAdditive:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(
-        self, q: CountState | Fits | Screen | HeldOutFits, batch: CountRows, local: None
-    ) -> FitSums | Residuals | CountErrors:
+        self, q: CountState | Fits | Screen | HeldOutFits | HeldOutSpread, batch: CountRows,
+        local: None,
+    ) -> FitSums | Residuals | CountErrors | SpreadSums:  # fmt: skip
         """Return what a fit, a screen or a choice needs."""
         if isinstance(q, Screen):
             fold = batch.rows.rows.fold(FOLDS) if q.fold >= 0 else None
             return Residuals.of(q, batch.rows, batch.y, fold)
         if isinstance(q, HeldOutFits):
             return CountErrors.of(q, batch)
+        if isinstance(q, HeldOutSpread):
+            return SpreadSums.of(q, batch)
         if isinstance(q, CountState):
             fit = _last(q)
             how = fit.coefficients, -1, True
@@ -251,9 +282,18 @@ class CountAdditive:
             q = replace(q, fits=every[0])
             yield Show(q, _log_likelihood(q), by_trace=False)
         sums = yield Evaluate(HeldOutFits(tuple(every[1:]), q.observed.intercept))
-        q = replace(q, chosen=CountChoice.of(sums, q.likelihood.dispersion))
+        chosen = CountChoice.of(sums, q.likelihood.dispersion)
+        taken = (self._part(q, fits[chosen.place]) for fits in every[1:])
+        spread = yield Evaluate(HeldOutSpread(tuple(taken)))
+        phi = chosen.dispersion - spread.total / max(spread.weight, _TINY)
+        q = replace(q, chosen=replace(chosen, dispersion=max(phi, LEAST * chosen.dispersion)))
         yield Show(q, _log_likelihood(q), by_trace=False)
         return q
+
+    def _part(self, q: CountState, fit: BlockFit) -> Part:
+        """Return what predicts without a held-out part, with its covariance."""
+        factor = cholesky(fit.hessian(q.observed.design), "the second moments")
+        return Part(fit.coefficients, 0.0, fit.fold, pack(inverse(factor)), terms=fit.terms)
 
     def _fit(self, q: CountState, fold: int) -> Algorithm:
         """Return fits of lines, of curves, and of pairs without a part of the rows."""
