@@ -106,7 +106,10 @@ CASE = Case(
             run=held_out,
             bounds={
                 "in the interval": Bounds(
-                    large=(-0.015, 0.015), slope=None, bins=None, measured="MEASURED"
+                    large=(0.0, 0.03),
+                    slope=None,
+                    bins=None,
+                    measured="60 runs: .013 +- .004, as counts are discrete and their tails uneven",
                 ),
             },
         ),
