@@ -85,8 +85,9 @@ def report(
     if not alone:
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
         sections.append(_who(responsible, share, drawn, rows))
-        sections += _weights(one, columns, responsible, chains is not None, additive is not None)
-        sections += _angles(one, responsible, results)
+        shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
+        sections += _weights(one, columns, shown, chains is not None, additive is not None)
+        sections += _angles(one, shown, results)
     sections += _chains(chains, results)
     effects = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
@@ -476,7 +477,7 @@ def _weights(
             "The experts",
             f"{adds}The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they "
             "are. "
-            "All experts, those without rows too, are in the table experts/. Where several "
+            "Experts of fewer than 1 % of the rows are in the table experts/ alone. Where several "
             "starts were averaged these are the experts of the best one.",
             tuple(pictures),
         )
