@@ -1,11 +1,12 @@
 """Experts on real tables with logistic regression and boosted trees, in one run.
 
     python -m benchmarks.experts_tables --data ../shared/data/experts [--set spambase pima ...]
-                                        [--seeds 0 1 2]
+                                        [--seeds 0 1 2] [--ebm]
 
 Test log-loss on a quarter of the rows (a9a and breast cancer: on the parts they come in) and CPU
 seconds on one thread of: scikit-learn's logistic regression with its strength by cross-validation,
-its boosted trees, the additive part and the default.
+its boosted trees, the additive part and the default; or of the default and of explainable boosting
+machines with three bags, where interpret-core is installed.
 """
 
 from __future__ import annotations
@@ -68,19 +69,29 @@ def forms() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "default", lambda: MixtureOfExperts(random_state=0)
 
 
+def with_ebm() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the default, and explainable boosting machines in one process."""
+    from interpret.glassbox import ExplainableBoostingClassifier
+
+    yield "default", lambda: MixtureOfExperts(random_state=0)
+    yield "EBM", lambda: ExplainableBoostingClassifier(outer_bags=3, n_jobs=1, random_state=0)
+
+
 def main() -> None:
     """Print a row for every table, split and form."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--set", nargs="+", choices=NAMES + OTHERS, default=NAMES)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--ebm", action="store_true", help="the default and EBM alone")
     given = parser.parse_args()
     sys.stdout.write(HEAD)
     with threadpool_limits(1):
         for name in given.set:
             for seed in given.seeds[:1] if name in PARTED else given.seeds:
                 x, y, new, truth = split(given.data, name, seed)
-                print_rows(name, seed, forms(), (x, y), (new, truth))
+                compared = with_ebm() if given.ebm else forms()
+                print_rows(name, seed, compared, (x, y), (new, truth))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,15 @@ from flows.data.row_weights import with_weights
 from flows.data.storage import InputFile
 from flows.experts.encoding import named_labels
 from flows.experts.ingest import AboutCells, Taken, added, columns_of, merged, taken
-from flows.experts.labels import LABEL, MOST_CLASSES, is_number, number_rule
+from flows.experts.labels import (
+    LABEL,
+    MOST_CLASSES,
+    in_order,
+    is_whole,
+    label_kind,
+    lowest,
+    number_rule,
+)
 from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
 from flows.family import Checked, CheckedPiece, names_of
@@ -172,12 +180,15 @@ def _unknown_categories(seen: Mapping[str, Seen], settings: ExpertSettings) -> l
 def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings) -> list[Fault]:
     merged = bounded(merge_levels([{LABEL: c.labels} for c in checked]))[LABEL]
     cells = added(c.label_cells for c in checked)
-    if settings.target == "number" or is_number(merged, cells, settings):
+    if label_kind(merged, cells, settings) != "classes":
         return _numbers(where, merged, cells, settings)
     if merged.many or len(merged.counts) > _EACH:
         found = f"more than {_EACH:,} different ones"
         return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, _CUT)]
     labels = named_labels(merged.counts, settings)
+    if settings.target == "ordered" and len(labels.names) > 2 and in_order(labels) is None:
+        found, expected = listed(labels.names), "numbers or words of a known scale (low, high)"
+        return [_fault(where, f"{expected} for target=ordered", found, _NUMBERED)]
     rows = labels.counts(merged.counts)
     if len(labels.names) > MOST_CLASSES:
         found = f"{len(labels.names):,}"
@@ -224,13 +235,19 @@ def _numbers(where: str, labels: Levels, cells: Seen, settings: ExpertSettings) 
     elif number_rule(cells, settings) is None:
         odd = shown(cells.odd[0]) if cells.odd else "other cells"
         remedy = "mend the cells, or take target=classes"
-        faults.append(_fault(where, "numbers for target=number", odd, remedy))
+        expected = f"numbers for target={settings.target}"
+        faults.append(_fault(where, expected, odd, remedy))
+    elif settings.target == "count" and not is_whole(cells):
+        found = "fractions" if cells.fractions else f"{lowest(cells):g}"
+        expected = "whole numbers from 0 for target=count"
+        faults.append(_fault(where, expected, found, "take target=number"))
     elif not labels.many and len(labels.counts) < 2:
         found = f"{next(iter(labels.counts))} in every row"
         faults.append(_fault(where, "labels of several values", found, _NAME))
     return faults
 
 
+_NUMBERED = "number the labels by their order (1, 2, 3), or take target=classes"
 _JOIN = "join rare labels or leave their rows without one"
 _NAME = "fill it, or name the column that holds it (--column label=YOURS)"
 _CUT = "join labels to fewer classes; a number is predicted by target=number"

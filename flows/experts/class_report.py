@@ -8,13 +8,23 @@ from typing import Any
 import numpy as np
 
 from flows.experts.effect_report import effect_charts
-from flows.experts.report import baseline_sections, table_sections
+from flows.experts.report import baseline_sections, few_rows, log_losses, table_sections
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
 from flows.experts.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
+
+_HOW = {False: "each class is fitted against the rest", True: "the order of the classes is used"}
+
+
+_SHARED = {
+    False: "Each class has a fit against the rest, with lines, curves or experts as held-out rows "
+    "need; in a row the classes share in proportion to what their fits say.",
+    True: "Being above each class has a fit of its own, with lines, curves or experts as held-out "
+    "rows need; the probability of a class is what is between two of them.",
+}
 
 
 def class_report(summaries: Sequence[ClassSummary]) -> Findings:
@@ -26,21 +36,23 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     held_out = np.sum([s.held_out for s in summaries], axis=0)
     results: dict[str, Any] = {"classes": len(labels)}
     compared, better = baseline_sections(summaries, results)
-    sections = [*_quality(summaries, held_out, labels, results), *compared]
-    sections.append(_forms(first, labels, results))
-    sections += _curves(first, labels)
+    splits = first.encoding.splits
+    sections = _curves(first, splits)
+    sections += [*_quality(summaries, held_out, labels, results), *compared]
+    sections.append(_forms(first, splits, results))
     sections += table_sections([first.encoding], results)
     predicted = np.sum([s.predicted for s in summaries], axis=0)
     top = [
         {"label": label, "most probable in rows": int(n)}
         for label, n in zip(labels, predicted, strict=True)
     ]
-    headline = f"{len(labels)} classes on {rows:,} rows, each fitted against the rest"
+    headline = f"{len(labels)} classes on {rows:,} rows; {_HOW[first.encoding.ordered]}"
     if held_out[0]:
-        headline += f"; log loss {results['log_loss']:.4f} on {held_out[0]:,.0f} held-out rows"
-    for one in (b for s in summaries for b in s.baselines):
-        if one.name == "boosted trees" and one.high < 0.0:
-            headline += f"; boosted trees do better here ({one.log_loss:.4f})"
+        headline = (
+            f"Accuracy {results['accuracy']:.3f}, log loss {results['log_loss']:.4f} of "
+            f"{len(labels)} classes on {results['test_rows']:,} held-out rows"
+            f"{log_losses(results)}; {_HOW[first.encoding.ordered]}"
+        )
     return Findings(
         headline, sections, results, better, top, tiles_of(results), NEXT_STEPS
     )  # fmt: skip
@@ -60,7 +72,7 @@ def _quality(
     models = [("this fit", f"{held_out[1] / n:.4f}")]
     if np.isfinite(held_out[2]):
         results["logistic_log_loss"] = float(held_out[2] / n)
-        models.append(("logistic regression of each against the rest", f"{held_out[2] / n:.4f}"))
+        models.append(("logistic regressions, put together alike", f"{held_out[2] / n:.4f}"))
     results["confusion"] = confusion.astype(int).tolist()
     crossed = [
         (label, *(int(v) for v in row)) for label, row in zip(labels, confusion, strict=True)
@@ -79,7 +91,8 @@ def _quality(
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows held out of the fit: accuracy {right:.3f}.",
+            f"On {n:,.0f} labelled rows held out of the fit: accuracy {right:.3f}."
+            f"{few_rows(n)}",
             (picture,),
             (
                 Grid(("model", "log-loss"), models),
@@ -112,8 +125,7 @@ def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) 
     ]
     return Section(
         "What each class needed",
-        "Each class has a fit against the rest, with lines, curves or experts as held-out rows "
-        "need; in a row the classes share in proportion to what their fits say.",
+        _SHARED[first.encoding is not None and first.encoding.ordered],
         (),
         (Grid(("label", "form", "experts", "tau"), rows),),
     )
@@ -130,7 +142,7 @@ def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
     return [
         Section(
             "What the columns say",
-            "What a column adds to the log odds of a class against the rest, with 95 % "
+            "What a column adds to the log odds of what each fit is of, with 95 % "
             "bands, less its mean over rows; the columns that move each class most, on one scale "
             "for each class.",
             pictures,

@@ -27,9 +27,10 @@ from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
 from vbmodels.core.sampling import hashed
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
+from vbmodels.experts.additive.counts import CountPosterior, CountRows
 from vbmodels.experts.additive.gaussian import GaussianPosterior, TargetRows
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
-from vbmodels.experts.additive.one_vs_rest import ClassRows
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.posterior import AdditivePosterior
 from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.columns import (
@@ -65,13 +66,13 @@ class Design(State):
 
 
 def effects_in(
-    posterior: AnyPosterior | GaussianPosterior, encoding: Encoding, design: Design,
-    basis: Basis | None,
+    posterior: AnyPosterior | GaussianPosterior | CountPosterior, encoding: Encoding,
+    design: Design, basis: Basis | None,
 ) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:  # fmt: skip
     """Return what columns and pairs of columns add in the additive form; nothing in another."""
     how = encoding.columns, (design.centre, design.scale), basis
-    if isinstance(posterior, GaussianPosterior):
-        sd = 1.0 if encoding.target is None else encoding.target.sd
+    if isinstance(posterior, GaussianPosterior | CountPosterior):
+        sd = 1.0 if encoding.target is None else encoding.target.unit
         effects, pairs = effects_of(posterior.part, *how), pair_effects_of(posterior.part, *how)
         return tuple(one.times(sd) for one in effects), tuple(one.times(sd) for one in pairs)
     if not isinstance(posterior, AdditivePosterior):
@@ -342,9 +343,11 @@ def build(
         plain = CodedRows(rows, steps, basis, copies)
     batch: State = plain
     if y is not None and isinstance(plain, CodedRows):
-        batch = TargetRows(plain, y)
+        count = encoding.target is not None and encoding.target.count
+        batch = CountRows(plain, y) if count else TargetRows(plain, y)
     elif len(encoding.labels) > 2:
-        batch = ClassRows(plain, codes, len(encoding.labels))
+        of = OrderedRows if encoding.ordered else ClassRows
+        batch = of(plain, codes, len(encoding.labels))
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, strange(raw, encoding) if new else {}
@@ -359,15 +362,19 @@ def _labels_in(
         return codes, signs(codes), None
     target = encoding.target
     y, wrong = target.values(_labels(table))
+    expected = "numbers, as in the fit"
+    if target.count:
+        wrong = wrong | (y < 0.0) | (np.floor(y) != y) & ~np.isnan(y)
+        expected = "whole numbers from 0, as in the fit"
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError.of(
-            file="the new data", column=LABEL, expected="numbers, as in the fit",
+            file="the new data", column=LABEL, expected=expected,
             found=f"{shown(table[LABEL][row].as_py())} in the row {names[row]!r}",
             remedy="mend the cell or leave it empty",
         )  # fmt: skip
     codes = np.where(np.isnan(y), -1, 0)
-    y = np.where(codes < 0, 0.0, (y - target.mean) / target.sd)
+    y = np.where(codes < 0, 0.0, (y - target.centre) / target.unit)
     return codes, (codes + 1).astype(np.float64), y
 
 

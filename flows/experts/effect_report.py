@@ -4,11 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flows.data.names import listed
 from flows.report import plots
 from vbmodels.experts.effects import Effect, PairEffect
 
-MOST_EFFECTS, MOST_PAIRS = 12, 6
-"""Effects and pairs that the report shows."""
+MOST_EFFECTS, MOST_PAIRS, MOST_BARS = 12, 6, 12
+"""Effects and pairs that the report shows, and bars of the strongest of both."""
+_HOW = (
+    "A bar is how much predictions differ between rows by this column or pair alone; columns that "
+    "repeat each other share what they say."
+)
+NAMED, WEAK = 3, 0.1
+"""Effects that the headline names, and the share of the largest below which one is not."""
+
+
+def ranked(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[tuple[str, float]]:
+    """Return columns and pairs with the standard deviation of what they add, the largest first."""
+    found = [(one.column, one.spread) for one in effects]
+    found += [(" and ".join(one.columns), one.spread) for one in pairs]
+    return sorted((one for one in found if one[1] > 0.0), key=lambda one: -one[1])
+
+
+def moved_by(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> str:
+    """Name what moves predictions most in a sentence; empty where nothing does."""
+    found = ranked(effects, pairs)
+    names = [name for name, spread in found[:NAMED] if spread > WEAK * found[0][1]]
+    return f"Strongest effects: {listed(names)}." if names else ""
+
+
+def strength_charts(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[plots.Spec]:
+    """Return the chart of what moves predictions most, or none where nothing does."""
+    found = ranked(effects, pairs)[:MOST_BARS]
+    if not found:
+        return []
+    names, sizes = [name for name, _ in found], [spread for _, spread in found]
+    title = "What moves predictions most"
+    return [plots.bars(names, sizes, "standard deviation over rows", title, _HOW)]
+
+
+def pairs_of(count: int) -> str:
+    """Return a number of pairs in words."""
+    return f"{count} pair{'s' if count > 1 else ''} of columns"
 
 
 def effect_charts(effects: Sequence[Effect], unit: str, of: str = "") -> list[plots.Spec]:

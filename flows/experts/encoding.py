@@ -12,7 +12,7 @@ from flows.data import json_files, mixed, storage
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
 from flows.data.runs import RunPaths
-from flows.experts.labels import Labels, labels_of
+from flows.experts.labels import Labels, in_order, labels_of
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.columns import Rule
 from vbmodels.core.levels import Levels
@@ -31,11 +31,25 @@ _FILE = "columns.json"
 
 
 class Target(json_files.Form):
-    """A label that is a number: how it is read, and its mean and standard deviation in the fit."""
+    """A label that is a number: how it is read, and its mean and standard deviation in the fit.
+
+    ``count``: it is fitted as a count, in its own unit.
+    """
 
     rule: Rule
     mean: float = 0.0
     sd: float = 1.0
+    count: bool = False
+
+    @property
+    def centre(self) -> float:
+        """What is taken off the label in the fit."""
+        return 0.0 if self.count else self.mean
+
+    @property
+    def unit(self) -> float:
+        """What the label is divided by in the fit."""
+        return 1.0 if self.count else self.sd
 
     def values(self, labels: pa.Array) -> tuple[FloatArray, BoolArray]:
         """Return labels as numbers, NaN where there is none, and which cannot be read; [N]."""
@@ -57,6 +71,8 @@ class Encoding(json_files.Form):
         The labels in order; the probability of two is that of the second.
     target
         The label where it is a number; there are no ``labels`` then.
+    ordered
+        Whether the labels are fitted in their order.
     """
 
     columns: list[Encoded]
@@ -64,6 +80,12 @@ class Encoding(json_files.Form):
     left_out: dict[str, Rule] = Field(default_factory=dict)
     labels: list[str] = Field(default_factory=lambda: ["0", "1"])
     target: Target | None = None
+    ordered: bool = False
+
+    @property
+    def splits(self) -> list[str]:
+        """What each fit of more than two labels is of."""
+        return [f"above {one}" for one in self.labels[:-1]] if self.ordered else self.labels
 
     @property
     def kinds(self) -> dict[str, Rule]:
@@ -124,6 +146,9 @@ def choose(
         rules={name: kinds[name] for name, one in found.items() if one is not None},
         left_out={name: kinds[name] for name, one in found.items() if one is None},
         labels=[] if isinstance(labels, Target) else list(labels.names),
+        ordered=settings.target == "ordered"
+        and not isinstance(labels, Target)
+        and len(labels.names) > 2,
     )
     return encoding, _warnings(encoding, levels, settings.max_levels, rare_below)
 
@@ -204,7 +229,8 @@ def read(paths: RunPaths, work: bool = False) -> Encoding:
 
 def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
     """Return the classes of the labels that were found."""
-    return labels_of(sorted(found), settings.positive)
+    labels = labels_of(sorted(found), settings.positive)
+    return in_order(labels) or labels if settings.target == "ordered" else labels
 
 
 def url_of(paths: RunPaths, work: bool = False) -> str:

@@ -30,7 +30,7 @@ from flows.experts.design import (
 from flows.experts.encoding import write as write_encoding
 from flows.experts.labels import LABEL
 from flows.experts.number_report import number_report
-from flows.experts.numbers import NumberSummary
+from flows.experts.numbers import NumberModel, NumberSummary
 from flows.experts.prepare import prepared
 from flows.experts.report import report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
@@ -49,9 +49,10 @@ from flows.family import (
 )
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
+from vbmodels.experts.additive.counts import CountAdditive, CountRows
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, OrderedRows
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.forms import AnyPosterior, make, names_of
 from vbmodels.experts.options import ExpertTuning
@@ -140,8 +141,12 @@ class Experts:
 
     def model_for_data(self, model: Any, prepared: Prepared) -> Any:
         """Return the model for a number, or for as many classes as were found."""
+        if prepared.batch is CountRows:
+            return CountAdditive(pairs=model.n_experts > 1)
         if prepared.batch is TargetRows:
             return GaussianAdditive(pairs=model.n_experts > 1)
+        if prepared.batch is OrderedRows:
+            return OneVersusRest(model, ordered=True)
         return OneVersusRest(model) if prepared.batch is ClassRows else model
 
     def score(
@@ -151,7 +156,7 @@ class Experts:
         """Write the probability of every row and who is responsible for it."""
         if isinstance(model, OneVersusRest):
             return several.score(model, q, batch, index, settings, paths)
-        if isinstance(model, GaussianAdditive):
+        if isinstance(model, NumberModel):
             return numbers.score(model, q, batch, index, paths)
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch)
@@ -184,7 +189,7 @@ class Experts:
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Compare a fit with simple forms on the rows that it has not seen."""
-        if isinstance(model, GaussianAdditive):
+        if isinstance(model, NumberModel):
             if fitted is None:
                 columns = len(read_design(paths, work=True).columns)
                 summaries = numbers.with_baselines(
@@ -221,7 +226,7 @@ class Experts:
         """Return every weight of the additive part, where there is one, and of the best start."""
         if isinstance(model, OneVersusRest):
             return several.parameters(model, q)
-        if isinstance(model, GaussianAdditive):
+        if isinstance(model, NumberModel):
             return numbers.parameters(model, q)
         return parameters_of(model.posterior(q))
 
@@ -232,7 +237,7 @@ class Experts:
         """Say what was found."""
         if isinstance(model, OneVersusRest):
             return with_effective_size(class_report(summaries), ingested, settings)
-        if isinstance(model, GaussianAdditive):
+        if isinstance(model, NumberModel):
             return with_effective_size(number_report(summaries, settings), ingested, settings)
         chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
         chosen = additive = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from flows.data.column_rules import column_rules
 from flows.data.mixed import FLAG, NUMBER
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.column_table import ColumnRead
-from vbmodels.core.columns import Rule, Seen
+from vbmodels.core.columns import Rule, Seen, sentinels_of
 from vbmodels.core.levels import NO, YES, Levels
 from vbmodels.core.levels import positive_of as level_words
 from vbmodels.core.scales import order_of
@@ -113,16 +114,36 @@ def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
 
 
 MOST_VALUES, MOST_FRACTIONS = 20, 10
-"""Values of a label up to which numbers are classes; up to which those with fractions are."""
+"""Values of a label up to which numbers are classes; up to which those with fractions and counts
+are."""
 
 
-def is_number(labels: Levels, cells: Seen, settings: ExpertSettings) -> bool:
-    """Say whether labels are numbers to predict and no classes."""
-    if settings.target != "auto" or settings.inference != "additive":
-        return settings.target == "number"
-    most = MOST_FRACTIONS if cells.fractions else MOST_VALUES
-    many = labels.many or len(labels.counts) > most
-    return many and settings.positive is None and number_rule(cells, settings) is not None
+def label_kind(
+    labels: Levels, cells: Seen, settings: ExpertSettings
+) -> Literal["classes", "number", "count"]:
+    """Say what labels are; counts are whole numbers from 0 with 0, 1 and 2 among them."""
+    if settings.target != "auto":
+        return "classes" if settings.target == "ordered" else settings.target
+    additive = settings.inference == "additive" and settings.positive is None
+    if not additive or number_rule(cells, settings) is None:
+        return "classes"
+    values = {_number(label) for label in labels.counts}
+    counts = is_whole(cells) and (labels.many or values >= {0.0, 1.0, 2.0})
+    most = MOST_FRACTIONS if cells.fractions or counts else MOST_VALUES
+    if not labels.many and len(labels.counts) <= most:
+        return "classes"
+    return "count" if counts else "number"
+
+
+def is_whole(cells: Seen) -> bool:
+    """Say whether all numbers are whole and none is below 0."""
+    return not cells.fractions and lowest(cells) >= 0.0
+
+
+def lowest(cells: Seen) -> float:
+    """Return the smallest number, NaN where there is none; what marks missing cells is none."""
+    found = [float(one) for one in cells.sentinels if one not in sentinels_of(cells)]
+    return min([*found, *([] if cells.low is None else [cells.low])], default=float("nan"))
 
 
 def number_rule(cells: Seen, settings: ExpertSettings) -> Rule | None:
@@ -135,14 +156,21 @@ def number_rule(cells: Seen, settings: ExpertSettings) -> Rule | None:
     return rules[LABEL] if rules[LABEL].kind == NUMBER else None
 
 
-def number_read(cells: Seen, name: str) -> ColumnRead:
+def number_read(cells: Seen, name: str, count: bool) -> ColumnRead:
     """Describe the column of labels that are numbers."""
-    return ColumnRead(name, "number", cells.missing, _ends(cells), "label: the number is predicted")
+    kind = "count" if count else "number"
+    return ColumnRead(name, kind, cells.missing, _ends(cells), f"label: the {kind} is predicted")
 
 
-def number_warning(labels: Levels) -> str:
+def number_warning(labels: Levels, count: bool) -> str:
     """Say that labels are predicted as numbers."""
     values = "many" if labels.many else f"{len(labels.counts):,}"
+    if count:
+        return (
+            f"The label is a count (whole numbers from 0, {values} different ones): the logarithm "
+            "of its mean is predicted (Poisson). For a number with even noise, --set "
+            "target=number; for classes, --set target=classes."
+        )
     return (
         f"The label is a number ({values} different values) and is predicted as one; for classes, "
         "--set target=classes."
@@ -156,7 +184,7 @@ def _ends(cells: Seen) -> str:
 LARGER, LAST, BY_ITS_WORD = "the larger number", "the last by alphabet", "by its word"
 
 
-def label_warnings(labels: Labels) -> list[str]:
+def label_warnings(labels: Labels, ordered: bool) -> list[str]:
     """Say of labels what could be meant otherwise: which is positive, an order that is not used."""
     if labels.why in (LARGER, LAST):
         negative, positive = labels.names
@@ -164,13 +192,23 @@ def label_warnings(labels: Labels) -> list[str]:
             f"The probability is of label {positive} ({labels.why}), not of {negative}: if that is "
             f"wrong, --set positive={negative}."
         ]
-    if len(labels.names) > 2 and (_ordered(labels.names)):
+    if len(labels.names) > 2 and not ordered and _ordered(labels.names):
         return [
             f"The label is ordered ({', '.join(labels.names[:8])}), and is fitted as "
-            f"{len(labels.names)} classes without an order: for the order, cut it into two classes"
-            f"{' or predict it as a number (--set target=number)' if _numbers(labels) else ''}."
+            f"{len(labels.names)} classes without an order: for the order, --set target=ordered"
+            f"{', or --set target=number for a number' if _numbers(labels) else ''}."
         ]
     return []
+
+
+def in_order(labels: Labels) -> Labels | None:
+    """Return classes by their order, those of numbers by size; None where none is known."""
+    if _numbers(labels):
+        return labels
+    names = tuple(order_of(labels.names))
+    if len(names) != len(labels.names):
+        return None
+    return Labels(names, {label: names.index(labels.names[k]) for label, k in labels.codes.items()})
 
 
 def _numbers(labels: Labels) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -12,21 +13,25 @@ from flows.experts.effect_report import (
     MOST_EFFECTS,
     MOST_PAIRS,
     effect_charts,
+    moved_by,
     pair_charts,
+    pairs_of,
+    strength_charts,
     strongest,
 )
-from flows.experts.encoding import Encoding
+from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
 from flows.experts.report import table_sections
 from flows.experts.settings import ExpertSettings
+from flows.experts.tiles import NEXT_STEPS
 from flows.report import plots
-from flows.report.page import Findings, Grid, Section
+from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
 
 _FORMS = {
-    "intercept": "No column predicts",
-    "lines": "A line for each column predicts",
-    "curves": "A curve for each column predicts",
+    "intercept": "the mean",
+    "lines": "a line for each column",
+    "curves": "a curve for each column",
 }
 
 
@@ -44,34 +49,96 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
         "form": chosen.form, "pairs": len(first.pairs), "pairs_weight": chosen.pairs_weight,
         "mean": encoding.target.mean, "sd": encoding.target.sd,
     }  # fmt: skip
-    sections = _quality(held_out, summaries, encoding, results)
+    quality = _quality(held_out, summaries, encoding, results)
+    if encoding.target.count:
+        quality = _deviance(np.sum([s.deviance for s in summaries], axis=0), results, quality)
     baselines = [one for s in summaries for one in s.baselines]
-    sections += _baselines(baselines, summaries, encoding.target.sd, results)
-    sections += _effects(first, label, results)
+    compared = _baselines(baselines, summaries, encoding.target, results)
+    sections = [*_effects(first, label, encoding.target, results), *quality, *compared]
     sections += table_sections([encoding], results)
-    headline = f"{_FORMS[chosen.form]} {label} on {rows:,} rows"
-    if first.pairs:
-        pairs = f"{len(first.pairs)} pair{'s' if len(first.pairs) > 1 else ''}"
-        headline = (
-            f"A curve for each column and {pairs} of columns predict {label} on {rows:,} rows"
-        )
-    if "rmse" in results:
-        low, high = results["r2_interval"]
-        headline += (
-            f"; R2 {results['r2']:.3f} ({low:.3f} to {high:.3f}), RMSE {results['rmse']:.4g} (of "
-            f"the mean {results['mean_rmse']:.4g}) on {results['test_rows']:,} held-out rows"
-        )
-    better = [one for one in baselines if one.high < 0.0]
+    better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
-        f"On the rows held out {one.name} predict better: their RMSE is "
-        f"{one.rmse * encoding.target.sd:.4g}. For predictions alone use that one."
-        for one in sorted(better, key=lambda one: one.rmse)[:1]
+        f"On the rows held out {one.name} {_verb(one)} better: {_named(results)} {one.r2:.3f}, "
+        f"RMSE {one.rmse * encoding.target.sd:.4g}. For predictions alone use that one."
+        for one in better[:1]
     )
-    if better:
-        best = min(better, key=lambda one: one.rmse)
-        headline += f"; {best.name} do better here ({best.rmse * encoding.target.sd:.4g})"
     top = [{"column": one.column, "sd of its effect": one.spread} for one in first.effects[:10]]
-    return Findings(headline, sections, results, warnings, top)
+    headline = _headline(first, label, rows, results)
+    return Findings(
+        headline, sections, results, warnings, top, _tiles(results, baselines), NEXT_STEPS
+    )
+
+
+def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, Any]) -> str:
+    """State how good the predictions are, against what, and what they are made of."""
+    form = _FORMS[results["form"]]
+    if first.pairs:
+        form = f"a curve for each column and {pairs_of(len(first.pairs))}"
+    if results["form"] == "intercept" and not first.pairs:
+        form = "no column predicts it: every row gets the mean"
+    if "r2" not in results:
+        return f"{label} on {rows:,} rows, by {form}; no row was held out to say how well"
+    value, (low, high) = _main(results)
+    said = f"{_named(results)} {value:.3f} ({low:.3f} to {high:.3f}) for {label}"
+    others = [
+        f"{name} {one['r2']:.3f}"
+        for name, one in results.get("baselines", {}).items()
+        if name != "the mean"
+    ]
+    said += f" on {results['test_rows']:,} held-out rows"
+    said += f" ({', '.join(others)})" if others else ""
+    said += f"; {form}"
+    return f"{said}. {moved_by(first.effects, first.pairs)}".rstrip()
+
+
+def _main(results: dict[str, Any]) -> tuple[float, list[float]]:
+    """Return the share that is explained, of a count's deviance or a number's variance."""
+    if "deviance_explained" in results:
+        return results["deviance_explained"], results["deviance_explained_interval"]
+    return results["r2"], results["r2_interval"]
+
+
+def _named(results: dict[str, Any]) -> str:
+    return "Deviance explained" if "deviance_explained" in results else "R2"
+
+
+def _verb(one: NumberBaseline) -> str:
+    return "predict" if one.name.endswith("trees") else "predicts"
+
+
+def _tiles(results: dict[str, Any], baselines: Sequence[NumberBaseline]) -> list[Tile]:
+    if "r2" not in results:
+        return [Tile("R2", "not known", "no row with a label was kept from the fit")]
+    value, (low, high) = _main(results)
+    tiles = [
+        Tile(_named(results), f"{value:.3f}", f"{low:.3f} to {high:.3f}, rows not fitted"),
+        Tile("RMSE", f"{results['rmse']:.4g}", f"{results['mean_rmse']:.4g} by the mean"),
+    ]
+    rest = [one for one in baselines if one.name != "the mean"]
+    if rest:
+        best = max(rest, key=lambda one: one.r2)
+        tiles.append(Tile(best.name, f"{best.r2:.3f}", f"{_named(results)}, the same rows"))
+    return tiles
+
+
+def _deviance(sums: FloatArray, results: dict[str, Any], quality: list[Section]) -> list[Section]:
+    """Say how much of a count's deviance is explained, before what is said of a number."""
+    if not quality:
+        return []
+    n = results["test_rows"]
+    mean, base = sums[0] / n, max(sums[2] / n, 1e-300)
+    half = 1.96 * sqrt(max(sums[1] / n - mean**2, 0.0) / n)
+    results.update(
+        deviance=mean, mean_deviance=base, deviance_explained=1.0 - mean / base,
+        deviance_explained_interval=[1.0 - (mean + half) / base, 1.0 - (mean - half) / base],
+    )  # fmt: skip
+    low, high = results["deviance_explained_interval"]
+    text = (
+        f"The Poisson deviance of a row is {mean:.4g}, and {base:.4g} by the mean of the fit: "
+        f"{1.0 - mean / base:.3f} of it is explained ({low:.3f} to {high:.3f}). "
+        f"{quality[0].text}"
+    )
+    return [replace(quality[0], text=text), *quality[1:]]
 
 
 def _quality(
@@ -126,12 +193,13 @@ def _agreement(summaries: Sequence[NumberSummary], encoding: Encoding) -> plots.
 
 
 def _baselines(
-    baselines: Sequence[NumberBaseline], summaries: Sequence[NumberSummary], sd: float,
+    baselines: Sequence[NumberBaseline], summaries: Sequence[NumberSummary], target: Target,
     results: dict[str, Any],
 ) -> list[Section]:  # fmt: skip
     if not baselines:
         return []
-    seconds = sum(s.baseline_seconds for s in summaries)
+    seconds, sd = sum(s.baseline_seconds for s in summaries), target.sd
+    share = "deviance explained" if target.count else "R2"
     results["baseline_seconds"] = round(seconds, 3)
     results["baselines"] = {
         one.name: {
@@ -148,8 +216,8 @@ def _baselines(
     columns = (
         "baseline",
         "RMSE",
-        "R2",
-        "R2, model minus baseline",
+        share,
+        f"{share}, model minus baseline",
         "95 % interval",
         "beats the model?",
     )
@@ -161,21 +229,27 @@ def _baselines(
     return [Section("Simple baselines", text, (), (Grid(columns, rows),))]
 
 
-def _effects(first: NumberSummary, label: str, results: dict[str, Any]) -> list[Section]:
+def _effects(
+    first: NumberSummary, label: str, target: Target, results: dict[str, Any]
+) -> list[Section]:
     results["effects"] = {one.column: one.spread for one in first.effects}
+    of = f"the logarithm of the mean of {label}" if target.count else label
+    unit = f"added to log {label}" if target.count else f"added to {label}"
     shown = f"The {MOST_EFFECTS} of {len(first.effects)} columns that move it most come first"
     if len(first.effects) <= MOST_EFFECTS:
         shown = "Those that move it most come first"
+    factor = " (.1 more is a mean higher by a tenth)" if target.count else ""
     text = (
-        f"What each column adds to {label}, less its mean over rows, with 95 % bands. {shown}, all "
-        "on one scale; ticks below a curve are quantiles of the column."
+        f"What each column adds to {of}, less its mean over rows{factor}, with 95 % bands. "
+        f"{shown}, all on one scale; ticks below a curve are quantiles of the column."
     )
-    charts = tuple(effect_charts(first.effects[:MOST_EFFECTS], f"added {label}"))
-    sections = [Section("What each column says", text, charts)]
+    charts = strength_charts(first.effects, first.pairs)
+    charts += effect_charts(first.effects[:MOST_EFFECTS], unit)
+    sections = [Section("What each column says", text, tuple(charts))]
     pairs = first.pairs[:MOST_PAIRS]
     if pairs:
         more = (
-            f"A cell is what two columns add to {label} beyond their curves, blue above 0 and "
+            f"A cell is what two columns add to {of} beyond their curves, blue above 0 and "
             f"orange below; the strongest colour is {strongest(pairs):.3g}. The pairs that "
             f"move it most come first ({len(pairs)} of {len(first.pairs)})."
         )

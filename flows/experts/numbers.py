@@ -23,7 +23,7 @@ from flows.experts.design import (
     work_url,
     working_encoding,
 )
-from flows.experts.encoding import Encoding
+from flows.experts.encoding import Encoding, Target
 from flows.experts.schema import EXPERTS, NUMBER_ROWS
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import FEW_ROWS, LARGEST
@@ -31,28 +31,38 @@ from flows.experts.weights import table_of
 from flows.family import Each
 from flows.report.baselines import resampled_means
 from vbmodels.core.state import FloatArray
+from vbmodels.experts.additive.counts import (
+    CountAdditive,
+    CountChoice,
+    CountPosterior,
+    CountState,
+)
 from vbmodels.experts.additive.gaussian import (
     GaussianAdditive,
     GaussianChoice,
     GaussianState,
     TargetRows,
 )
+from vbmodels.experts.additive.likelihoods import poisson_deviance
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.columns import encoded
 from vbmodels.experts.effects import Effect, PairEffect
 from vbmodels.experts.forms import names_of
 
+NumberModel = GaussianAdditive | CountAdditive
+NumberState = GaussianState | CountState
 BINS, ENDS = 20, 2.5
 """Bins of predictions, and where the outermost begin, in standard deviations of the label."""
 _TWO_SIDED = 1.959964
+_FURTHEST, _LEAST = 100.0, 1e-300
 
 
 @dataclass(frozen=True)
 class NumberBaseline:
     """A simple baseline on held-out rows.
 
-    ``more`` is its mean squared error less the model's, as a share of the labels' variance, with
-    its 95 % interval: above 0 the model is better.
+    ``r2`` is the share of the labels' variance (of counts: of their deviance) that it explains, and
+    ``more`` the model's less its own, with its 95 % interval: above 0 the model is better.
     """
 
     name: str
@@ -75,39 +85,53 @@ class NumberSummary:
     bins
         Over the same rows by bin of the prediction: rows, sums of predictions, of y and y^2;
         [4, BINS].
+    deviance
+        Of counts, over the same rows: sums of the deviance, of its square, and of that of the mean
+        of the fit; [3].
     """
 
     rows: int
     held_out: FloatArray
     bins: FloatArray
+    deviance: FloatArray
     effects: tuple[Effect, ...] = ()
     pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
-    chosen: GaussianChoice | None = None
+    chosen: GaussianChoice | CountChoice | None = None
     baselines: tuple[NumberBaseline, ...] = ()
     baseline_seconds: float = 0.0
 
 
 def score(
-    model: GaussianAdditive, q: GaussianState, batch: TargetRows, index: int, paths: RunPaths
+    model: NumberModel, q: NumberState, batch: TargetRows, index: int, paths: RunPaths
 ) -> NumberSummary:
     """Write the predicted number of every row and the standard deviation around it."""
-    posterior, encoding = model.posterior(q), working_encoding(paths)
-    assert encoding.target is not None
+    posterior, encoding = model.posterior(q), working_encoding(paths)  # type: ignore[arg-type]
+    target = encoding.target
+    assert target is not None
     mean, sd = posterior.predict(batch.rows)
+    mean, sd = target.centre + target.unit * mean, target.unit * sd
     names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
-    scale = encoding.target.sd
-    arrays = [names, pa.array(encoding.target.mean + scale * mean), pa.array(scale * sd)]
+    arrays = [names, pa.array(mean), pa.array(sd)]
     storage.write_table(paths.table("rows", index), pa.table(arrays, schema=NUMBER_ROWS.arrow))
     kept = _kept(batch)
-    y, at, e = batch.y[kept], mean[kept], (batch.y - mean)[kept]
-    inside = np.sum(np.abs(e) < _TWO_SIDED * sd[kept])
+    given = target.centre + target.unit * batch.y[kept]
+    deviance = np.zeros(3)
+    if target.count:
+        own = poisson_deviance(given, mean[kept])
+        deviance = np.array(
+            [own.sum(), own @ own, poisson_deviance(given, np.full(given.size, target.mean)).sum()]
+        )
+    y, at = ((v - target.mean) / target.sd for v in (given, mean[kept]))
+    e, sd = y - at, sd[kept] / target.sd
+    inside = np.sum(np.abs(e) < _TWO_SIDED * sd)
     edges = np.linspace(-ENDS, ENDS, BINS - 1)
     place = np.searchsorted(edges, at)
     summary = NumberSummary(
         rows=batch.size,
         held_out=np.array([len(y), y.sum(), y @ y, e @ e, np.sum(e**4), inside]),
         bins=np.array([np.bincount(place, w, BINS) for w in (np.ones(len(y)), at, y, y**2)]),
+        deviance=deviance,
     )
     if index > 0:
         return summary
@@ -124,28 +148,31 @@ def _kept(batch: TargetRows) -> np.ndarray:
     return np.asarray((batch.rows.t != 0.0) & (batch.weight == 0.0))
 
 
-def parameters(model: GaussianAdditive, q: GaussianState) -> list[Parameter]:
-    """Return every weight, on the scale of the fit, and the standard deviation of the noise."""
-    posterior = model.posterior(q)
+def parameters(model: NumberModel, q: NumberState) -> list[Parameter]:
+    """Return every weight, on the scale of the fit, and the noise's sd or the dispersion."""
+    posterior = model.posterior(q)  # type: ignore[arg-type]
     pairs = zip(posterior.part.coefficients, posterior.part.sd, strict=True)
     found = [Parameter("additive", str(d), float(m), float(s)) for d, (m, s) in enumerate(pairs)]
+    if isinstance(posterior, CountPosterior):
+        return [*found, Parameter("dispersion", "0", posterior.dispersion, 0.0)]
     return [*found, Parameter("noise sd", "0", float(np.sqrt(posterior.noise)), 0.0)]
 
 
 @dataclass(frozen=True)
 class _Left:
-    """What a partition returns: y, the prediction and ridge's, whether fitted or held out [N]."""
+    """What a partition returns: y, the predictions of all and of lines, whether fitted or held
+    out [N]; in the label's unit."""
 
     y: FloatArray
     own: FloatArray
-    ridge: FloatArray
+    lines: FloatArray
     fitted: np.ndarray
     held: np.ndarray
     x: FloatArray
 
 
 def with_baselines(
-    summaries: Sequence[NumberSummary], model: GaussianAdditive, q: GaussianState, columns: int,
+    summaries: Sequence[NumberSummary], model: NumberModel, q: NumberState, columns: int,
     settings: ExpertSettings, paths: RunPaths, each: Each,
 ) -> list[NumberSummary]:  # fmt: skip
     """Return the summaries, the first with what simple forms get on the rows left out."""
@@ -154,54 +181,72 @@ def with_baselines(
     began = perf_counter()
     small = columns * sum(s.rows for s in summaries) <= LARGEST
     indices = list(range(len(summaries)))
-    parts = each(_left, indices, model.posterior(q).part, model.baseline(q), small, paths)
-    y, own, ridge, fitted, held = (
+    part = model.posterior(q).part  # type: ignore[arg-type]
+    lines_of = model.baseline(q)  # type: ignore[arg-type]
+    parts = each(_left, indices, part, lines_of, small, paths)
+    y, own, lines, fitted, held = (
         np.concatenate([getattr(p, name) for p in parts])
-        for name in ("y", "own", "ridge", "fitted", "held")
+        for name in ("y", "own", "lines", "fitted", "held")
     )
-    predicted = {"the mean": np.zeros(int(held.sum())), "ridge regression": ridge[held]}
+    target = working_encoding(paths).target
+    assert target is not None
+    name = "Poisson regression" if target.count else "ridge regression"
+    predicted = {"the mean": np.full(int(held.sum()), target.mean), name: lines[held]}
     if small:
         x = np.concatenate([p.x for p in parts])
-        predicted["boosted trees"] = _trees(x[fitted], y[fitted], x[held], settings.seed)
+        predicted["boosted trees"] = _trees(
+            x[fitted], y[fitted], x[held], settings.seed, target.count
+        )
     found = tuple(
-        _compared(name, p, own[held], y[held], settings.seed) for name, p in predicted.items()
+        _compared(name, p, own[held], y[held], target, settings.seed)
+        for name, p in predicted.items()
     )
     first = replace(summaries[0], baselines=found, baseline_seconds=perf_counter() - began)
     return [first, *summaries[1:]]
 
 
-def _trees(x: np.ndarray, y: FloatArray, new: np.ndarray, seed: int) -> FloatArray:
+def _trees(x: np.ndarray, y: FloatArray, new: np.ndarray, seed: int, count: bool) -> FloatArray:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    careful: dict[str, Any] = {"learning_rate": 0.05, "max_features": 0.3}
-    model = HistGradientBoostingRegressor(
-        random_state=seed, **(careful if len(y) < FEW_ROWS else {})
-    )
+    how: dict[str, Any] = {"loss": "poisson" if count else "squared_error", "random_state": seed}
+    if len(y) < FEW_ROWS:
+        how |= {"learning_rate": 0.05, "max_features": 0.3}
+    model = HistGradientBoostingRegressor(**how)
     with threadpool_limits(1):
         return np.asarray(model.fit(x, y).predict(new))
 
 
 def _compared(
-    name: str, p: FloatArray, own: FloatArray, y: FloatArray, seed: int
+    name: str, p: FloatArray, own: FloatArray, y: FloatArray, target: Target, seed: int
 ) -> NumberBaseline:
-    square = (y - p) ** 2
-    variance = float(np.var(y)) or 1.0
-    away = (square - (y - own) ** 2) / variance
+    loss = poisson_deviance if target.count else _squares
+    constant = float(loss(y, np.full(y.size, max(float(y.mean()), _LEAST))).mean()) or 1.0
+    mine, theirs = loss(y, own), loss(y, p)
+    away = (theirs - mine) / constant
     low, high = np.quantile(resampled_means(away, np.arange(y.size), seed), [0.025, 0.975])
-    rmse = float(np.sqrt(square.mean()))
-    r2 = 1.0 - float(square.mean()) / variance
+    rmse = float(np.sqrt(_squares(y, p).mean())) / target.sd
+    r2 = 1.0 - float(theirs.mean()) / constant
     return NumberBaseline(name, rmse, r2, float(away.mean()), float(low), float(high))
 
 
-def _left(index: int, own: Part, ridge: Part, with_columns: bool, paths: RunPaths) -> _Left:
+def _squares(y: FloatArray, p: FloatArray) -> FloatArray:
+    return np.asarray((y - p) ** 2)
+
+
+def _left(index: int, own: Part, lines: Part, with_columns: bool, paths: RunPaths) -> _Left:
     batch = read_batch(paths, index)
     assert isinstance(batch, TargetRows)
     x = np.empty((batch.size, 0))
+    encoding = working_encoding(paths)
+    target = encoding.target
+    assert target is not None
     if with_columns:
         table = storage.read_table(work_url(paths, "rows", index))
-        encoding = working_encoding(paths)
         raw, _ = tables_of.raw_of(table, encoding.kinds)
         x = encoded(raw, encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & (batch.rows.t != 0.0)
-    mine, other = own.project(batch.rows), ridge.project(batch.rows)
-    return _Left(batch.y, mine, other, fitted, _kept(batch), x)
+    found = [one.project(batch.rows) for one in (own, lines)]
+    if target.count:
+        found = [np.exp(np.clip(f, -_FURTHEST, _FURTHEST)) for f in found]
+    y, mine, other = (target.centre + target.unit * v for v in (batch.y, *found))
+    return _Left(y, mine, other, fitted, _kept(batch), x)

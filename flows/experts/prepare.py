@@ -33,7 +33,7 @@ from flows.experts.ingest import AboutCells
 from flows.experts.labels import (
     LABEL,
     Labels,
-    is_number,
+    label_kind,
     label_read,
     label_warnings,
     number_read,
@@ -47,10 +47,11 @@ from flows.faults import InputError
 from vbmodels.core.column_table import USED, ColumnRead, column_read
 from vbmodels.core.columns import Rule, Seen, names_rows
 from vbmodels.core.state import State, to_bytes
+from vbmodels.experts.additive.counts import CountRows
 from vbmodels.experts.additive.gaussian import TargetRows
 from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import MOST_COLUMNS
-from vbmodels.experts.additive.one_vs_rest import ClassRows
+from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.columns import (
     ONE_VALUE,
@@ -96,9 +97,9 @@ def prepared(
     warnings += tuple(of_encoding.unseen_values([strange for _, strange in built]))
     batch: type[State] = Rows if basis is None else CodedRows
     if encoding.target is not None:
-        batch = TargetRows
+        batch = CountRows if encoding.target.count else TargetRows
     elif len(encoding.labels) > 2:
-        batch = ClassRows
+        batch = OrderedRows if encoding.ordered else ClassRows
     return Prepared(tuple(url for url, _ in built), batch, warnings, columns=columns)
 
 
@@ -128,8 +129,10 @@ def _choose_columns(
     }
     kinds = {name: rule for name, rule in every.items() if name not in ids}
     labels: Labels | Target
-    if is_number(about.labels, about.label_cells, settings):
-        labels = Target(rule=number_rule(about.label_cells, settings) or Rule(NUMBER))
+    kind = label_kind(about.labels, about.label_cells, settings)
+    if kind != "classes":
+        rule = number_rule(about.label_cells, settings) or Rule(NUMBER)
+        labels = Target(rule=rule, count=kind == "count")
     else:
         labels = of_encoding.named_labels(about.labels.counts, settings)
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
@@ -165,9 +168,9 @@ def _choose_columns(
         )
     used = [one.name for one in encoding.columns]
     if isinstance(labels, Target):
-        said.append(number_warning(about.labels))
+        said.append(number_warning(about.labels, labels.count))
     else:
-        said += [*label_warnings(labels), *unlabelled_warning(about.labels)]
+        said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
         said += suggestions({LABEL: Seen()}, {LABEL: about.labels}, [LABEL])
     said += suggestions(seen, summed.levels, used, weighs=True)
     said += about.weights.said(settings)
@@ -183,7 +186,7 @@ def _columns(
     theirs = settings.columns
     name = theirs.get(LABEL, LABEL)
     found = [
-        number_read(about.label_cells, name)
+        number_read(about.label_cells, name, labels.count)
         if isinstance(labels, Target)
         else label_read(about.labels, labels, name)
     ]

@@ -15,16 +15,20 @@ from flows.experts.effect_report import (
     MOST_EFFECTS,
     MOST_PAIRS,
     effect_charts,
+    moved_by,
     pair_charts,
+    pairs_of,
+    ranked,
+    strength_charts,
     strongest,
 )
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
-from flows.experts.thresholds import area, roc, threshold_table
+from flows.experts.thresholds import area, area_interval, roc, threshold_table
 from flows.experts.tiles import NEXT_STEPS, tiles_of
 from flows.report import plots
-from flows.report.baselines import Baseline, shown
+from flows.report.baselines import shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.chains import Diagnosis
 from vbmodels.core.state import FloatArray
@@ -38,6 +42,10 @@ from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
 
 _NOTHING = 1e-9  # a member's weight below which it has none
+FEW = 200
+"""Held-out rows below which calibration is rough."""
+MAIN = 0.01
+"""Share of the rows from which on an expert is counted in the headline."""
 MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
@@ -63,13 +71,12 @@ def report(
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
     held_out = sum((s.held_out for s in summaries), np.zeros(7))
     results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
-    baselines = [one for s in summaries for one in s.baselines]
     compared, better = baseline_sections(summaries, results)
     label = positive_of(summaries)
-    sections = [*_quality(held_out, summaries, results, label), *compared]
-    sections += _effects(additive, summaries, results, label)
+    sections = _effects(additive, summaries, results, label)
     sections += _pairs(additive, summaries, results)
-    sections += _together(additive, results)
+    sections += _interaction(additive, results)
+    sections += [*_quality(held_out, summaries, results, label), *compared]
     sections += _choice(chosen, results)
     share = sum((s.share for s in summaries), np.zeros(k))
     alone = isinstance(posterior, AdditivePosterior) and (
@@ -78,11 +85,16 @@ def report(
     if not alone:
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
         sections.append(_who(responsible, share, drawn, rows))
-        sections += _weights(one, columns, responsible, chains is not None, additive is not None)
-        sections += _angles(one, responsible, results)
+        shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
+        sections += _weights(one, columns, shown, chains is not None, additive is not None)
+        sections += _angles(one, shown, results)
     sections += _chains(chains, results)
-    order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= 1]
-    top = [
+    effects = [one for s in summaries for one in s.effects]
+    pairs = [one for s in summaries for one in s.pairs]
+    order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
+    top: list[dict[str, Any]] = [
+        {"effect": name, "sd in log odds": spread} for name, spread in ranked(effects, pairs)[:10]
+    ] or [
         {
             "expert": int(e) + 1,
             "rows": int(responsible[e]),
@@ -90,18 +102,18 @@ def report(
                 f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in _largest(one, e)[:5]
             ),
         }
-        for e in (order if not alone else ())
+        for e in order
     ]
-    headline = f"{results['used_experts']} of {k} experts are responsible for {rows:,} rows"
+    main = int(np.sum(responsible >= MAIN * rows))
+    made_of = f"{main} expert{'s' if main > 1 else ''}"
     if isinstance(posterior, AdditivePosterior) and additive is not None:
-        headline = _members(posterior, additive, label, rows)
+        made_of = _members(posterior, additive, main)
     elif k == 1:
-        headline = f"Logistic regression on {rows:,} rows"
+        made_of = "logistic regression"
     elif results["used_experts"] == 1:
-        headline = f"One of {k} experts holds all {rows:,} rows: in effect a logistic regression"
-    if held_out[0]:
-        headline += _scored(results, label)
-    headline += _trees(baselines)
+        made_of = f"one of {k} experts holds all rows: in effect a logistic regression"
+    headline = _headline(results, label, rows, made_of)
+    headline = f"{headline}. {moved_by(effects, pairs)}".rstrip()
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
     if k > 1 and results["used_experts"] == 1:
@@ -117,43 +129,52 @@ def report(
 _FORMS = {
     "intercept": "the share of the label alone",
     "lines": "logistic regression",
-    "curves": "an additive model of a curve for each column",
+    "curves": "a curve for each column",
 }
 
 
-def _members(posterior: AdditivePosterior, additive: Additive, label: str, rows: int) -> str:
-    """Name what predicts, the largest share first."""
+def _members(posterior: AdditivePosterior, additive: Additive, main: int) -> str:
+    """Name what predicts, the largest share first; experts are those of `MAIN` of the rows."""
     own = _FORMS[additive.form]
-    if posterior.mixtures:
-        own += f" and {posterior.components[0].mean.shape[1]} experts"
+    if posterior.mixtures and main > 1:
+        own += f" and {main} experts"
     members = [(posterior.own_weight, own)]
     if posterior.pairs is not None and posterior.pairs.terms is not None:
-        count = len(posterior.pairs.terms.pairs)
-        name = f"curves with {_pairs_of(count)}"
+        name = f"curves with {pairs_of(len(posterior.pairs.terms.pairs))}"
         members.append((posterior.pairs_weight, name))
     if posterior.process is not None:
         members.append((posterior.weight, "a Gaussian process of all columns"))
     kept = sorted((m for m in members if m[0] > _NOTHING), key=lambda m: -m[0])
-    verb = f"the label {label} on {rows:,} rows"
-    if len(kept) == 1:
-        if additive.form == "intercept" and not posterior.mixtures and kept[0][1] == own:
-            return f"No column predicts {verb}: every row gets its share"
-        return f"{kept[0][1][0].upper()}{kept[0][1][1:]} predicts {verb}"
-    said = listed([f"{name} ({100.0 * weight:.0f} %)" for weight, name in kept])
-    return f"{said[0].upper()}{said[1:]} predict {verb}"
+    if len(kept) > 1:
+        return listed([f"{name} ({100.0 * weight:.0f} %)" for weight, name in kept])
+    if additive.form == "intercept" and not posterior.mixtures and kept[0][1] == own:
+        return "no column predicts it: every row gets the share of the label"
+    return kept[0][1]
 
 
-def _pairs_of(count: int) -> str:
-    return f"{count} pair{'s' if count > 1 else ''} of columns"
-
-
-def _scored(results: dict[str, Any], label: str) -> str:
-    """Say how good the predictions of held-out rows are, and what the label's share gives."""
-    said = f"; log loss {results['log_loss']:.4f}"
+def _headline(results: dict[str, Any], label: str, rows: int, made_of: str) -> str:
+    """State how good the predictions are, against what, and what they are made of."""
+    if "log_loss" not in results:
+        return f"Label {label} on {rows:,} rows, by {made_of}; no row was held out to say how well"
+    said = f"log loss {results['log_loss']:.4f}"
     if "auroc" in results:
-        share = results["share_log_loss"]
-        said += f" (by the share of {label} alone {share:.4f}), AUROC {results['auroc']:.3f}"
-    return f"{said} on {results['test_rows']:,} held-out rows"
+        low, high = results["auroc_interval"]
+        said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
+    said = (
+        f"{said[0].upper()}{said[1:]} for label {label} on {results['test_rows']:,} held-out rows"
+    )
+    return f"{said}{log_losses(results)}; {made_of}"
+
+
+def log_losses(results: dict[str, Any]) -> str:
+    """Return the log losses of baselines in brackets; nothing where there are none."""
+    compared = results.get("baselines", {})
+    shown = ("logistic regression", "multinomial logistic regression", "boosted trees")
+    others = []
+    if "share_log_loss" in results:
+        others.append(f"by shares alone {results['share_log_loss']:.4f}")
+    others += [f"{name} {compared[name]['log_loss']:.4f}" for name in shown if name in compared]
+    return f" ({', '.join(others)})" if others else ""
 
 
 def baseline_sections(
@@ -167,14 +188,6 @@ def baseline_sections(
         said = f"{sections[0].text} They took {seconds:.2g} s; baselines=false goes without."
         sections = [replace(sections[0], text=said), *sections[1:]]
     return sections, better
-
-
-def _trees(baselines: Sequence[Baseline]) -> str:
-    """Say so where boosted trees are better."""
-    for one in baselines:
-        if one.name == "boosted trees" and one.high < 0.0:
-            return f"; boosted trees do better here ({one.log_loss:.4f})"
-    return ""
 
 
 def _warnings(
@@ -246,14 +259,14 @@ def _quality(
     tables: tuple[Grid, ...] = ()
     if scores.sum(1).all():
         table, results["thresholds"] = threshold_table(scores, label)
-        results["auroc"] = area(scores)
+        results["auroc"], results["auroc_interval"] = area(scores), area_interval(scores)
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
         curve, tables = (roc(scores),), (table,)
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows held out of the fit. {comparison}".rstrip(),
+            f"On {n:,.0f} labelled rows held out of the fit. {comparison}{few_rows(n)}".rstrip(),
             (_calibration(counts, predicted, found), *curve),
             (
                 Grid(tuple(names), rows),
@@ -266,6 +279,13 @@ def _quality(
             ),
         )
     ]
+
+
+def few_rows(n: float) -> str:
+    """Say so where rows are too few to see calibration."""
+    if n >= FEW:
+        return ""
+    return " On so few rows the calibration is rough: a bin has a handful of them."
 
 
 def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -> plots.Spec:
@@ -307,7 +327,10 @@ def _effects(
         Section(
             "What each column says",
             text,
-            tuple(effect_charts(effects[:MOST_EFFECTS], "added log odds")),
+            tuple(
+                strength_charts(effects, [one for s in summaries for one in s.pairs])
+                + effect_charts(effects[:MOST_EFFECTS], "added log odds")
+            ),
             (Grid(("form", "tau", "log-loss, each row left out"), rows),),
         )
     ]
@@ -325,7 +348,7 @@ def _pairs(
     return [
         Section(
             "What pairs of columns say",
-            f"Curves with {_pairs_of(len(every))} have a weight of {weight:.2f} in the "
+            f"Curves with {pairs_of(len(every))} have a weight of {weight:.2f} in the "
             f"probabilities: on held-out rows, which neither chose the pairs nor fitted them, "
             f"that gained {gain:.4f} a row. A cell is what the two columns add to the log odds "
             "beyond their curves, blue above 0 and orange below; the strongest colour is "
@@ -335,7 +358,7 @@ def _pairs(
     ]
 
 
-def _together(additive: Additive | None, results: dict[str, Any]) -> list[Section]:
+def _interaction(additive: Additive | None, results: dict[str, Any]) -> list[Section]:
     if additive is None or not additive.process:
         return []
     weight, taus, left_out = additive.weight, *additive.process
@@ -454,7 +477,7 @@ def _weights(
             "The experts",
             f"{adds}The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they "
             "are. "
-            "All experts, those without rows too, are in the table experts/. Where several "
+            "Experts of fewer than 1 % of the rows are in the table experts/ alone. Where several "
             "starts were averaged these are the experts of the best one.",
             tuple(pictures),
         )

@@ -31,11 +31,12 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     }  # fmt: skip
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
-    target: Literal["auto", "classes", "number"] = Field(
+    target: Literal["auto", "classes", "ordered", "number", "count"] = Field(
         "auto",
-        description="What the label is: classes, or a number that is predicted as such (additive). "
-        "auto: a number if all labels are numbers, of more than 20 values, or of more than 10 with "
-        "fractions.",
+        description="What the label is: classes, classes in an order (numbers, or words of a known "
+        "scale), or a number or a count that is predicted as such (additive). auto: a count if all "
+        "labels are whole numbers from 0, with 0, 1 and 2 among more than 10 values; a number if "
+        "they are numbers of more than 20 values, or of more than 10 with fractions; else classes.",
     )
     positive: str | None = Field(
         None,

@@ -98,7 +98,7 @@ def score(
     design, basis = read_design(paths, work=True), read_basis(paths, work=True)
     rows: list[pa.Table] = []
     effects = []
-    for label, one in zip(encoding.labels, posterior.parts, strict=True):
+    for label, one in zip(encoding.splits, posterior.parts, strict=True):
         columns = table_of(one, names_of(one, design.columns, basis))
         own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
         rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))

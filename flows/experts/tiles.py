@@ -14,8 +14,12 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     if "accuracy" not in results:
         return [Tile("accuracy", "not known", "no labelled row was kept from the fit")]
     rows = f"{results['test_rows']:,} rows not fitted"
+    first = Tile("accuracy", f"{results['accuracy']:.1%}", rows)
+    if "auroc" in results:
+        low, high = results["auroc_interval"]
+        first = Tile("AUROC", f"{results['auroc']:.3f}", f"{low:.3f} to {high:.3f}; {rows}")
     return [
-        Tile("accuracy", f"{results['accuracy']:.1%}", rows),
+        first,
         *log_loss_tile(results, "logistic_log_loss", rows),
         *baseline_tile(results),
     ]

@@ -77,14 +77,16 @@ def histogram(
     return _chart(title, [layer], x=_axis(x_label, scale={"domain": [0.0, 1.0]}), y=y, how=how)
 
 
-def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: str) -> Spec:
+def bars(
+    labels: Sequence[str], values: Sequence[float], x_label: str, title: str, how: str = ""
+) -> Spec:
     """Plot one horizontal bar for each label, the first on top."""
     rows = [
         {"x": value, "row": row, "tip": f"{label}: {value:,.6g} {x_label}"}
         for row, (label, value) in enumerate(zip(labels, values, strict=True))
     ]
     step: Spec = {"tickMinStep": 1} if all(float(v).is_integer() for v in values) else {}
-    how = f"Each bar is a number of {x_label}."
+    how = how or f"Each bar is a number of {x_label}."
     return _by_label(labels, title, [_layer(rows, "bar")], x=_axis(x_label, axis=step), how=how)
 
 

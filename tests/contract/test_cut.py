@@ -11,6 +11,7 @@ import pytest
 from scipy.special import expit
 
 from tests.contract import (
+    case_additive_count,
     case_additive_number,
     case_auto,
     case_batch_null,
@@ -30,6 +31,7 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.driver import Driver, Log
 from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.state import aligned, from_bytes, same_bits, to_bytes
+from vbmodels.experts.additive.counts import CountAdditive
 from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
@@ -75,6 +77,7 @@ FITS = {
     "experts, a number": lambda: (
         GaussianAdditive(), case_additive_number.batches(0, 2), 400
     ),
+    "experts, a count": lambda: (CountAdditive(), case_additive_count.batches(0, 2), 400),
     "experts, sampled": lambda: (
         case_bmem_metropolis.model(), case_bmem_metropolis.batches(0, 2), 60
     ),

@@ -31,6 +31,8 @@ ODD |= {f"more{i}": np.random.default_rng(i).standard_normal(20) for i in range(
 CASES = {
     "one label": experts(label=np.ones(60, np.int8)),
     "sixty labels": experts(label=np.arange(60)),
+    "a count below 0": experts("target=count", label=np.arange(60) - 3),
+    "an order that is not known": several("target=ordered"),
     "labels all missing": experts(label=pa.nulls(60, pa.string())),
     "labels of one word": experts(label=["a"] * 60),
     "lists as labels": experts(label=[[0]] * 60),

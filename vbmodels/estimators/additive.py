@@ -40,7 +40,8 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
     mean_, sd_
         Those of the target in the fit.
     noise_sd_
-        Standard deviation of the target around its prediction, on held-out rows.
+        Standard deviation of the target around its expectation: by held-out rows, less what the
+        coefficients are uncertain by.
     r2_
         Share of the target's variance that is explained, on rows held out while the form was
         chosen; those chose it, so it is a little too large.

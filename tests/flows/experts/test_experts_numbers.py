@@ -89,7 +89,7 @@ def test_numbers_of_few_values_are_classes_until_said_otherwise(tmp_path, capsys
     path = written(tmp_path, columns)
     said = printed(capsys, "check", "experts", path)
     assert "fitted as 3 classes without an order" in said
-    assert "or predict it as a number (--set target=number)" in said
+    assert "--set target=ordered, or --set target=number for a number" in said
     succeed("experts", path, tmp_path / "out", "--set", "target=number")
     assert "predicted" in rows_of(latest(tmp_path / "out")[0]).column_names
 

@@ -94,7 +94,9 @@ def test_leaving_a_row_out_is_close_to_a_fit_without_it():
     fit = BlockFit.first(observed, -1)
     full = expanded(batch, fit.terms)
     while not fit.done:
-        evaluation, _ = evaluate_fit(FitRequest(fit.trial, -1, True, terms=fit.terms), batch, None)
+        evaluation, _ = evaluate_fit(
+            FitRequest(fit.trial, -1, True, terms=fit.terms), batch, batch.t, None
+        )
         fit = fit.take(evaluation, observed, 1e-12)
     precision = Layout.of(observed, fit.terms).precision(fit.variances)
 
@@ -107,7 +109,7 @@ def test_leaving_a_row_out_is_close_to_a_fit_without_it():
         return minimize(loss, fit.coefficients, jac=True, method="BFGS", options={"gtol": 1e-9}).x
 
     assert_allclose(fitted(np.arange(60)), fit.coefficients, atol=1e-5)
-    _, rows = evaluate_fit(fit.left_out(observed), batch, None)
+    _, rows = evaluate_fit(fit.left_out(observed), batch, batch.t, None)
     exact = [
         log_expit(t[n] * (full[n] @ fitted(np.delete(np.arange(60), n)))) for n in range(0, 60, 5)
     ]

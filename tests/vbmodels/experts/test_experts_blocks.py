@@ -92,7 +92,7 @@ def test_variances_end_where_the_evidence_has_its_fixed_point():
     found = BlockFit.first(observed, -1)
     while not found.done:
         evaluation, _ = evaluate_fit(
-            FitRequest(found.trial, -1, True, terms=found.terms), batch, None
+            FitRequest(found.trial, -1, True, terms=found.terms), batch, batch.t, None
         )
         found = found.take(evaluation, observed, 1e-9)
     layout = Layout.of(observed, found.terms)
@@ -131,12 +131,13 @@ def test_a_band_is_refined_and_noise_is_not():
     counted = [DesignSummary.of(b) for b in batches]
     observed = counted[0] + counted[1] + counted[2]
     assert_allclose(observed.rows, 4000)
-    found = ran(fit_curves(observed, -1, 1e-6 * 4000), batches)
+    found = ran(fit_curves(observed, BlockFit.first(observed, -1), 1e-6 * 4000), batches)
     assert_array_equal(found.terms.refined, [0])
     start = BlockFit.first(observed, -1)
     screen = Screen(start.coefficients, start.terms, -1)
-    whole = Residuals.of(screen, cut_coded(*spiked(4000, 2))[0], None)
-    parts = [Residuals.of(screen, b, None) for b in batches]
+    (together,) = cut_coded(*spiked(4000, 2))
+    whole = Residuals.of(screen, together, together.t, None)
+    parts = [Residuals.of(screen, b, b.t, None) for b in batches]
     assert_allclose((parts[0] + parts[1] + parts[2]).second, whole.second, rtol=1e-12)
     rng = np.random.default_rng(0)
     noise = Residuals(rng.standard_normal(195), np.ones(195))

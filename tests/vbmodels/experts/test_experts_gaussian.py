@@ -82,10 +82,23 @@ def test_a_pair_and_curves_are_found_and_intervals_cover():
     away = truth - mean - y.mean()
     assert away.std() < 0.35
     drawn = away + 0.5 * rng.standard_normal(2000)
-    assert 0.94 < np.mean(np.abs(drawn) < 1.96 * sd) < 0.985
+    assert 0.94 < np.mean(np.abs(drawn) < 1.96 * sd) < 0.965
     assert 1.0 - np.mean(drawn**2) / np.var(truth) > 0.75
     again = from_bytes(to_bytes(posterior), type(posterior))
     assert_allclose(again.predict(rows)[0] * y.std(), mean)
+
+
+def test_the_noise_of_new_rows_does_not_hold_the_uncertainty_of_coefficients():
+    rng = np.random.default_rng(6)
+    model, found = GaussianAdditive(), []
+    for _ in range(10):
+        x, f = surface(rng, 120)
+        y = f + rng.standard_normal(120)
+        q = fit(model, target_rows(x, standard(y)), max_iter=200).q
+        found.append((model.posterior(q).noise * y.var(), q.chosen.errors[-1] * y.var()))
+    noise, error = np.mean(found, axis=0)
+    assert noise == pytest.approx(1.0, abs=0.15)
+    assert error > 1.2
 
 
 def test_partitions_change_nothing():

@@ -22,6 +22,7 @@ from vbmodels.core.algorithm import Algorithm, Evaluate, Save
 from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.experts.additive.curves import Terms
+from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
 from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest
 from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.additive.states import Fits
@@ -129,9 +130,11 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     Attributes
     ----------
     terms
-        Which curves come with lines.
+        Which curves come with lines; None for none.
     fold
         The part of the rows that is left out; -1 for none.
+    likelihood
+        Of the labels.
     variances
         v; [G].
     coefficients, evaluation
@@ -144,8 +147,9 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         Whether the variances stay; whether the fit has ended.
     """
 
-    terms: Terms
+    terms: Terms | None
     fold: int
+    likelihood: Likelihood
     variances: FloatArray
     coefficients: FloatArray
     evaluation: Evaluation | None
@@ -156,11 +160,20 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     done: bool = False
 
     @classmethod
-    def first(cls, observed: DesignSummary, fold: int) -> BlockFit:
-        """Begin with lines and smooth curves at the intercept alone."""
-        layout = Layout.of(observed, Terms.none())
-        start = observed.start(layout.block.size)
-        return cls(Terms.none(), fold, FIRST[layout.kind], start, None, start)
+    def first(
+        cls, observed: DesignSummary, fold: int, likelihood: Likelihood | None = None,
+        intercept: float | None = None, lines: bool = False,
+    ) -> BlockFit:  # fmt: skip
+        """Begin at the intercept alone with lines and smooth curves, or with ``lines`` alone."""
+        terms = None if lines else Terms.none()
+        layout = Layout.of(observed, terms)
+        start = np.zeros(layout.block.size)
+        if intercept is None:
+            start = observed.start(layout.block.size)
+        else:
+            start[-1] = intercept
+        of = Logistic() if likelihood is None else likelihood
+        return cls(terms, fold, of, FIRST[layout.kind], start, None, start)
 
     def with_terms(self, terms: Terms, variances: FloatArray, observed: DesignSummary) -> BlockFit:
         """Go on with more blocks, which come last, and their variances."""
@@ -168,7 +181,8 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         at = np.zeros(size)
         at[: self.coefficients.size - 1] = self.coefficients[:-1]
         at[-1] = self.coefficients[-1]
-        return BlockFit(terms, self.fold, np.append(self.variances, variances), at, None, at)
+        variances = np.append(self.variances, variances)
+        return BlockFit(terms, self.fold, self.likelihood, variances, at, None, at)
 
     def take(self, evaluation: Evaluation, observed: DesignSummary, tolerance: float) -> BlockFit:
         """Go on from the answer at the trial; ``tolerance`` is the rise to come that ends it."""
@@ -217,7 +231,9 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     def left_out(self, observed: DesignSummary) -> FitRequest:
         """Request what leaving each row out gives at the fit's end."""
         packed = pack(self.hessian(observed))
-        return FitRequest(self.coefficients, -1, False, packed, terms=self.terms)
+        return FitRequest(
+            self.coefficients, -1, False, packed, terms=self.terms, likelihood=self.likelihood
+        )
 
 
 def climbed(fit: BlockFit, observed: DesignSummary, tolerance: float) -> Algorithm:
@@ -226,7 +242,7 @@ def climbed(fit: BlockFit, observed: DesignSummary, tolerance: float) -> Algorit
         fit = yield Save(fit)
         if fit.done:
             return fit
-        request = FitRequest(fit.trial, fit.fold, True, terms=fit.terms)
+        request = FitRequest(fit.trial, fit.fold, True, terms=fit.terms, likelihood=fit.likelihood)
         sums = yield Evaluate(Fits((request,)))
         fit = fit.take(sums.evaluations[0], observed, tolerance)
 

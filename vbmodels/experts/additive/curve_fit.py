@@ -24,15 +24,20 @@ ROUGH = 2e-4
 """Rise to come, in nats a row, that ends a fit which blocks may still join."""
 
 
-def fit_curves(observed: DesignSummary, fold: int, tolerance: float) -> Algorithm:
-    """Return the `BlockFit` of the rows that are not in a part (-1: of all rows).
+def fit_curves(observed: DesignSummary, first: BlockFit, tolerance: float) -> Algorithm:
+    """Return the `BlockFit` of lines and curves that begins with ``first``.
 
     ``tolerance`` is the rise to come, in nats, that ends it.
     """
     assert observed.curves is not None
+    if not observed.curves.curved.size:
+        return (yield Phase(climbed(first, observed, tolerance)))
     rough = ROUGH * observed.rows
-    fit = yield Phase(climbed(BlockFit.first(observed, fold), observed, rough))
-    residuals = yield Evaluate(Screen(fit.coefficients, fit.terms, fold))
+    fit = yield Phase(climbed(first, observed, rough))
+    assert fit.terms is not None
+    residuals = yield Evaluate(
+        Screen(fit.coefficients, fit.terms, fit.fold, likelihood=fit.likelihood)
+    )
     columns, variances = refined(observed.curves, residuals)
     if columns.size:
         fit = fit.with_terms(Terms(columns), variances, observed)
@@ -49,21 +54,22 @@ def fit_pairs(observed: DesignSummary, fit: BlockFit, tolerance: float) -> Algor
     """
     curves = observed.curves
     assert curves is not None
-    rough, most = ROUGH * observed.rows, most_pairs(curves)
+    assert fit.terms is not None
+    rough, most, terms = ROUGH * observed.rows, most_pairs(curves), fit.terms
     for last in (False, True):
-        left = most - len(fit.terms.pairs)
+        left = most - len(terms.pairs)
         room = left if last else (left + 1) // 2
         if room <= 0:
             continue
-        screen = Screen(fit.coefficients, fit.terms, fit.fold, pairs=True)
+        screen = Screen(fit.coefficients, terms, fit.fold, True, fit.likelihood)
         sums = yield Evaluate(screen)
-        pairs, variances = missing_pairs(curves, fit.terms, sums.first, sums.second, room)
+        pairs, variances = missing_pairs(curves, terms, sums.first, sums.second, room)
         if not len(pairs):
             break
-        terms = replace(fit.terms, pairs=np.concatenate([fit.terms.pairs, pairs]))
+        terms = replace(terms, pairs=np.concatenate([terms.pairs, pairs]))
         fit = fit.with_terms(terms, variances, observed)
         fit = yield Phase(climbed(fit, observed, rough))
-    if not len(fit.terms.pairs):
+    if not len(terms.pairs):
         return fit
     return (yield Phase(climbed(replace(fit, settled=True, done=False), observed, tolerance)))
 

@@ -15,6 +15,9 @@ evidence (MacKay 1992; `Layout.moved`),
 3. On held-out rows the additive form of the smallest squared error is taken (intercept, lines,
    curves), and pairs with the weight u that minimises |y - (1 - u) f - u g|^2, where that is worth
    `WORTH` nats. Both are sums of the same functions, so what is returned is one additive fit.
+4. The error of a held-out row is its noise and what the coefficients of a fit without it are off,
+   E (y - x'c)^2 = s^2 + x' H^-1 x, so the noise of predictions is the mean squared error less the
+   mean of the latter (`HeldOutSpread`), which each new row then has of its own.
 """
 
 from __future__ import annotations
@@ -29,9 +32,10 @@ from vbmodels.core.linalg import cholesky, inverse, log_det, pack, solve, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import FIRST, Layout
 from vbmodels.experts.additive.curves import Terms
+from vbmodels.experts.additive.likelihoods import Gaussian
 from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.pairs import looked_for, missing_pairs, most_pairs
-from vbmodels.experts.additive.posterior import Part
+from vbmodels.experts.additive.posterior import Part, blended
 from vbmodels.experts.additive.screen import Residuals, Screen, refined
 from vbmodels.experts.additive.states import held_parts
 from vbmodels.experts.additive.step_rows import CodedRows
@@ -41,6 +45,8 @@ NOISE, BELIEF, LEAST = 0.5, 1.0, 1e-8
 """Variance that the noise is believed to have with the weight of some rows, and its least one."""
 MOVES, CLOSE = 60, 0.03
 """Most moves of the variances, and the move of a logarithm that ends them."""
+FLOOR = 0.5
+"""Least noise of predictions, as a share of that of the evidence."""
 WORTH = 2.0
 """Nats that pairs must bring over all held-out rows: they were chosen of many."""
 FORMS = ("intercept", "lines", "curves")
@@ -202,6 +208,32 @@ class Errors(Stats, kind="experts/additive.Errors"):
 
 
 @dataclass(frozen=True)
+class HeldOutSpread(State, kind="experts/additive.HeldOutSpread"):
+    """Fits of the form that was taken, each without a held-out part; [F]."""
+
+    fits: tuple[GaussianFit, ...]
+
+
+@dataclass(frozen=True)
+class SpreadSums(Stats, kind="experts/additive.SpreadSums"):
+    """Sum over held-out rows of x' H^-1 x, and their weight."""
+
+    total: float
+    weight: float
+
+    @classmethod
+    def of(cls, q: HeldOutSpread, batch: TargetRows) -> SpreadSums:
+        """Sum up a partition."""
+        fold, total, rows = batch.rows.rows.fold(FOLDS), 0.0, 0.0
+        for fit in q.fits:
+            weight = batch.used * (fold == fit.fold)
+            covariance = inverse(cholesky(unpack(fit.hessian), "the second moments"))
+            total += float(np.sum(covariance * unpack(batch.rows.gram(weight, terms=fit.terms))))
+            rows += float(weight.sum())
+        return cls(total, rows)
+
+
+@dataclass(frozen=True)
 class GaussianChoice(State, kind="experts/additive.GaussianChoice"):
     """What held-out rows said.
 
@@ -214,11 +246,15 @@ class GaussianChoice(State, kind="experts/additive.GaussianChoice"):
     errors
         Mean squared error of the intercept, lines, curves, curves with pairs, and what was taken,
         as shares of the target's variance; [5].
+    spread
+        Mean over the same rows of what the coefficients' uncertainty adds to the variance of a
+        prediction, in the fits without them.
     """
 
     form: str
     pairs_weight: float
     errors: FloatArray
+    spread: float = 0.0
 
     @classmethod
     def of(cls, sums: Errors) -> GaussianChoice:
@@ -233,6 +269,11 @@ class GaussianChoice(State, kind="experts/additive.GaussianChoice"):
             weight, after = 0.0, own
         errors = np.append(square, after) / max(sums.weight, 1e-300)
         return cls(FORMS[best], weight, errors)
+
+    @property
+    def place(self) -> int:
+        """Place of the fit whose uncertainty predictions have: 0 lines, 1 curves, 2 pairs."""
+        return 2 if self.pairs_weight > 0.0 else 0 if self.form == "lines" else 1
 
 
 @dataclass(frozen=True)
@@ -281,15 +322,17 @@ class GaussianAdditive:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(
-        self, q: GaussianState | Moments | Screen | HeldOutFits, batch: TargetRows, local: None
-    ) -> MomentSums | Residuals | Errors:
+        self, q: GaussianState | Moments | Screen | HeldOutFits | HeldOutSpread,
+        batch: TargetRows, local: None,
+    ) -> MomentSums | Residuals | Errors | SpreadSums:  # fmt: skip
         """Return the sums that a fit, a screen or a choice needs."""
         if isinstance(q, Screen):
-            away = batch.y - batch.rows.project(q.coefficients, terms=q.terms)
             fold = batch.rows.rows.fold(FOLDS) if q.fold >= 0 else None
-            return Residuals.sums(q, batch.rows, away / q.noise, fold)
+            return Residuals.of(q, batch.rows, batch.y, fold)
         if isinstance(q, HeldOutFits):
             return Errors.of(q, batch)
+        if isinstance(q, HeldOutSpread):
+            return SpreadSums.of(q, batch)
         if isinstance(q, GaussianState):
             q = _last(q)
         return MomentSums.of(q, batch)
@@ -306,19 +349,13 @@ class GaussianAdditive:
         """Return the additive fit that held-out rows chose."""
         if q.chosen is None:
             raise ValueError("the form is still being chosen: there is no posterior yet")
-        weight = q.chosen.pairs_weight
-        lines, curves, pairs = q.fits
-        fit = pairs if weight > 0.0 else lines if q.chosen.form == "lines" else curves
+        weight, form, fit = q.chosen.pairs_weight, q.chosen.form, q.fits[q.chosen.place]
         c = fit.coefficients
-        if q.chosen.form == "intercept" or 0.0 < weight < 1.0:
-            own = np.zeros_like(c)
-            if q.chosen.form != "intercept":
-                base = lines if q.chosen.form == "lines" else curves
-                own[: base.coefficients.size - 1] = base.coefficients[:-1]
-                own[-1] = base.coefficients[-1]
-            c = weight * c + (1.0 - weight) * own
-        error = float(q.chosen.errors[-1])
-        return GaussianPosterior(replace(fit.part(), coefficients=c), error, fit.hessian)
+        if form == "intercept" or 0.0 < weight < 1.0:
+            own = np.zeros(1) if form == "intercept" else q.fits[form == "curves"].coefficients
+            c = blended(own, c, weight)
+        noise = max(float(q.chosen.errors[-1]) - q.chosen.spread, FLOOR * fit.noise)
+        return GaussianPosterior(replace(fit.part(), coefficients=c), noise, fit.hessian)
 
     def baseline(self, q: GaussianState) -> Part:
         """Return ridge regression on lines, each with a variance of its own."""
@@ -333,7 +370,10 @@ class GaussianAdditive:
             q = replace(q, fits=every[0])
             yield Show(q, q.fits[-1].evidence, by_trace=False)  # not of other rows
         errors = yield Evaluate(HeldOutFits(tuple(every[1:])))
-        q = replace(q, chosen=GaussianChoice.of(errors))
+        chosen = GaussianChoice.of(errors)
+        spread = yield Evaluate(HeldOutSpread(tuple(fits[chosen.place] for fits in every[1:])))
+        chosen = replace(chosen, spread=spread.total / max(spread.weight, 1e-300))
+        q = replace(q, chosen=chosen)
         yield Show(q, q.fits[-1].evidence, by_trace=False)
         return q
 
@@ -386,7 +426,7 @@ def _last(q: GaussianState) -> Moments:
 
 def _screen(fit: GaussianFit, pairs: bool = False) -> Screen:
     assert fit.terms is not None
-    return Screen(fit.coefficients, fit.terms, fit.fold, pairs, fit.noise)
+    return Screen(fit.coefficients, fit.terms, fit.fold, pairs, Gaussian(fit.noise))
 
 
 def _of_lines(sums: MomentSums, lines: int) -> MomentSums:

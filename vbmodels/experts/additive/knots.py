@@ -143,7 +143,7 @@ class Basis(State, kind="experts/additive.Basis"):
         Taken off the mixture's columns, and what they are divided by; [U].
     limit
         Largest size of a column on the scale of the fit; what is beyond is held there.
-    together
+    interaction
         What a Gaussian process sees of all columns; None where there is none.
     curves
         The levels of the columns' curves; None where no column has one.
@@ -153,7 +153,7 @@ class Basis(State, kind="experts/additive.Basis"):
     centre: FloatArray
     scale: FloatArray
     limit: float
-    together: InteractionGP | None = None
+    interaction: InteractionGP | None = None
     curves: Curves | None = None
 
     @property

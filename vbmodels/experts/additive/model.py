@@ -51,8 +51,6 @@ from vbmodels.experts.additive.newton import (
     LeftOut,
     NewtonRidge,
     RegularisationPath,
-    evaluate_fit,
-    left_out,
 )
 from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
@@ -67,6 +65,7 @@ from vbmodels.experts.additive.states import (
     FitSums,
     Mixtures,
     alone,
+    answer_fits,
     held_parts,
     objectives,
     of_mixture,
@@ -153,9 +152,10 @@ class AdditiveExperts:
         if isinstance(q, AdditiveState):
             q = Mixtures.of(q, q.points) if q.points else _part_alone(q)
         if isinstance(q, Fits):
-            return self._answered(q, batch)
+            return answer_fits(q, batch, batch.t)
         if isinstance(q, Screen):
-            return Residuals.of(q, batch, batch.rows.fold(FOLDS) if q.fold >= 0 else None)
+            fold = batch.rows.fold(FOLDS) if q.fold >= 0 else None
+            return Residuals.of(q, batch, batch.t, fold)
         if q.processes or q.paired:
             return HeldOut(held_out_sums(q, batch, batch.rows.fold(FOLDS)))
         parts = {p.candidate.fold for p in q.points}
@@ -165,16 +165,6 @@ class AdditiveExperts:
             if part.fold in parts
         }
         return Sums.at(q.points, batch.mixing, FOLDS, q.draws, offsets, held=q.held)
-
-    def _answered(self, q: Fits, batch: CodedRows) -> FitSums:
-        fold = batch.rows.fold(FOLDS) if any(one.fold >= 0 for one in q.requests) else None
-        evaluations, without = [], []
-        for request in q.requests:
-            answer, rows = evaluate_fit(request, batch, fold)
-            evaluations.append(answer)
-            if rows is not None:
-                without.append(rows)
-        return FitSums(tuple(evaluations), left_out(without, batch))
 
     def global_step(self, q: AdditiveState, stats: Sums) -> AdditiveState:
         """Return the points one step up their gradients; `algorithm` remembers more."""
@@ -252,7 +242,9 @@ class AdditiveExperts:
         paths = yield Phase(self._follow(q))
         curves: tuple[BlockFit, ...] = ()
         if q.observed.curves is not None:
-            curves = ((yield self._phase(q, fit_curves(q.observed, -1, FINE * q.observed.rows))),)
+            first = BlockFit.first(q.observed, -1)
+            fine = FINE * q.observed.rows
+            curves = ((yield self._phase(q, fit_curves(q.observed, first, fine))),)
         best = next(path.best for path in paths if not path.climb.joint)
         requests = (best.left_out(q.observed), *(fit.left_out(q.observed) for fit in curves))
         sums = yield Evaluate(Fits(requests))
@@ -283,7 +275,7 @@ class AdditiveExperts:
         taus = TAUS if self.tau is None else (self.tau,)
         tolerance = ROUGH * observed.rows
         paths = [RegularisationPath.first(taus, observed, tolerance)]
-        if not self.always and self.n_experts > 1 and observed.together.size > 0:
+        if not self.always and self.n_experts > 1 and observed.interaction.size > 0:
             paths.append(RegularisationPath.first(PROCESS_TAUS, observed, tolerance, joint=True))
         return tuple(paths)
 
@@ -345,7 +337,8 @@ class AdditiveExperts:
         if curves and self._holds_out:
             pairs = yield Phase(self._fit_pairs(q, curves[0]))
             for fold in held_parts(q.observed) if own or pairs else ():
-                curved = fit_curves(q.observed, fold, ROUGH * q.observed.rows)
+                begins = BlockFit.first(q.observed, fold)
+                curved = fit_curves(q.observed, begins, ROUGH * q.observed.rows)
                 fit = yield self._phase(q, curved)
                 folds += [part_of(fit, q.observed)] if own else []
                 if pairs:

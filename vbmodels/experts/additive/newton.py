@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import expit, log_expit
 
 from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.curves import Curves, Terms
+from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
 from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 
@@ -51,7 +51,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
         Of every line, intercept last; [D + 1].
     mixing
         Sums of squares of the mixture's columns, intercept last; [U + 1].
-    together
+    interaction
         Of the columns of the Gaussian process; [P], and empty where there is none.
     curves
         The levels of the columns' curves; None where no column has one.
@@ -63,7 +63,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
     sums: FloatArray
     squares: FloatArray
     mixing: FloatArray
-    together: FloatArray = field(default_factory=lambda: np.zeros(0))
+    interaction: FloatArray = field(default_factory=lambda: np.zeros(0))
     curves: Curves | None = None
 
     @classmethod
@@ -77,7 +77,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
             batch.rows.collect(used[None])[0],
             batch.rows.collect_squares(used[None])[0],
             batch.mixing.collect_squares(used[None])[0],
-            np.zeros(0) if batch.basis.together is None else used @ batch.together,
+            np.zeros(0) if batch.basis.interaction is None else used @ batch.interaction,
             batch.basis.curves,
         )
 
@@ -91,7 +91,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
     def precision(self, tau: float, joint: bool = False) -> FloatArray:
         """Return the prior precision of all coefficients, intercept last."""
         if joint:
-            lines, process = LINES_TAU * self.variance, np.full(self.together.size, tau)
+            lines, process = LINES_TAU * self.variance, np.full(self.interaction.size, tau)
             return np.concatenate([lines, process, [INTERCEPT_PRECISION]])
         return np.append(tau * self.variance, INTERCEPT_PRECISION)
 
@@ -136,6 +136,8 @@ class FitRequest(State, kind="experts/additive.FitRequest"):
         Whether a Gaussian process comes with lines.
     terms
         Which curves come with lines; None for none.
+    likelihood
+        Of the labels.
     """
 
     coefficients: FloatArray
@@ -144,6 +146,7 @@ class FitRequest(State, kind="experts/additive.FitRequest"):
     hessian: FloatArray | None = None
     joint: bool = False
     terms: Terms | None = None
+    likelihood: Likelihood = field(default_factory=Logistic)
 
 
 @dataclass(frozen=True)
@@ -164,24 +167,26 @@ class LeftOut(Stats, kind="experts/additive.LeftOut"):
 
 
 def evaluate_fit(
-    request: FitRequest, batch: CodedRows, fold: IntArray | None
+    request: FitRequest, batch: CodedRows, label: FloatArray, fold: IntArray | None
 ) -> tuple[Evaluation, FloatArray | None]:
-    """Answer on one partition, with each row's log-likelihood without it if wanted; [N]."""
+    """Answer on one partition, with each row's log-likelihood without it if wanted; [N].
+
+    ``label`` [N] is t of `Logistic`, or the number.
+    """
     weight = batch.rows.used
     if fold is not None and request.fold >= 0:
         weight = weight * (fold != request.fold)
     at = batch.project(request.coefficients, request.joint, request.terms)
-    t = batch.t
-    miss = expit(-t * at)
-    slope = batch.collect(weight * t * miss, request.joint, request.terms)
-    curve = weight * miss * (1.0 - miss)
+    found = request.likelihood.slopes(at, label)
+    slope = batch.collect(weight * found.first, request.joint, request.terms)
+    curve = weight * found.curve
     second = batch.gram(curve, request.joint, request.terms) if request.second else np.zeros(0)
-    evaluation = Evaluation(float(weight @ log_expit(t * at)), slope, second)
+    evaluation = Evaluation(float(weight @ found.value), slope, second)
     if request.hessian is None:
         return evaluation, None
     spread = batch.copies * batch.spread(unpack(request.hessian), request.joint, request.terms)
-    without = at - weight * t * miss * spread / np.maximum(1.0 - curve * spread, _LEAST)
-    return evaluation, np.asarray(log_expit(t * without))
+    without = at - weight * found.first * spread / np.maximum(1.0 - curve * spread, _LEAST)
+    return evaluation, request.likelihood.slopes(without, label).value
 
 
 def left_out(rows: Sequence[FloatArray], batch: CodedRows) -> LeftOut:

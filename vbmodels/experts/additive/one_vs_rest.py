@@ -14,6 +14,11 @@ cheap and its strength known; and each class here may have lines, curves or expe
 them, and reads like a fit to two labels. Why not a fit of each class against one of reference: it
 sees the rows of two classes alone and says anything where neither is.
 
+Of classes in an order a fit is "above class k", for each but the last, and a row's probabilities
+are what is between two of them (Frank and Hall 2001): P(k | x) = P(> k - 1) - P(> k). Each has its
+own curves, so nothing is assumed proportional; where the fits cross, the chance of being above a
+class is held to that of being above the one before.
+
 All searches go on side by side: a pass over the rows answers for every class that is not done.
 """
 
@@ -28,7 +33,7 @@ import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
 from vbmodels.core.driver import Frame, Frames
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.states import AdditiveState, Fits, Mixtures
 from vbmodels.experts.additive.step_rows import CodedRows
@@ -66,13 +71,28 @@ class ClassRows(State, kind="experts/additive.ClassRows"):
         return self.rows.weight
 
     @cached_property
-    def against_rest(self) -> tuple[Rows | CodedRows, ...]:
-        """The rows with the labels "of this class" and "of another", for each class; [K]."""
+    def splits(self) -> tuple[Rows | CodedRows, ...]:
+        """The rows with two labels, once for each fit; [K] or [K - 1]."""
         found = []
-        for k in range(self.n_classes):
-            t = np.where(self.classes < 0, 0.0, np.where(self.classes == k, 1.0, -1.0))
+        for yes in self.sides:
+            t = np.where(self.classes < 0, 0.0, np.where(yes, 1.0, -1.0))
             found.append(self.rows.relabelled(t))
         return tuple(found)
+
+    @property
+    def sides(self) -> list[BoolArray]:
+        """Which rows are of each class, and not of another; [K][N]."""
+        return [self.classes == k for k in range(self.n_classes)]
+
+
+@dataclass(frozen=True)
+class OrderedRows(ClassRows, kind="experts/additive.OrderedRows"):
+    """Rows with labels of several classes in an order."""
+
+    @property
+    def sides(self) -> list[BoolArray]:
+        """Which rows are of a class above each, but for the last one; [K - 1][N]."""
+        return [self.classes > k for k in range(self.n_classes - 1)]
 
 
 @dataclass(frozen=True)
@@ -104,13 +124,16 @@ class OneVersusRest:
     ----------
     model
         The model of two labels.
+    ordered
+        Whether the classes have an order: the rows are `OrderedRows` then.
     """
 
     model: AdditiveExperts
+    ordered: bool = False
 
     def observe(self, batch: ClassRows) -> SeveralSums:
         """Return what every class's model sums up first."""
-        return SeveralSums(tuple(self.model.observe(b) for b in batch.against_rest))  # type: ignore[arg-type]
+        return SeveralSums(tuple(self.model.observe(b) for b in batch.splits))  # type: ignore[arg-type]
 
     def init(self, observed: SeveralSums, rng: np.random.Generator) -> OneVersusRestState:
         """Begin every search."""
@@ -123,7 +146,7 @@ class OneVersusRest:
         self, q: OneVersusRestState | Requests, batch: ClassRows, local: None
     ) -> SeveralSums:
         """Return what every class's fit needs."""
-        pairs = zip(q.parts, batch.against_rest, strict=True)
+        pairs = zip(q.parts, batch.splits, strict=True)
         return SeveralSums(
             tuple(None if p is None else self.model.suff_stats(p, b, None) for p, b in pairs)  # type: ignore[arg-type]
         )
@@ -140,11 +163,11 @@ class OneVersusRest:
 
     def posterior(self, q: OneVersusRestState) -> SeveralPosterior:
         """Return the posteriors of all classes."""
-        return SeveralPosterior(tuple(self.model.posterior(p) for p in q.parts))
+        return SeveralPosterior(tuple(self.model.posterior(p) for p in q.parts), self.ordered)
 
     def baseline(self, q: OneVersusRestState) -> SeveralPosterior:
         """Return the logistic regressions of all classes."""
-        return SeveralPosterior(tuple(self.model.baseline(p) for p in q.parts))
+        return SeveralPosterior(tuple(self.model.baseline(p) for p in q.parts), self.ordered)
 
     def algorithm(self, q: OneVersusRestState) -> Algorithm:
         """Run every class's fit; a sweep answers all that have not ended."""
@@ -208,16 +231,17 @@ class _Fit:
 
 @dataclass(frozen=True)
 class SeveralPosterior(State, kind="experts/additive.SeveralPosterior"):
-    """The posteriors of all classes, each against the rest."""
+    """The posteriors of all classes, each against the rest; ``ordered``: of "above each"."""
 
     parts: tuple[Any, ...]
+    ordered: bool = False
 
     def probabilities(self, batch: ClassRows | CodedRows) -> FloatArray:
         """Return the probability of every class in every row; [N, K]."""
         rows = batch.rows if isinstance(batch, ClassRows) else batch
         unlabelled = rows.relabelled(np.zeros(rows.size))
         found = [one.predict(unlabelled).probability for one in self.parts]
-        return shared(np.column_stack(found))
+        return between(np.column_stack(found)) if self.ordered else shared(np.column_stack(found))
 
 
 def shared(p: FloatArray) -> FloatArray:
@@ -228,3 +252,15 @@ def shared(p: FloatArray) -> FloatArray:
     """
     safe = np.maximum(p, _LEAST)
     return np.asarray(safe / safe.sum(1, keepdims=True))
+
+
+def between(above: FloatArray) -> FloatArray:
+    """Return the probability of each class [N, K] by that of being above each [N, K - 1].
+
+    >>> between(np.array([[0.75, 0.25], [0.5, 0.75]])).round(3)
+    array([[0.25, 0.5 , 0.25],
+           [0.5 , 0.  , 0.5 ]])
+    """
+    falling = np.minimum.accumulate(above, axis=1)
+    ends = np.ones((len(above), 1)), np.zeros((len(above), 1))
+    return np.asarray(-np.diff(np.hstack([ends[0], falling, ends[1]]), axis=1))

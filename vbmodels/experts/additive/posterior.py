@@ -172,6 +172,17 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
         return result
 
 
+def blended(own: FloatArray, pairs: FloatArray, weight: float) -> FloatArray:
+    """Return (1 - weight) own + weight pairs of coefficients [P + 1], of which own may be fewer.
+
+    Those that ``own`` lacks come before the intercept.
+    """
+    full = np.zeros_like(pairs)
+    full[: own.size - 1] = own[:-1]
+    full[-1] = own[-1]
+    return np.asarray(weight * pairs + (1.0 - weight) * full)
+
+
 def _alone(part: Part, batch: CodedRows) -> FloatArray:
     """Return the sums of every row by one part, as those of one expert; [1, 2, 1, N]."""
     at = np.zeros((1, 2, 1, batch.size))

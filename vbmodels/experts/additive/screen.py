@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.evidence import evidence, freed
+from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
 from vbmodels.experts.additive.pairs import coarse_levels
 from vbmodels.experts.additive.step_rows import CodedRows
 
@@ -35,15 +36,15 @@ class Screen(State, kind="experts/additive.Screen"):
         The part of the rows that is left out; -1 for none.
     pairs
         Whether pairs are looked for, or else what refines curves.
-    noise
-        Variance of the noise of a fit to numbers; nothing else reads it.
+    likelihood
+        Of the labels.
     """
 
     coefficients: FloatArray
     terms: Terms
     fold: int
     pairs: bool = False
-    noise: float = 1.0
+    likelihood: Likelihood = field(default_factory=Logistic)
 
 
 @dataclass(frozen=True)
@@ -55,19 +56,14 @@ class Residuals(Stats, kind="experts/additive.Residuals"):
     second: FloatArray
 
     @classmethod
-    def of(cls, screen: Screen, batch: CodedRows, fold: IntArray | None) -> Residuals:
-        """Sum up a partition's, of a fit to labels."""
-        t = batch.t
-        slope = t * expit(-t * batch.project(screen.coefficients, terms=screen.terms))
-        return cls.sums(screen, batch, slope, fold)
-
-    @classmethod
-    def sums(
-        cls, screen: Screen, batch: CodedRows, slope: FloatArray, fold: IntArray | None
+    def of(
+        cls, screen: Screen, batch: CodedRows, label: FloatArray, fold: IntArray | None
     ) -> Residuals:
-        """Sum up the slopes r [N] of a partition's rows."""
+        """Sum up a partition's slopes r; ``label`` [N] is t, or the number."""
         curves = batch.basis.curves
         assert curves is not None
+        at = batch.project(screen.coefficients, terms=screen.terms)
+        slope = screen.likelihood.slopes(at, label).first
         weight = batch.rows.used
         if fold is not None and screen.fold >= 0:
             weight = weight * (fold != screen.fold)

@@ -9,9 +9,17 @@ import numpy as np
 
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.candidate import Candidate, Point, Sums
-from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest, LeftOut
+from vbmodels.experts.additive.newton import (
+    DesignSummary,
+    Evaluation,
+    FitRequest,
+    LeftOut,
+    evaluate_fit,
+    left_out,
+)
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.prior_choice import Choice
+from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import FOLDS, HELD, Observed
 
 FEW_ROWS, MANY_ROWS = 2000, 10_000
@@ -115,6 +123,18 @@ class FitSums(Stats, kind="experts/additive.FitSums"):
     def mean(self) -> float:
         """Mean of the fits' log-likelihoods."""
         return float(np.mean([one.value for one in self.evaluations]))
+
+
+def answer_fits(q: Fits, batch: CodedRows, label: FloatArray) -> FitSums:
+    """Answer on one partition; ``label`` [N] is t, or the number."""
+    fold = batch.rows.fold(FOLDS) if any(one.fold >= 0 for one in q.requests) else None
+    evaluations, without = [], []
+    for request in q.requests:
+        answer, rows = evaluate_fit(request, batch, label, fold)
+        evaluations.append(answer)
+        if rows is not None:
+            without.append(rows)
+    return FitSums(tuple(evaluations), left_out(without, batch))
 
 
 @dataclass(frozen=True)

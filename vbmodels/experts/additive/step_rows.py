@@ -64,8 +64,8 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         vars(found).update(mixing=self.mixing.relabelled(t))
         if self.basis.curves is not None:
             vars(found).update(levels=self.levels)
-        if self.basis.together is not None:
-            vars(found).update(together=self.together)
+        if self.basis.interaction is not None:
+            vars(found).update(interaction=self.interaction)
         return found
 
     @property
@@ -91,25 +91,25 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         return self.basis.curves.levels_of(self.rows.lines(slice(None)))
 
     @cached_property
-    def together(self) -> FloatArray:
+    def interaction(self) -> FloatArray:
         """What a Gaussian process sees of the rows; [N, P]."""
-        if self.basis.together is None:
+        if self.basis.interaction is None:
             raise ValueError("expected columns of a Gaussian process, the basis has none")
-        return self.basis.together.columns(self.rows.lines(slice(None)))
+        return self.basis.interaction.columns(self.rows.lines(slice(None)))
 
     def project(
         self, coefficients: FloatArray, joint: bool = False, terms: Terms | None = None
     ) -> FloatArray:
         """Return the sum of every row; [N].
 
-        ``joint``: the coefficients of lines are followed by those of `together`. ``terms``: by
+        ``joint``: the coefficients of lines are followed by those of `interaction`. ``terms``: by
         those of curves.
         """
         lines = self.rows.n_columns - 1
         linear = np.append(coefficients[:lines], coefficients[-1])
         total: FloatArray = self.rows.project(linear[None])[0]
         if joint:
-            return np.asarray(total + self.together @ coefficients[lines:-1])
+            return np.asarray(total + self.interaction @ coefficients[lines:-1])
         if terms is not None and self.basis.curves is not None:
             for s, heights in self.basis.curves.heights(coefficients, terms).items():
                 total += heights[self.levels[:, s]]
@@ -141,7 +141,7 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         linear: FloatArray = self.rows.collect(slopes[None])[0]
         more: list[FloatArray] = []
         if joint:
-            more = [slopes @ self.together]
+            more = [slopes @ self.interaction]
         elif terms is not None and self.basis.curves is not None:
             held: dict[int, FloatArray] = {}
             for s, table in self.basis.curves.tables(terms):
@@ -182,7 +182,7 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
     def _more(self, rows: slice, joint: bool, terms: Terms | None) -> FloatArray:
         """Return the columns between lines and intercept of some rows; [n, P]."""
         if joint:
-            return self.together[rows]
+            return self.interaction[rows]
         assert terms is not None
         assert self.basis.curves is not None
         levels = self.levels[rows]
@@ -269,16 +269,16 @@ def basis_of(
     x = sample.x if fill is None else np.where(np.isnan(sample.x), fill, sample.x)
     lines = np.clip(scaled(x, *design), -limit, limit)
     u = unscaled(lines, coded(x, knots), steps)
-    together = None
+    interaction = None
     if landmarks:
         classes = sample.classes * never_held(sample.group)[:, None]
-        together = InteractionGP.of(lines, sample.copies, classes, landmarks)
+        interaction = InteractionGP.of(lines, sample.copies, classes, landmarks)
     blocks = np.arange(lines.shape[1]) if blocks is None else blocks
     curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks, bare)
     if sparse and not steps.any():
-        return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together, curves)
+        return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, interaction, curves)
     share = sample.copies / sample.copies.sum()
     centre = share @ u
     scale = np.sqrt(share @ (u - centre) ** 2)
     scale = np.where(scale > SMALLEST_SCALE, scale, 1.0)
-    return Basis(knots, centre, scale, limit, together, curves)
+    return Basis(knots, centre, scale, limit, interaction, curves)

@@ -18,7 +18,7 @@ from vbmodels.experts.additive.stacking import WEIGHTS
 from vbmodels.experts.rows import FOLDS, HELD, never_held
 
 
-def together_rows(n, seed, d=4):
+def interaction_rows(n, seed, d=4):
     """A product's sign, which no sum of curves represents."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
@@ -32,10 +32,10 @@ def without_curves(batch):
 
 def climbed(parts, tau):
     observed = sum((DesignSummary.of(b) for b in parts[1:]), DesignSummary.of(parts[0]))
-    size = observed.sums.size + observed.together.size
+    size = observed.sums.size + observed.interaction.size
     climb = NewtonRidge.at(tau, np.zeros(size), 1e-13, True)
     while not climb.done:
-        found = [evaluate_fit(climb.request, b, None)[0] for b in parts]
+        found = [evaluate_fit(climb.request, b, b.t, None)[0] for b in parts]
         climb = climb.take(sum(found[1:], found[0]), observed)
     return climb, observed
 
@@ -83,23 +83,23 @@ def test_relevance_is_the_mean_square_contingency():
 
 def test_relevance_is_taken_from_parts_that_are_never_held_out():
     """Labels of the parts that choose the weight change no column of the process."""
-    x, t = together_rows(300, 10)
+    x, t = interaction_rows(300, 10)
     (batch,) = cut_coded(x, t, joint=True)
     part = batch.rows.fold(FOLDS)
     assert_array_equal(never_held(batch.rows.group), part >= HELD)
     assert 0 < np.count_nonzero(part < HELD) < 300
     (turned,) = cut_coded(x, np.where(part < HELD, -t, t), joint=True)
-    assert_array_equal(turned.together, batch.together)
+    assert_array_equal(turned.interaction, batch.interaction)
     (other,) = cut_coded(x, np.where(part == FOLDS - 1, -t, t), joint=True)
-    found = other.basis.together.relevance - batch.basis.together.relevance
+    found = other.basis.interaction.relevance - batch.basis.interaction.relevance
     assert np.abs(found).max() > 0.01
 
 
 def test_fit_is_the_maximum_of_what_is_written():
-    x, t = together_rows(120, 1)
+    x, t = interaction_rows(120, 1)
     (batch,) = cut_coded(x, t, joint=True)
     climb, _ = climbed([batch], 0.5)
-    columns = batch.together
+    columns = batch.interaction
     lines = np.asarray(batch.rows.dense)[:, :-1]
     variance = lines.var(0) + 10.0 / len(t)
 
@@ -113,11 +113,11 @@ def test_fit_is_the_maximum_of_what_is_written():
 
 
 def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
-    x, t = together_rows(60, 2)
+    x, t = interaction_rows(60, 2)
     (batch,) = cut_coded(x, t, joint=True)
     climb, observed = climbed([batch], 1.0)
-    _, found = evaluate_fit(climb.left_out(observed), batch, None)
-    design = np.column_stack([np.asarray(batch.rows.dense)[:, :-1], batch.together, np.ones(60)])
+    _, found = evaluate_fit(climb.left_out(observed), batch, batch.t, None)
+    design = np.column_stack([np.asarray(batch.rows.dense)[:, :-1], batch.interaction, np.ones(60)])
     precision = observed.precision(1.0, True)
     exact = []
     for n in range(60):
@@ -133,14 +133,14 @@ def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
 
 def test_weight_is_that_of_rows_held_out():
     """The sums of all weights, by fits that share no line with the model's."""
-    x, t = together_rows(600, 4)
+    x, t = interaction_rows(600, 4)
     parts = [without_curves(b) for b in cut_coded(x, t, 3, joint=True)]  # nor pairs
     model = AdditiveExperts(2, n_restarts=2, evaluations=20, tau=10.0)
     done = fit(model, parts, seed=0, max_iter=5000)
     assert done.q.additive.weight > 0.3
     assert done.q.additive.process_gain > 0.0
     posterior = model.posterior(done.q)
-    new, truth = together_rows(3000, 5)
+    new, truth = interaction_rows(3000, 5)
     rows = without_curves(*cut_coded(x, t, new=new, joint=True))
 
     def loss(one):
