@@ -14,9 +14,8 @@ from vbmodels.core.fit import InProcess, fit, loop_of
 from vbmodels.features.ibp.model import (
     FeatureLocal,
     PolyaGammaIBP,
-    mean_omega,
+    best_omega,
     second_moments,
-    tilt_of,
     weight_kl,
 )
 from vbmodels.features.ibp.monte_carlo_bound import measured
@@ -67,9 +66,8 @@ def fitted():
 
 def direct(batch, q, nu, moments, bits):
     """F of rows whose features have means ``bits`` and second moments, omega held at (q, nu)."""
-    sign = batch.sign.astype(float)
-    omega = mean_omega(tilt_of(nu, second_moments(q)), sign) * batch.count[:, None]
-    half = 0.5 * sign * batch.count[:, None]
+    omega = best_omega(nu, batch.sign, second_moments(q)) * batch.count[:, None]
+    half = 0.5 * batch.sign * batch.count[:, None]
     full = np.column_stack([np.ones(len(bits)), bits])
     prior = np.concatenate([[BIAS], np.full(bits.shape[1], q.variance[0])])
     value = 0.0

@@ -23,16 +23,16 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.ibp.model import (
     FeatureGlobal,
+    best_omega,
     blocks,
-    mean_omega,
     second_moments,
-    tilt_of,
     with_one,
 )
 from vbmodels.features.search.states import Edit, PairStats, PoolStats, ScreenStats
@@ -134,8 +134,8 @@ def screen_sums(
     step = max(16, min(512, _CELLS // max(len(triples), 1)))
     for start in range(0, len(nu), step):
         rows = slice(start, start + step)
-        at, sign, count = nu[rows], batch.sign[rows].astype(np.float64), n[rows]
-        omega = (mean_omega(tilt_of(at, second), sign) * count[:, None]).T
+        at, sign, count = nu[rows], batch.sign[rows], n[rows]
+        omega = (best_omega(at, sign, second) * count[:, None]).T
         half = 0.5 * (sign * count[:, None]).T
         first_of, second_of = at[:, pairs[:, 0]], at[:, pairs[:, 1]]
         both = first_of * second_of
@@ -161,8 +161,8 @@ def residue_sums(
     n, second = batch.count, second_moments(q)
     total = _nothing(batch.n_units, starts.shape[1], nu.shape[1] + 1)
     for rows in blocks(len(nu), batch.n_units):
-        at, sign, count = nu[rows], batch.sign[rows].astype(np.float64), n[rows]
-        omega = (mean_omega(tilt_of(at, second), sign) * count[:, None]).T
+        at, sign, count = nu[rows], batch.sign[rows], n[rows]
+        omega = (best_omega(at, sign, second) * count[:, None]).T
         half = 0.5 * (sign * count[:, None]).T
         total = total + _pool_sums(omega, half, count, with_one(at), starts[rows])
     return ScreenStats(n @ nu**2, None, (total,))
@@ -192,9 +192,9 @@ def _pool_sums(
 # Residuals.
 
 
-def residuals(q: FeatureGlobal, sign: FloatArray, nu: FloatArray) -> FloatArray:
+def residuals(q: FeatureGlobal, sign: NDArray[np.int8], nu: FloatArray) -> FloatArray:
     """Return r of some rows; [B, J], 0 where a unit has no answer."""
-    omega = mean_omega(tilt_of(nu, second_moments(q)), sign)
+    omega = best_omega(nu, sign, second_moments(q))
     result: FloatArray = 0.5 * sign - omega * (with_one(nu) @ q.mean.T)
     return result
 
@@ -203,7 +203,7 @@ def residual_moments(q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray) -> F
     """Return sum_n r_n r_n' of a partition, packed; [J (J + 1) / 2]."""
     total = np.zeros((batch.n_units, batch.n_units))
     for rows in blocks(len(nu), batch.n_units):
-        r = residuals(q, batch.sign[rows].astype(np.float64), nu[rows])
+        r = residuals(q, batch.sign[rows], nu[rows])
         total += r.T @ (r * batch.count[rows, None])
     return linalg.pack(total)
 
@@ -238,7 +238,7 @@ def starts_along(
     low = _elsewhere(len(directions))
     found = np.empty((len(nu), len(directions)))
     for rows in blocks(len(nu), batch.n_units):
-        r = residuals(q, batch.sign[rows].astype(np.float64), nu[rows])
+        r = residuals(q, batch.sign[rows], nu[rows])
         found[rows] = np.where(r @ directions.T > 1.0, HERE, low)
     return found
 
