@@ -235,8 +235,8 @@ def test_empty_rows_and_columns_are_named_and_left_out(tmp_path, capsys):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_new_bits_that_lose_what_they_promised_end_the_search(tmp_path):
-    """On this table every new pair of bits looks 3 to 4 nats better, until it has converged."""
+def test_moves_that_lose_what_they_promised_do_not_keep_the_search_going(tmp_path):
+    """On this table moves look some nats better, until the fit has converged."""
     source = pipeline_named("features").simulate(str(tmp_path / "in"), 2000, 1)[0]
     settings = {"partitions": None, "n_features": 12, "max_iter": 600}
     outcome = pipelines.run("features", source, str(tmp_path / "out"), **settings)
