@@ -150,10 +150,16 @@ def sweeps(run: Run) -> Callable[[driver.Progress], None]:
 
     def emit(progress: driver.Progress) -> None:
         seen.append(progress.elbo)
-        left = sweeps_left(seen, run.settings.tol)
+        left = progress.left
+        if left is None:
+            left = sweeps_left(seen, run.settings.tol)
+        pace = progress.seconds / (progress.iteration + 1)
         run.events.emit(
-            Sweep(progress.iteration, progress.elbo, progress.rise, left, progress.max_iter)
-        )
+            Sweep(
+                progress.iteration, progress.elbo, progress.rise, left, progress.max_iter,
+                progress.phase, None if left is None else pace * left,
+            )
+        )  # fmt: skip
 
     return emit
 

@@ -20,6 +20,7 @@ from vbmodels.features.ibp.model import (
 )
 from vbmodels.features.ibp.monte_carlo_bound import measured
 from vbmodels.features.ibp.sticks import best_sticks
+from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search import fit as search
 from vbmodels.features.search.fit import CHAINS, LAST, REFIT
 from vbmodels.features.search.model import SearchIBP
@@ -181,6 +182,22 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     assert nu.shape[1] == 3
     right = ((nu[:, None, :] > 0.5) == z[:, :, None]).mean(0)
     assert np.all(np.maximum(right, 1.0 - right).max(1) > 0.9)
+
+
+def test_a_search_says_how_far_it_is():
+    model = CompletedIBP(SearchIBP(PolyaGammaIBP(5), draws=8))
+    batches = split_rows(table(2, rows=60, levels=FEW)[0], FEW, 2)
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    said = []
+    for at in Driver(loop_of(model), model, q, reduce, tol=1e-7, max_iter=1500):
+        phase, left = model.progress(at.q)
+        said.append((int(phase.split()[1]), left))
+    phases = [phase for phase, _ in said]
+    assert phases == sorted(phases)
+    assert set(phases) == {1, 2, 3, 4}
+    assert all((left is None) == (phase == 4) for phase, left in said)
+    assert said[30][1] == said[0][1] - 30
 
 
 @pytest.mark.thorough

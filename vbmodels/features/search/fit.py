@@ -88,6 +88,8 @@ SAME_SHARE = 1e-9
 Empty ones differ by rounding alone, which follows their places: they would change for ever."""
 SWAPPABLE = 60.0
 """Nats: a refused birth that is further behind is not tried with a delete after it."""
+TYPICAL_MOVES, TYPICAL_LAST = 250.0, 40.0
+"""Sweeps of moves, and last sweeps, that most tables take."""
 QUIET = 4
 """Last sweeps before the trace of bounds decides on convergence."""
 LEAST_RISE = 1e-5
@@ -156,6 +158,29 @@ def search_rounds(model: SearchOptions, at: SearchGlobal) -> Algorithm:
             at = yield Phase(widen(model, at))
         else:
             return (yield Phase(find_rare(model, at)))
+
+
+PHASES = ("chains", "starts", "moves", "last sweeps")
+
+
+def progress(at: SearchGlobal) -> tuple[str, float | None]:
+    """Return the phase of a search, and about how many sweeps are to come.
+
+    How many moves are tried depends on what they bring: what is certain to be tried is counted, so
+    that the estimate may rise. The trace says how many last sweeps are to come.
+    """
+    last = QUIET + TYPICAL_LAST
+    if at.phase == LAST:
+        phase, left = 4, None
+    elif at.fit is None:
+        phase, left = 1, max(ITERATIONS - at.sweep, 0.0) + START.sweeps + TYPICAL_MOVES + last
+    elif at.phase == START.name:
+        phase, left = 2, TYPICAL_MOVES + last
+    else:
+        chains = 0 if at.redrawn else AGAIN + REFIT.sweeps
+        chains += max(most_wider(at) - at.wider, 0) * (WITH_FREE + WIDER.sweeps)
+        phase, left = 3, (BIRTH.sweeps + SWAP.sweeps) * (not at.wider) + chains + last
+    return f"phase {phase} of {len(PHASES)} ({PHASES[phase - 1]})", left
 
 
 def improve(model: SearchOptions, at: SearchGlobal) -> Algorithm:
