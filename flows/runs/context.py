@@ -144,6 +144,10 @@ class Run:
             )
 
 
+PACED = 10
+"""Sweeps after which their pace is known: the first ones compile and load."""
+
+
 def sweeps(run: Run) -> Callable[[driver.Progress], None]:
     """Return what passes the sweeps of a run's fit to its listeners."""
     seen: list[float] = []
@@ -153,11 +157,12 @@ def sweeps(run: Run) -> Callable[[driver.Progress], None]:
         left = progress.left
         if left is None:
             left = sweeps_left(seen, run.settings.tol)
-        pace = progress.seconds / (progress.iteration + 1)
+        done = progress.iteration + 1
+        known = left is not None and done >= PACED
         run.events.emit(
             Sweep(
                 progress.iteration, progress.elbo, progress.rise, left, progress.max_iter,
-                progress.phase, None if left is None else pace * left,
+                progress.phase, left * progress.seconds / done if known else None,
             )
         )  # fmt: skip
 

@@ -99,7 +99,7 @@ tens of sweeps would follow for a ten-thousandth of a nat a row, at the cost of 
 
 START = Plan("start", held=3, free=25)
 DELETE = Plan("delete", free=6, slack=15.0, check=1, behind=40.0, redraws=False)
-REFIT = Plan("refit", held=3, free=30, slack=15.0, gain=2.0)
+REFIT = Plan("refit", held=3, free=30, slack=15.0, gain=1.0)
 WIDER = replace(REFIT, slack=60.0)
 BIRTH = Plan("birth", held=2, newest=4, free=8, slack=10.0, check=6, behind=60.0)
 SWAP = Plan("swap", free=6, slack=30.0, check=1, behind=60.0)
