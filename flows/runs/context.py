@@ -157,12 +157,13 @@ def sweeps(run: Run) -> Callable[[driver.Progress], None]:
         left = progress.left
         if left is None:
             left = sweeps_left(seen, run.settings.tol)
-        done = progress.iteration + 1
-        known = left is not None and done >= PACED
+        done, seconds = progress.iteration + 1, None
+        if left is not None and done >= PACED:
+            seconds = left * progress.seconds / done
         run.events.emit(
             Sweep(
                 progress.iteration, progress.elbo, progress.rise, left, progress.max_iter,
-                progress.phase, left * progress.seconds / done if known else None,
+                progress.phase, seconds,
             )
         )  # fmt: skip
 
