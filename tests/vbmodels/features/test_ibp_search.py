@@ -138,9 +138,9 @@ def test_a_complement_leaves_the_likelihood_alone(fitted):
 class Noting(InProcess):
     """The executor, with the newest request."""
 
-    def visit(self, q, **options):
+    def __call__(self, q, **options):
         self.request = q
-        return super().visit(q, **options)
+        return super().__call__(q, **options)
 
 
 @pytest.mark.thorough
