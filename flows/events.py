@@ -81,6 +81,8 @@ class Sweep:
     change: float | None
     left: float | None  # an estimate of the sweeps to come, if there is one
     most: int  # sweeps after which the fit stops at the latest
+    phase: str = ""  # of a fit that has phases
+    seconds: float | None = None  # an estimate of the time to come, at the rate so far
 
 
 @dataclass(frozen=True)

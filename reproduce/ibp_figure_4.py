@@ -17,9 +17,10 @@ from reproduce.ibp_images import base_images, matched_f1, simulate_images
 from reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
 from vbmodels.core.fit import fit
 from vbmodels.features.forms import make
-from vbmodels.features.ibp.model import second_moments, tilt_of, with_one
+from vbmodels.features.ibp.model import second_moments, tilt_square, with_one
 from vbmodels.features.ibp.predict import weights_of_held
 from vbmodels.features.laplace_gibbs import LaplaceGibbs
+from vbmodels.features.moment_kernels import packed_moments
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import feature_batch
 
@@ -75,7 +76,8 @@ def variational(seed: int, rows: int) -> Found:
     on = in_use(nu > 0.5)
     q = weights_of_held(done.q)
     mean = with_one(nu) @ q.mean.T
-    p = mean_sigmoid(mean, tilt_of(nu, second_moments(q)) ** 2 - mean**2)
+    square = tilt_square(packed_moments(with_one(nu)), second_moments(q))
+    p = mean_sigmoid(mean, square - mean**2)
     white = np.array([p[mine].mean(0) if mine.size else np.full(36, np.nan) for mine in alone(z)])
     return Found(on.shape[1], matched_f1(on, z), white, seconds)
 

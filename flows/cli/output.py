@@ -147,10 +147,11 @@ class Bar:
                 self._task = self._progress.add_task(f"{name}{place}", total=None, detail="")
             case Message(text):
                 self._console.print(escaped(text), markup=False, highlight=False)
-            case Sweep(iteration, elbo, left=left):
+            case Sweep(iteration, elbo, left=left, phase=phase):
                 done = iteration + 1
                 total = None if left is None else done + left
-                self._move(done, total, f"sweep {done}: bound {elbo:,.4f}")
+                detail = f"{phase}, sweep {done}" if phase else f"sweep {done}: bound {elbo:,.4f}"
+                self._move(done, total, detail)
             case Progress(_, done, total):
                 self._move(done, total, f"{done} of {total}")
 
@@ -166,5 +167,10 @@ STAGES = ("check", "ingest", "prepare", "fit", "score", "publish")
 
 
 def _in_words(sweep: Sweep) -> str:
-    text = f"sweep {sweep.iteration + 1}: bound {sweep.elbo:,.4f}"
-    return text if sweep.change is None else f"{text}, change {sweep.change:+.3g}"
+    text = f"{sweep.phase}, " if sweep.phase else ""
+    text += f"sweep {sweep.iteration + 1}: bound {sweep.elbo:,.4f}"
+    if sweep.change is not None:
+        text += f", change {sweep.change:+.3g}"
+    if sweep.phase and sweep.seconds is not None:
+        text += f", about {max(sweep.seconds, 1.0):,.0f} s left"
+    return text

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from flows.features.check import Column
 from flows.features.naming import NAMED, ColumnContrast, Meaning
 from flows.report import plots
@@ -38,16 +40,16 @@ def feature_name(meaning: Meaning, columns: Sequence[Column]) -> str:
     strong = [c for c in top if c.sure_nats > STRONG * top[0].sure_nats] or list(top[:1])
     if any(_direction(c, columns) is None for c in strong):
         strong = strong[:NAMED]
-    directed: dict[str, list[str]] = {}
-    categories = []
+    found: dict[str, list[str]] = {}
     for c in strong:
         direction = _direction(c, columns)
         if direction is None:
-            categories.append(_category(c, columns))
+            more = c.with_it >= c.without_it
+            words = "answers more often" if more else "answers less often"
+            found.setdefault(words, []).append(_cell((c.column, c.category), columns))
         else:
-            directed.setdefault(direction, []).append(columns[c.column].name)
-    parts = [f"{words}: {', '.join(names)}" for words, names in directed.items()]
-    return "; ".join([*parts, " & ".join(categories)] if categories else parts)
+            found.setdefault(direction, []).append(columns[c.column].name)
+    return "; ".join(f"{words}: {', '.join(names)}" for words, names in found.items())
 
 
 def _direction(contrast: ColumnContrast, columns: Sequence[Column]) -> str | None:
@@ -57,11 +59,6 @@ def _direction(contrast: ColumnContrast, columns: Sequence[Column]) -> str | Non
         return None
     more, less = DIRECTIONS[columns[contrast.column].scale]
     return more if answers.shift > 0.0 else less
-
-
-def _category(contrast: ColumnContrast, columns: Sequence[Column]) -> str:
-    text = _cell((contrast.column, contrast.category), columns)
-    return text if contrast.with_it >= contrast.without_it else f"not {text}"
 
 
 def _cell(place: tuple[int, int], columns: Sequence[Column]) -> str:
@@ -116,9 +113,11 @@ def _contrast_result(c: ColumnContrast, columns: Sequence[Column]) -> dict[str, 
 
 _WHAT = (
     "A feature is a yes-or-no property of a row that nobody recorded and that makes some answers "
-    "likelier; of the two sides the rarer one is named. The table rows/ has the probability of "
-    "each feature for every row: use it to select or to compare rows."
+    "likelier, not certain; of the two sides the rarer one is named. The table rows/ has the "
+    "probability of each feature for every row: use it to select or to compare rows."
 )
+MOST_SHOWN = 8
+"""Columns in the picture of a feature."""
 
 
 def meaning_sections(
@@ -150,17 +149,16 @@ def meaning_sections(
         "above .9; of the covariance: how much of the association between columns it explains."
     )
     text = "\n".join([_WHAT, *sentences])
-    sections = [
-        Section(
-            "What the features are", text, (_heat_map(found, columns),), (Grid(heads, rows, note),)
-        )
-    ]
+    pictures = [_strongest(found, columns)]
+    if len(found) > 1:
+        pictures.append(_heat_map(found, columns))
+    sections = [Section("What the features are", text, pictures, (Grid(heads, rows, note),))]
     return sections + [_one(k, meaning, columns) for k, meaning in enumerate(found)]
 
 
 def _caution(found: int) -> str:
     """Say so where a feature is not in every chain, or in no other start."""
-    return "" if found else " Not reproduced by other starts: treat with caution."
+    return "" if found else " Not reproduced by other starts: search again with --set starts=6."
 
 
 def _sentence(k: int, meaning: Meaning, columns: Sequence[Column]) -> str:
@@ -188,6 +186,41 @@ def scale_in_words(column: Column) -> str:
     if numbers_of(column.ordered) is not None:
         return f"on a scale from {low} to {high}"
     return f"1 is {low}, {len(column.ordered)} is {high}"
+
+
+def again_in_words(k: int, stable: Stability) -> str:
+    """Say whether other starts of the search found a feature too, at the end of a sentence."""
+    if stable.found_by is None or not stable.of:
+        return ""
+    return f"; reproduced by {stable.found_by[k]} of {stable.of} other start{'s' * (stable.of > 1)}"
+
+
+def strongest(found: Sequence[Meaning]) -> int:
+    """Return the number of the feature that says most of the columns, in all."""
+    return int(np.argmax([sum(c.sure_nats for c in one.contrasts) for one in found]))
+
+
+def _strongest(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec:
+    """Draw what the strongest feature does: each answer with it and without it."""
+    k = strongest(found)
+    names, on, off, means = [], [], [], 0
+    for c in found[k].contrasts[:MOST_SHOWN]:
+        answers = c.answers
+        if answers is not None and answers.clear:
+            size = answers.high - answers.low
+            names.append(f"{columns[c.column].name} (mean)")
+            means += 1
+            on.append(100.0 * (answers.with_it - answers.low) / size)
+            off.append(100.0 * (answers.without_it - answers.low) / size)
+        else:
+            names.append(_cell((c.column, c.category), columns))
+            on.append(100.0 * c.with_it)
+            off.append(100.0 * c.without_it)
+    title = f"How rows with feature {k + 1} answer, and rows without it"
+    series = ((f"with feature {k + 1}", on), ("without it", off))
+    shares = ["% of the rows with this answer"] if means < len(names) else []
+    unit = " or ".join([*shares, *(["mean answers in % of their scale"] if means else [])])
+    return plots.paired_bars(names, series, unit, title)
 
 
 def _heat_map(found: Sequence[Meaning], columns: Sequence[Column]) -> plots.Spec:

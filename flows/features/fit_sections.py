@@ -11,7 +11,7 @@ from vbmodels.features.forms import completion
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
 from vbmodels.features.imputation.states import MEMBERS
 from vbmodels.features.laplace_gibbs import LaplaceIBP
-from vbmodels.features.search.fit import BIRTH, DELETE, RARE, REFIT, RELABEL, SWAP
+from vbmodels.features.search.fit import BIRTH, DELETE, RARE, REFIT, SWAP
 from vbmodels.features.search.states import SearchGlobal
 
 _MIXTURE = "their mixture"
@@ -158,7 +158,6 @@ _RESIDUALS = " What all rows left unexplained was looked at for features that fe
 _MOVES = {
     DELETE.name: "deleted",
     REFIT.name: "rows drawn again by a chain from the fit",
-    RELABEL.name: "a pair divided again",
     BIRTH.name: "taken from another start",
     SWAP.name: "replaced by one of another start",
     RARE.name: "born of what rows left unexplained",

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from flows.features.check import Column
-from flows.features.description import feature_name, meaning_results, meaning_sections
+from flows.features.description import (
+    again_in_words,
+    feature_name,
+    meaning_results,
+    meaning_sections,
+    strongest,
+)
 from flows.features.fit_sections import fit_section
 from flows.features.naming import MeaningSums, meanings
 from flows.features.sections import category_sections, column_section, occurrence_sections
@@ -123,8 +129,11 @@ def report(
     results["meaning"] = meaning_results(described, columns, stable)
     sampled = [s.sample for s in summaries if s.sample is not None]
     models = compare_models(sampled, _levels(columns), q, fit.n_rows) if sampled else None
+    meaning = meaning_sections(described, columns, stable)
     sections = [
-        *meaning_sections(described, columns, stable),
+        *meaning[:1],
+        *([] if models is None else [model_section(models, n)]),
+        *meaning[1:],
         *occurrence_sections(found, [one.prevalence for one in described]),
         *category_sections(weights, columns, n),
     ]
@@ -141,7 +150,6 @@ def report(
             results[f"filling_baseline_{name}"] = None if score is None else asdict(score)
     if models is not None:
         results["simpler_models"] = model_results(models)
-        sections.append(model_section(models, n))
     fitted, more = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
     warnings += more
@@ -149,9 +157,11 @@ def report(
     height = f"{rows:,} row{'' if rows == 1 else 's'}"
     headline = f"{n} feature{'' if n == 1 else 's'} in {height} and {width}"
     if described:
-        first = described[0]
-        which = "it is in" if n == 1 else "the most common is in"
-        headline += f"; {which} {first.prevalence:.0%} of the rows: {feature_name(first, columns)}"
+        k = strongest(described)
+        which = "it" if n == 1 else f"the clearest, feature {k + 1}"
+        name = feature_name(described[k], columns)
+        headline += f"; {described[k].prevalence:.0%} of the rows have {which} ({name}"
+        headline += f"{again_in_words(k, stable)})"
     elif sampled:
         said, warning = no_feature_in_words(models, settings)
         headline += f": {said}"

@@ -32,5 +32,8 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
 
 NEXT_STEPS = (
     NextStep("See what each feature does to each category:", "vbflows show {run} weights"),
+    NextStep(
+        "Compare rows that have a feature with others:", "vbflows show {run} rows --sort feature_1"
+    ),
     NextStep("Find the features of new rows:", "vbflows score {run} NEW_TABLE scored/", True),
 )

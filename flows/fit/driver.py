@@ -22,7 +22,7 @@ from flows.fit.holder import DamagedCheckpoint
 from flows.fit.job import Job
 from vbmodels.core.driver import Driver, Log, Step
 from vbmodels.core.fit import loop_of
-from vbmodels.core.protocol import Continuable
+from vbmodels.core.protocol import Continuable, Phased
 from vbmodels.core.state import State
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ class Progress:
     elbo: float
     rise: float | None  # over the bound before; None at the first
     seconds: float  # since the start of the fit, without interruptions
+    phase: str = ""  # of a fit that has phases
+    left: float | None = None  # the model's estimate of the sweeps to come
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,11 @@ class _Fit:
         seconds = time.perf_counter() - self.started
         rise = step.elbo - self.trace[-1][1] if self.trace else None
         self.trace.append((step.iteration, step.elbo, seconds))
-        return Progress(step.iteration, self.job.max_iter, step.elbo, rise, seconds)
+        model = self.job.model
+        phase, left = model.progress(step.q) if isinstance(model, Phased) else ("", None)
+        return Progress(
+            step.iteration, self.job.max_iter, step.elbo, rise, seconds, phase, left
+        )  # fmt: skip
 
     def save_if_due(self, number: int) -> None:
         """Make a checkpoint after a sweep where one is due and the fit goes on."""

@@ -90,6 +90,24 @@ def bars(
     return _by_label(labels, title, [_layer(rows, "bar")], x=_axis(x_label, axis=step), how=how)
 
 
+def paired_bars(
+    labels: Sequence[str], series: Sequence[tuple[str, Sequence[float]]], x_label: str, title: str
+) -> Spec:
+    """Plot a bar of each of two series, in per cent, for each label, the first on top."""
+    rows = [
+        {"row": row, "series": name, "x": value, "tip": f"{label}, {name}: {value:.3g} %"}
+        for name, values in series
+        for row, (label, value) in enumerate(zip(labels, values, strict=True))
+    ]
+    names = [name for name, _ in series]
+    layer = _layer(rows, "bar")
+    layer["encoding"]["yOffset"] = {"field": "series", "scale": {"domain": names}}
+    layer["encoding"]["color"] = _series(names, field="series")
+    x = _axis(x_label, scale={"domain": [0.0, 100.0]})
+    how = f"Bars are {x_label}; the further the two of a line differ, the more it says."
+    return _by_label(labels, title, [layer], 32, x=x, how=how)
+
+
 def intervals(
     labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], x_label: str, title: str
 ) -> Spec:

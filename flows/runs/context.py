@@ -144,16 +144,28 @@ class Run:
             )
 
 
+PACED = 10
+"""Sweeps after which their pace is known: the first ones compile and load."""
+
+
 def sweeps(run: Run) -> Callable[[driver.Progress], None]:
     """Return what passes the sweeps of a run's fit to its listeners."""
     seen: list[float] = []
 
     def emit(progress: driver.Progress) -> None:
         seen.append(progress.elbo)
-        left = sweeps_left(seen, run.settings.tol)
+        left = progress.left
+        if left is None:
+            left = sweeps_left(seen, run.settings.tol)
+        done, seconds = progress.iteration + 1, None
+        if left is not None and done >= PACED:
+            seconds = left * progress.seconds / done
         run.events.emit(
-            Sweep(progress.iteration, progress.elbo, progress.rise, left, progress.max_iter)
-        )
+            Sweep(
+                progress.iteration, progress.elbo, progress.rise, left, progress.max_iter,
+                progress.phase, seconds,
+            )
+        )  # fmt: skip
 
     return emit
 

@@ -88,7 +88,7 @@ PHASES = {
     "bags": {"the witness was being fitted", "the witness was being fitted without each fold",
              "the embedding was being fitted", "the members were being weighed",
              "vMMIC was being fitted"},
-    "features": {"first_chains", "fit_starts", "search_rounds", "improve", "relabel",
+    "features": {"first_chains", "fit_starts", "search_rounds", "improve", "screen_pool",
                  "tidy_and_delete", "trial", "last_sweeps"},
     "experts": {"_choose_form", "_fit_parts", "_climb", "_follow", "_fit_pairs", "_finish",
                 "_choose_mixtures"},

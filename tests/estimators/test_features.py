@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.estimators import data
 from vbmodels.estimators import LatentFeatures
@@ -116,3 +116,21 @@ def test_measurements_of_numbers_are_kept_with_a_warning():
     with pytest.warns(ColumnWarning, match="measurements or dates, each value .*: income; cut"):
         found = features().fit(frame.rename(columns=str))
     assert found.columns_["used"].tolist() == ["yes"] * 6
+
+
+def test_a_weight_is_how_often_a_row_is_there():
+    """To the last digits, in any order of the rows; a weight of 0 is a row that is not there."""
+    rng = np.random.default_rng(1)
+    has = rng.random((90, 1)) < 0.4
+    X = np.where(has ^ (rng.random((90, 6)) < 0.1), "yes", "no").astype(object)
+    X[rng.random(X.shape) < 0.03] = None
+    weight = rng.integers(0, 4, 90)
+    repeated = np.repeat(X, weight, axis=0)[rng.permutation(weight.sum())]
+    options = {"n_features": 3, "random_state": 0}
+    once = LatentFeatures(**options).fit(X, sample_weight=weight)
+    twice = LatentFeatures(**options).fit(repeated)
+    assert once.n_features_ == twice.n_features_ >= 1
+    assert_allclose(once.weight_means_, twice.weight_means_, rtol=1e-9)
+    assert_allclose(once.transform(X), twice.transform(X), rtol=1e-9)
+    half = LatentFeatures(**options).fit(X, sample_weight=np.where(weight, 0.5, 0.0))
+    assert half.sigma2_ != once.sigma2_

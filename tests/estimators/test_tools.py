@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 from vbmodels.estimators import (
     KeywordExtractor,
-    LatentFeatures,
     MILGPClassifier,
     MixtureOfExperts,
     MultimodalMIC,
@@ -89,7 +88,6 @@ def test_counts_in_arrays_go_through_folds_with_the_control_for_a_reference(shar
         (MultimodalMIC(), ([np.zeros((2, 2))], [1])),
         (MILGPClassifier(), ([np.zeros((2, 2))], [1])),
         (StackedBagClassifier(), ([np.zeros((2, 2))], [1])),
-        (LatentFeatures(), (np.zeros((2, 2)),)),
         (KeywordExtractor(), (["a text"], [["text"]])),
         (VariantTester(), (np.zeros((2, 2, 4), int),)),
     ],

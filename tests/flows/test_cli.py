@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from flows.cli import main
-from flows.cli.output import Bar, print_json
+from flows.cli.output import Bar, Lines, print_json
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.events import Progress, Stage, Sweep
@@ -360,6 +360,7 @@ def test_a_bar_begins_again_with_every_stage_and_fits_a_terminal():
     shown = []
     for event in (Stage("ingest"), Progress("ingest", 3, 3), Stage("fit"),
                   Sweep(0, -12_345.6789, None, 3.0, 100), Sweep(1, -12_344.0, 1.7, 2.0, 100),
+                  Sweep(2, -12_343.0, 1.0, 9.0, 100, "phase 3 of 4 (moves)", 5.0),
                   Stage("score")):  # fmt: skip
         bar.on_event(event)
         bar._progress.refresh()
@@ -368,9 +369,19 @@ def test_a_bar_begins_again_with_every_stage_and_fits_a_terminal():
     bar.close()
     assert shown == [
         ("ingest (2 of 6)", 0, None), ("ingest (2 of 6)", 3, 3), ("fit (4 of 6)", 0, None),
-        ("fit (4 of 6)", 1, 4.0), ("fit (4 of 6)", 2, 4.0), ("score (5 of 6)", 0, None),
+        ("fit (4 of 6)", 1, 4.0), ("fit (4 of 6)", 2, 4.0), ("fit (4 of 6)", 3, 12.0),
+        ("score (5 of 6)", 0, None),
     ]  # fmt: skip
     assert "sweep 2: bound -12,344.0000" in text.getvalue()
+    assert "phase 3 of 4 (moves), sweep 3" in text.getvalue()
+
+
+def test_a_line_says_the_phase_of_a_fit_and_what_is_left():
+    text = io.StringIO()
+    lines = Lines(Console(file=text, width=200), every=0.0)
+    lines.on_event(Sweep(2, -12_343.0, 1.0, 9.0, 100, "phase 3 of 4 (moves)", 5.2))
+    said = "phase 3 of 4 (moves), sweep 3: bound -12,343.0000, change +1, about 5 s left"
+    assert text.getvalue() == f"{said}\n"
 
 
 def test_json_has_null_for_what_is_no_number(capsys):

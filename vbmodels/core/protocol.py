@@ -67,6 +67,17 @@ class Continuable(Model, Protocol):
 
 
 @runtime_checkable
+class Phased(Protocol):
+    """A model whose fit has phases, the sweeps of which its trace of bounds does not foretell."""
+
+    def progress(self, q: Any) -> tuple[str, float | None]:
+        """Return the phase of a fit that is at ``q``, and about how many sweeps are to come.
+
+        The latter is None where the trace of bounds says.
+        """
+
+
+@runtime_checkable
 class Remembering(Protocol):
     """A model that keeps something of every partition between sweeps, to save time.
 

@@ -23,7 +23,7 @@ from vbmodels.estimators.base import (
     LoopEstimator,
     documented,
     warn_of_columns,
-    without_weights,
+    weighted,
 )
 from vbmodels.estimators.findings import draw, intervals, largest, lines_of, table_of
 from vbmodels.estimators.mixed import CellReader, columns_in, declared, readers_of, seen_of
@@ -41,6 +41,8 @@ from vbmodels.features.table import (
 
 HIDDEN = 5
 """Groups of columns that are hidden in turn by `LatentFeatures.score`."""
+MOST_COPIES = 20
+"""Times that a row is drawn, whatever it weighs."""
 
 
 @documented
@@ -109,8 +111,7 @@ class LatentFeatures(
         tags.input_tags.sparse = True
         return tags
 
-    @without_weights("equal rows are counted; repeat a row that stands for several")
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the features.
 
         Parameters
@@ -120,6 +121,9 @@ class LatentFeatures(
             category), or a pandas, polars or Arrow table.
         y
             Not used.
+        sample_weight
+            Of each row, as how many rows it counts; [rows]. By default 1. A weight of 2 is that row
+            twice. A row of a larger weight than 20 is drawn 20 times in the search.
 
         Raises
         ------
@@ -130,10 +134,14 @@ class LatentFeatures(
         self._validate_params()
         X = native(X)
         cells = self._cells(X, reset=True)
+        cells, weight = _repeated(cells, sample_weight)
         self._read_columns(cells, [declared(X, d) for d in range(cells.shape[1])])
         codes, rows = self._codes(cells), np.arange(len(cells))
+        # Draws go by the number of a row: in this order equal tables have equal fits.
+        order = np.lexsort([weight, *codes.T])
+        codes, weight = codes[order], weight[order]
         batches = [
-            feature_batch(codes[part], self._levels, part)
+            feature_batch(codes[part], self._levels, part, weight=weight[part])
             for part in np.array_split(rows, min(self.n_partitions, len(rows)))
         ]
         options = {one.name: getattr(self, one.name) for one in fields(FeatureOptions)}
@@ -386,6 +394,17 @@ class LatentFeatures(
         noise = rng.standard_normal((count, *self.weight_means_.shape))
         drawn: FloatArray = self.weight_means_ + np.einsum("jkl,sjl->sjk", factor, noise)
         return {"weight": drawn[None]}, dims
+
+
+def _repeated(cells: Any, sample_weight: Any) -> tuple[Any, FloatArray]:
+    """Return rows as often as their weights say, at most `MOST_COPIES` times, and what each counts.
+
+    >>> _repeated(np.array([["a"], ["b"], ["c"]]), [2.0, 0.0, 0.5])[1].tolist()
+    [1.0, 1.0, 0.5]
+    """
+    cells, _, weight = weighted(cells, np.zeros(len(cells)), sample_weight)
+    copies = np.clip(np.floor(weight), 1.0, MOST_COPIES).astype(np.int64)
+    return np.repeat(cells, copies, axis=0), np.repeat(weight / copies, copies)
 
 
 def _category(found: Any) -> str:

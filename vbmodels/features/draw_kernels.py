@@ -9,6 +9,7 @@ in the tests.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,15 @@ Keys = NDArray[np.uint64]
 LARGEST_PSI = 600.0
 LARGEST_PRODUCT = 1e40
 """A product beyond this is taken to the sum of logarithms: one more factor is still finite."""
+ROWS = 256
+"""Rows whose log-odds are worked out at once."""
 _CUT = 0.64
+_SHARES_A_UNIT, _LARGEST_TABLED = 256, 16
+"""Entries of a table for each unit of z, and the largest z in it."""
+_TABLE_ERROR = 1e-5
+"""A linear step between entries is off by less."""
+_QUICK = 0.994
+"""Below 1 - 3 exp(-4 / CUT) and 1 - 3 exp(-pi^2 CUT): the first two terms of the series accept."""
 _U64: Any = np.uint64
 
 
@@ -59,55 +68,62 @@ def row_keys(row_id: NDArray[np.int64], *words: int) -> Keys:
 
 @njit(cache=True)
 def _log_product(ratio, step, count):  # type: ignore[no-untyped-def]
-    """Return the sum of log(1 + ratio step) over the first units, in two running products."""
-    total, even, odd = 0.0, 1.0, 1.0
-    for i in range(0, count - 1, 2):
-        even *= 1.0 + ratio[i] * step[i]
-        odd *= 1.0 + ratio[i + 1] * step[i + 1]
-        if even > LARGEST_PRODUCT or odd > LARGEST_PRODUCT:
-            total += math.log(even) + math.log(odd)
-            even = odd = 1.0
-    if count % 2:
-        even *= 1.0 + ratio[count - 1] * step[count - 1]
-    return total + math.log(even) + math.log(odd)
+    """Return the sum of log(1 + ratio step) over the first units, in four running products.
+
+    ``count`` is a multiple of four; units that fill it up have the ratio 0.
+    """
+    total, a, b, c, d = 0.0, 1.0, 1.0, 1.0, 1.0
+    for i in range(0, count, 4):
+        a *= 1.0 + ratio[i] * step[i]
+        b *= 1.0 + ratio[i + 1] * step[i + 1]
+        c *= 1.0 + ratio[i + 2] * step[i + 2]
+        d *= 1.0 + ratio[i + 3] * step[i + 3]
+        if max(max(a, b), max(c, d)) > LARGEST_PRODUCT:
+            total += math.log(a) + math.log(b) + math.log(c) + math.log(d)
+            a = b = c = d = 1.0
+    # None of the four is beyond `LARGEST_PRODUCT`: their product is finite.
+    return total + math.log((a * b) * (c * d))
 
 
 @njit(cache=True)
-def _draw_features(sign, weights, log_odds, z, chance, keys):  # type: ignore[no-untyped-def]
+def _draw_features(sign, ratio, weights, log_odds, z, chance, keys):  # type: ignore[no-untyped-def]
     n_rows, n_units = sign.shape
     k_all = z.shape[1]
-    # exp(-s psi) after a feature has been switched on: s w is added.
-    up, down = np.exp(weights[:, 1:]).T.copy(), np.exp(-weights[:, 1:]).T.copy()
-    ratio, step, ones = np.empty(n_units), np.empty(n_units), np.ones(n_units)
-    answered, positive = np.empty(n_units, np.int64), np.empty(n_units, np.bool_)
+    # exp(-s psi) after a feature has been switched: by its state before, and s of each unit.
+    steps = np.empty((k_all, 2, 2 * n_units))
+    for k in range(k_all):
+        for j in range(n_units):
+            up, down = math.exp(weights[j, k + 1]), math.exp(-weights[j, k + 1])
+            steps[k, 0, j] = steps[k, 1, n_units + j] = up
+            steps[k, 1, j] = steps[k, 0, n_units + j] = down
+    own, step, ones = np.empty(n_units + 4), np.ones(n_units + 4), np.ones(n_units + 4)
+    place = np.empty(n_units + 4, np.int64)
     state = np.empty(1, np.uint64)
     for n in range(n_rows):
         state[0] = keys[n]
         count = 0
         for j in range(n_units):
-            if sign[n, j] != 0:
-                psi = weights[j, 0]
-                for k in range(k_all):
-                    if z[n, k]:
-                        psi += weights[j, k + 1]
-                psi = min(max(-sign[n, j] * psi, -LARGEST_PSI), LARGEST_PSI)
-                answered[count], positive[count] = j, sign[n, j] > 0
-                ratio[count] = math.exp(psi)
-                count += 1
-        present = _log_product(ratio, ones, count)
+            # What has no answer is overwritten by the next that has one.
+            place[count] = n_units + j if sign[n, j] > 0 else j
+            own[count] = ratio[n, j]
+            count += int(sign[n, j] != 0)
+        while count % 4:
+            place[count], own[count] = 0, 0.0
+            count += 1
+        present = _log_product(own, ones, count)
         for k in range(k_all):
             was = z[n, k] != 0
+            switch = steps[k, int(was)]
             for i in range(count):
-                j = answered[i]
-                step[i] = down[k, j] if positive[i] != was else up[k, j]
-            switched = _log_product(ratio, step, count)
+                step[i] = switch[place[i]]
+            switched = _log_product(own, step, count)
             total = present - switched
             logit = log_odds[k] + (-total if was else total)
             chance[n, k] = 1.0 / (1.0 + math.exp(-min(max(logit, -LARGEST_PSI), LARGEST_PSI)))
             now = _uniform(state) < chance[n, k]
             if now != was:
                 for i in range(count):
-                    ratio[i] *= step[i]
+                    own[i] *= step[i]
                 present = switched
                 z[n, k] = now
 
@@ -140,7 +156,12 @@ def draw_features(
         [N, K] the probability that each z_nk was drawn with.
     """
     chance = np.empty(z.shape)
-    _draw_features(sign, weights, log_odds, z, chance, keys)
+    for start in range(0, len(z), ROWS):
+        rows = slice(start, start + ROWS)
+        psi = weights[:, 0] + z[rows] @ weights[:, 1:].T
+        psi *= -sign[rows]
+        ratio = np.exp(np.clip(psi, -LARGEST_PSI, LARGEST_PSI, out=psi))
+        _draw_features(sign[rows], ratio, weights, log_odds, z[rows], chance[rows], keys[rows])
     return chance
 
 
@@ -189,8 +210,8 @@ def _term(n, x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _omega(psi, state):  # type: ignore[no-untyped-def]
-    z = 0.5 * abs(psi)
+def _beyond(z):  # type: ignore[no-untyped-def]
+    """Return the share of the proposals at psi = 2 z that are beyond the cut."""
     rate = math.pi * math.pi / 8.0 + 0.5 * z * z
     root = 1.0 / math.sqrt(_CUT)
     # log of 2 exp(-z) P(inverse Gaussian < CUT) and of the exponential's mass beyond it.
@@ -198,13 +219,49 @@ def _omega(psi, state):  # type: ignore[no-untyped-def]
     far = _log_ndtr(-root * (_CUT * z + 1.0)) + z
     left = 2.0 * (math.exp(near) + math.exp(far))
     right = math.pi / (2.0 * rate) * math.exp(-rate * _CUT)
+    return right / (left + right)
+
+
+@njit(cache=True)
+def _shares_beyond(found):  # type: ignore[no-untyped-def]
+    for i in range(len(found)):
+        found[i] = _beyond(i / _SHARES_A_UNIT)
+
+
+@lru_cache(maxsize=1)
+def _table_of_shares() -> FloatArray:
+    """Return `_beyond` at 0, 1/256, ..., from which most draws are decided."""
+    found = np.empty(_LARGEST_TABLED * _SHARES_A_UNIT + 2)
+    _shares_beyond(found)
+    return found
+
+
+@njit(inline="always")
+def _is_beyond(u, z, table):  # type: ignore[no-untyped-def]
+    """Whether u < _beyond(z): by its table where that decides."""
+    if z < _LARGEST_TABLED:
+        place = z * _SHARES_A_UNIT
+        i = int(place)
+        share = table[i] + (place - i) * (table[i + 1] - table[i])
+        if abs(u - share) > _TABLE_ERROR:
+            return u < share
+    return u < _beyond(z)
+
+
+@njit
+def _omega(psi, state, table):  # type: ignore[no-untyped-def]
+    z = 0.5 * abs(psi)
     while True:
-        if _uniform(state) * (left + right) < right:
+        if _is_beyond(_uniform(state), z, table):
+            rate = math.pi * math.pi / 8.0 + 0.5 * z * z
             x = _CUT - math.log(_uniform(state)) / rate
         else:
             x = _short(z, state)
+        u = _uniform(state)
+        if u < _QUICK:
+            return 0.25 * x
         total = _term(0, x)
-        level = _uniform(state) * total
+        level = u * total
         n = 0
         while True:
             n += 1
@@ -219,12 +276,12 @@ def _omega(psi, state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _draw_omega(psi, sign, keys, omega):  # type: ignore[no-untyped-def]
+def _draw_omega(psi, sign, keys, table, omega):  # type: ignore[no-untyped-def]
     state = np.empty(1, np.uint64)
     for n in range(len(psi)):
         state[0] = keys[n]
         for j in range(psi.shape[1]):
-            omega[n, j] = _omega(psi[n, j], state) if sign[n, j] != 0 else 0.0
+            omega[n, j] = _omega(psi[n, j], state, table) if sign[n, j] != 0 else 0.0
 
 
 def draw_omega(psi: FloatArray, sign: NDArray[np.int8], keys: Keys) -> FloatArray:
@@ -233,7 +290,7 @@ def draw_omega(psi: FloatArray, sign: NDArray[np.int8], keys: Keys) -> FloatArra
     Polson, Scott and Windle (2013), section 4, after Devroye (2009).
     """
     omega = np.empty(psi.shape)
-    _draw_omega(psi, sign, keys, omega)
+    _draw_omega(psi, sign, keys, _table_of_shares(), omega)
     return omega
 
 
@@ -250,30 +307,4 @@ def draw_uniform(keys: Keys, size: int) -> FloatArray:
     """Draw ``size`` numbers in (0, 1) from each stream; [N, size]."""
     found = np.empty((len(keys), size))
     _draw_uniform(keys, found)
-    return found
-
-
-@njit(cache=True)
-def _sum_log_sigmoid(sign, psi, found):  # type: ignore[no-untyped-def]
-    for n in range(len(psi)):
-        total, product, factors = 0.0, 1.0, 0
-        for j in range(psi.shape[1]):
-            if sign[n, j] == 0:
-                continue
-            against = -psi[n, j] if sign[n, j] > 0 else psi[n, j]
-            if against > 35.0:
-                total += against
-            else:
-                product *= 1.0 + math.exp(against)
-                factors += 1
-                if factors % 8 == 0:
-                    total += math.log(product)
-                    product = 1.0
-        found[n] = -total - math.log(product)
-
-
-def sum_log_sigmoid(sign: NDArray[np.int8], psi: FloatArray) -> FloatArray:
-    """Return the sum over the units with an answer, of log sigma(sign psi); [N]."""
-    found = np.empty(len(psi))
-    _sum_log_sigmoid(sign, psi, found)
     return found

@@ -57,11 +57,9 @@ def test_a_feature_is_described_by_the_direction_of_its_answers(found):
     assert of["colour"] is None
     assert of["cheap"]["with"] - of["cheap"]["without"] > 1.5
     page = (folder / "report.html").read_text()
-    assert "1 feature in 300 rows and 6 columns; it is in 2" in page
-    assert (
-        "adds to the mean answer, as a share of its scale or to the probability of a category"
-        in page
-    )
+    assert "1 feature in 300 rows and 6 columns; 2" in page
+    assert "How rows with feature 1 answer, and rows without it" in page
+    assert "% of the rows with this answer or mean answers in % of their scale" in page
 
 
 def test_what_is_ordered_and_what_is_free_text_is_said(found):
@@ -109,7 +107,9 @@ def test_answers_at_both_ends_are_described_by_a_category():
                for n in ("a", "b")]  # fmt: skip
     sums = meaning_sums(nu, mean, covariance, codes, levels, np.arange(600), np.ones(600), 600)
     (one,) = meanings(sums, levels, [c.points for c in columns])
-    assert sorted(feature_name(one, columns).split(" & ")) == ["not a = 2", "not b = 2"]
+    said, names = feature_name(one, columns).split(": ")
+    assert said == "answers less often"
+    assert sorted(names.split(", ")) == ["a = 2", "b = 2"]
     text = meaning_sections([one], columns, Stability(None, 0))[0].text
     assert "of those with it 12% have b = 2, of those without 88%" in text
     assert pa.array(columns[0].points).to_pylist() == [2.0, 1.0, 3.0]

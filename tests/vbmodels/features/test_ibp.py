@@ -61,8 +61,8 @@ def test_features_that_no_row_has_keep_the_prior_of_their_variance():
         each: fit_weights(linear, packed, 2.0, np.full(2, 0.7), learn=True, each=each, rounds=100)
         for each in (False, True)
     }
-    weights, variance = found[True]
-    square = weights.mean[:, 1] ** 2 + weights.covariance[:, 1, 1]
+    mean, covariance, variance = found[True]
+    square = mean[:, 1] ** 2 + covariance[:, 1, 1]
     np.testing.assert_allclose(variance[0], (square.sum() + 2.0) / (units + 2.0), rtol=1e-4)
     np.testing.assert_allclose(variance[1], 1.0, rtol=1e-4)
-    np.testing.assert_allclose(found[False][1], variance[0], rtol=0.05)
+    np.testing.assert_allclose(found[False][2], variance[0], rtol=0.05)

@@ -14,25 +14,25 @@ from vbmodels.core.fit import InProcess, fit, loop_of
 from vbmodels.features.ibp.model import (
     FeatureLocal,
     PolyaGammaIBP,
-    mean_omega,
+    best_omega,
     second_moments,
-    tilt_of,
     weight_kl,
 )
 from vbmodels.features.ibp.monte_carlo_bound import measured
 from vbmodels.features.ibp.sticks import best_sticks
+from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search import fit as search
-from vbmodels.features.search.fit import CHAINS, LAST, RELABEL
+from vbmodels.features.search.fit import CHAINS, LAST, REFIT
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.proposals import (
+    birth_scores,
     delete_scores,
     flip,
     flip_gains,
     held_omega,
-    relabel_scores,
-    relabelled,
+    with_born,
 )
-from vbmodels.features.search.screens import entropy_of, pattern_sum, screen_sums
+from vbmodels.features.search.screens import entropy_of, screen_sums
 from vbmodels.features.search.trials import Plan
 from vbmodels.features.table import feature_batch, simulate_table, split_rows
 
@@ -67,9 +67,8 @@ def fitted():
 
 def direct(batch, q, nu, moments, bits):
     """F of rows whose features have means ``bits`` and second moments, omega held at (q, nu)."""
-    sign = batch.sign.astype(float)
-    omega = mean_omega(tilt_of(nu, second_moments(q)), sign) * batch.count[:, None]
-    half = 0.5 * sign * batch.count[:, None]
+    omega = best_omega(nu, batch.sign, second_moments(q)) * batch.count[:, None]
+    half = 0.5 * batch.sign * batch.count[:, None]
     full = np.column_stack([np.ones(len(bits)), bits])
     prior = np.concatenate([[BIAS], np.full(bits.shape[1], q.variance[0])])
     value = 0.0
@@ -91,7 +90,7 @@ def apart(bits):
     return moments
 
 
-def test_a_deletes_score_is_the_held_bound_made_anew(fitted):
+def test_a_deletes_score_is_the_held_bound_of_the_rows(fitted):
     _, batch, q, nu, at, _ = fitted
     here = direct(batch, q, nu, apart(nu), nu)
     assert_allclose(at.value(), here, rtol=1e-11)
@@ -103,23 +102,16 @@ def test_a_deletes_score_is_the_held_bound_made_anew(fitted):
         assert_allclose(at.keeping(np.delete(np.arange(5), k)).value(), there, rtol=1e-11)
 
 
-def test_new_bits_are_screened_as_the_rows_would_say(fitted):
+def test_a_births_score_is_the_held_bound_of_the_rows(fitted):
     _, batch, q, nu, at, waits = fitted
-    pairs = screen_sums(q, batch, nu, (waits,)).pairs
+    pool = screen_sums(q, batch, nu, (waits,)).pool[0]
     here = direct(batch, q, nu, apart(nu), nu)
-    proposals, gains = relabel_scores(at, pairs, most=200)
-    assert len(proposals) == 20 * 10
-    assert np.all(np.diff(gains) <= 1e-9)
-    for n in range(0, 200, 9):
-        i, j, s, t = proposals[n].tolist()
-        bits = nu.copy()
-        bits[:, i], bits[:, j] = (pattern_sum(nu[:, i], nu[:, j], c) for c in (s, t))
-        moments = apart(bits)
-        both = pattern_sum(nu[:, i], nu[:, j], s & t)
-        moments[:, i + 1, j + 1] = moments[:, j + 1, i + 1] = both
-        there = direct(batch, q, nu, moments, bits)
-        assert_allclose(gains[n], there - here, atol=1e-7)
-        assert_allclose(relabelled(at, pairs, i, j, (s, t)).value(), there, rtol=1e-10)
+    scores = birth_scores(at, pool, q.variance[0])
+    for c in range(2):
+        more = np.column_stack([nu, waits[:, c]])
+        there = direct(batch, q, nu, apart(more), more)
+        assert_allclose(scores[c], there - here, atol=1e-7)
+        assert_allclose(with_born(at, pool, c, q.variance[0]).value(), there, rtol=1e-10)
 
 
 def test_a_complement_leaves_the_likelihood_alone(fitted):
@@ -146,9 +138,9 @@ def test_a_complement_leaves_the_likelihood_alone(fitted):
 class Noting(InProcess):
     """The executor, with the newest request."""
 
-    def visit(self, q, **options):
+    def __call__(self, q, **options):
         self.request = q
-        return super().visit(q, **options)
+        return super().__call__(q, **options)
 
 
 @pytest.mark.thorough
@@ -163,7 +155,7 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
             break
     last = steps[-1][0]
     assert last.phase == LAST
-    assert {q.phase for q, _, _ in steps} >= {CHAINS, RELABEL.name}
+    assert {q.phase for q, _, _ in steps} >= {CHAINS, REFIT.name}
     assert len(last.history.gains) > 0
     plans = {p.name: p for p in vars(search).values() if isinstance(p, Plan)}
     least = [plans[str(stage)].gain for stage in last.history.stages]
@@ -190,6 +182,22 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     assert nu.shape[1] == 3
     right = ((nu[:, None, :] > 0.5) == z[:, :, None]).mean(0)
     assert np.all(np.maximum(right, 1.0 - right).max(1) > 0.9)
+
+
+def test_a_search_says_how_far_it_is():
+    model = CompletedIBP(SearchIBP(PolyaGammaIBP(5), draws=8))
+    batches = split_rows(table(2, rows=60, levels=FEW)[0], FEW, 2)
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    said = []
+    for at in Driver(loop_of(model), model, q, reduce, tol=1e-7, max_iter=1500):
+        phase, left = model.progress(at.q)
+        said.append((int(phase.split()[1]), left))
+    phases = [phase for phase, _ in said]
+    assert phases == sorted(phases)
+    assert set(phases) == {1, 2, 3, 4}
+    assert all((left is None) == (phase == 4) for phase, left in said)
+    assert said[30][1] == said[0][1] - 30
 
 
 @pytest.mark.thorough

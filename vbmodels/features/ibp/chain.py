@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.ibp.model import FeatureGlobal, blocks
 from vbmodels.features.ibp.sticks import draw_sticks
+from vbmodels.features.moment_kernels import packed_moments, sum_log_sigmoid
 
 Omega = Callable[[FloatArray, slice], FloatArray]
 """omega [B, J] of a block of rows at its psi: drawn, or its expectation; 0 without an answer."""
@@ -39,20 +39,15 @@ def chain_sums(
         omega of a block of rows.
     """
     units, size = weights.shape
-    linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
+    linear, quadratic = np.zeros((units, size)), np.zeros((units, size * (size + 1) // 2))
     log_likelihood = 0.0
     for rows in blocks(len(z), units):
         full = np.concatenate([np.ones((len(z[rows]), 1)), z[rows]], axis=1)
-        psi = full @ weights.T
-        own = count[rows, None]
-        omega = omega_of(psi, rows) * own
-        s = sign[rows].astype(np.float64)
-        linear += 0.5 * (s * own).T @ full
-        moments = (full[:, :, None] * full[:, None, :]).reshape(len(full), -1)
-        quadratic += omega.T @ moments
-        log_likelihood += float((log_expit(s * psi) * np.abs(s) * own).sum())
-    packed = linalg.pack(quadratic.reshape(units, size, size))
-    return ChainStats(float(count.sum()), count @ z, linear, packed, log_likelihood)
+        psi, own = full @ weights.T, count[rows, None]
+        linear += (0.5 * (sign[rows] * own)).T @ full
+        quadratic += (omega_of(psi, rows) * own).T @ packed_moments(full)
+        log_likelihood += float(count[rows] @ sum_log_sigmoid(sign[rows], psi))
+    return ChainStats(float(count.sum()), count @ z, linear, quadratic, log_likelihood)
 
 
 def draw_chain(

@@ -41,15 +41,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit, xlog1py, xlogy
+from numpy.typing import NDArray
+from scipy.special import xlog1py, xlogy
 
 from vbmodels.core import linalg
-from vbmodels.core.expfam import Gaussian
-from vbmodels.core.special import polya_gamma_mean
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.ibp.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
+from vbmodels.features.moment_kernels import packed_moments, posterior_weights, tilted, visit
 from vbmodels.features.table import FeatureBatch, UnitCounts, bearable, unit_counts
 
 MOST_ROWS, FEWEST_ROWS, CELLS = 512, 64, 32_768
@@ -67,32 +68,20 @@ def with_one(nu: FloatArray) -> FloatArray:
     return np.concatenate([np.ones((len(nu), 1)), nu], axis=1)
 
 
-def row_moments(z: FloatArray) -> FloatArray:
-    """E[z z'] of every row, z with its leading 1; [B, (K + 1)^2]."""
-    moments = z[:, :, None] * z[:, None, :]
-    diagonal = np.arange(z.shape[1])
-    moments[:, diagonal, diagonal] = z
-    return moments.reshape(len(z), -1)
+def tilt_square(moments: FloatArray, second: FloatArray) -> FloatArray:
+    """Return c_nj^2 = E[psi_nj^2] at packed moments of z [B, P] and of the weights [J, P]."""
+    return moments @ (second * _twice(second.shape[1])).T
 
 
-def tilt_of(nu: FloatArray, second: FloatArray) -> FloatArray:
-    """Return c_nj = sqrt(E[psi_nj^2]); [B, J]."""
-    return np.sqrt(row_moments(with_one(nu)) @ second.T)
+def best_omega(nu: FloatArray, sign: NDArray[np.int8], second: FloatArray) -> FloatArray:
+    """Return E[omega] at its best for nu, 0 without an answer; [B, J]."""
+    return tilted(tilt_square(packed_moments(with_one(nu)), second), sign)[0]
 
 
-def mean_omega(tilt: FloatArray, sign: FloatArray) -> FloatArray:
-    """E[omega] of the units with an answer, 0 elsewhere; [B, J]."""
-    return np.abs(sign) * polya_gamma_mean(tilt)
-
-
-def log_two_cosh(tilt: FloatArray) -> FloatArray:
-    """log(2 cosh(c / 2)), what a unit costs at its best c; [B, J]."""
-    a = np.abs(tilt)
-    result: FloatArray = np.exp(-a)
-    np.log1p(result, out=result)
-    a *= 0.5
-    result += a
-    return result
+@lru_cache(maxsize=16)
+def _twice(packed: int) -> FloatArray:
+    """Return 1 for what is on the diagonal of a packed matrix, 2 for what is below it."""
+    return linalg.pack(2.0 - np.eye(int(np.sqrt(2 * packed))))
 
 
 ROUNDS = 3
@@ -108,8 +97,8 @@ def fit_weights(
     learn: bool,
     each: bool,
     rounds: int = ROUNDS,
-) -> tuple[Gaussian, FloatArray]:
-    """Return q(weights) of all units and the prior variances v, jointly optimal.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means and covariances of all weights and the prior variances v, jointly optimal.
 
     Parameters
     ----------
@@ -128,12 +117,9 @@ def fit_weights(
     """
     data = linalg.unpack(packed)
     for _ in range(rounds):
-        prior = 1.0 / np.concatenate([[bias], variance])
-        factor = linalg.cholesky(data + np.diag(prior), "the precision of the weights")
+        mean, covariance = _unit_weights(data, linear, 1.0 / np.concatenate([[bias], variance]))
         if not learn:
-            break
-        covariance = linalg.inverse(factor)
-        mean = (covariance @ linear[:, :, None])[:, :, 0]
+            return mean, covariance, variance
         spread = np.diagonal(covariance, axis1=1, axis2=2)[:, 1:]
         known = (1.0 - spread / variance).sum(0)
         square = (mean[:, 1:] ** 2).sum(0)
@@ -144,11 +130,22 @@ def fit_weights(
         variance = new
         if done:
             break
-    return Gaussian(linalg.solve(factor, linear), factor), variance
+    return *_unit_weights(data, linear, 1.0 / np.concatenate([[bias], variance])), variance
+
+
+def _unit_weights(
+    data: FloatArray, linear: FloatArray, prior: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    found = posterior_weights(data, linear, prior)
+    if found is None:
+        # Says which numbers are not as they must be.
+        factor = linalg.cholesky(data + np.diag(prior), "the precision of the weights")
+        return linalg.solve(factor, linear), linalg.inverse(factor)
+    return found
 
 
 def weight_kl(mean: FloatArray, covariance: FloatArray, bias: float, variance: FloatArray) -> float:
-    """Return KL(q(weights) || p(weights)) of all units; arguments as above and in `Gaussian`."""
+    """Return KL(q(weights) || p(weights)) of all units; arguments as above."""
     prior = np.concatenate([[bias], variance])
     square = np.diagonal(covariance, axis1=1, axis2=2) + mean**2
     log_det = linalg.log_det(linalg.cholesky(covariance, "the covariance of the weights"))
@@ -162,7 +159,6 @@ def log_prior(variance: FloatArray, *, each: bool) -> float:
     return float(-(np.log(free) + 1.0 / free).sum())
 
 
-LARGEST_LOGIT = 35.0
 START_SHARE = 0.5
 """Share of rows that has each feature where the sticks start."""
 
@@ -300,15 +296,13 @@ class PolyaGammaIBP:
         self, q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray, features: Iterable[int]
     ) -> FloatArray:
         """Set q(omega) at nu [U, K], then q(z_nk) for the given features in turn."""
-        nu, visits, size = nu.copy(), tuple(features), q.mean.shape[1]
+        nu, visits = nu.copy(), tuple(features)
         prior = mean_log_on(q.tau) - bound_log_off(q.tau)
         second = second_moments(q)
         for rows in blocks(len(nu), batch.n_units):
-            sign = batch.sign[rows].astype(np.float64)
-            omega = mean_omega(tilt_of(nu[rows], second), sign)
+            sign = batch.sign[rows]
             pull = prior + 0.5 * (sign @ q.mean[:, 1:])
-            gram = (omega @ second).reshape(-1, size, size)
-            _visit(nu[rows], pull, gram, visits)
+            visit(nu[rows], pull, best_omega(nu[rows], sign, second) @ second, visits)
         return nu
 
     def suff_stats(
@@ -316,39 +310,37 @@ class PolyaGammaIBP:
     ) -> FeatureStats:
         """Sum the moments of z, with q(omega) at its optimum for ``q`` and ``local``."""
         nu, second = local.nu, second_moments(q)
-        units, size = batch.n_units, q.mean.shape[1]
-        linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
+        linear, quadratic = np.zeros(q.mean.shape), np.zeros(second.shape)
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
         for rows in blocks(len(nu), batch.n_units):
-            sign, count = batch.sign[rows].astype(np.float64), batch.count[rows]
+            sign, count = batch.sign[rows], batch.count[rows]
             z = with_one(nu[rows])
-            moments = row_moments(z)
-            tilt = np.sqrt(moments @ second.T)
-            half = 0.5 * (sign * count[:, None])
-            linear += half.T @ z
-            quadratic += (mean_omega(tilt, sign) * count[:, None]).T @ moments
-            bound += float((half * (z @ q.mean.T)).sum())
-            bound -= float(count @ (log_two_cosh(tilt) * np.abs(sign)).sum(1))
-        packed = linalg.pack(quadratic.reshape(units, size, size))
+            moments = packed_moments(z)
+            omega, cost = tilted(tilt_square(moments, second), sign)
+            omega *= count[:, None]
+            linear += (0.5 * (sign * count[:, None])).T @ z
+            quadratic += omega.T @ moments
+            bound -= float(count @ cost)
+        bound += float((linear * q.mean).sum())
         return FeatureStats(
             n_rows=float(batch.count.sum()),
             on=batch.count @ nu,
             likely=batch.count @ (nu > 0.5),
             linear=linear,
-            quadratic=packed,
+            quadratic=quadratic,
             bound=bound,
         )
 
     def global_step(self, q: FeatureGlobal, stats: FeatureStats) -> FeatureGlobal:
         """Set the weights, the sticks and the hyperparameters."""
         bias = self.bias_variance
-        weights, variance = fit_weights(
+        mean, covariance, variance = fit_weights(
             stats.linear, stats.quadratic, bias, q.variance, learn=self.learn, each=self.each
         )
         tau, alpha = fit_sticks(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=self.learn)
         return FeatureGlobal(
-            mean=weights.mean,
-            covariance=weights.covariance,
+            mean=mean,
+            covariance=covariance,
             tau=tau,
             alpha=alpha,
             variance=variance,
@@ -377,18 +369,5 @@ class PolyaGammaIBP:
 
 
 def second_moments(q: FeatureGlobal) -> FloatArray:
-    """E[w w'] of every unit, row by row; [J, (K + 1)^2]."""
-    second = q.covariance + q.mean[:, :, None] * q.mean[:, None, :]
-    return second.reshape(len(second), -1)
-
-
-def _visit(nu: FloatArray, pull: FloatArray, gram: FloatArray, features: Iterable[int]) -> None:
-    """Update some columns of nu [B, K] in place, feature by feature.
-
-    ``pull`` is what is linear in z [B, K]; ``gram`` is sum_j E[omega] E[w w'] [B, K + 1, K + 1].
-    """
-    for k in features:
-        row = gram[:, k + 1]
-        others = row[:, 0] + np.einsum("nl,nl->n", row[:, 1:], nu) - row[:, k + 1] * nu[:, k]
-        logit = pull[:, k] - others - 0.5 * row[:, k + 1]
-        nu[:, k] = expit(np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT))
+    """E[w w'] of every unit, packed; [J, P]."""
+    return linalg.pack(q.covariance + q.mean[:, :, None] * q.mean[:, None, :])

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.draw_kernels import draw_uniform, row_keys, sum_log_sigmoid
+from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.ibp.model import FeatureGlobal, blocks, weight_kl
 from vbmodels.features.ibp.sticks import best_sticks
+from vbmodels.features.moment_kernels import sum_log_sigmoid
 from vbmodels.features.table import FeatureBatch
 
 _STREAM = 4

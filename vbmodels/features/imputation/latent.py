@@ -40,6 +40,7 @@ from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.features.draw_kernels import Keys, draw_omega, draw_uniform
 from vbmodels.features.ibp.chain import draw_weights
 from vbmodels.features.ibp.model import blocks
+from vbmodels.features.imputation.class_kernels import class_sums
 
 FEW, MANY = 15, 40
 STARTS = 3
@@ -91,18 +92,15 @@ def class_counts(
 
     ``keys`` [N] are streams of the first responsibilities.
     """
+    if len(at.rows):
+        return ClassCounts(*class_sums(codes, count, levels, *_log_terms(at, levels), EDGES))
     total = int(EDGES[-1])
     rows, cells = np.zeros(total), np.zeros((total, int(levels.sum())))
-    terms = _log_terms(at, levels) if len(at.rows) else None
     for part in blocks(len(codes), max(total, int(levels.sum()))):
-        x = one_hot(codes[part], levels)
-        if terms is None:
-            r = _normalised(SHARP * np.log(-np.log(draw_uniform(keys[part], total))))
-        else:
-            r = _normalised(terms[0] + x @ terms[1].T)
+        r = _normalised(SHARP * np.log(-np.log(draw_uniform(keys[part], total))))
         r *= count[part, None]
         rows += r.sum(0)
-        cells += r.T @ x
+        cells += r.T @ one_hot(codes[part], levels)
     return ClassCounts(rows, cells)
 
 

@@ -46,7 +46,7 @@ from vbmodels.features.imputation.states import (
     Learning,
     learning,
 )
-from vbmodels.features.search.fit import search
+from vbmodels.features.search.fit import progress, search
 from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.states import SearchGlobal, SearchLocal, SearchRequest, SearchStats
 from vbmodels.features.table import MISSING, FeatureBatch, UnitCounts, bearable
@@ -330,6 +330,14 @@ class CompletedIBP:
     def algorithm(self, q: CompletedGlobal) -> Algorithm:
         """Search; what ends the search ends the fit once the members have learned."""
         return _InSweeps(self, q.completion).fit(q.search)
+
+    def progress(self, q: CompletedGlobal) -> tuple[str, float | None]:
+        """Return the phase of the search, and about how many sweeps both need."""
+        phase, left = progress(q.search)
+        if self.filling(q):
+            assert q.completion is not None
+            left = max(left or 0.0, float(self.members.sweeps() - q.completion.step))
+        return phase, left
 
     def filling(self, q: CompletedGlobal) -> bool:
         """Whether the members are still learning."""

@@ -2,16 +2,15 @@
 
 Two short stochastic chains draw; from each a fit by variational inference starts; the best by its
 bound goes on, and the features of the others wait in a pool. Rounds of moves then change what
-coordinate ascent cannot: it cannot empty junk features, change the basis of a pair (found: "a or b"
-and "b"; true: "a" and "b") or bring in a feature that another start found, and a row stays at the
-pattern whose neighbours are worse, though one further off may be better. A round
+coordinate ascent cannot: it cannot empty junk features or bring in a feature that another start
+found, and a row stays at the pattern whose neighbours are worse, though one further off may be
+better. A round
 
 1. turns a feature into its complement where that raises the bound (exact, by the driver), and puts
    features in the order of how common they are;
 2. deletes until no delete is accepted;
 3. draws rows and weights by a short chain from the fit, so that many rows change pattern at once;
-4. gives pairs new bits until none is accepted;
-5. tries features of the pool, each alone or in the place of another.
+4. tries features of the pool, each alone or in the place of another.
 
 What proposals are worth is screened from sums (`proposals`); those that look best are tried side by
 side for some sweeps; the best of them replaces the fit if its yardstick is higher, by common random
@@ -44,7 +43,6 @@ from vbmodels.features.search.proposals import (
     greedy_deletes,
     held_of,
     matches_of,
-    new_bits,
     plain_edit,
     rare_births,
     with_labels,
@@ -63,19 +61,19 @@ from vbmodels.features.search.states import (
 )
 from vbmodels.features.search.trials import Plan, held_omega_of, moved, still, sweep, trial
 
-ITERATIONS, AGAIN = 60, 30
-"""Iterations of a chain, and of one from a fit with that fit's features alone."""
+ITERATIONS, AGAIN, WITH_FREE = 60, 30, 40
+"""Iterations of a first chain, of one from a fit, and of one from a fit with free features."""
 AVERAGED = 10
 """Last iterations of a chain whose weights are averaged for the start of a fit."""
 LEAST_ROWS = 5.0
 """A chain's feature that fewer rows have, or lack, is left out of its fit."""
-EXTRA, CUTS = 4, (15, 25)
+EXTRA, CUTS = 4, (10, 18)
 """Free features of a chain from the best fit, and sweeps after which those that are junk go."""
 MOST_WIDER, FEW_ROWS, MOST_ATTEMPTS = 3, 40, 14
 """The search ends when as many such chains are refused as features that no other start has, but no
 more than so many; where there are so many rows a feature, one for two such features and more.
 Chains after the first in all."""
-WORTH_AGAIN = 5.0
+WORTH_AGAIN = 2.0
 """Nats that redrawn rows must have brought for them to be redrawn again at once."""
 MOST_ROUNDS, WIDE_ROUNDS, MOST_SLOTS = 6, 2, 200
 """Most rounds; most of them on all rows after those on a sample; most slots of chains."""
@@ -90,6 +88,8 @@ SAME_SHARE = 1e-9
 Empty ones differ by rounding alone, which follows their places: they would change for ever."""
 SWAPPABLE = 60.0
 """Nats: a refused birth that is further behind is not tried with a delete after it."""
+TYPICAL_MOVES, TYPICAL_LAST = 250.0, 40.0
+"""Sweeps of moves, and last sweeps, that most tables take."""
 QUIET = 4
 """Last sweeps before the trace of bounds decides on convergence."""
 LEAST_RISE = 1e-5
@@ -97,11 +97,11 @@ LEAST_RISE = 1e-5
 tens of sweeps would follow for a ten-thousandth of a nat a row, at the cost of the whole search."""
 
 
-START = Plan("start", held=3, free=40)
+START = Plan("start", held=3, free=25)
 DELETE = Plan("delete", free=6, slack=15.0, check=1, behind=40.0, redraws=False)
-REFIT = Plan("refit", held=3, free=30, gain=1.0)
-RELABEL = Plan("relabel", held=1, free=10, slack=40.0, check=5, behind=40.0, gain=1.0)
-BIRTH = Plan("birth", held=2, newest=4, free=8, slack=30.0, check=6, behind=60.0)
+REFIT = Plan("refit", held=3, free=30, slack=15.0, gain=1.0)
+WIDER = replace(REFIT, slack=60.0)
+BIRTH = Plan("birth", held=2, newest=4, free=8, slack=10.0, check=6, behind=60.0)
 SWAP = Plan("swap", free=6, slack=30.0, check=1, behind=60.0)
 RARE = Plan("rare", held=1, newest=5, free=4, slack=30.0, redraws=False, residue=True)
 WIDEN = Plan("widen", free=30)
@@ -160,6 +160,29 @@ def search_rounds(model: SearchOptions, at: SearchGlobal) -> Algorithm:
             return (yield Phase(find_rare(model, at)))
 
 
+PHASES = ("chains", "starts", "moves", "last sweeps")
+
+
+def progress(at: SearchGlobal) -> tuple[str, float | None]:
+    """Return the phase of a search, and about how many sweeps are to come.
+
+    How many moves are tried depends on what they bring: what is certain to be tried is counted, so
+    that the estimate may rise. The trace says how many last sweeps are to come.
+    """
+    last = QUIET + TYPICAL_LAST
+    if at.phase == LAST:
+        phase, left = 4, None
+    elif at.fit is None:
+        phase, left = 1, max(ITERATIONS - at.sweep, 0.0) + START.sweeps + TYPICAL_MOVES + last
+    elif at.phase == START.name:
+        phase, left = 2, TYPICAL_MOVES + last
+    else:
+        chains = 0 if at.redrawn else AGAIN + REFIT.sweeps
+        chains += max(most_wider(at) - at.wider, 0) * (WITH_FREE + WIDER.sweeps)
+        phase, left = 3, (BIRTH.sweeps + SWAP.sweeps) * (not at.wider) + chains + last
+    return f"phase {phase} of {len(PHASES)} ({PHASES[phase - 1]})", left
+
+
 def improve(model: SearchOptions, at: SearchGlobal) -> Algorithm:
     """One round of moves; where chains filled all slots, starts with twice as many instead."""
     at = yield Phase(tidy_and_delete(model, at))
@@ -170,9 +193,9 @@ def improve(model: SearchOptions, at: SearchGlobal) -> Algorithm:
         return replace(at, changed=True)
     if at.k and not at.redrawn and not at.widened and at.attempt < MOST_ATTEMPTS:
         at = yield Phase(redraw_rows(model, at))
-    if at.k < 2 and not at.n_pool:
+    if not at.n_pool:
         return at
-    at, waiting, keys = yield Phase(relabel(model, at))
+    at, waiting, keys = yield Phase(screen_pool(model, at))
     if waiting:
         at = yield Phase(bear(model, at, waiting, keys))
     return at
@@ -372,7 +395,7 @@ def redraw(model: SearchOptions, at: SearchGlobal, extra: int) -> Algorithm:
     at = replace(at, attempt=at.attempt + 1)
     rng = np.random.default_rng([at.seed, at.attempt])
     chain = chain_from(at.best.q, extra, rng)
-    iterations = ITERATIONS if extra else AGAIN
+    iterations, plan = (WITH_FREE, WIDER) if extra else (AGAIN, REFIT)
     at, (mean,) = yield from draw_chains(model, at, (chain,), iterations, redraw=True)
     columns = _kept(mean, at.seen)
     first = _first_fit(at, mean, columns, with_labels(at.best, extra)[columns], 0)
@@ -387,7 +410,7 @@ def redraw(model: SearchOptions, at: SearchGlobal, extra: int) -> Algorithm:
         calm = one.calm and REFIT.held + 1 < step and not (extra and step <= max(CUTS))
         return (fit, one), REFIT.sweeps - 1 if calm else step
 
-    return (yield Phase(trial(model, at, REFIT, (first,), between=between)))
+    return (yield Phase(trial(model, at, plan, (first,), between=between)))
 
 
 def _without_junk(model: SearchOptions, one: Candidate, sums: CandidateStats | None) -> Candidate:
@@ -414,27 +437,13 @@ def most_slots(n_rows: float) -> int:
     return int(max(1.0, min(MOST_SLOTS, n_rows - 1.0)))
 
 
-def relabel(model: SearchOptions, at: SearchGlobal) -> Algorithm:
-    """Give pairs new bits until none is accepted; return births to try next, with their keys.
-
-    A fit with new bits loses some nats of the yardstick while its bound still rises, so the next
-    new bits must wait until those of before have paid.
-    """
-    while True:
-        at = yield Save(at)
-        at, sums = yield from still(model, at, SCREEN, screen=True)
-        held, screen = held_omega_of(model, at, sums), sums.screen
-        assert screen is not None
-        proposals, keys = new_bits(at, held, screen)
-        waiting, waiting_keys = births(at, held, screen, model.fit)
-        at = replace(at, matches=matches_of(held, screen))
-        if not proposals:
-            return at, waiting, waiting_keys
-        tried = yield Phase(trial(model, at, RELABEL, proposals, keys, unpaid=at.reached))
-        at = tried.at
-        if not tried.accepted:
-            return at, waiting, waiting_keys
-        at = replace(at, reached=tried.before)
+def screen_pool(model: SearchOptions, at: SearchGlobal) -> Algorithm:
+    """Compare the fit with the pool; return births to try, with the keys of refusals."""
+    at, sums = yield from still(model, at, SCREEN, screen=True)
+    held, screen = held_omega_of(model, at, sums), sums.screen
+    assert screen is not None
+    waiting, keys = births(at, held, screen, model.fit)
+    return replace(at, matches=matches_of(held, screen)), waiting, keys
 
 
 def bear(
@@ -464,7 +473,7 @@ def widen(model: SearchOptions, at: SearchGlobal) -> Algorithm:
         at = replace(at, fit=moved(model, fits[0], sums.fits[0], after, False), aside=())
         step += 1
         quiet = at.best.calm or (step > 1 and after - before < STILL * abs(after))
-    return replace(at, failed=NO_KEYS, reached=np.zeros(0), round=MOST_ROUNDS - WIDE_ROUNDS)
+    return replace(at, failed=NO_KEYS, round=MOST_ROUNDS - WIDE_ROUNDS)
 
 
 def find_rare(model: SearchOptions, at: SearchGlobal) -> Algorithm:

@@ -16,8 +16,9 @@ from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.state import FloatArray
 from vbmodels.features.draw_kernels import draw_features, draw_uniform, row_keys
 from vbmodels.features.ibp.chain import ChainStats, chain_sums
-from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, mean_omega
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal
 from vbmodels.features.ibp.monte_carlo_bound import fingerprints, likelihood_draws
+from vbmodels.features.moment_kernels import tilted
 from vbmodels.features.search.fit import AVERAGED, search
 from vbmodels.features.search.screens import (
     edited,
@@ -212,6 +213,6 @@ def _chain_stats(
     weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], count: FloatArray
 ) -> ChainStats:
     def omega(psi: FloatArray, rows: slice) -> FloatArray:
-        return mean_omega(psi, sign[rows].astype(np.float64))
+        return tilted(psi * psi, sign[rows])[0]
 
     return chain_sums(weights, sign, z, count, omega)

@@ -24,20 +24,12 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats, PolyaGammaIBP
 from vbmodels.features.ibp.sticks import best_sticks
 from vbmodels.features.search.screens import (
-    NEW_SETS,
-    OWN_FIRST,
-    OWN_SECOND,
-    entropy_of,
     heavier_sides,
-    pairs_of,
-    triples_of,
 )
 from vbmodels.features.search.states import (
-    NO_KEYS,
     Candidate,
     CandidateStats,
     Edit,
-    PairStats,
     PoolStats,
     ScreenStats,
     SearchGlobal,
@@ -47,27 +39,14 @@ WORST_DELETE = -400.0
 """Nats: a delete that loses more at the screen is not tried."""
 SURE_DELETE = 20.0
 """Nats: features that gain more each by going, one after the other, also go in one proposal."""
-DELETES, PAIRS, BIRTHS = 3, 6, 4
+DELETES, BIRTHS = 3, 4
 """Proposals of each kind that are tried side by side."""
 WIDE = 2
-"""New bits and births that are tried on all rows once a sample has been searched, of those that
-lose nothing at the screen: what loses there was tried on the sample."""
-SLACK, SLACK_A_ROW = 80.0, 0.4
-"""Nats that new bits may lose at the screen: as many, or as many a row where that is more."""
+"""Births that are tried on all rows once a sample has been searched, of those that lose nothing at
+the screen: what loses there was tried on the sample."""
 SAME = 0.8
 """Correlation from which a feature of the pool is one that is there."""
 _NONE = np.full(2, -1, np.int64)
-
-PATTERNS = np.array(
-    [
-        (t, s) if s == OWN_SECOND or t == OWN_FIRST else (s, t)
-        for s in range(1, 8)
-        for t in range(s + 1, 8)
-        if (s, t) != (OWN_SECOND, OWN_FIRST)
-    ]
-)
-"""The 20 ways to give a pair new bits, up to complements and to who is first; [20, 2]."""
-_MEMBERS = np.array([[s & 1, s >> 1 & 1, s >> 2 & 1] for s in range(8)], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -220,134 +199,6 @@ def flip(q: FeatureGlobal, k: int) -> FeatureGlobal:
     return replace(q, mean=q.mean @ change.T, covariance=change @ q.covariance @ change.T)
 
 
-# New bits of a pair.
-
-
-def relabel_scores(at: HeldOmega, sums: PairStats, most: int = 60) -> tuple[IntArray, FloatArray]:
-    """Return the ``most`` best new bits of a pair, over all pairs, and F with them, less F.
-
-    The sums over a pair's patterns p (01, 10, 11) follow from those over products; every choice
-    of new bits is M p with a matrix M of 0 and 1, so that after the other features o have been
-    eliminated, S = Q_pp - Q_po Lambda_oo^-1 Q_op and r = b_p - Q_po Lambda_oo^-1 b_o, each
-    costs 2 x 2 matrices: G = M S M' + 1/v, r'M'G^-1 M r / 2 - log|G| / 2 - log|v| / 2.
-    The two new bits keep their joint law here; H is that of the two apart. Which are best is
-    decided with independent Bernoulli features in place of the sticks, F by the sticks.
-
-    Returns
-    -------
-    proposals, gains
-        [B, 4] (first, second, patterns of the first, of the second) and [B], best first.
-    """
-    k = len(at.on)
-    pairs = pairs_of(k)
-    cubes = _cubes(sums.triples, k)
-    n, choices = np.arange(k + 1), [(OWN_FIRST, OWN_SECOND), *map(tuple, PATTERNS.tolist())]
-    turns = np.array([[_MEMBERS[s], _MEMBERS[t]] for s, t in choices])  # [21, 2, 3]
-    proposals, gains, counted = [], [], []
-    for p, (i, j) in enumerate(pairs.tolist()):
-        others = n[(n != i + 1) & (n != j + 1)]
-        reduced, right = _eliminated(at, cubes, sums.linear[:, p], i, j, others)
-        data = _pair_value(turns, reduced, right, at.prior[[i + 1, j + 1]])
-        both = sums.on[p]
-        counts = np.array([at.on[j] - both, at.on[i] - both, both])
-        own = {OWN_FIRST: at.entropy[i], OWN_SECOND: at.entropy[j]}
-        entropies = own | dict(zip(NEW_SETS, sums.entropy[:, p].tolist(), strict=True))
-        for c, (s, t) in enumerate(choices[1:], start=1):
-            on = at.on.copy()
-            on[i], on[j] = _MEMBERS[s] @ counts, _MEMBERS[t] @ counts
-            rest = entropies[s] + entropies[t] - at.entropy[i] - at.entropy[j]
-            proposals.append((i, j, s, t))
-            gains.append(float(data[c] - data[0]) + rest)
-            counted.append(on)
-    table, gain = np.array(proposals, dtype=np.int64).reshape(-1, 4), np.array(gains)
-    on = np.array(counted).reshape(-1, k)
-    share = np.clip(on / at.n_rows, 0.0, 1.0)
-    crude = gain - at.n_rows * entropy_of(share).sum(1)
-    best = np.argsort(-crude, kind="stable")[:most]
-    gain = gain[best] + _sticks_of(on[best], at)
-    order = np.argsort(-gain, kind="stable")
-    return table[best][order], gain[order]
-
-
-def relabelled(
-    at: HeldOmega, sums: PairStats, i: int, j: int, patterns: tuple[int, int]
-) -> HeldOmega:
-    """Return the sums with new bits for features i < j, in their joint law."""
-    k = len(at.on)
-    p = int(np.flatnonzero((pairs_of(k) == (i, j)).all(1))[0])
-    others = np.array([n for n in range(k + 1) if n not in (i + 1, j + 1)])
-    turn, pair = _MEMBERS[list(patterns)], np.array([i, j])
-    cross, own, signed = _pattern_sums(at, _cubes(sums.triples, k), sums.linear[:, p], i, j, others)
-    quadratic, linear = at.quadratic.copy(), at.linear.copy()
-    linear[:, pair + 1] = signed @ turn.T
-    quadratic[:, (pair + 1)[:, None], pair + 1] = np.einsum("ap,jp,bp->jab", turn, own, turn)
-    moved = np.einsum("ap,jpo->jao", turn, cross)
-    quadratic[:, (pair + 1)[:, None], others] = moved
-    quadratic[:, others[:, None], pair + 1] = moved.transpose(0, 2, 1)
-    both = sums.on[p]
-    on, entropy = at.on.copy(), at.entropy.copy()
-    on[pair] = turn @ [at.on[j] - both, at.on[i] - both, both]
-    entropies = {OWN_FIRST: at.entropy[i], OWN_SECOND: at.entropy[j]}
-    entropies |= dict(zip(NEW_SETS, sums.entropy[:, p].tolist(), strict=True))
-    entropy[pair] = [entropies[s] for s in patterns]
-    return replace(at, linear=linear, quadratic=quadratic, on=on, entropy=entropy)
-
-
-def _cubes(triples: FloatArray, k: int) -> FloatArray:
-    """Return the sums over three different features at every order of them; [J, K, K, K]."""
-    full = np.zeros((len(triples), k, k, k))
-    a, b, c = triples_of(k).T
-    for x, y, z in ((a, b, c), (a, c, b), (b, a, c), (b, c, a), (c, a, b), (c, b, a)):
-        full[:, x, y, z] = triples
-    return full
-
-
-def _pattern_sums(
-    at: HeldOmega, cubes: FloatArray, linear: FloatArray, i: int, j: int, others: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sums over a pair's patterns 01, 10, 11: with others [J, 3, O], alone and of s / 2 [J, 3]."""
-    q = at.quadratic
-    both = q[:, i + 1, j + 1]
-    with_both = np.concatenate([both[:, None], cubes[:, others[1:] - 1, i, j]], axis=1)
-    cross = np.stack(
-        [q[:, others, j + 1] - with_both, q[:, others, i + 1] - with_both, with_both], axis=1
-    )
-    own = np.stack([q[:, 0, j + 1] - both, q[:, 0, i + 1] - both, both], axis=1)
-    signed = np.stack([at.linear[:, j + 1] - linear, at.linear[:, i + 1] - linear, linear], axis=1)
-    return cross, own, signed
-
-
-def _eliminated(
-    at: HeldOmega, cubes: FloatArray, linear: FloatArray, i: int, j: int, others: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return S [J, 3, 3] and r [J, 3] of a pair's patterns 01, 10, 11."""
-    cross, own, signed = _pattern_sums(at, cubes, linear, i, j, others)
-    block = at.quadratic[:, others[:, None], others] + np.diag(1.0 / at.prior[others])
-    factor = linalg.cholesky(block, "the precision of the other features")
-    right = np.concatenate([cross.transpose(0, 2, 1), at.linear[:, others, None]], axis=2)
-    half = linalg.solve_lower(factor, right)
-    product = half.transpose(0, 2, 1) @ half  # [J, 4, 4]
-    reduced = own[:, :, None] * np.eye(3) - product[:, :3, :3]
-    return reduced, signed - product[:, :3, 3]
-
-
-def _pair_value(
-    turns: FloatArray, reduced: FloatArray, right: FloatArray, variance: FloatArray
-) -> FloatArray:
-    """Return every choice's part of F that its two weights bring; [C]."""
-    gram = np.einsum("cap,jpq,cbq->cjab", turns, reduced, turns, optimize=True)
-    gram = gram + np.diag(1.0 / variance)
-    y = np.einsum("cap,jp->cja", turns, right)
-    det = gram[..., 0, 0] * gram[..., 1, 1] - gram[..., 0, 1] ** 2
-    square = (
-        gram[..., 1, 1] * y[..., 0] ** 2
-        - 2.0 * gram[..., 0, 1] * y[..., 0] * y[..., 1]
-        + gram[..., 0, 0] * y[..., 1] ** 2
-    ) / det
-    value: FloatArray = 0.5 * (square - np.log(det) - np.log(variance).sum()).sum(1)
-    return value
-
-
 # Births from the pool.
 
 
@@ -400,7 +251,7 @@ def correlations(at: HeldOmega, square: FloatArray, sums: PoolStats) -> FloatArr
 def plain_edit(source: int, columns: IntArray) -> Edit:
     """Return the edit that keeps some columns of another fit, in this order."""
     columns = np.asarray(columns, dtype=np.int64)
-    return Edit(source, _NONE, _NONE, columns, np.zeros(len(columns), bool), _NONE)
+    return Edit(source, columns, np.zeros(len(columns), bool), _NONE)
 
 
 def held_of(one: Candidate, got: CandidateStats, fit: PolyaGammaIBP) -> HeldOmega:
@@ -436,32 +287,6 @@ def deletes(
     return tuple(found)
 
 
-def new_bits(
-    q: SearchGlobal, at: HeldOmega, screen: ScreenStats
-) -> tuple[tuple[Candidate, ...], IntArray]:
-    """Propose new bits for pairs of the best fit; with the keys by which a refusal is known."""
-    found: list[Candidate] = []
-    keys: list[list[int]] = []
-    if screen.pairs is None:
-        return (), NO_KEYS
-    labels, stay = q.best.labels, plain_edit(0, np.arange(q.k))
-    most, slack = PAIRS, max(SLACK, SLACK_A_ROW * q.seen)
-    if q.widened:
-        most, slack = WIDE, 0.0
-    failed = q.failed.tolist()
-    proposals, gains = relabel_scores(at, screen.pairs)
-    for (i, j, s, t), gain in zip(proposals.tolist(), gains.tolist(), strict=True):
-        if gain < -slack or len(found) == most:
-            break
-        key = [int(labels[i]), int(labels[j]), s, t]
-        if key in failed:
-            continue
-        edit = replace(stay, pair=np.array([i, j]), patterns=np.array([s, t]))
-        found.append(_proposed(relabelled(at, screen.pairs, i, j, (s, t)), labels, edit))
-        keys.append(key)
-    return tuple(found), np.array(keys, np.int64).reshape(-1, 4)
-
-
 def births(
     q: SearchGlobal, at: HeldOmega, screen: ScreenStats, fit: PolyaGammaIBP
 ) -> tuple[tuple[Candidate, ...], IntArray]:
@@ -475,15 +300,15 @@ def births(
             found += [
                 (float(gains[c]), start, c)
                 for c in range(len(gains))
-                if known[c] < SAME and [-1, start, c, 0] not in failed
+                if known[c] < SAME and [start, c] not in failed
             ]
     found.sort(key=lambda one: -one[0])
     if q.widened:
         found = [one for one in found[:WIDE] if one[0] > 0.0]
     found = found[:BIRTHS]
-    keys = [[-1, start, c, 0] for _, start, c in found]
+    keys = [[start, c] for _, start, c in found]
     proposals = tuple(_born(q, at, screen.pool[s], s, c, variance) for _, s, c in found)
-    return proposals, np.array(keys, np.int64).reshape(-1, 4)
+    return proposals, np.array(keys, np.int64).reshape(-1, 2)
 
 
 def rare_births(

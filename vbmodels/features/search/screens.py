@@ -1,8 +1,8 @@
 """What the rows add up so that the driver can screen proposals without touching rows again.
 
 With omega held at its optimum for the present fit, the bound of any proposed nu' needs sums of
-E[z'], of s E[z'] / 2 and of E[omega] E[z' z''] only (`proposals`). Here are those of products of
-two and three features, for new bits of a pair, and those of features that wait in the pool.
+E[z'], of s E[z'] / 2 and of E[omega] E[z' z''] only (`proposals`). Here are those of features that
+wait in the pool.
 
 Features that the search missed show in what the rows leave unexplained.
 The slope of the bound in psi_nj is the residual r_nj = s_nj / 2 - E[omega_nj] E[psi_nj]. A feature
@@ -20,33 +20,24 @@ starts, they outnumber the rows that have it, and coordinate ascent loses it.
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
 from vbmodels.core import linalg
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray
 from vbmodels.features.ibp.model import (
     FeatureGlobal,
+    best_omega,
     blocks,
-    mean_omega,
     second_moments,
-    tilt_of,
     with_one,
 )
-from vbmodels.features.search.states import Edit, PairStats, PoolStats, ScreenStats
+from vbmodels.features.search.states import Edit, PoolStats, ScreenStats
 from vbmodels.features.table import FeatureBatch
 
-PAIRED = 24
-"""Features of which pairs are screened, the most common ones."""
-OWN_FIRST, OWN_SECOND = 6, 5
-"""The patterns 10 and 11 turn a pair's first feature on, 01 and 11 its second."""
-NEW_SETS = (1, 2, 4, 3, 7)
-"""Sets of patterns that are neither: 01, 10, 11, exactly one of the two, either."""
-SURE, BORN_SURE = 0.03, 0.05
-"""How far from 0 and 1 the nu of new bits and of born features are kept."""
-_CELLS = 2_000_000
+BORN_SURE = 0.05
+"""How far from 0 and 1 the nu of born features are kept."""
 LEAST_LOOKED_AT = 500
 """Rows from which on residuals are looked at. Of 1,050 rows, 13 with answers of their own in three
 of three columns are a feature by them that no chain starts with."""
@@ -66,33 +57,10 @@ HERE = 0.9
 """Chance of it in those rows."""
 
 
-def pairs_of(k: int) -> IntArray:
-    """Return all pairs a < b of the features that are screened; [P, 2]."""
-    found = list(combinations(range(min(k, PAIRED)), 2))
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
-
-
-def triples_of(k: int) -> IntArray:
-    """Return all triples a < b < c of the features, at least two of them screened; [T, 3]."""
-    most = min(k, PAIRED)
-    found = [t for t in combinations(range(k), 3) if t[1] < most]
-    return np.array(found, dtype=np.int64).reshape(-1, 3)
-
-
 def entropy_of(nu: FloatArray) -> FloatArray:
     """Return -nu log nu - (1 - nu) log(1 - nu), elementwise."""
     result: FloatArray = -xlogy(nu, nu) - xlog1py(1.0 - nu, -nu)
     return result
-
-
-def pattern_sum(first: FloatArray, second: FloatArray, patterns: int) -> FloatArray:
-    """Return P(a pair's pattern is one of ``patterns``) of independent bits; shape of ``first``."""
-    both = first * second
-    total = np.zeros_like(both)
-    for bit, p in ((1, second - both), (2, first - both), (4, both)):
-        if patterns & bit:
-            total += p
-    return total
 
 
 def edited(
@@ -103,12 +71,6 @@ def edited(
 ) -> FloatArray:
     """Make a proposal's nu [U, K] from that of its source."""
     nu = fits[edit.source]
-    if edit.pair[0] >= 0:
-        first, second = (nu[:, k].copy() for k in edit.pair)
-        nu = nu.copy()
-        for k, patterns, own in zip(edit.pair, edit.patterns, (OWN_FIRST, OWN_SECOND), strict=True):
-            if patterns != own:
-                nu[:, k] = np.clip(pattern_sum(first, second, int(patterns)), SURE, 1.0 - SURE)
     nu = nu[:, edit.columns]
     nu = np.where(edit.flipped, 1.0 - nu, nu)
     start, feature = edit.born
@@ -123,35 +85,19 @@ def edited(
 def screen_sums(
     q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray, pool: tuple[FloatArray, ...]
 ) -> ScreenStats:
-    """Sum what the screens of pairs and of the pool need, omega at its optimum for q and nu."""
-    k, units, n = nu.shape[1], batch.n_units, batch.count
-    pairs, triples = pairs_of(k), triples_of(k)
-    second = second_moments(q)
-    linear, cubic = np.zeros((units, len(pairs))), np.zeros((units, len(triples)))
-    entropy, on = np.zeros((len(NEW_SETS), len(pairs))), np.zeros(len(pairs))
+    """Sum what the screen of the pool needs, omega at its optimum for q and nu."""
+    n, second = batch.count, second_moments(q)
     pool = tuple(np.clip(p, BORN_SURE, 1.0 - BORN_SURE) for p in pool)
-    waiting = [_nothing(units, p.shape[1], k + 1) for p in pool]
-    step = max(16, min(512, _CELLS // max(len(triples), 1)))
-    for start in range(0, len(nu), step):
-        rows = slice(start, start + step)
-        at, sign, count = nu[rows], batch.sign[rows].astype(np.float64), n[rows]
-        omega = (mean_omega(tilt_of(at, second), sign) * count[:, None]).T
-        half = 0.5 * (sign * count[:, None]).T
-        first_of, second_of = at[:, pairs[:, 0]], at[:, pairs[:, 1]]
-        both = first_of * second_of
-        linear += half @ both
-        on += count @ both
-        cubic += omega @ (at[:, triples[:, 0]] * at[:, triples[:, 1]] * at[:, triples[:, 2]])
-        for i, patterns in enumerate(NEW_SETS):
-            p = np.clip(pattern_sum(first_of, second_of, patterns), 0.0, 1.0)
-            entropy[i] += count @ entropy_of(p)
-        z = with_one(at)
+    waiting = [_nothing(batch.n_units, p.shape[1], nu.shape[1] + 1) for p in pool]
+    for rows in blocks(len(nu), batch.n_units):
+        at, sign, count = nu[rows], batch.sign[rows], n[rows]
+        omega = (best_omega(at, sign, second) * count[:, None]).T
+        half, z = 0.5 * (sign * count[:, None]).T, with_one(at)
         waiting = [
             total + _pool_sums(omega, half, count, z, p[rows])
             for total, p in zip(waiting, pool, strict=True)
         ]
-    screened = PairStats(linear, cubic, entropy, on) if len(pairs) else None
-    return ScreenStats(n @ nu**2, screened, tuple(waiting))
+    return ScreenStats(n @ nu**2, tuple(waiting))
 
 
 def residue_sums(
@@ -161,11 +107,11 @@ def residue_sums(
     n, second = batch.count, second_moments(q)
     total = _nothing(batch.n_units, starts.shape[1], nu.shape[1] + 1)
     for rows in blocks(len(nu), batch.n_units):
-        at, sign, count = nu[rows], batch.sign[rows].astype(np.float64), n[rows]
-        omega = (mean_omega(tilt_of(at, second), sign) * count[:, None]).T
+        at, sign, count = nu[rows], batch.sign[rows], n[rows]
+        omega = (best_omega(at, sign, second) * count[:, None]).T
         half = 0.5 * (sign * count[:, None]).T
         total = total + _pool_sums(omega, half, count, with_one(at), starts[rows])
-    return ScreenStats(n @ nu**2, None, (total,))
+    return ScreenStats(n @ nu**2, (total,))
 
 
 def _nothing(units: int, c: int, size: int) -> PoolStats:
@@ -192,9 +138,9 @@ def _pool_sums(
 # Residuals.
 
 
-def residuals(q: FeatureGlobal, sign: FloatArray, nu: FloatArray) -> FloatArray:
+def residuals(q: FeatureGlobal, sign: NDArray[np.int8], nu: FloatArray) -> FloatArray:
     """Return r of some rows; [B, J], 0 where a unit has no answer."""
-    omega = mean_omega(tilt_of(nu, second_moments(q)), sign)
+    omega = best_omega(nu, sign, second_moments(q))
     result: FloatArray = 0.5 * sign - omega * (with_one(nu) @ q.mean.T)
     return result
 
@@ -203,7 +149,7 @@ def residual_moments(q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray) -> F
     """Return sum_n r_n r_n' of a partition, packed; [J (J + 1) / 2]."""
     total = np.zeros((batch.n_units, batch.n_units))
     for rows in blocks(len(nu), batch.n_units):
-        r = residuals(q, batch.sign[rows].astype(np.float64), nu[rows])
+        r = residuals(q, batch.sign[rows], nu[rows])
         total += r.T @ (r * batch.count[rows, None])
     return linalg.pack(total)
 
@@ -238,7 +184,7 @@ def starts_along(
     low = _elsewhere(len(directions))
     found = np.empty((len(nu), len(directions)))
     for rows in blocks(len(nu), batch.n_units):
-        r = residuals(q, batch.sign[rows].astype(np.float64), nu[rows])
+        r = residuals(q, batch.sign[rows], nu[rows])
         found[rows] = np.where(r @ directions.T > 1.0, HERE, low)
     return found
 

@@ -14,7 +14,7 @@ from vbmodels.features.table import FeatureBatch
 
 IDLE, HELD, NEWEST, ALL = -1, 0, 1, 1_000_000
 """How many features move in a fit's rows, from the last one on; an idle fit is not summed."""
-NO_KEYS = np.zeros((0, 4), np.int64)
+NO_KEYS = np.zeros((0, 2), np.int64)
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,6 @@ class Edit(State, kind="features/search.Edit"):
     ----------
     source
         Place of the other fit among those of the sweep before.
-    pair, patterns
-        [2] and [2]: features that are given new bits, and for each the patterns of the two that
-        turn it on: 1 for 01, 2 for 10, 4 for 11, added up; (-1, -1) for none.
     columns
         [K] which of the features stay, in their new order.
     flipped
@@ -62,8 +59,6 @@ class Edit(State, kind="features/search.Edit"):
     """
 
     source: int
-    pair: IntArray
-    patterns: IntArray
     columns: IntArray
     flipped: BoolArray
     born: IntArray
@@ -171,14 +166,11 @@ class SearchGlobal(State, kind="features/search.SearchGlobal"):
     matches
         [K] starts in the pool that have each feature of the best fit, as of the last screen.
     failed
-        [F, 4] proposals that this fit has refused: new bits as (first label, second label, patterns
-        of the first, of the second), births as (-1, start, feature, 0).
+        [F, 2] start and feature of the births that this fit has refused.
     round, changed
         Rounds begun, and whether the last one changed anything.
     flipped
         Labels that were turned into complements; each is once.
-    reached
-        [0 or 1] yardstick of the fit when it was last given new bits.
     history
         Accepted moves.
     widened
@@ -186,8 +178,7 @@ class SearchGlobal(State, kind="features/search.SearchGlobal"):
     probes
         How often residuals were looked at.
     redrawn
-        Whether a chain from the best fit was refused, or brought little, since that was last given
-        new bits or births.
+        Whether a chain from the best fit was refused, or brought little, since its last birth.
     wider
         Chains with free features that were refused since the last that was not.
     """
@@ -212,7 +203,6 @@ class SearchGlobal(State, kind="features/search.SearchGlobal"):
     round: int = 0
     changed: bool = False
     flipped: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    reached: FloatArray = field(default_factory=lambda: np.zeros(0))
     history: History = field(default_factory=lambda: NO_MOVES)
     widened: bool = False
     probes: int = 0
@@ -257,7 +247,7 @@ class SearchRequest(State, kind="features/search.SearchRequest"):
     everywhere, aside
         Whether rows that a sample left out get nu, and the parameters of the pool's fits for them.
     screen, moments
-        Whether sums for a screen of pairs and of the pool, and moments of residuals, are wanted.
+        Whether sums for a screen of the pool, and moments of residuals, are wanted.
     directions
         [C, J] ways along which rows are screened as a feature's.
     residue
@@ -318,28 +308,6 @@ class CandidateStats(Stats, kind="features/search.CandidateStats"):
 
 
 @dataclass(frozen=True)
-class PairStats(Stats, kind="features/search.PairStats"):
-    """Sums over products of features, for new bits of every pair.
-
-    Parameters
-    ----------
-    linear
-        [J, P] sum_n s_nj / 2 nu_na nu_nb, pairs a < b.
-    triples
-        [J, T] sum_n E[omega_nj] nu_na nu_nb nu_nc, triples a < b < c.
-    entropy
-        [5, P] entropies of the bits that are no feature's own.
-    on
-        [P] sum_n nu_na nu_nb.
-    """
-
-    linear: FloatArray
-    triples: FloatArray
-    entropy: FloatArray
-    on: FloatArray
-
-
-@dataclass(frozen=True)
 class PoolStats(Stats, kind="features/search.PoolStats"):
     """Sums of the features [C] of one start in the pool, with those of the best fit.
 
@@ -363,10 +331,9 @@ class PoolStats(Stats, kind="features/search.PoolStats"):
 
 @dataclass(frozen=True)
 class ScreenStats(Stats, kind="features/search.ScreenStats"):
-    """What a screen adds: ``square`` [K] sum of nu^2, pairs, and every start of the pool."""
+    """What a screen adds: ``square`` [K] sum of nu^2, and every start of the pool."""
 
     square: FloatArray
-    pairs: PairStats | None
     pool: tuple[PoolStats, ...]
 
 

@@ -28,9 +28,10 @@ from vbmodels.features.search.states import (
 
 SAME = 0.01
 """Nats: proposals whose bounds differ by less are one."""
-CALM = 0.05
+CALM = 0.1
 """Nats: a fit whose bound rises by less waits while proposals are tried."""
-NO_FLOATS = np.zeros(0)
+RIVAL = 20.0
+"""Nats: a proposal that cannot come nearer than this to the bound of the best one is given up."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,6 @@ class Tried(State, kind="features/search.Tried"):
         Whether that is the best proposal.
     best, place, sums
         The best proposal, its place, and its sums at the last sweep; None if it was not measured.
-    before
-        [1] yardstick of the fit before; -inf where no proposal was worth measuring.
     """
 
     at: SearchGlobal
@@ -101,7 +100,6 @@ class Tried(State, kind="features/search.Tried"):
     best: Candidate
     place: int
     sums: CandidateStats | None
-    before: FloatArray
 
     def deletes(self, model: SearchOptions, kept: int | None = None) -> tuple[Candidate, ...]:
         """Propose deletes from the best proposal."""
@@ -120,7 +118,6 @@ def trial(
     plan: Plan,
     proposals: tuple[Candidate, ...],
     keys: IntArray = NO_KEYS,
-    unpaid: FloatArray = NO_FLOATS,
     between: Between | None = None,
 ) -> Algorithm:
     """Sweep proposals side by side; the best takes the fit's place if its yardstick is higher.
@@ -135,8 +132,6 @@ def trial(
         Fits.
     keys
         By which they are known once refused.
-    unpaid
-        [0 or 1] yardstick that the fit itself must exceed by as much.
     between
         What else changes between sweeps.
 
@@ -162,29 +157,32 @@ def trial(
             measured &= ~given_up
             measured[0] = moves[0] != IDLE and bool(measured.any())
             moves[1:][~measured[1:]] = IDLE
-        every = between is not None or step >= min(plan.check, last - 1)
+        every = between is not None or step >= plan.held + plan.newest
         at, fits, sums, bounds = yield from sweep(
             model, at, fits, moves, plan.name, measured=measured, every=every, residue=plan.residue
         )
+        before = np.array([one.bound for one in fits])
         fits = tuple(
             moved(model, *one) for one in zip(fits, sums.fits, bounds, measured, strict=True)
         )
         if step == last:
             break
-        if step >= plan.check:
-            given_up = _given_up(given_up, bounds, plan.behind)
+        if every:
+            rises = np.array(bounds) - before
+            given_up = _given_up(given_up, np.array(bounds), rises, plan, step)
             if given_up[1:].all():
                 break
         step += 1
         if between is not None:
             fits, step = between(fits, sums, step)
+        elif every and all(one.calm for one, gone in zip(fits, given_up, strict=True) if not gone):
+            step = last
     best = 1 + int(np.argmax([one.value for one in fits[1:]]))
     fit, winner = fits[0], fits[best]
     history = replace(at.history, tried=at.history.tried + int(measured[1:].sum()))
-    waits = bool(np.any(fit.value <= unpaid + plan.gain))
-    if waits or not winner.value > fit.value + plan.gain:
+    if not winner.value > fit.value + plan.gain:
         at = replace(at, fit=fit, history=history, failed=np.concatenate([at.failed, keys]))
-        return Tried(at, False, winner, best, sums.fits[best], np.array([fit.value]))
+        return Tried(at, False, winner, best, sums.fits[best])
     history = replace(
         history,
         stages=np.append(history.stages, plan.name).astype("<U8"),
@@ -194,16 +192,26 @@ def trial(
     taken = replace(winner, source=plain_edit(best, np.arange(len(winner.labels))))
     redrawn = at.redrawn and not plan.redraws
     at = replace(at, fit=taken, history=history, failed=NO_KEYS, changed=True, redrawn=redrawn)
-    return Tried(at, True, winner, best, sums.fits[best], np.array([fit.value]))
+    return Tried(at, True, winner, best, sums.fits[best])
 
 
-def _given_up(before: BoolArray, bounds: tuple[float, ...], behind: float) -> BoolArray:
-    """Return the proposals that are far behind the first fit, or the same as an earlier one."""
+def _given_up(
+    before: BoolArray, bounds: FloatArray, rises: FloatArray, plan: Plan, step: int
+) -> BoolArray:
+    """Return the proposals that are far behind, or the same as an earlier one.
+
+    The bound of coordinate ascent rises less from sweep to sweep: in the sweeps that are left a
+    proposal comes no further than as many times its last rise.
+    """
     gone = before.copy()
+    reach = bounds + np.maximum(rises, 0.0) * (plan.sweeps - 1 - step)
+    least = max(bounds[0] - plan.slack, np.max(bounds[1:][~gone[1:]], initial=-np.inf) - RIVAL)
     for i in range(1, len(bounds)):
-        earlier = [j for j in range(1, i) if not gone[j]]
-        same = any(abs(bounds[i] - bounds[j]) < SAME for j in earlier)
-        gone[i] = gone[i] or same or bounds[i] < bounds[0] - behind
+        gone[i] = gone[i] or reach[i] < least
+        if step >= plan.check:
+            earlier = [j for j in range(1, i) if not gone[j]]
+            same = any(abs(bounds[i] - bounds[j]) < SAME for j in earlier)
+            gone[i] = gone[i] or same or bounds[i] < bounds[0] - plan.behind
     return gone
 
 
