@@ -6,16 +6,18 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or exit 1 with one sentence where it cannot begin."""
+    """Run the command line, or exit 2 with one sentence where it cannot begin."""
     try:
         from flows.cli import main as run
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] in ("flows", "vbmodels"):
             raise
-        sys.exit(
+        print(
             f"vbflows: the command line needs the package {error.name}, which is not installed; "
-            "install it all with: pip install 'vbflows[flows]'"
+            "install it with: pip install 'vbflows[flows]'",
+            file=sys.stderr,
         )
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit("vbflows: interrupted before anything was computed")
     run()

@@ -63,9 +63,10 @@ class Deployment(BaseModel):
             pipeline_named(self.pipeline).settings(**self.settings)
         except ValidationError as error:
             first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            message = first["msg"][:1].lower() + first["msg"][1:]
-            raise ValueError(f"settings.{name}: {message}; found {shown(first['input'])}") from None
+            name = ".".join(("settings", *map(str, first["loc"])))
+            message = first["msg"].removeprefix("Value error, ")
+            message = message[:1].lower() + message[1:]
+            raise ValueError(f"{name}: {message}; found {shown(first['input'])}") from None
         return self
 
     @property

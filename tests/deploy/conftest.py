@@ -49,7 +49,7 @@ def postgres() -> Iterator[str]:
     found = postgres_folder()
     if found is None:
         pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
-    # It refuses to run as root, and whoever runs it must be able to reach its folder.
+    # It refuses to run as root, and the user that runs it must be able to reach its folder.
     other = {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
     with tempfile.TemporaryDirectory(prefix="vbflows-pg") as folder:
         if other:

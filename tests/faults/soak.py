@@ -2,7 +2,7 @@
 
 Each round is a run of the command (forked from a process that has loaded it), hit again and
 again in stages that its seed draws, and resumed until it is done. After every fault there are
-the same bits, or one sentence and a resume that works; whoever reads ``latest.json`` meanwhile
+the same bits, or one sentence and a resume that works; a reader of ``latest.json`` meanwhile
 finds a whole run. It prints every round's seed, what is wrong as it finds it, and a table.
 """
 

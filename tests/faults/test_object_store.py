@@ -86,7 +86,7 @@ def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
     assert "work" not in storage.names(f"s3://out/{name}/runs/{outcome['run_id']}")
 
 
-def test_a_sweep_asks_the_store_nothing(behind, tmp_path):
+def test_a_sweep_sends_the_store_no_request(behind, tmp_path):
     """Global parameters are arguments of calls, and the log of sweeps is in the driver."""
     proxy = behind(lambda number, line: None)
     job = toy_job("s3://in/toy", checkpoint_every=100, max_iter=20, tol=0.0)

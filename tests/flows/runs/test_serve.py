@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from flows.catalogue import pipeline_named
 from flows.cli import main
+from flows.faults import InputError
 from flows.prefect.serve import read_plan
 
 PLAN = """
@@ -109,6 +111,25 @@ def test_a_schedule_fires(tmp_path):
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
     assert len(list(Path(target / "runs").iterdir())) >= 1
+
+
+def test_a_setting_that_contradicts_another_is_named_once(tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "deployments:\n- {name: n, pipeline: keywords, source: a, target: b, every: 60, "
+        "settings: {keyword_rate: 0.35}}\n"
+    )
+    with pytest.raises(InputError) as error:
+        read_plan(str(plan))
+    assert "expected settings: keyword_rate is a share of words" in str(error.value)
+
+
+def test_the_plan_of_the_night_in_the_image_is_one(tmp_path):
+    script = (Path(__file__).resolve().parents[3] / "deploy" / "try-image").read_text()
+    plan = tmp_path / "plan.yaml"
+    text = re.search(r"<< PLAN\n(.*?)^PLAN$", script, re.M | re.S)[1]
+    plan.write_text(text.replace("$scheduler", "8786"))
+    assert [one.name for one in read_plan(str(plan)).deployments] == ["every-minute"]
 
 
 def test_the_example_is_a_plan():
