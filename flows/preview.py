@@ -30,7 +30,7 @@ from vbmodels.core.fit import InProcess, loop_of
 from vbmodels.core.protocol import NonFiniteBound, Remembering, Repeating, Uneven
 from vbmodels.core.state import TreeSum, nbytes
 
-_SWEEPS = 3  # timed at least; the first ones may compile and start cold
+_SWEEPS = 10  # timed at least; the first ones may compile and start cold
 _KEPT = 2  # local states that an executor holds
 _MOST_SECONDS = 3.0  # of a processor, for which the fit of the first partition is timed
 _USUAL = 100  # sweeps, of a fit that is not timed to its end
@@ -252,6 +252,9 @@ def _begin(
         loop = loop_of(model)
         deque(Driver(loop, model, q, first, tol=settings.tol, max_iter=most), maxlen=0)
         sweeps = len(first.seconds)
+    warned = tuple(str(warning.message) for warning in caught)
+    if not first.seconds:  # the first sweep failed on one partition's data alone
+        return q, warned, {}
     share = sum(sizes) / max(sizes[0], 1)
     held = sum(sizes) + _KEPT * first.local_bytes * share
     if isinstance(model, Remembering):
@@ -262,12 +265,13 @@ def _begin(
         "sweeps": sweeps,
         "most_sweeps": most,
     }
-    return q, tuple(str(warning.message) for warning in caught), costs
+    return q, warned, costs
 
 
 def _a_sweep(model: Any, q: Any, first: _Stopwatch, ended: bool) -> float:
     """Return the mean seconds of a sweep; of a fit not timed to its end with the heavy ones."""
-    light = float(np.mean(first.seconds[1:] or first.seconds))  # the first one loads the kernels
+    took = np.array(first.seconds[1:] or first.seconds)  # the first one loads the kernels
+    light = float(took[took <= 20.0 * np.median(took)].mean())  # those that compile take far more
     found = model.heavy(q) if isinstance(model, Uneven) and not ended else None
     if found is None:
         return light

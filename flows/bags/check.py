@@ -138,7 +138,8 @@ def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
         return None
     starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
     first = number[starts[:-1]]
-    classes = numbers.view(np.int64)
+    classes = np.where(numbers == 0.0, 1, numbers.view(np.int64))  # the print 0 is of no label
+    classes[np.isnan(numbers)] = 0
     if multi:
         classes = class_prints(bag_classes.of_bags(rows, number, len(names)))
     return Runs(

@@ -171,8 +171,8 @@ def positive_instances(table: pa.Table) -> IntArray:
 
 
 def label_numbers(table: pa.Table, number: IntArray, found: Found) -> FloatArray:
-    """Return every bag's label where it is a number, else 0; name rows that give another one."""
-    out: FloatArray = np.zeros(int(number.max()) + 1)
+    """Return every bag's label where it is a number, else NaN; name rows that give another one."""
+    out: FloatArray = np.full(int(number.max()) + 1, np.nan)
     if LABEL_NUMBER.name not in table.column_names:
         return out
     values = table[LABEL_NUMBER.name].cast(pa.float64()).fill_null(np.nan).to_numpy()

@@ -234,7 +234,7 @@ def _single(column: pa.ChunkedArray) -> bool:
 
 def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
     """Return the settings with the positive label, where words of two labels say it."""
-    if settings.positive or settings.threshold is not None:
+    if settings.positive or (settings.threshold is not None and settings.target != "ordered"):
         return settings
     theirs = settings.columns.get("label", "label")
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
@@ -247,6 +247,12 @@ def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSett
             return settings
         kind = parquet.schema_arrow.field(theirs).type
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
+            if settings.target in ("number", "ordered"):
+                raise InputError.of(
+                    file=file.url, column=theirs,
+                    expected=f"numbers or levels (target={settings.target})", found=str(kind),
+                    remedy="take target=auto, or name another column (--column label=YOURS)",
+                )  # fmt: skip
             return settings
         if _only_bits(parquet, theirs) and not settings.numeric:
             continue
@@ -300,8 +306,9 @@ def _with_order(
             remedy="name at least three levels, from the lowest to the highest: --set "
             "label_order=[low,medium,high]",
         )  # fmt: skip
-    half = {"target": "ordered", "label_order": tuple(order), "threshold": 1.0 + len(order) // 2}
-    return settings.model_copy(update=half)
+    half = 1.0 + len(order) // 2 if settings.threshold is None else settings.threshold
+    update = {"target": "ordered", "label_order": tuple(order), "threshold": half}
+    return settings.model_copy(update=update)
 
 
 def _is_number(numbers: Sequence[float | None]) -> bool:
@@ -381,6 +388,13 @@ def _refusal(files: Sequence[InputFile], column: str, names: Sequence[str]) -> I
     where = files[0].url if len(files) == 1 else f"{len(files)} files"
     listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     one = f"--set positive={names[-1]} fits {names[-1]} against the others"
+    odd = [name for name, number in zip(names, numbers, strict=True) if number is None]
+    if 0 < len(odd) < len(names) / 2 and len(names) - len(odd) > MOST_FRACTIONS:
+        return InputError.of(
+            file=where, column=column, expected="numbers, as most labels are",
+            found=f"{', '.join(odd[:8])} ({len(odd)} of {len(names)} different labels)",
+            remedy="correct these cells, or name what means a missing label: --set missing=...",
+        )  # fmt: skip
     if None not in numbers and len(names) > 2:
         grades = sorted(names, key=float)
         found = f"{len(names)} grades: {', '.join(grades)}"

@@ -243,6 +243,8 @@ def with_baselines(
     splits = [(known & ~held, tested)]
     if not held.any():
         fold = np.unique(group, return_inverse=True)[1] % FOLDS
+        if not fold.any():  # one group: no bags to fit to without it
+            return list(summaries)
         splits = [(known & (fold != f), known & (fold == f)) for f in range(FOLDS)]
     found = []
     for name, predict in (("ridge regression", _ridge), ("boosted trees", _trees)):

@@ -170,6 +170,8 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     @model_validator(mode="after")
     def _possible(self) -> BagSettings:
         known = _BAG_FORMS[self.model]
+        if len(set(self.label_order)) < len(self.label_order):
+            raise ValueError(f"label_order names a level twice: {', '.join(self.label_order)}")
         if self.model in ONE_WAY and self.inference is not None:
             others = " or ".join(m for m, forms in _BAG_FORMS.items() if self.inference in forms)
             raise ValueError(

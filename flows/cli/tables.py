@@ -154,7 +154,8 @@ def show_comparison(console: Console, found: Comparison) -> None:
     for one in found.predictions:
         console.print(_text(moved_in_words(one)))
         for row in one.largest[:_MOVED]:
-            console.print(_text(f"  {row.label}: {row.first:.3g} → {row.second:.3g}"))
+            if row.first != row.second:
+                console.print(_text(f"  {row.label}: {row.first:.3g} → {row.second:.3g}"))
     for which, paths, record in zip(("first", "second"), found.runs, found.records, strict=True):
         console.print(_text(f"{which}: {record.headline}"))
         console.print(_text(f"  {paths.root}"), soft_wrap=True)

@@ -167,6 +167,7 @@ class RunRecord(json_files.Form):
     objective: str = "bound"  # what elbo is; a sampler's is a log density
     warnings: list[str]
     since: str | None = None  # the run that this one went on from
+    fitted: str | None = None  # of a score: the run whose fit it applies
     headline: str = ""  # what the run found, in a sentence
     tiles: list[dict[str, str]] = Field(default_factory=list)  # label, value, note: the report's
     results: dict[str, Any] = Field(default_factory=dict)

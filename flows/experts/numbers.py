@@ -36,6 +36,7 @@ from vbmodels.experts.additive.counts import (
     CountChoice,
     CountPosterior,
     CountState,
+    mean_of,
 )
 from vbmodels.experts.additive.gaussian import (
     GaussianAdditive,
@@ -54,7 +55,7 @@ NumberState = GaussianState | CountState
 BINS, ENDS = 20, 2.5
 """Bins of predictions, and where the outermost begin, in standard deviations of the label."""
 _TWO_SIDED = 1.959964
-_FURTHEST, _LEAST = 100.0, 1e-300
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,8 @@ def _compared(
     name: str, p: FloatArray, own: FloatArray, y: FloatArray, target: Target, seed: int
 ) -> NumberBaseline:
     loss = poisson_deviance if target.count else _squares
-    constant = float(loss(y, np.full(y.size, max(float(y.mean()), _LEAST))).mean()) or 1.0
+    constant = float(loss(y, np.full(y.size, max(float(y.mean()), _LEAST))).mean())
+    constant = constant if constant > 1e-100 else 1.0  # all are alike: nothing to explain
     mine, theirs = loss(y, own), loss(y, p)
     away = (theirs - mine) / constant
     low, high = np.quantile(resampled_means(away, np.arange(y.size), seed), [0.025, 0.975])
@@ -247,6 +249,6 @@ def _left(index: int, own: Part, lines: Part, with_columns: bool, paths: RunPath
     fitted = (batch.weight > 0.0) & (batch.rows.t != 0.0)
     found = [one.project(batch.rows) for one in (own, lines)]
     if target.count:
-        found = [np.exp(np.clip(f, -_FURTHEST, _FURTHEST)) for f in found]
+        found = [mean_of(f) for f in found]
     y, mine, other = (target.centre + target.unit * v for v in (batch.y, *found))
     return _Left(y, mine, other, fitted, _kept(batch), x)

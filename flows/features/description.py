@@ -76,7 +76,6 @@ def meaning_results(
             "feature": k + 1,
             "name": feature_name(meaning, columns),
             "prevalence": meaning.prevalence,
-            "prevalence_sd": meaning.prevalence_sd,
             "sure_rows": meaning.sure,
             "covariance": meaning.covariance,
             "other_starts": stable.of if found_by is not None else None,
@@ -135,7 +134,7 @@ def meaning_sections(
         (
             k + 1,
             feature_name(meaning, columns),
-            f"{meaning.prevalence:.1%} \u00b1 {meaning.prevalence_sd:.1%}",
+            f"{meaning.prevalence:.1%}",
             f"{meaning.sure:.0%}",
             "" if meaning.covariance is None else f"{meaning.covariance:.0%}",
             "" if found_by is None else f"{found_by[k]} of {stable.of}",

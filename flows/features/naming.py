@@ -48,8 +48,8 @@ class MeaningSums(Stats):
         All rows, and those that the contrasts are means over, as often as each counts.
     with_it, without_it
         [S, F, C] sums of p1 and p0 over the rows that are compared.
-    on, doubt, sure
-        [F] sums of the probabilities nu, of nu (1 - nu), and of the rows that are sure.
+    on, sure
+        [F] sums of the probabilities nu, and of the rows whose probability is near 0 or 1.
     together, shown, pairs
         Rows with two categories [C, C], with a category and a cell in a column [C, D], and with
         cells in two columns [D, D]; None for too
@@ -61,7 +61,6 @@ class MeaningSums(Stats):
     with_it: FloatArray
     without_it: FloatArray
     on: FloatArray
-    doubt: FloatArray
     sure: FloatArray
     together: FloatArray | None
     shown: FloatArray | None
@@ -142,9 +141,8 @@ class Meaning:
 
     Attributes
     ----------
-    prevalence, prevalence_sd, sure
-        Share of rows with it, the standard deviation that its rows' doubt gives it, and the share
-        of rows that are sure.
+    prevalence, sure
+        Share of rows with it, and the share of rows whose probability is near 0 or 1.
     contrasts
         Every column, the most informative first.
     covariance
@@ -155,7 +153,6 @@ class Meaning:
     """
 
     prevalence: float
-    prevalence_sd: float
     sure: float
     contrasts: tuple[ColumnContrast, ...]
     covariance: float | None
@@ -207,7 +204,6 @@ def meaning_sums(
         with_it=with_it,
         without_it=without_it,
         on=(nu * count[:, None]).sum(0),
-        doubt=(nu * (1.0 - nu) * count[:, None] ** 2).sum(0),
         sure=(((nu < SURE) | (nu > 1.0 - SURE)) * count[:, None]).sum(0),
         together=together,
         shown=shown,
@@ -304,9 +300,8 @@ def meanings(
                 )
             )
         share, pairs = _explained(observed, pi, centre, column, category)
-        spread = float(np.sqrt(sums.doubt[k])) / sums.rows
         sure = float(sums.sure[k] / sums.rows)
-        found.append(Meaning(pi, spread, sure, tuple(contrasts), share, pairs))
+        found.append(Meaning(pi, sure, tuple(contrasts), share, pairs))
     return found
 
 

@@ -7,12 +7,12 @@ its imports pass while this process does its own and looks at the input.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
 from typing import Any
+
+import psutil
 
 OF_ALL = ("flows.fit.cluster", "distributed", "pandas")  # pyarrow's first array loads pandas
 
@@ -40,8 +40,10 @@ def started(*names: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if before is None and server._forkserver_pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(server._forkserver_pid, signal.SIGKILL)
-            server._stop()
+        pid = server._forkserver_pid
+        if before is None and pid is not None:
+            with suppress(psutil.NoSuchProcess):
+                if not psutil.Process(pid).children():  # else processes of others came from it
+                    psutil.Process(pid).kill()
+                    server._stop()
         raise

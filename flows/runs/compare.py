@@ -36,7 +36,8 @@ class Comparison:
         """Return all as plain values."""
         first, second = (paths.run_id for paths in self.runs)
         predictions = [one.as_json() for one in self.predictions]
-        return {"first": first, "second": second, **self.parts, "predictions": predictions}
+        head = {"headline": headline(self), "first": first, "second": second}
+        return {**head, **self.parts, "predictions": predictions}
 
 
 def compare(first: str, second: str) -> Comparison:
@@ -60,6 +61,9 @@ def _answer(record: RunRecord) -> dict[str, str]:
 
 def headline(found: Comparison) -> str:
     """Say what changed in the answer, and which settings, data or versions changed with it."""
+    one, two = (record.pipeline for record in found.records)
+    if one != two:
+        return f"The runs are of different pipelines: {one} and {two}."
     answer = [
         f"{name}: {shown(values['first'])} → {shown(values['second'])}"
         for name, values in found.parts["answer"].items()
@@ -73,8 +77,10 @@ def headline(found: Comparison) -> str:
     else:
         why = f"with {'; '.join(causes)}"
     text = f"{answer[0]}, {why}." if answer else f"The same answer, {why}."
-    for one in found.predictions[:1]:
-        text += f" {one.crossed:,} of {one.shared:,} probabilities in {one.table}/ crossed 0.5."
+    for moved in found.predictions[:1]:
+        text += (
+            f" {moved.crossed:,} of {moved.shared:,} probabilities in {moved.table}/ crossed 0.5."
+        )
     return f"{text[0].upper()}{text[1:]}"
 
 
@@ -89,6 +95,10 @@ def _causes(found: Comparison) -> list[str]:
         causes[_CAUSES:] = [f"{len(causes) - _CAUSES} more settings"]
     if sorted(f.fingerprint for f in one.inputs) != sorted(f.fingerprint for f in two.inputs):
         causes.append(f"other data: {one.rows_kept:,} → {two.rows_kept:,} rows")
+    if one.fitted != two.fitted:
+        causes.append(f"another fit: {one.fitted or 'its own'} → {two.fitted or 'its own'}")
+    if one.since != two.since:
+        causes.append(f"another start: {one.since or 'none'} → {two.since or 'none'}")
     if versions := found.parts["versions"]:
         causes.append(f"other versions of {', '.join(versions)}")
     return causes

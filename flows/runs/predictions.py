@@ -120,7 +120,7 @@ def _changes(
 ) -> list[Change]:
     rows = both.select(keys).take(pa.array(places)).to_pylist()
     return [
-        Change({key: str(value) for key, value in row.items()}, float(p[i]), float(q[i]))
+        Change({k: "" if v is None else str(v) for k, v in row.items()}, float(p[i]), float(q[i]))
         for row, i in zip(rows, places, strict=True)
     ]
 

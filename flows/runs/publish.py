@@ -122,6 +122,7 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         objective=objective,
         warnings=warnings,
         since=(None if run.earlier is None else run.earlier.run_id) or None,
+        fitted=None if run.fitted is None else run.fitted.run_id,
         headline=findings.headline,
         tiles=[asdict(tile) for tile in findings.tiles],
         results=findings.results,

@@ -11,6 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.estimators import data
 from vbmodels.estimators import LatentFeatures
 from vbmodels.estimators.base import ColumnWarning
+from vbmodels.features.forms import make
+from vbmodels.features.options import FeatureOptions
+from vbmodels.features.table import feature_batch
 
 QUICK = {"starts": 1, "tol": 1e-4, "random_state": 0}
 
@@ -134,3 +137,11 @@ def test_a_weight_is_how_often_a_row_is_there():
     assert_allclose(once.transform(X), twice.transform(X), rtol=1e-9)
     half = LatentFeatures(**options).fit(X, sample_weight=np.where(weight, 0.5, 0.0))
     assert half.sigma2_ != once.sigma2_
+
+
+def test_weights_do_not_shrink_the_sample_that_is_searched():
+    batch = feature_batch(np.zeros((50, 2), int), np.array([2, 2]), weight=np.full(50, 1e5))
+    model = make(FeatureOptions(search_rows=100))
+    begun = model.init(model.observe(batch), np.random.default_rng(0))
+    assert begun.share == 1.0
+    assert begun.n_rows == 5e6

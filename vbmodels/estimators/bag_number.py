@@ -15,6 +15,7 @@ from vbmodels.bags.embedding.contributions import contributions
 from vbmodels.bags.embedding.number import NumberModel, Numbers, predict_numbers
 from vbmodels.bags.multilabel import ONE_GROUP
 from vbmodels.core.linalg import solve_lower
+from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import form_of, read_bags
 from vbmodels.estimators.bags import FEATURE, feature_table
@@ -94,6 +95,8 @@ class BagRegressor(RegressorMixin, NamedColumns, LoopEstimator):
                 f"{'none' if labels is None else len(labels)}"
             )
         target = np.array([np.nan if is_missing(one) else float(one) for one in labels])
+        if np.any(np.abs(target) > LARGEST):
+            raise ValueError(f"expected numbers of at most {LARGEST:g} in size (rescale them)")
         if np.unique(target[~np.isnan(target)]).size < 2:
             raise ValueError("expected numbers that differ, found fewer than two")
         data = with_targets(self._given.grouped([UNLABELLED] * len(labels), groups), target)
@@ -154,11 +157,11 @@ class BagRegressor(RegressorMixin, NamedColumns, LoopEstimator):
 
     def _compared(self, X: Any, y: Any) -> str:
         found = self._numbers(X)
-        true = np.asarray(values_of(y), float)
-        rmse, base = (
-            float(np.sqrt(np.mean((true - one) ** 2))) for one in (found.mean, self.q_.centre)
-        )
-        inside = float(np.mean((true > found.low) & (true < found.high)))
+        true = np.array([np.nan if is_missing(one) else float(one) for one in values_of(y)])
+        known = ~np.isnan(true)
+        true, mean, low, high = (v[known] for v in (true, found.mean, found.low, found.high))
+        rmse, base = (float(np.sqrt(np.mean((true - one) ** 2))) for one in (mean, self.q_.centre))
+        inside = float(np.mean((true > low) & (true < high)))
         return (
             f"{len(true)} new bags: RMSE {rmse:.4g} (the mean of the fit {base:.4g}); "
             f"{inside:.0%} within their 95 % interval."

@@ -416,7 +416,7 @@ class LaplaceIBP:
         k = max(stats.features, 1)
         on = stats.times / self.draws if stats.features else np.zeros(1)
         polya = replace(self.polya, n_features=k)
-        counts = UnitCounts(q.n_rows, np.zeros(q.units), np.zeros(q.units))
+        counts = UnitCounts(q.n_rows, q.n_rows, np.zeros(q.units), np.zeros(q.units))
         first = polya.init(counts, np.random.default_rng(q.seed))
         tau, alpha = fit_sticks(on, q.n_rows, polya.alpha, first.tau, learn_alpha=polya.learn)
         return replace(

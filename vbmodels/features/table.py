@@ -77,13 +77,14 @@ class UnitCounts(Stats, kind="features.UnitCounts"):
 
     Parameters
     ----------
-    n_rows
-        N.
+    n_rows, drawn
+        Rows as their weights count them, and as they are in the table.
     stop, go_on
         [J] rows that stop at a unit and rows that go on.
     """
 
     n_rows: float
+    drawn: float
     stop: FloatArray
     go_on: FloatArray
 
@@ -192,6 +193,7 @@ def unit_counts(batch: FeatureBatch) -> UnitCounts:
     """Count the answers to every unit."""
     return UnitCounts(
         n_rows=float(batch.count.sum()),
+        drawn=float(batch.n_rows),
         stop=batch.count @ (batch.sign < 0),
         go_on=batch.count @ (batch.sign > 0),
     )

@@ -122,3 +122,60 @@ def test_models_of_classes_say_so(model, capsys, tmp_path):
     said = refused(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL,
                    "--set", f"model={model}")  # fmt: skip
     assert "take model=auto" in str(said)
+
+
+def test_the_number_0_in_one_file_and_7_in_another_are_refused(capsys, tmp_path):
+    """Zero is a number like others, not the absence of one."""
+    table, _, _ = long_table(30)
+    names, weights = table["bag_id"].to_pylist(), np.array(table["weight"])
+    (tmp_path / "in").mkdir()
+    for number, file in ((0.0, "a"), (7.0, "b")):
+        own = np.array([name == "bag 004" or (name < "bag 015") == (file == "a") for name in names])
+        given = np.where(np.array(names) == "bag 004", number, weights)
+        part = table.set_column(1, "weight", pa.array(given)).filter(pa.array(own))
+        pq.write_table(part, tmp_path / "in" / f"{file}.parquet")
+    said = refused(capsys, "bags", tmp_path / "in", tmp_path / "out", *LABEL)
+    assert "bag 004" in said
+
+
+def test_all_bags_in_one_group_have_no_baselines(capsys, tmp_path):
+    table, _, _ = long_table(40)
+    table = table.append_column("patient", pa.array(["one"] * len(table)))
+    pq.write_table(table, tmp_path / "in.parquet")
+    found = answer(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL,
+                   "--column", "group=patient")  # fmt: skip
+    assert "baselines" not in found["results"]
+
+
+def test_labels_that_cannot_be_numbers_are_named(capsys, tmp_path):
+    table, _, _ = long_table(40)
+    weights = table["weight"].to_pylist()
+    bag = table["bag_id"].to_pylist()
+    odd = pa.array([np.inf if b == "bag 003" else w for b, w in zip(bag, weights, strict=True)])
+    pq.write_table(table.set_column(1, "weight", odd), tmp_path / "inf.parquet")
+    said = refused(capsys, "bags", tmp_path / "inf.parquet", tmp_path / "out", *LABEL)
+    assert "inf (1 of 40 different labels)" in said
+    flags = pa.array([w > 0.0 for w in weights])
+    pq.write_table(table.set_column(1, "weight", flags), tmp_path / "flags.parquet")
+    said = refused(capsys, "bags", tmp_path / "flags.parquet", tmp_path / "out", *LABEL,
+                   "--set", "target=number")  # fmt: skip
+    assert "target=auto" in said
+
+
+def test_a_level_named_twice_is_refused(capsys, tmp_path):
+    table, _, _ = long_table(30)
+    pq.write_table(table, tmp_path / "in.parquet")
+    said = refused(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL,
+                   "--set", "target=ordered", "--set", "label_order=[a,b,b,c]")  # fmt: skip
+    assert "names a level twice" in said
+
+
+def test_levels_keep_a_threshold_of_yours(capsys, tmp_path):
+    table, _, _ = long_table(60)
+    ranks = np.digitize(
+        np.array(table["weight"]), np.quantile(np.array(table["weight"]), [0.3, 0.6])
+    )
+    pq.write_table(table.set_column(1, "weight", pa.array(ranks + 1)), tmp_path / "in.parquet")
+    answer(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL,
+           "--set", "target=ordered", "--set", "threshold=3")  # fmt: skip
+    assert "predicted_level" in table_of(tmp_path / "out", "bags").column_names

@@ -88,6 +88,11 @@ CROSSED = "1 of 2 probabilities in rows/ crossed 0.5."
             f"The same answer, with other data: 1 → 7 rows. {CROSSED}",
         ),
         ({}, f"The same answer, with the same settings, data and versions. {CROSSED}"),
+        (
+            {"fitted": "20261126-b", **tile("9")},
+            f"Found: - → 9, because of another fit: its own → 20261126-b. {CROSSED}",
+        ),
+        ({"pipeline": "features"}, "The runs are of different pipelines: keywords and features."),
     ],
 )
 def test_the_headline_says_what_changed_and_because_of_what(second, said, tmp_path):

@@ -92,7 +92,7 @@ class SpreadSums(Stats, kind="experts/additive.CountSpreadSums"):
         for part in q.parts:
             assert part.covariance is not None
             weight = batch.used * (fold == part.fold)
-            gram = batch.rows.gram(weight * _mean(part.project(batch.rows)), terms=part.terms)
+            gram = batch.rows.gram(weight * mean_of(part.project(batch.rows)), terms=part.terms)
             total += float(np.sum(unpack(part.covariance) * unpack(gram)))
             rows += float(weight.sum())
         return cls(total, rows)
@@ -125,14 +125,15 @@ class CountErrors(Stats, kind="experts/additive.CountErrors"):
                 f.append(at[key])
             for i, own in enumerate(f[:3]):
                 for j, u in enumerate(WEIGHTS):
-                    mean = _mean((1.0 - u) * own + u * f[3])
+                    mean = mean_of((1.0 - u) * own + u * f[3])
                     sums[0, i, j] += weight @ poisson_deviance(batch.y, mean)
                     sums[1, i, j] += weight @ ((batch.y - mean) ** 2 / mean)
             total += float(weight.sum())
         return cls(sums[0], sums[1], total)
 
 
-def _mean(f: FloatArray) -> FloatArray:
+def mean_of(f: FloatArray) -> FloatArray:
+    """Return the mean count exp(f); f beyond 100 in size is cut."""
     return np.asarray(np.exp(np.clip(f, -_HIGHEST, _HIGHEST)))
 
 
@@ -197,7 +198,7 @@ class CountPosterior(State, kind="experts/additive.CountPosterior"):
 
     def predict(self, batch: CodedRows) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of a new row's count, for every row; [N] each."""
-        mean = _mean(self.part.project(batch))
+        mean = mean_of(self.part.project(batch))
         spread = np.maximum(batch.spread(unpack(self.hessian), terms=self.part.terms), 0.0)
         return mean, np.sqrt(self.dispersion * mean + mean**2 * spread)
 

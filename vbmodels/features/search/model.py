@@ -87,7 +87,7 @@ class SearchIBP(SearchOptions):
 
     def init(self, observed: UnitCounts, rng: np.random.Generator) -> SearchGlobal:
         """Return a search that has not begun."""
-        share = share_of(self.rows, observed.n_rows)
+        share = share_of(self.rows, observed.drawn)
         return SearchGlobal(
             seed=int(rng.integers(2**62)),
             slots=bearable(self.fit.n_features, observed.n_rows),
