@@ -38,7 +38,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "vbflows bags simulated/bags.parquet results/ --set held_out=0.3",
     )
     page = "docs/pipelines/bags.md"
-    first = ("model", "target", "held_out", "inference", "standardise", "baselines")
+    first = ("model", "target", "held_out", "inference", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("label_order", "positive", "threshold", "levels", "precision"),
         "output": ("show_bags",),

@@ -143,5 +143,5 @@ def test_weights_do_not_shrink_the_sample_that_is_searched():
     batch = feature_batch(np.zeros((50, 2), int), np.array([2, 2]), weight=np.full(50, 1e5))
     model = make(FeatureOptions(search_rows=100))
     begun = model.init(model.observe(batch), np.random.default_rng(0))
-    assert begun.share == 1.0
-    assert begun.n_rows == 5e6
+    assert begun.search.share == 1.0
+    assert begun.search.n_rows == 5e6

@@ -201,13 +201,13 @@ class LatentFeatures(
             raise ValueError(
                 f"expected at least one column with two categories, found none ({listed})"
             )
-        warn_of_columns(self._columns, 5)
+        warn_of_columns(self._columns, 4)
         if measured:
             warnings.warn(
                 f"columns of measurements or dates, each value of which is a category: "
                 f"{', '.join(measured[:10])}; cut them into classes, or leave them out",
                 ColumnWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
     @property

@@ -141,13 +141,13 @@ def test_features_differ_in_rows_with_several_optima(sources, tmp_path, options,
 
 
 def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
-    """A fit prints its experts; a score of the same rows what they predict."""
+    """A fit prints its effects; a score of the same rows what they predict."""
     source = sources / "experts" / SOURCES["experts"][1]
     fitted = json.loads(run(capsys, "experts", source, tmp_path / "fit", "--json")[1])
     scored = json.loads(
         run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--json")[1]
     )
-    assert {"expert", "rows"} <= set(fitted["top"][0])
+    assert "effect" in set(fitted["top"][0])
     rows = pq.read_table(Path(open_run(str(tmp_path / "new"))[0].root) / "rows")
     [chance] = [name for name in rows.column_names if name.startswith("probability")]
     best = rows.sort_by([(chance, "descending")]).slice(0, 8)

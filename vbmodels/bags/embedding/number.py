@@ -24,7 +24,7 @@ from math import lgamma, log, pi
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding import block_variances as prior
@@ -159,10 +159,10 @@ class Numbers:
 
     def level_chances(self, count: int) -> FloatArray:
         """Return the chances of the numbers nearest to 1 to ``count``, [B, count]."""
-        half = float(student.ppf(0.5 + 0.5 * COVERED, self.freedom))
+        half = float(stdtrit(self.freedom, 0.5 + 0.5 * COVERED))
         width = (self.high - self.low)[:, None] / (2.0 * half)
         cuts = np.arange(1.5, count)
-        below = student.cdf((cuts - self.mean[:, None]) / width, self.freedom)
+        below = stdtr(self.freedom, (cuts - self.mean[:, None]) / width)
         ends = np.zeros(self.mean.size), np.ones(self.mean.size)
         chances: FloatArray = np.diff(np.column_stack([ends[0], below, ends[1]]), axis=1)
         return chances
@@ -316,7 +316,7 @@ class NumberModel(BlockModel):
 
 def numbers_of(q: NumberEmbedding, of: LeftOutNumbers, shares: FloatArray) -> Numbers:
     """Return Student t distributions in the numbers' own units."""
-    half = float(student.ppf(0.5 + 0.5 * COVERED, of.freedom)) * of.width * q.scale
+    half = float(stdtrit(of.freedom, 0.5 + 0.5 * COVERED)) * of.width * q.scale
     mean = q.centre + q.scale * of.at
     more = of.freedom / max(of.freedom - 2.0, 0.5)
     sd = q.scale * of.width * np.sqrt(more)

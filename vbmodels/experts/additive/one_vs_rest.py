@@ -263,4 +263,5 @@ def between(above: FloatArray) -> FloatArray:
     """
     falling = np.minimum.accumulate(above, axis=1)
     ends = np.ones((len(above), 1)), np.zeros((len(above), 1))
-    return np.asarray(-np.diff(np.hstack([ends[0], falling, ends[1]]), axis=1))
+    steps = np.hstack([ends[0], falling, ends[1]])
+    return np.asarray(steps[:, :-1] - steps[:, 1:])
