@@ -20,7 +20,6 @@ from typing import Any
 import dask
 import distributed.utils
 from distributed import Client, LocalCluster, Status
-from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from flows.faults import first_line
@@ -28,6 +27,7 @@ from flows.fit import preload
 from flows.fit.cluster import AWAY, Cluster
 from flows.fit.cluster_executor import NO_WORKERS, POLL
 from flows.fit.job import ClusterError, ClusterLost
+from flows.fit.tls import Certificates, isolate
 
 CONNECT = AWAY  # seconds until an address counts as wrong
 START = 60.0  # seconds until a local worker that does not come up is ended, and another started
@@ -119,7 +119,7 @@ class _Local(LocalCluster):
 
     def __init__(self, limit: int | str, folder: str) -> None:
         self.coming: dict[int, float] = {}  # processes that come up, since when
-        security = Security.temporary(
+        security = Certificates.temporary(
             tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
         )
         super().__init__(
@@ -224,6 +224,7 @@ class _Client(Client):
     """
 
     def start(self, **kwargs: Any) -> None:
+        isolate(self.connection_args.get("ssl_context"))  # also of a cluster that was found
         try:
             super().start(**kwargs)
         except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -32,6 +33,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 def cluster():
     with connect(workers=2) as connected:
         yield connected
+
+
+def tls_connections():
+    return {type(made).__name__ for made in gc.get_objects() if isinstance(made, ssl.SSLSocket)}
+
+
+def test_connections_of_every_process_leave_each_other_alone(cluster):
+    client = cluster.client
+    inside = {**client.run(tls_connections), **client.run(tls_connections, nanny=True)}
+    assert list(inside.values()) == [{"Connection"}] * len(inside)
 
 
 def in_process(job):

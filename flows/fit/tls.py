@@ -1,0 +1,58 @@
+"""TLS of Dask's connections, of which one that is lost does not break the others.
+
+OpenSSL keeps the errors of a thread in one queue, which has to be empty before a connection is read
+or written: what is left of another connection is taken for its own error. Newer versions (seen in
+3.5 and 3.6) leave an error there at a write to a connection that the other side has closed, and
+newer versions of Python (seen in 3.13.5 and 3.14) raise it without emptying the queue. Dask serves
+all connections of a process in one thread: each that is idle would end with ``BrokenPipeError``.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from distributed.security import Security
+
+
+class Certificates(Security):
+    """Certificates of a cluster, whose connections are of `Connection`."""
+
+    def _get_tls_context(self, tls: Any, purpose: Any) -> Any:
+        context = super()._get_tls_context(tls, purpose)
+        isolate(context)
+        return context
+
+
+class Connection(ssl.SSLSocket):
+    """A connection that takes its errors from OpenSSL's queue when it is lost."""
+
+    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+        """As a socket's, with no error left."""
+        try:
+            return super().recv_into(buffer, nbytes, flags)
+        except ssl.SSLError:  # Python has emptied the queue
+            raise
+        except OSError:
+            self._clear()
+            raise
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        """As a socket's, with no error left."""
+        try:
+            return super().send(data, flags)
+        except ssl.SSLError:
+            raise
+        except OSError:
+            self._clear()
+            raise
+
+    def _clear(self) -> None:
+        """Empty the queue, which Python does before it makes a connection (5 microseconds)."""
+        self.context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), bool(self.server_side))
+
+
+def isolate(context: ssl.SSLContext | None) -> None:
+    """Make connections of a context that do not break others; there is none without TLS."""
+    if context is not None:
+        context.sslsocket_class = Connection
