@@ -88,9 +88,18 @@ def test_features():
         "features": ("2", "216 rows, 4 columns"),
         "most common feature": ("40% of rows", "b = 2"),
         "reproduced": ("1 of 2", "by at least one of 2 other starts of the search"),
-        "against latent classes": ("+10 nats", "above 0 it is better"),
+        "against latent classes": (
+            "no clear difference",
+            "+10 nats, within the bound's slack of about 30",
+        ),
         "missing cells filled": ("12", ""),
     }
+    results["simpler_models"] = {"features": -90.0, "classes": -190.0}
+    for one in meaning:
+        one["other_starts"] = one["found_by"] = 1
+    found = shown(features(results))
+    assert found["against latent classes"] == ("+100 nats", "better")
+    assert found["reproduced"] == ("2 of 2", "found again by the one other start")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
 
