@@ -54,7 +54,7 @@ def run_data() -> str:
     true = set(zip(truth["pos"], truth["alt"], strict=True))
     for name, chosen in (
         ("q <= .05", found["called"]),
-        ("strict", e_bh(found["log_bf"], 0.05)),
+        ("e-BH", e_bh(found["log_bf"], 0.05)),
     ):
         got = {(index[j][1], "ACGT"[a]) for j, a in zip(of.location[chosen], of.alt[chosen],
                                                         strict=True)}  # fmt: skip
@@ -124,7 +124,7 @@ def run_bams() -> str:
                 for name, paths in (("case", cases), ("control", controls)):
                     file.writelines(f"{name},{i},{p}\n" for i, p in enumerate(paths))
             for extra in (
-                {}, {"strict": True}, {"test": "posterior_difference", "tau": 5e-4},
+                {}, {"e_bh": True}, {"test": "posterior_difference", "tau": 5e-4},
             ):  # fmt: skip
                 settings = VariantSettings(fasta=fasta, **extra)
                 target = os.path.join(work, "out")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flows.features.check import Column
-from flows.features.naming import NAMED, ColumnContrast, Meaning
+from flows.features.naming import DRAWS, NAMED, ColumnContrast, Meaning
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.core.scales import numbers_of
@@ -188,10 +188,19 @@ def scale_in_words(column: Column) -> str:
 
 
 def again_in_words(k: int, stable: Stability) -> str:
-    """Say whether other starts of the search found a feature too, at the end of a sentence."""
+    """Say whether other starts of the search found a feature too, at the end of a sentence.
+
+    >>> again_in_words(0, Stability(np.array([1]), 1))
+    '; found again by the one other start'
+    >>> again_in_words(0, Stability(np.array([2]), 3))
+    '; found again by 2 of 3 other starts'
+    """
     if stable.found_by is None or not stable.of:
         return ""
-    return f"; reproduced by {stable.found_by[k]} of {stable.of} other start{'s' * (stable.of > 1)}"
+    if stable.of == 1:
+        again = "found again by" if stable.found_by[k] else "not found by"
+        return f"; {again} the one other start"
+    return f"; found again by {stable.found_by[k]} of {stable.of} other starts"
 
 
 def strongest(found: Sequence[Meaning]) -> int:
@@ -267,7 +276,8 @@ def _one(k: int, meaning: Meaning, columns: Sequence[Column]) -> Section:
             rows,
             "Mean answer, or mean probability of the category, if all rows had the feature and if "
             "none had it, their other features as they are. Words of a scale count as 1, 2, 3 and "
-            "so on.",
+            f"so on. Here they are means of {DRAWS} draws from the posterior; weights/ has the "
+            "expectation for a row with this feature and no other, which differs a little.",
         )
     ]
     if pairs:

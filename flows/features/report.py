@@ -160,8 +160,9 @@ def report(
         k = strongest(described)
         which = "it" if n == 1 else f"the clearest, feature {k + 1}"
         name = feature_name(described[k], columns)
-        headline += f"; {described[k].prevalence:.0%} of the rows have {which} ({name}"
-        headline += f"{again_in_words(k, stable)})"
+        headline += f"; {described[k].prevalence:.0%} of the rows have {which}, by the sum of "
+        headline += f"probabilities ({found.total[k] * rows:,.0f} of {rows:,} with a probability "
+        headline += f"above .5; {name}{again_in_words(k, stable)})"
     elif sampled:
         said, warning = no_feature_in_words(models, settings)
         headline += f": {said}"

@@ -34,9 +34,8 @@ def occurrence_sections(found: Occurrence, shares: Sequence[float]) -> list[Sect
     n = len(found.total)
     if not n:
         return []
-    plot = plots.bars(
-        _names(n), [100.0 * one for one in shares], "% of the rows", "Share of the rows"
-    )
+    percent = [100.0 * one for one in shares]
+    plot = plots.bars(_names(n), percent, "% of the rows", "Share of the rows")
     rows = [
         (name, *map(_percent, of))
         for name, *of in zip(_names(n), shares, found.total, found.single, strict=True)
@@ -47,7 +46,7 @@ def occurrence_sections(found: Occurrence, shares: Sequence[float]) -> list[Sect
             "How common the features are",
             "Share of the rows with each feature: the mean of its probability; the rows where it "
             "is above one half; and those of them with no other feature.",
-            (plot,),
+            (plot,) if n > 1 else (),
             (Grid(("feature", "share", "above one half", "and no other"), rows),),
         )
     ]
@@ -59,7 +58,9 @@ def occurrence_sections(found: Occurrence, shares: Sequence[float]) -> list[Sect
     sections.append(
         Section(
             "Most frequent patterns",
-            "Features that are active together, and no others.",
+            "Features that are active together, and no others: those whose probability in a row is "
+            "above one half. So counted, a feature can have fewer or more rows than its share "
+            "says, which is the mean of its probability.",
             (),
             (Grid(("features", "rows"), frequent),),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flows.features.simpler_models import LOOSE
 from flows.report.page import NextStep, Tile
 
 
@@ -19,12 +20,19 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
         if meaning[0]["other_starts"]:
             again = sum(one["found_by"] > 0 for one in meaning)
             starts = meaning[0]["other_starts"]
-            note = f"by at least one of {starts} other start{'s' * (starts > 1)} of the search"
+            note = f"by at least one of {starts} other starts of the search"
+            if starts == 1:
+                note = "found again by the one other start"
             tiles.append(Tile("reproduced", f"{again} of {len(meaning)}", note))
     models = results.get("simpler_models") or {}
     if models.get("features") is not None:
         gain = models["features"] - models["classes"]
-        tiles.append(Tile("against latent classes", f"{gain:+,.0f} nats", "above 0 it is better"))
+        slack = LOOSE * results["features"]
+        value, note = f"{gain:+,.0f} nats", "better" if gain > 0.0 else "worse"
+        if abs(gain) < slack:
+            value = "no clear difference"
+            note = f"{gain:+,.0f} nats, within the bound's slack of about {slack:,.0f}"
+        tiles.append(Tile("against latent classes", value, note))
     if results["imputed_cells"]:
         tiles.append(Tile("missing cells filled", f"{results['imputed_cells']:,}"))
     return tiles

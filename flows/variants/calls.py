@@ -254,7 +254,7 @@ def decide(
         pi = prior_from_bayes_factors(score + centre, weight)
     lfdr = local_fdr(score, pi)
     q = q_values(lfdr, weight)
-    if settings.strict:
+    if settings.e_bh:
         count = weight.sum()
         k = np.arange(1, len(high) + 1)
         passed = np.flatnonzero(high[::-1] >= np.log(count) - np.log(settings.fdr * k))

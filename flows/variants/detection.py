@@ -32,7 +32,7 @@ def threshold(decision: Decision, settings: VariantSettings) -> float:
     That of the calls; and where the run called less, that at which the local false discovery rate
     is the level, since such an allele is called with any others.
     """
-    if settings.strict:
+    if settings.e_bh:
         return decision.least
     alone = np.log1p(-settings.fdr) - np.log(settings.fdr)
     alone += np.log1p(-decision.pi) - np.log(decision.pi)

@@ -71,9 +71,12 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
         "are in the table indels/; those called are among the calls."
     )
     if not fit.rates:
-        return Section(
-            "Insertions and deletions", f"{text} No allele has two reads, so nothing was fitted."
+        none = (
+            f"{text} No allele has two reads, so none could be called."
+            if alleles
+            else "No read shows an insertion or deletion, so none could be called."
         )
+        return Section("Insertions and deletions", none)
     text += (
         " The table has the error rates by the length of the homopolymer that an allele lengthens "
         "or shortens."
@@ -90,8 +93,8 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
     )
     grids = [rates]
     if found:
-        columns = ("not called at", "alleles", f"{settings.case}: reads/depth",
-                   f"{settings.compared_with or 'no control'}: the same", "p")  # fmt: skip
+        columns = ("not called at", "alleles", f"{settings.case} reads/depth",
+                   f"{settings.compared_with or 'no control'} reads/depth", "p")  # fmt: skip
         grids.append(Grid(columns, [_row(c) for c in found[:MOST_SHOWN]]))
     return Section("Insertions and deletions", text, (), tuple(grids))
 
@@ -102,6 +105,7 @@ def results(parts: Sequence[PartIndels]) -> dict[str, int]:
     return {
         "indels": sum(not call["filters"] for call in calls),
         "indel_units": sum(part.units for part in parts),
+        "indel_alleles": sum(part.alleles for part in parts),
         "uncalled_indel_clusters": len(_clusters(parts)),
     }
 

@@ -330,7 +330,9 @@ def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
 
 def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     """Return the account, as `as_rows` has it, as a table of the report."""
-    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    every = list(dict.fromkeys(name for row in rows.values() for name in row))
+    names = [name for name in every if any(row.get(name) for row in rows.values())]
+    zero = [name for name in every if name not in names]
     grid = Grid(
         ("replicate", *names),
         [(name, *(f"{row[n]:,}" if n in row else "" for n in names)) for name, row in rows.items()],
@@ -340,6 +342,8 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
         "rule that applies). Bases are those of counted reads at the positions of the regions. "
         "Supplementary alignments are counted."
     )
+    if zero:
+        text += f" 0 throughout: {', '.join(zero)}."
     how = "A rule that leaves out many reads of one replicate alone points to its library."
     return Section("Reads", text, (), (grid,), how=how)
 

@@ -363,19 +363,19 @@ def _calls(
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
         (
-            name_of(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
-            f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}", _counts(c, "case"),
+            name_of(c), _counts(c, "case"),
             *(of_panel(c, settings) if name == "panel" else _counts(c, name) for name in against),
+            round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
+            f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}",
         )
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
     heads = {
-        "control": f"{settings.control}: the same",
-        "panel": "panel: all; most in",
+        "control": f"{settings.control} reads/depth",
+        "panel": "panel reads/depth; most in",
     }
-    columns = ("variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
-               f"{settings.case}: reads/depth by replicate",
-               *(heads[name] for name in against))  # fmt: skip
+    columns = ("variant", f"{settings.case} reads/depth", *(heads[name] for name in against),
+               "QUAL", "filter", "q-value", "rate", "95 % interval")  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
     text += f"loci/.{more}"
@@ -392,7 +392,8 @@ def _calls(
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
-    how = "Best first; a variant opens the reads of every replicate. The rate is the share of "
+    how = "Best first; a variant opens the reads of every replicate, which the table has with "
+    how += "commas between them. The rate is the share of "
     how += f"reads with the allele in {settings.case}, errors taken into account."
     drawn = [_rates(calls, settings)] if calls else []
     return Section("Calls", text, drawn, (Grid(columns, rows, details=details),), how=how)

@@ -36,7 +36,7 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
             "cases", "panel", "region", "primers", "min_base_quality", "min_mapping_quality",
             "orphans", "duplicates", "min_depth", "indels", "mnv",
         ),
-        "output": ("strict", "two_sided", "filter_level", "skip_filters"),
+        "output": ("e_bh", "two_sided", "filter_level", "skip_filters"),
         "expert": ("tau",),
     }  # fmt: skip
     partitioning: ClassVar[frozenset[str]] = frozenset({"cases"})
@@ -130,9 +130,10 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         0.0,
         ge=0.0,
         lt=1.0,
-        description="RVD2: least difference of the rates. At 0 the rule has no "
-        "point null and about half its calls are false with 14 variants in 400 locations; "
-        "5e-4 controls that. Without a control: least rate, above 0 (the papers take 0.05).",
+        description="Only for posterior_difference and sampled_difference: least difference of the "
+        "rates; set 5e-4. At 0 about half the calls were false in a simulation (14 variants in 400 "
+        "locations). Without a control: least rate, above 0 (the papers take 0.05). two_groups "
+        "does not use it.",
     )
     types: Annotated[
         Literal["12", "trinucleotide"],

@@ -27,6 +27,8 @@ def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list
         tiles.append(Tile("limit of detection", value, "median over the positions with reads"))
     if "indels" in results:
         note = f"{results['indel_units']:,} were tested"
+        if not results["indel_alleles"]:
+            note = "no read shows one"
         tiles.append(Tile("insertions and deletions", f"{results['indels']:,}", note))
     if "cases" in results:
         some = sum(own["passed"] > 0 for own in results["cases"].values())

@@ -421,7 +421,7 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         of, score = self._scores(given.counts)
         lfdr = local_fdr(score, self.pi_)
         q = q_values(lfdr)
-        chosen = e_bh(score, self.fdr) if self.strict else called(lfdr, self.fdr)
+        chosen = e_bh(score, self.fdr) if self.e_bh else called(lfdr, self.fdr)
         return given, of, score, lfdr, q, chosen
 
     def _scores(self, counts: Counts) -> tuple[Units, FloatArray]:

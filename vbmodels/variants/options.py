@@ -18,8 +18,9 @@ class CallOptions:
         "Level of the false discovery rate of the calls. Alleles that are rather errors (local "
         "rate above 1/2) are never called.",
     )
-    strict: bool = option(
-        False, "two_groups: call by e-BH, valid under any dependence of the units."
+    e_bh: bool = option(
+        False,
+        "Call by e-BH, which holds under any dependence of the positions, with fewer calls.",
     )
     two_sided: bool = option(False, "Whether an allele that is rarer in the case counts too.")
     tol: float = share(1e-06, "Relative tolerance on the rise of the objective to come.")

@@ -13,7 +13,7 @@ from flows.report.baselines import baseline_tile
 from flows.report.page import Findings, Tile
 from flows.report.page import render as page_of
 from flows.variants.bam_kernels import DUPLICATE, REACHED
-from flows.variants.read_account import FIELDS, SampleReads, input_grids
+from flows.variants.read_account import FIELDS, SampleReads, input_grids, section
 from flows.variants.tiles import tiles_of as variants
 from tests.flows.runs.test_publish import record
 
@@ -88,21 +88,33 @@ def test_features():
         "features": ("2", "216 rows, 4 columns"),
         "most common feature": ("40% of rows", "b = 2"),
         "reproduced": ("1 of 2", "by at least one of 2 other starts of the search"),
-        "against latent classes": ("+10 nats", "above 0 it is better"),
+        "against latent classes": (
+            "no clear difference",
+            "+10 nats, within the bound's slack of about 30",
+        ),
         "missing cells filled": ("12", ""),
     }
+    results["simpler_models"] = {"features": -90.0, "classes": -190.0}
+    for one in meaning:
+        one["other_starts"] = one["found_by"] = 1
+    found = shown(features(results))
+    assert found["against latent classes"] == ("+100 nats", "better")
+    assert found["reproduced"] == ("2 of 2", "found again by the one other start")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
 
 
 def test_variants():
     results = {"calls": 3, "passed": 1, "locations": 299, "callable_locations": 279,
-               "median_limit_of_detection": 0.0147, "indels": 0, "indel_units": 436}  # fmt: skip
+               "median_limit_of_detection": 0.0147, "indels": 0, "indel_units": 436,
+               "indel_alleles": 0}  # fmt: skip
     found = shown(variants(results, "at an FDR of 0.05", 300))
     assert found["variants"] == ("1", "at an FDR of 0.05; 2 more are filtered")
     assert found["callable"] == ("93.0%", "279 of 300 positions, at a share of 5%")
     assert found["limit of detection"] == ("1.47%", "median over the positions with reads")
-    assert found["insertions and deletions"] == ("0", "436 were tested")
+    assert found["insertions and deletions"] == ("0", "no read shows one")
+    some = shown(variants(results | {"indel_alleles": 7}, "at an FDR of 0.05", 300))
+    assert some["insertions and deletions"] == ("0", "436 were tested")
     cases = {"cases": {"a": {"passed": 1}, "b": {"passed": 0}}, "calls": 2, "passed": 1}
     assert shown(variants(cases, "each"))["cases with a variant"] == ("1 of 2", "")
 
@@ -135,3 +147,11 @@ def test_the_rows_not_used_are_those_that_the_tile_names(kept, note):
     lost += [{"reason": "document without a candidate", "count": 3}] if kept < 280 else []
     found = page_of(record(rows_read=280, rows_kept=kept, dropped=lost), Findings("h", []))
     assert f"<dt>rows used</dt><dd>{kept} of 280</dd><dd>{note}</dd>" in found
+
+
+def test_rules_that_left_no_read_out_are_in_a_sentence_and_not_in_the_table():
+    rows = {"a 1": {"counted": 9, "unmapped": 0, "duplicate": 0},
+            "b 1": {"counted": 8, "unmapped": 0, "duplicate": 1}}  # fmt: skip
+    found = section(rows)
+    assert found.grids[0].columns == ("replicate", "counted", "duplicate")
+    assert "0 throughout: unmapped." in found.text

@@ -49,6 +49,15 @@ def test_a_thinned_decision_calls_the_same_and_never_understates_a_q_value(monke
     assert_array_equal(again.q_of(at), thin.q_of(at))
 
 
+def test_strict_reading_does_not_choose_the_calls():
+    parts = [summarise(Evidence(scores()))]
+    plain, strict, e_bh = (
+        decide(parts, 0.01, VariantSettings(**one), refit=True)
+        for one in ({}, {"strict": True}, {"e_bh": True})
+    )
+    assert strict.calls == plain.calls > e_bh.calls
+
+
 @pytest.mark.parametrize("pi", [0.001, 0.9])
 def test_calls_of_the_decision_are_those_of_all_scores_at_once(pi):
     """Also where P(H1) is above 1/2, so that scores below 0 are called."""

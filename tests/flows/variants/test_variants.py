@@ -224,13 +224,15 @@ def test_the_draw_of_locations_does_not_depend_on_how_they_are_cut():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["papers", "germline", "two_sided", "strict"])
+@pytest.mark.parametrize("form", ["papers", "germline", "two_sided", "e_bh"])
 def test_other_forms_of_the_test_run(counts, tmp_path, form):
     forms = {"papers": PAPERS, "germline": ("--set", "control=")}
     succeed("variants", counts, tmp_path, *FAST, *forms.get(form, ("--set", f"{form}=true")))
     assert len(answers(tmp_path)) == 120
     with pysam.VariantFile(open_run(str(tmp_path))[0].file("variants.vcf.gz")) as file:
-        assert list(file.header.samples) == ["case", "control"][: 1 if form == "germline" else 2]
+        samples = ["case", "control"][: 1 if form == "germline" else 2]
+        every = [f"{name}{of}" for name in samples for of in ("", ":1", ":2", ":3")]
+        assert list(file.header.samples) == every
 
 
 @pytest.mark.thorough

@@ -89,7 +89,7 @@ def test_a_case_alone_has_no_word_of_a_control_in_its_report(tmp_path):
         text = file.read()
     assert "errors that all reads share look like variants" in text
     assert "both samples" not in text
-    assert "no control: the same" not in text
+    assert "control reads/depth" not in text
 
 
 def _fit(shift, se, sd=0.3):
