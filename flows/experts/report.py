@@ -12,6 +12,7 @@ import numpy as np
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
 from flows.experts.effect_report import (
+    LOG_ODDS,
     MOST_EFFECTS,
     MOST_PAIRS,
     effect_charts,
@@ -346,7 +347,7 @@ def _effects(
             "What each column says",
             text,
             tuple(
-                strength_charts(effects, [one for s in summaries for one in s.pairs])
+                strength_charts(effects, [one for s in summaries for one in s.pairs], LOG_ODDS)
                 + effect_charts(effects[:MOST_EFFECTS], "added log odds")
             ),
             (Grid(("form", "tau", "log-loss, each row left out"), rows),),
