@@ -26,6 +26,9 @@ def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(t
     args = setting_args("n_experts=2", "inference=cavi", "tau=100")
     said = "the mixture adds little"
     assert said in printed(capsys, "experts", source, target, *args)
+    folder, record = latest(target)
+    held_out = record["results"]["test_rows"]
+    assert f"{60 - held_out} fitted, {held_out} held out" in (folder / "report.html").read_text()
     assert said not in printed(capsys, "score", target, source, tmp_path / "scored")
 
 
