@@ -10,10 +10,10 @@ from vbmodels.experts.effects import Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS = 12, 6, 12
 """Effects and pairs that the report shows, and bars of the strongest of both."""
-_HOW = (
-    "A bar is how much predictions differ between rows by this column or pair alone; columns that "
-    "repeat each other share what they say."
-)
+_HOW = "How far the predictions spread if only this column or pair varies. "
+_ODDS = "0.7 means odds that typically differ by a factor of 2. "
+_SHARED = "Columns that measure the same thing share one effect."
+LOG_ODDS = "the log odds"
 NAMED, WEAK = 3, 0.1
 """Effects that the headline names, and the share of the largest below which one is not."""
 
@@ -32,14 +32,17 @@ def moved_by(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> str:
     return f"Strongest effects: {listed(names)}." if names else ""
 
 
-def strength_charts(effects: Sequence[Effect], pairs: Sequence[PairEffect]) -> list[plots.Spec]:
-    """Return the chart of what moves predictions most, or none where nothing does."""
+def strength_charts(
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], of: str
+) -> list[plots.Spec]:
+    """Return the chart of what moves predictions ``of`` most, or none where nothing does."""
     found = ranked(effects, pairs)[:MOST_BARS]
     if not found:
         return []
     names, sizes = [name for name, _ in found], [spread for _, spread in found]
     title = "What moves predictions most"
-    return [plots.bars(names, sizes, "standard deviation over rows", title, _HOW)]
+    how = f"{_HOW}{_ODDS if of == LOG_ODDS else ''}{_SHARED}"
+    return [plots.bars(names, sizes, f"standard deviation of {of}", title, how)]
 
 
 def pairs_of(count: int) -> str:

@@ -182,6 +182,7 @@ class Experts:
             effects=effects,
             pairs=pairs,
             encoding=encoding,
+            applied=fitted is not None,
         )
 
     def select(

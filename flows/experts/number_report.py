@@ -243,7 +243,8 @@ def _effects(
         f"What each column adds to {of}, less its mean over rows{factor}, with 95 % bands. "
         f"{shown}, all on one scale; ticks below a curve are quantiles of the column."
     )
-    charts = strength_charts(first.effects, first.pairs)
+    moved = f"log {label}" if target.count else label
+    charts = strength_charts(first.effects, first.pairs, moved)
     charts += effect_charts(first.effects[:MOST_EFFECTS], unit)
     sections = [Section("What each column says", text, tuple(charts))]
     pairs = first.pairs[:MOST_PAIRS]

@@ -12,6 +12,7 @@ import numpy as np
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
 from flows.experts.effect_report import (
+    LOG_ODDS,
     MOST_EFFECTS,
     MOST_PAIRS,
     effect_charts,
@@ -41,6 +42,10 @@ from vbmodels.experts.columns import Encoded
 from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
 
+ADDITIVE = "the additive part alone"
+"""The baseline without experts."""
+UNSURE = 0.1
+"""Standard deviation of an expert's mean share from which on shares are hardly determined."""
 _NOTHING = 1e-9  # a member's weight below which it has none
 FEW = 200
 """Held-out rows below which calibration is rough."""
@@ -70,7 +75,8 @@ def report(
     rows = sum(s.rows for s in summaries)
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
     held_out = sum((s.held_out for s in summaries), np.zeros(7))
-    results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
+    main = int(np.sum(responsible >= MAIN * rows))
+    results: dict[str, Any] = {"n_experts": k, "used_experts": main}
     compared, better = baseline_sections(summaries, results)
     label = positive_of(summaries)
     sections = _effects(additive, summaries, results, label)
@@ -84,7 +90,8 @@ def report(
     )
     if not alone:
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
-        sections.append(_who(responsible, share, drawn, rows))
+        tried = [one.mean.shape[1] for one in posterior.components]
+        sections.append(_who(responsible, share, drawn, rows, tried))
         shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
         sections += _weights(one, columns, shown, chains is not None, additive is not None)
         sections += _angles(one, shown, results)
@@ -104,26 +111,36 @@ def report(
         }
         for e in order
     ]
-    main = int(np.sum(responsible >= MAIN * rows))
     made_of = f"{main} expert{'s' if main > 1 else ''}"
     if isinstance(posterior, AdditivePosterior) and additive is not None:
         made_of = _members(posterior, additive, main)
+        if not alone and _unclear(results.get("baselines", {}).get(ADDITIVE)):
+            made_of += f"; the experts are not clearly better than {ADDITIVE}"
     elif k == 1:
         made_of = "logistic regression"
-    elif results["used_experts"] == 1:
-        made_of = f"one of {k} experts holds all rows: in effect a logistic regression"
+    elif main == 1:
+        made_of = f"{_most(responsible, rows)}: in effect a logistic regression"
     headline = _headline(results, label, rows, made_of)
     headline = f"{headline}. {moved_by(effects, pairs)}".rstrip()
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
-    if k > 1 and results["used_experts"] == 1:
+    if k > 1 and main == 1 and not alone and not summaries[0].applied:
+        own = "logistic regression" if additive is None else ADDITIVE
         warnings += (
-            f"This is no mixture: one of {k} experts has the largest share of every row. Take "
-            "n_experts=1, which is logistic regression, or another prior (tau).",
+            f"{_most(responsible, rows)}: the mixture adds little. n_experts=1 fits {own}.",
         )
     return Findings(
         headline, sections, results, warnings, top, tiles_of(results), NEXT_STEPS
     )  # fmt: skip
+
+
+def _most(responsible: FloatArray, rows: int) -> str:
+    return f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows"
+
+
+def _unclear(baseline: Any) -> bool:
+    """Return whether the interval of the difference to a baseline, if it is known, holds 0."""
+    return baseline is not None and baseline["interval"][0] <= 0.0 <= baseline["interval"][1]
 
 
 _FORMS = {
@@ -136,8 +153,8 @@ _FORMS = {
 def _members(posterior: AdditivePosterior, additive: Additive, main: int) -> str:
     """Name what predicts, the largest share first; experts are those of `MAIN` of the rows."""
     own = _FORMS[additive.form]
-    if posterior.mixtures and main > 1:
-        own += f" and {main} experts"
+    if posterior.mixtures:
+        own += f" and {main} experts" if main > 1 else " and a mixture of experts"
     members = [(posterior.own_weight, own)]
     if posterior.pairs is not None and posterior.pairs.terms is not None:
         name = f"curves with {pairs_of(len(posterior.pairs.terms.pairs))}"
@@ -233,8 +250,8 @@ def _quality(
     if any(s.has_baseline for s in summaries):
         names.append("difference")
         comparison = (
-            "The difference is that of the fit's log-loss to logistic regression's, by row, "
-            "with its standard error."
+            "The difference is the log-loss of logistic regression minus that of the fit, by row, "
+            "with its standard error: above 0 the fit is better."
         )
         rows = [(*rows[0], "")]
         gap = held_out[5] / n
@@ -245,7 +262,7 @@ def _quality(
                 "logistic regression",
                 f"{held_out[3] / n:.3f}",
                 f"{held_out[4] / n:.4f}",
-                f"{gap:+.4f} ± {error:.4f}",
+                f"{-gap:+.4f} ± {error:.4f}",
             )
         )
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
@@ -316,19 +333,21 @@ def _effects(
     shown = f"The {MOST_EFFECTS} of {len(effects)} columns" if len(effects) > MOST_EFFECTS else (
         "The columns"
     )  # fmt: skip
+    small = abs(additive.gain) < 2.0 * additive.error
+    unclear = ", which is not distinguishable from 0" if small else ""
     text = (
         f"What each column adds to the log odds of the label {label}, less its mean over rows, "
         f"with 95 % bands. {shown} that move them most come first, all on one scale; ticks below "
         "a curve are quantiles of the column. "
         f"Curves gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
-        "rows out; they are taken if that is more than nothing."
+        f"rows out{unclear}; they are taken if that is more than nothing."
     )
     return [
         Section(
             "What each column says",
             text,
             tuple(
-                strength_charts(effects, [one for s in summaries for one in s.pairs])
+                strength_charts(effects, [one for s in summaries for one in s.pairs], LOG_ODDS)
                 + effect_charts(effects[:MOST_EFFECTS], "added log odds")
             ),
             (Grid(("form", "tau", "log-loss, each row left out"), rows),),
@@ -407,16 +426,25 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
     ]
 
 
-def _who(responsible: FloatArray, share: FloatArray, drawn: FloatArray, rows: int) -> Section:
+def _who(
+    responsible: FloatArray, share: FloatArray, drawn: FloatArray, rows: int, tried: Sequence[int]
+) -> Section:
     order = np.argsort(-responsible)
-    sd = drawn.std(0) / rows
-    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}", f"{sd[k]:.3f}") for k in order]
+    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}") for k in order]
+    more = ""
+    if len(set(tried)) > 1:
+        more = (
+            f" Starts with {listed([str(n) for n in sorted(set(tried))])} experts are averaged; "
+            f"the best one, shown here, has {tried[0]}."
+        )
+    if drawn.std(0).max() >= UNSURE * rows:
+        more += " The shares are hardly determined: do not interpret single experts."
     return Section(
         "Who is responsible",
         "How many rows each expert has the largest share of (given the label where there is one), "
-        "and its mean share, with the standard deviation of that under draws of the posterior.",
+        f"and its mean share.{more}",
         (),
-        (Grid(("expert", "rows", "mean share", "sd"), table),),
+        (Grid(("expert", "rows", "mean share"), table),),
     )
 
 

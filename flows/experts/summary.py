@@ -63,6 +63,8 @@ class ExpertSummary:
         What columns and pairs of columns add; with the first partition.
     encoding
         What became of the columns and labels; with the first partition.
+    applied
+        Whether an earlier fit was applied to these rows.
     """
 
     rows: int
@@ -79,6 +81,7 @@ class ExpertSummary:
     effects: tuple[Effect, ...] = ()
     pairs: tuple[PairEffect, ...] = ()
     encoding: Encoding | None = None
+    applied: bool = False
 
 
 def summarise(

@@ -58,7 +58,7 @@ def roc(scores: FloatArray) -> plots.Spec:
 
 
 def threshold_table(scores: FloatArray, label: str) -> tuple[Grid, list[dict[str, float]]]:
-    """Return the table of thresholds, one for each set of counts, and the same as numbers."""
+    """Return the table of thresholds (.5, and one for each set of counts), and its numbers."""
     at = np.searchsorted(GRID, SHOWN) + 1
     above = np.cumsum(scores[:, ::-1], axis=1)[:, ::-1]
     no, yes = scores.sum(1)
@@ -70,7 +70,8 @@ def threshold_table(scores: FloatArray, label: str) -> tuple[Grid, list[dict[str
             "false_positives": float(false), "false_negatives": float(yes - true),
             "true_negatives": float(no - false),
         }  # fmt: skip
-        if not found or list(counts.values())[1:] != list(found[-1].values())[1:]:
+        new = not found or list(counts.values())[1:] != list(found[-1].values())[1:]
+        if new or threshold == 0.5:
             found.append(counts)
     rows = [
         (f"{one['threshold']:g}", *(int(n) for n in list(one.values())[1:]),

@@ -258,7 +258,9 @@ def _used(record: RunRecord) -> Tile:
     """Say how many rows were used, and what most of the others, or values of rows, lack."""
     value = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)}"
     if not record.dropped:
-        return Tile("rows used", value, "no row was left out")
+        test = record.results.get("test_rows")
+        fitted = f"{_cell(record.rows_kept - test)} fitted, {_cell(test)} held out" if test else ""
+        return Tile("rows used", value, fitted or "no row was left out")
     left = record.rows_read - record.rows_kept
     rows = [one for one in record.dropped if one.count <= left]
     most = max(rows or record.dropped, key=lambda one: one.count)

@@ -16,8 +16,9 @@ class ExpertOptions:
 
     n_experts: int | None = option(
         None,
-        "Number of experts; 1 is Bayesian logistic regression. additive: the most experts, of "
-        "which half are tried too; 1 is the additive part alone. By default 10 (additive) or 5.",
+        "Most experts. additive (default 10): this many, half as many and none are tried; 1 means "
+        "curves without experts. cavi, mh (default 5): exactly this many; 1 is Bayesian logistic "
+        "regression.",
         ge=1,
         le=100,
         positional=True,

@@ -21,6 +21,17 @@ def plain(n=60, seed=0, **more):
     return {**columns, "label": label, **more}
 
 
+def test_one_expert_for_nearly_all_rows_warns_in_the_fit_and_not_in_its_scores(tmp_path, capsys):
+    source, target = written(tmp_path, plain()), tmp_path / "out"
+    args = setting_args("n_experts=2", "inference=cavi", "tau=100")
+    said = "the mixture adds little"
+    assert said in printed(capsys, "experts", source, target, *args)
+    folder, record = latest(target)
+    held_out = record["results"]["test_rows"]
+    assert f"{60 - held_out} fitted, {held_out} held out" in (folder / "report.html").read_text()
+    assert said not in printed(capsys, "score", target, source, tmp_path / "scored")
+
+
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("experts")

@@ -37,6 +37,13 @@ def test_counts_of_partitions_add_up_to_the_area_and_the_table():
     assert half[5:] == (f"{true / called:.3f}", f"{true / y.sum():.3f}")
 
 
+def test_a_half_is_in_the_table_where_its_counts_are_those_before_it():
+    y, p = np.array([False, True, True]), np.array([0.2, 0.9, 0.95])
+    grid, _ = threshold_table(count_scores(y, p), "ill")
+    assert "0.5" in [row[0] for row in grid.rows]
+    assert len(grid.rows) == 5
+
+
 def test_the_curve_goes_from_no_row_to_all():
     y, p = scores()
     line = roc(count_scores(y, p))["layer"][0]["data"]["values"]
