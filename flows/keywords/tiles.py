@@ -38,7 +38,7 @@ NEXT_STEPS = (
     NextStep("Take the keyphrases of every document, as JSON lines:",
              "cat {run}/keyphrases/*.jsonl"),
     NextStep("If too few are right for your use, take the more probable new ones alone:",
-             "vbflows show {run} keywords --new --where 'probability>0.8'"),
+             "vbflows show {run} keywords --new --where 'probability>0.5'"),
     NextStep("Find the keyphrases of new documents without a fit:",
              "vbflows score {run} NEW_DOCUMENTS scored/", True),
 )  # fmt: skip

@@ -50,6 +50,13 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     assert f"{len(new):,} new keywords" in headline
     assert f"; {1 - share:.0%} expected to be right".replace("%", " %") in headline
     assert share <= 0.2
+    with open(outcome["report"]) as page:
+        text = page.read()
+    for level in (0.5, 0.8):
+        above = new.probability[new.probability > level]
+        assert f"above {level}: {len(above):,} new keywords, {above.mean():.0%} expected" in text
+    below = int((new.probability < 0.7).sum())
+    assert f"{below:,} of the {len(new):,} new keywords" in text or not below
     # Known keywords prove no precision.
     unknown = words[~words.observed]
     pairs = zip(unknown.doc_id, unknown.term, strict=True)
@@ -63,6 +70,7 @@ def test_chains_that_disagree_are_warned_of():
         documents=1, candidates=3, observed=1, selected=1, expected_false=0.0,
         expected_true=np.ones(1), terms=TermCounts(Counter(), Counter(), {}),
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
+        above=np.zeros((2, 2)), unsure=0,
     )  # fmt: skip
     found = report(None, None, [one], KeywordSettings(model="bss"), rows=1)
     assert found.results["r_hat"] is None
