@@ -11,7 +11,8 @@ from flows.report.page import NextStep, Tile
 
 def tiles_of(results: Mapping[str, Any], keys: str = "keyphrases") -> list[Tile]:
     """Return how many keywords were found, how many of them are right, and how rare they are."""
-    known = f"; {results['observed']:,} were known" if results["observed"] else ""
+    count = results["observed"]
+    known = f"; {count:,} known in the text, each stem once" if count else ""
     note = f"in {results['documents']:,} documents{known}"
     tiles = [Tile(f"new {keys}", f"{results['found']:,}", note)]
     if "expected_right" in results:
