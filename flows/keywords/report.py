@@ -388,8 +388,8 @@ def _cuts(summaries: Sequence[KeywordSummary], names: Names) -> str:
     """Say how many new ones lie above each level, and how many of them are expected to be right."""
     above = np.sum([s.above for s in summaries], axis=0)
     parts = [
-        f"above {level}: {int(count):,} new {names.keys}, {100.0 * right / count:.0f} % expected to be "
-        "right"
+        f"above {level}: {int(count):,} new {names.keys}, {100.0 * right / count:.0f} % "
+        "expected to be right"
         for level, (count, right) in zip(LEVELS, above, strict=True)
         if count
     ]
