@@ -341,7 +341,12 @@ def _listed(example: NumberExample, places: int) -> str:
 def _opened(example: NumberExample, places: int) -> Section:
     """Return what opens below a bag: its instances, and what adds to its number."""
     with_modality = any(one[1] for one in example.instances)
-    columns = ["instance", *["modality"] * with_modality, "adds", "features that add most"]
+    columns = [
+        "instance",
+        *["modality"] * with_modality,
+        "adds",
+        "features that move the score most",
+    ]
     rows = []
     for name, modality, _, adds, _ in example.instances:
         markers = ", ".join(

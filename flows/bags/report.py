@@ -12,7 +12,7 @@ from flows.bags import stacked
 from flows.bags.markers import explained_by
 from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, BagSummary, Example
 from flows.bags.tables import block_named
-from flows.bags.tiles import NEXT_STEPS, tiles_of
+from flows.bags.tiles import NEXT_STEPS, WITHOUT_STEPS, tiles_of
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
@@ -99,7 +99,8 @@ def report(
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
     ]
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results), NEXT_STEPS
+        headline, sections, results, warnings, top, tiles_of(results),
+        (*NEXT_STEPS, *WITHOUT_STEPS) if test.which == "without" and test.label.size else NEXT_STEPS
     )  # fmt: skip
 
 
@@ -133,6 +134,12 @@ def _in_short(
         lines.append(
             "Every probability on this page is of a bag that was predicted without its own label "
             "(column without_it of the table bags; its column probability knows the label)."
+            + " P(primary) is of the fit that knows all labels."
+            * ("expected_primary" in results)
+        )
+        lines.append(
+            "Not compared with boosted trees: no bag was held out. Run again with "
+            "--set held_out=0.2."
         )
     low, high = UNSURE
     number = int(np.sum((probability > low) & (probability < high)))
@@ -264,7 +271,10 @@ def _examples(
             "1 of 0.84, 2 of 0.98."
         )
     if any(e.markers for e in chosen):
-        text += f" Features are those that add most to {explained}, with its value in brackets."
+        text += (
+            f" Features are those that move {explained} most, up (+) or down (-), with its "
+            "value in brackets."
+        )
     detail = []
     if chosen:
         grids = [_in_detail(e, words, pooled_counts) for e in chosen]
@@ -338,7 +348,7 @@ def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
     caption = f"{example.bag_id}: P({words.positive}) = {_chance(example.probability)}"
     if example.label is not None:
         caption += f", label {words.label(example)}"
-    columns += ["adds"] * with_contribution + ["features that add most"] * with_markers
+    columns += ["adds"] * with_contribution + ["features that move the score most"] * with_markers
     return Grid(columns, rows, caption)
 
 
@@ -617,8 +627,8 @@ def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
     ]
     text = (
         "Of the instances with a probability above 0.5 (at most eight of a bag): how many have the "
-        "feature among the three that add most, and there its mean share of the instance's score "
-        "and its mean value."
+        "feature among the three that move the score most, up (+) or down (-), and there its mean "
+        "share of the instance's score and its mean value."
     )
     columns = ("feature", "instances", "adds on average", "mean value")
     return [Section("Features of primary instances", text, (), (Grid(columns, rows),))]

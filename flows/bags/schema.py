@@ -41,7 +41,8 @@ INSTANCES_IN = Table(
         Column(
             "label",
             INT8,
-            "label of the bag: 0, 1, or null where it is not known; not needed with labels",
+            "label of the bag: yes/no, 0/1, a number or an ordered level; empty where it is not "
+            "known; not needed with labels",
             nullable=True,
             required=False,
             accepts=(FLAG, NUMBER),
@@ -96,8 +97,9 @@ INSTANCES_IN = Table(
         Column(
             "features",
             NUMBERS,
-            "as many numbers for every instance of a modality; a missing one is mean-imputed, with "
-            "a column that says so; null: the bag has no instance here",
+            "by default every other column of numbers; or one list of numbers, as many for every "
+            "instance of a modality; a missing one is mean-imputed, with a column that says so; "
+            "null: the bag has no instance here",
             nullable=True,
             finite=True,
             gaps=True,

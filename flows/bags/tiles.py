@@ -32,3 +32,12 @@ NEXT_STEPS = (
         "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
     ),
 )
+
+WITHOUT_STEPS = (
+    NextStep(
+        "List all uncertain bags, each predicted without its own label:",
+        "vbflows show {run} bags --where 'without_it>0.2' --where 'without_it<0.8'",
+    ),
+    NextStep("Compare with boosted trees: run again with --set held_out=0.2."),
+)
+"""What to do next where each bag was predicted without its own label, and none was held out."""

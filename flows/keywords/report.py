@@ -33,6 +33,8 @@ MOST_TERMS = 5000  # carried from each partition
 MOST_DOCUMENTS = 40  # shown
 MOST_LIKELY = 8  # words of a document, where none is found
 BINS = 40
+UNSURE = 0.7  # a new keyword below is worth a look
+LEVELS = 0.5, 0.8  # probabilities from which the report counts new keywords
 MOST_R_HAT = 1.05
 
 
@@ -137,6 +139,10 @@ class KeywordSummary:
         Of the new selected ones, how many the model expects to be no keywords.
     expected_true
         [K] how many it expects to be keywords at each node of the rate.
+    above
+        [L, 2] new ones more probable than each of `LEVELS`, and the sum of their probabilities.
+    unsure
+        How many new ones are less probable than `UNSURE`.
     to_label
         Documents worth labelling, of all partitions: the first one has them.
     shown
@@ -156,6 +162,8 @@ class KeywordSummary:
     confusion: IntArray
     examples: tuple[Example, ...]
     r_hat: float | None
+    above: FloatArray
+    unsure: int
     to_label: tuple[DocumentToLabel, ...] = ()
     shown: tuple[ShownDocument, ...] = ()
     scored: bool = False
@@ -191,8 +199,16 @@ def summarise(
         confusion=np.array(confusion, np.int64),
         examples=_examples(table, offsets, probability, observed, selected),
         r_hat=r_hat,
+        above=_above(probability[found]),
+        unsure=int(np.sum(probability[found] < UNSURE)),
         shown=shown,
     )
+
+
+def _above(probability: FloatArray) -> FloatArray:
+    """Return how many are more probable than each of `LEVELS`, and their sum, [L, 2]."""
+    counted = [probability[probability > level] for level in LEVELS]
+    return np.array([(one.size, one.sum()) for one in counted])
 
 
 def _examples(
@@ -299,8 +315,11 @@ def report(
             headline += f"; {_percent(right)} expected to be right"
             if q is not None and q.sources.estimated and not scored:
                 headline += f": for a better estimate set {names.rate}={_to_mark(len(to_label))}"
+    cuts = _cuts(summaries, names) if found and not scores else ""
     shown = (
-        _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)
+        _documents(examples, scores, names, cuts)
+        if found
+        else _likely(examples, settings, scores, names)
     )
     sections = [shown, *_gold(summaries, results, expected, names)]
     if texts := within_page([one for s in summaries for one in s.shown]):
@@ -311,7 +330,8 @@ def report(
         sections.append(_histogram(summaries, names))
     sections += more
     if to_label:
-        sections.append(_to_label(to_label, names))
+        exact = q is not None and q.sources.exact
+        sections.append(_to_label(to_label, names, exact))
     if coefficients:
         sections.append(_coefficients(coefficients, names))
     results.update(documents=documents, candidates=candidates)
@@ -364,11 +384,23 @@ def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
     return ", ".join(f"{term} {'' if scores else f'{p:.2f}'}".strip() for term, p in words)
 
 
-def _documents(examples: Sequence[Example], scores: bool, names: Names) -> Section:
+def _cuts(summaries: Sequence[KeywordSummary], names: Names) -> str:
+    """Say how many new ones lie above each level, and how many of them are expected to be right."""
+    above = np.sum([s.above for s in summaries], axis=0)
+    parts = [
+        f"above {level}: {int(count):,} new {names.keys}, {100.0 * right / count:.0f} % "
+        "expected to be right"
+        for level, (count, right) in zip(LEVELS, above, strict=True)
+        if count
+    ]
+    return f"Probability {'; '.join(parts)}.\n" if parts else ""
+
+
+def _documents(examples: Sequence[Example], scores: bool, names: Names, cuts: str) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
     text = (
-        f"{len(examples):,} documents with many {names.keys}. All documents are in the table "
-        "keywords/."
+        f"{cuts}{len(examples):,} documents, chosen for both known and new {names.keys}. All "
+        "documents are in the table keywords/."
     )
     how = f"Known {names.keys} came with the input; new ones were found"
     how += "." if scores else ", each with its probability of being right."
@@ -482,23 +514,40 @@ def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
     centres = (np.arange(BINS) + 0.5) / BINS
     title = f"Probabilities of all {names.units} that were not known"
     plot = plots.histogram(centres, "probability", names.units, title, BINS, counts)
+    below = int(sum(s.unsure for s in summaries))
+    new = sum(s.selected - s.observed for s in summaries)
+    unsure = ""
+    if below:
+        are = "is" if below == 1 else "are"
+        unsure = (
+            f" {below:,} of the {new:,} new {names.keys} {are} below {UNSURE}: read them before "
+            "you use them."
+        )
     how = (
         f"Most {names.units} are no {names.keys} and are near 0. Many near 1: the model is sure of "
-        "what it found. Most below 0.7: read the new ones before you use them."
+        f"what it found.{unsure}"
     )
     return Section("How sure the model is", "", (plot,), how=how)
 
 
-def _to_label(documents: Sequence[DocumentToLabel], names: Names) -> Section:
+def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -> Section:
     rows = [
         (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.removes:.1%}")
         for a in documents
     ]
+    use = (
+        f"If you list all {names.keys} of these documents and mark them complete, the share of "
+        "wrong ones is known better."
+    )
+    if exact:
+        use = (
+            f"{names.rate} was taken as exact and is not learned from these documents: to learn "
+            "it, leave it out."
+        )
     columns = ("document", names.units, "known", f"expected {names.keys}", "uncertainty removed")
     return Section(
         "Documents worth labelling next",
-        f"If you list all {names.keys} of these documents and mark them complete, the share of "
-        "wrong ones is known better. Each percentage is what the document adds to those above it. "
+        f"{use} Each percentage is what the document adds to those above it. "
         "They are in the table ask/.",
         (),
         (Grid(columns, rows),),

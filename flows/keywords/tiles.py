@@ -11,7 +11,8 @@ from flows.report.page import NextStep, Tile
 
 def tiles_of(results: Mapping[str, Any], keys: str = "keyphrases") -> list[Tile]:
     """Return how many keywords were found, how many of them are right, and how rare they are."""
-    known = f"; {results['observed']:,} were known" if results["observed"] else ""
+    count = results["observed"]
+    known = f"; {count:,} known in the text, each stem once" if count else ""
     note = f"in {results['documents']:,} documents{known}"
     tiles = [Tile(f"new {keys}", f"{results['found']:,}", note)]
     if "expected_right" in results:
@@ -38,7 +39,7 @@ NEXT_STEPS = (
     NextStep("Take the keyphrases of every document, as JSON lines:",
              "cat {run}/keyphrases/*.jsonl"),
     NextStep("If too few are right for your use, take the more probable new ones alone:",
-             "vbflows show {run} keywords --new --where 'probability>0.8'"),
+             "vbflows show {run} keywords --new --where 'probability>0.5'"),
     NextStep("Find the keyphrases of new documents without a fit:",
              "vbflows score {run} NEW_DOCUMENTS scored/", True),
 )  # fmt: skip

@@ -37,8 +37,8 @@ class KeywordOptions:
     )
     fdr: float = share(
         0.1,
-        "Level of the Bayesian false discovery rate: the largest share of the new keywords that "
-        "the model may expect to be false.",
+        "Largest expected share of false keywords among the new ones, where select=fdr (the "
+        "default of words). Phrases are selected by the largest expected F, which ignores it.",
     )
     select: Literal["fdr", "best_f"] | None = option(
         None,

@@ -12,7 +12,15 @@ import pytest
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
-from flows.keywords.report import BINS, KeywordSummary, TermCounts, report
+from flows.keywords.report import (
+    BINS,
+    PHRASES,
+    DocumentToLabel,
+    KeywordSummary,
+    TermCounts,
+    _to_label,
+    report,
+)
 from flows.keywords.settings import KeywordSettings
 from flows.run import run as launch
 from flows.settings import ComputeSettings
@@ -50,6 +58,16 @@ def test_the_headline_gives_the_share_that_is_expected_to_be_false(tmp_path):
     assert f"{len(new):,} new keywords" in headline
     assert f"; {1 - share:.0%} expected to be right".replace("%", " %") in headline
     assert share <= 0.2
+    with open(outcome["report"]) as page:
+        text = page.read()
+    for level in (0.5, 0.8):
+        above = new.probability[new.probability > level]
+        assert (
+            f"above {level}: {len(above):,} new keywords, {100 * above.mean():.0f} % expected"
+            in text
+        )
+    below = int((new.probability < 0.7).sum())
+    assert f"{below:,} of the {len(new):,} new keywords" in text or not below
     # Known keywords prove no precision.
     unknown = words[~words.observed]
     pairs = zip(unknown.doc_id, unknown.term, strict=True)
@@ -63,10 +81,19 @@ def test_chains_that_disagree_are_warned_of():
         documents=1, candidates=3, observed=1, selected=1, expected_false=0.0,
         expected_true=np.ones(1), terms=TermCounts(Counter(), Counter(), {}),
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
+        above=np.zeros((2, 2)), unsure=0,
     )  # fmt: skip
     found = report(None, None, [one], KeywordSettings(model="bss"), rows=1)
     assert found.results["r_hat"] is None
     assert "chains disagree (largest R-hat inf" in found.warnings[0]
+
+
+def test_labels_of_suggested_documents_are_not_said_to_change_a_number_that_is_exact():
+    shown = [DocumentToLabel(1, "a", 9, 2, 3.0, 0.1)]
+    exact, estimated = (_to_label(shown, PHRASES, given).text for given in (True, False))
+    assert exact.startswith("keyphrases was taken as exact and is not learned from these documents")
+    assert "is known better" not in exact
+    assert "the share of wrong ones is known better" in estimated
 
 
 @pytest.mark.thorough
