@@ -370,8 +370,8 @@ def _kept(prune: str) -> int:
 
 @app.command(cls=ExampleCommand)
 def compare(
-    first: Run,
-    second: Run,
+    first: Annotated[str, _argument("FIRST", "The earlier run: TARGET/runs/RUN_ID.")],
+    second: Annotated[str, _argument("SECOND", "The later run: TARGET or TARGET/runs/RUN_ID.")],
     report: Annotated[
         str, _option("--report", "FILE", "Write a page with charts too, such as compared.html.")
     ] = "",

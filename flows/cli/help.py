@@ -102,7 +102,7 @@ class PipelineCommand(TyperCommand):
                 formatter.write_dl([rows[member] for member in members])
         super().format_options(ctx, formatter)
         if settings.page:
-            _write_lines(formatter, "More", settings.page)
+            _write_lines(formatter, "More", f"in the documentation, {settings.page}")
 
 
 def _write_columns(formatter: Any, table: Table) -> None:

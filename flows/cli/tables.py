@@ -87,7 +87,8 @@ def show_rows(
     if not rows:
         console.print("no rows")
         return
-    names = list(rows[0])
+    empty = [n for n in rows[0] if all(cell(row[n]) == "" for row in rows)]
+    names = [n for n in rows[0] if n not in empty] or list(rows[0])
     numbers = [n for n in names if isinstance(rows[0][n], int | float)]
     kept = _fitting(
         console.width, rows, sorted(names, key=lambda n: (n != names[0], n not in first))
@@ -99,6 +100,8 @@ def show_rows(
     console.print(table)
     if left := [name for name in names if name not in kept]:
         console.print(_text(f"not shown: {', '.join(left)} (--columns NAME,NAME or --json)"))
+    if empty and len(empty) < len(rows[0]):
+        console.print(_text(f"empty in these rows: {', '.join(empty)}"))
 
 
 def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[str]:

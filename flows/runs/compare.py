@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ HEADINGS = {
     "results": "Results",
 }
 _CAUSES = 3  # that are named
+_INTERVAL = re.compile(r"(-?[\d.]+) to (-?[\d.]+)")  # at the beginning of a tile's note
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def compare(first: str, second: str) -> Comparison:
         "settings": _differing(one.settings, two.settings),
         "data": _both(_data(one, two), _data(two, one)),
         "results": _both(_flat(one.results), _flat(two.results)),
-        "fit": _both(_fit(one), _fit(two)),
+        "fit": _fits(one, two),
         "versions": _differing(one.versions, two.versions),
     }
     return Comparison((here, there), (one, two), parts, compare_predictions(here, there))
@@ -70,6 +72,10 @@ def headline(found: Comparison) -> str:
         if differs(values)
     ]
     causes = _causes(found)
+    unclear = _unclear(found)
+    if unclear:
+        text = f"No clear difference: {unclear}. {_differences(causes)}"
+        return text + _crossed(found)
     if not causes:
         why = "with the same settings, data and versions"
     elif answer and len(causes) == 1:  # where one alone differs, it is the cause
@@ -77,11 +83,39 @@ def headline(found: Comparison) -> str:
     else:
         why = f"with {'; '.join(causes)}"
     text = f"{answer[0]}, {why}." if answer else f"The same answer, {why}."
-    for moved in found.predictions[:1]:
-        text += (
-            f" {moved.crossed:,} of {moved.shared:,} probabilities in {moved.table}/ crossed 0.5."
-        )
+    text += _crossed(found)
     return f"{text[0].upper()}{text[1:]}"
+
+
+def _crossed(found: Comparison) -> str:
+    return "".join(
+        f" {moved.crossed:,} of {moved.shared:,} probabilities in {moved.table}/ crossed 0.5."
+        for moved in found.predictions[:1]
+    )
+
+
+def _unclear(found: Comparison) -> str:
+    """Return the first number that differs, with its intervals, where they overlap."""
+    for name, values in found.parts["answer"].items():
+        if differs(values):
+            notes = [
+                next((t["note"] for t in record.tiles if t["label"] == name), "")
+                for record in found.records
+            ]
+            one, two = (_INTERVAL.match(note) for note in notes)
+            if one is None or two is None:
+                return ""
+            low, high = max(float(one[1]), float(two[1])), min(float(one[2]), float(two[2]))
+            if low > high:
+                return ""
+            return f"{name} {values['first']} ({one[0]}) → {values['second']} ({two[0]})"
+    return ""
+
+
+def _differences(causes: Sequence[str]) -> str:
+    if not causes:
+        return "The settings, data and versions are the same."
+    return f"What differs: {'; '.join(causes)}."
 
 
 def _causes(found: Comparison) -> list[str]:
@@ -157,6 +191,16 @@ def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:
         "rows used": one.rows_kept,
         **{f"not used: {dropped.reason}": dropped.count for dropped in one.dropped},
     }
+
+
+def _fits(one: RunRecord, two: RunRecord) -> dict[str, dict[str, Any]]:
+    """Return how both fits ended; bounds of other settings or data have no difference."""
+    found = _both(_fit(one), _fit(two))
+    data = [sorted(f.fingerprint for f in record.inputs) for record in (one, two)]
+    if data[0] != data[1] or _differing(one.settings, two.settings):
+        for name in {one.objective, two.objective}:
+            found[name]["change"] = None
+    return found
 
 
 def _fit(record: RunRecord) -> dict[str, Any]:

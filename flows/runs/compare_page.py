@@ -59,7 +59,12 @@ def _page(found: Comparison) -> page.Page:
 
 
 def _tiles(found: Comparison) -> Iterator[Tile]:
-    for name, values in [*found.parts["answer"].items()][:3]:
+    both = [
+        (name, values)
+        for name, values in found.parts["answer"].items()
+        if None not in (values["first"], values["second"])
+    ]
+    for name, values in both[:3]:
         if differs(values):
             yield Tile(name, f"{shown(values['first'])} → {shown(values['second'])}")
         else:

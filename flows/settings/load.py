@@ -212,6 +212,8 @@ _TYPES = {
     "integer": "whole number",
 }
 """What people call JSON's types."""
+_SIGNS = {",": "comma", ".": "point", " ": "space", "'": "apostrophe"}
+"""Signs by their names, for a setting whose choices are signs."""
 _BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
 
 
@@ -219,7 +221,7 @@ def _range(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(_range(option) for option in schema["anyOf"])
     if "enum" in schema:
-        return ", ".join(str(value) for value in schema["enum"])
+        return ", ".join(_SIGNS.get(str(value), str(value)) for value in schema["enum"])
     bounds = [f"{sign} {schema[key]:g}" for key, sign in _BOUNDS.items() if key in schema]
     kind = _TYPES.get(schema.get("type", "any"), schema.get("type", "any"))
     return " ".join([kind, ", ".join(bounds)]).strip()

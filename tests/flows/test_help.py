@@ -69,9 +69,18 @@ def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
         assert f"  {setting} " in out
     places = [out.index(f"\n{heading}") for heading in ("What goes in", "Example", "Settings that")]
     assert places == sorted(places)
-    assert settings.page in out
+    assert f"in the documentation, {settings.page}" in out
     assert (ROOT / settings.page).exists()
     assert all(line in out for line in settings.example)
+
+
+def test_help_names_signs_and_the_order_of_runs(capsys):
+    text = dict((name, bounds) for name, bounds, _, _ in describe(PIPELINES["experts"]))
+    assert text["thousands"] == "comma, point, space, apostrophe or empty"
+    assert text["decimal"] == "point, comma or empty"
+    _, out, _ = run(capsys, "compare", "-h")
+    assert "The earlier run" in out
+    assert "The later run" in out
 
 
 def test_help_of_every_other_command_opens_with_an_example(capsys, monkeypatch):

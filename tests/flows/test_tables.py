@@ -28,3 +28,12 @@ def test_the_column_of_the_order_is_shown_and_others_are_named(capsys):
     assert "0.1235" in said
     assert "not shown: text" in said
     assert "--columns" in said
+
+
+def test_columns_without_a_value_are_named_and_not_shown():
+    rows = [{"id": "a", "where": None, "n": 1}, {"id": "b", "where": "", "n": 2}]
+    console = Console(width=80, record=True, markup=False)
+    show_rows(console, rows)
+    said = console.export_text().splitlines()
+    assert said[0].split() == ["id", "n"]
+    assert said[-1] == "empty in these rows: where"

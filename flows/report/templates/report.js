@@ -137,6 +137,16 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   table.parentElement.before(tools);
 }
 
+// A table that is cut says so.
+for (const place of document.querySelectorAll(".scroll")) {
+  const swipe = document.createElement("p");
+  swipe.className = "how swipe";
+  swipe.textContent = "swipe for more columns";
+  swipe.hidden = true;
+  place.before(swipe);
+  new ResizeObserver(() => (swipe.hidden = place.scrollWidth <= place.clientWidth + 1)).observe(place);
+}
+
 // Light or dark: as the system has it until the reader switches. Where a page may not store
 // anything (within another page) the choice lasts as long as the page.
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -237,7 +247,7 @@ const theme = () => {
       labelColor: ink, titleColor: soft, gridColor: line, domainColor: soft, tickColor: soft,
       labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: Math.min(220, document.body.clientWidth / 3.5),
     },
-    axisXQuantitative: { tickCount: 8 },
+    axisXQuantitative: { tickCount: document.body.clientWidth < 500 ? 3 : 8 },
     legend: { labelColor: ink, titleColor: ink, labelFontSize: 12 },
     range: { category: [accent, soft] },
     bar: { color: accent }, rect: { stroke: line, strokeWidth: 0.5 },

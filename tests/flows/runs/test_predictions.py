@@ -9,6 +9,7 @@ import pytest
 from flows.data import storage
 from flows.data.runs import InputRecord, RunPaths, complete
 from flows.runs.compare import compare, headline
+from flows.runs.compare_page import _tiles
 from flows.runs.predictions import Change, compare_predictions
 from tests.flows.runs.test_publish import record
 
@@ -67,6 +68,48 @@ def compared(tmp_path, **second):
 
 def tile(value):
     return {"headline": f"{value} found", "tiles": [{"label": "found", "value": value, "note": ""}]}
+
+
+def interval(value, note):
+    tiles = [{"label": "AUROC", "value": value, "note": f"{note}; 46 rows not fitted"}]
+    return {"tiles": tiles}
+
+
+def two_runs(tmp_path, **second):
+    """Compare runs with an AUROC, the second with what is named."""
+    first = {**interval("0.996", "0.985 to 1.000"), "settings": {"n_experts": None}, "elbo": -9.0}
+    for name, changes in (("a", first), ("b", first | second)):
+        paths = run_with(tmp_path, name, id=["a", "b"], probability=[0.1, 0.4])
+        complete(paths, record(run_id=name, **changes))
+    return compare(f"{tmp_path}/runs/a", f"{tmp_path}/runs/b")
+
+
+def test_where_intervals_overlap_there_is_no_clear_difference_and_no_cause(tmp_path):
+    found = two_runs(
+        tmp_path, settings={"n_experts": 1}, **interval("0.998", "0.992 to 1.000")
+    )  # fmt: skip
+    assert headline(found) == (
+        "No clear difference: AUROC 0.996 (0.985 to 1.000) → 0.998 (0.992 to 1.000). What differs: "
+        "n_experts: default → 1. 0 of 2 probabilities in rows/ crossed 0.5."
+    )
+
+
+def test_where_intervals_are_apart_there_is_a_cause(tmp_path):
+    found = two_runs(tmp_path, settings={"n_experts": 1}, **interval("0.5", "0.4 to 0.6"))
+    assert headline(found).startswith("AUROC: 0.996 → 0.5, because of n_experts: default → 1.")
+
+
+@pytest.mark.parametrize(("settings", "change"), [(None, 1.0), (1, None)])
+def test_bounds_have_a_difference_only_with_the_same_settings(tmp_path, settings, change):
+    found = two_runs(tmp_path, settings={"n_experts": settings}, elbo=-8.0)
+    assert found.parts["fit"]["bound"]["change"] == change
+
+
+def test_a_card_has_only_numbers_of_both_runs(tmp_path):
+    more = {"label": "against trees", "value": "+1", "note": ""}
+    found = two_runs(tmp_path, tiles=[more, *interval("0.996", "0.985 to 1.000")["tiles"]])
+    assert [tile.label for tile in _tiles(found)][:1] == ["AUROC"]
+    assert "against trees" not in [tile.label for tile in _tiles(found)]
 
 
 CROSSED = "1 of 2 probabilities in rows/ crossed 0.5."
