@@ -68,7 +68,7 @@ def shifted(name: str) -> Iterator[Readings]:
 
 
 def features() -> Iterator[Readings]:
-    """Yield rows' features and the shares of rows of tables whose features are known.
+    """Yield rows' features of tables whose features are known.
 
     A found feature counts as the true one with which more than nine rows of ten agree.
     """
@@ -88,11 +88,7 @@ def features() -> Iterator[Readings]:
             :, abs(same - 0.5) > MATCHED - 0.5
         ]
         z = z[:, true][:, abs(same - 0.5) > MATCHED - 0.5]
-        half = 1.96 * np.sqrt((p * (1.0 - p)).sum(0)) / len(p)
-        yield {
-            "rows' features": Forecast(p.ravel(), z.ravel()),
-            "shares of rows": inside(p.mean(0) - half, p.mean(0) + half, z.mean(0)),
-        }
+        yield {"rows' features": Forecast(p.ravel(), z.ravel())}
 
 
 def areas() -> Iterator[Readings]:

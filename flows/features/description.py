@@ -144,8 +144,9 @@ def meaning_sections(
     heads = ("feature", "name", "rows", "sure rows", "of the covariance", "other starts with it")
     note = (
         "A feature is named after the answers that it changes most clearly. Rows: the share of "
-        "rows that have it, with its uncertainty; sure rows: those with a probability below .1 or "
-        "above .9; of the covariance: how much of the association between columns it explains."
+        "rows that have it; sure rows: those with a probability below .1 or above .9 (on simulated "
+        "tables these probabilities were too sure); of the covariance: how much of the association "
+        "between columns it explains."
     )
     text = "\n".join([_WHAT, *sentences])
     pictures = [_strongest(found, columns)]
