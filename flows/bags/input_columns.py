@@ -234,7 +234,8 @@ def _single(column: pa.ChunkedArray) -> bool:
 
 def _with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
     """Return the settings with the positive label, where words of two labels say it."""
-    if settings.positive or (settings.threshold is not None and settings.target != "ordered"):
+    open_order = settings.target == "ordered" and not settings.label_order
+    if settings.positive or (settings.threshold is not None and not open_order):
         return settings
     theirs = settings.columns.get("label", "label")
     if any(name == theirs and own != "label" for own, name in settings.columns.items()):
