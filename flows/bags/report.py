@@ -132,13 +132,13 @@ def _in_short(
         lines.append(line)
     if test.which == "without" and test.label.size:
         lines.append(
-            "Every probability on this page is of a bag that was predicted without its own label "
-            "(column without_it of the table bags; its column probability knows the label)."
-            + " P(primary) is of the fit that knows all labels."
-            * ("expected_primary" in results)
+            "A bag's probability on this page is predicted without its own label: column "
+            "without_it of the table bags. The column probability"
+            + " and P(primary)" * ("expected_primary" in results)
+            + " are of the fit that knows all labels."
         )
         lines.append(
-            "Not compared with boosted trees: no bag was held out. Run again with "
+            "Not compared with boosted trees, which need bags held out. Run again with "
             "--set held_out=0.2."
         )
     low, high = UNSURE

@@ -14,7 +14,7 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     tiles = []
     if "auroc" in results:
         low, high = results["auroc_interval"]
-        tested = f"{results['tested']:,} bags not seen"
+        tested = f"{results['tested']:,} bags, each without its own label"
         tiles.append(Tile("AUROC", f"{results['auroc']:.3f}", f"{low:.2f} to {high:.2f}; {tested}"))
         tiles += log_loss_tile(results, "base_log_loss", tested)
     tiles += baseline_tile(results)

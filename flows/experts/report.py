@@ -339,8 +339,8 @@ def _effects(
         f"What each column adds to the log odds of the label {label}, less its mean over rows, "
         f"with 95 % bands. {shown} that move them most come first, all on one scale; ticks below "
         "a curve are quantiles of the column. "
-        f"Curves gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
-        f"rows out{unclear}; they are taken if that is more than nothing."
+        f"On rows left out curves predict better than lines by {additive.gain:.4f} ± "
+        f"{additive.error:.4f} a row{unclear}; curves are used where that is above 0."
     )
     return [
         Section(
@@ -434,8 +434,8 @@ def _who(
     more = ""
     if len(set(tried)) > 1:
         more = (
-            f" Starts with {listed([str(n) for n in sorted(set(tried))])} experts are averaged; "
-            f"the best one, shown here, has {tried[0]}."
+            f" Fits with {listed([str(n) for n in sorted(set(tried))])} experts are averaged; the "
+            f"one shown here has {tried[0]}."
         )
     if drawn.std(0).max() >= UNSURE * rows:
         more += " The shares are hardly determined: do not interpret single experts."

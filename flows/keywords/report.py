@@ -524,8 +524,8 @@ def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
             "you use them."
         )
     how = (
-        f"Most {names.units} are no {names.keys} and are near 0. Many near 1: the model is sure of "
-        f"what it found.{unsure}"
+        f"Most {names.units} are no {names.keys} and are near 0. The more are near 1, the surer is "
+        f"the model of what it found.{unsure}"
     )
     return Section("How sure the model is", "", (plot,), how=how)
 

@@ -264,7 +264,7 @@ def _used(record: RunRecord) -> Tile:
     left = record.rows_read - record.rows_kept
     rows = [one for one in record.dropped if one.count <= left]
     most = max(rows or record.dropped, key=lambda one: one.count)
-    what = "not used" if rows else "every row; not used in them"
+    what = "not used" if rows else "no row was left out; not used"
     return Tile("rows used", value, f"{what}: {most.reason} ({_cell(most.count)})")
 
 

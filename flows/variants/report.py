@@ -417,7 +417,7 @@ def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Spec:
     if settings.controls:
         series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
-    label = f"share of reads with the called allele{some}"
+    label = f"rate of the called allele{some}"
     return plots.paired_intervals([name_of(c) for c in shown], series, label)
 
 

@@ -43,8 +43,11 @@ def test_bags():
     results |= {"auroc": 0.98, "auroc_interval": [0.95, 0.99], "tested": 40, "log_loss": 0.19,
                 "base_log_loss": 0.693}  # fmt: skip
     found = shown(bags(results))
-    assert found["AUROC"] == ("0.980", "0.95 to 0.99; 40 bags not seen")
-    assert found["log loss"] == ("0.190", "0.693 for the base rate; 40 bags not seen")
+    assert found["AUROC"] == ("0.980", "0.95 to 0.99; 40 bags, each without its own label")
+    assert found["log loss"] == (
+        "0.190",
+        "0.693 for the base rate; 40 bags, each without its own label",
+    )
 
 
 def test_experts():
@@ -142,7 +145,7 @@ def test_every_file_of_reads_is_an_input():
     ("kept", "note"),
     [
         (277, "not used: document without a candidate (3)"),
-        (280, "every row; not used in them: known keyword not in the text (266)"),
+        (280, "no row was left out; not used: known keyword not in the text (266)"),
     ],
 )
 def test_the_rows_not_used_are_those_that_the_tile_names(kept, note):

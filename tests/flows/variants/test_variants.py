@@ -67,7 +67,7 @@ def test_reads_of_one_percent_at_400_give_their_variants(published, simbam):
     assert all(r["case_q05"] < r["case_mean"] < r["case_q95"] for r in called)
     page = Path(place.file("report.html")).read_text(encoding="utf-8")
     shown = (
-        "share of reads with the called allele",
+        "rate of the called allele",
         "Hyperparameters",
         "reads not used",
         ".bam</td>",
