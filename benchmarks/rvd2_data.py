@@ -1,4 +1,9 @@
-"""Variant calling on real reads and on simulated BAMs, with other callers."""
+"""Variant calling on real reads and on simulated BAMs, with other callers.
+
+    python -m benchmarks.rvd2_data
+
+freebayes and bcftools must be installed.
+"""
 
 from __future__ import annotations
 
@@ -129,8 +134,8 @@ def run_bams() -> str:
                 settings = VariantSettings(fasta=fasta, **extra)
                 target = os.path.join(work, "out")
                 outcome = run("variants", sheet, target, settings, ComputeSettings())
-                folder = os.path.join(target, "runs", outcome["run_id"])
-                cells.append(score_calls(os.path.join(folder, "variants.vcf.gz")))
+                made = os.path.join(target, "runs", outcome["run_id"], "variants.vcf.gz")
+                cells.append(score_calls(made))
             bayes = os.path.join(work, "freebayes.vcf")
             with open(bayes, "w", encoding="utf-8") as file:
                 subprocess.run(
@@ -144,3 +149,7 @@ def run_bams() -> str:
             cells.append(score_calls(called))
         lines.append(f"| {depth}x {vaf} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", "Found of 14 (false)."])
+
+
+if __name__ == "__main__":
+    print(run_bams(), run_data(), sep="\n\n")

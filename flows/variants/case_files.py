@@ -154,6 +154,12 @@ def conclude_case(
     # Through storage, as it is too large to travel with every task.
     storage.write_bytes(work_url(paths, "decision", case.number, "npz"), to_bytes(decision))
     kept = [index for _, index in case.positions]
+    if isinstance(model, TwoGroups):
+        # Locations under the same conditions share a limit, in whatever partition they are.
+        parts = each(_conditions, kept, q, paths)
+        least = detection.threshold(decision, settings)
+        limits = detection.Conditions.union(parts).limits(model, q, least)
+        storage.write_bytes(work_url(paths, "limits", case.number, "npz"), to_bytes(limits))
     points = max(2, MOST_DEPTHS // len(kept))
     found = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
     found = join_alleles(found, case.columns, case.files, settings, each)
@@ -192,6 +198,10 @@ def conclude_case(
     return found, q
 
 
+def _conditions(index: int, q: Any, paths: RunPaths) -> detection.Conditions:
+    return detection.Conditions.of(read_counts(paths, index), q)
+
+
 def _write_loci(
     where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
     paths: RunPaths, number: int,
@@ -205,7 +215,8 @@ def _write_loci(
     storage.write_table(paths.table("loci", index), table)
     if not isinstance(model, TwoGroups):
         return found
-    limit = detection.limits(model, q, counts, decision, settings)
+    limits = read_state(work_url(paths, "limits", number, "npz"), detection.Limits)
+    limit = limits.at(counts, q, settings)
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)
     regions = detection.bed(detection.callable_regions(limit, loci, detection.CALLABLE_SHARE))

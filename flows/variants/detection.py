@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from flows.variants.calls import Decision
 from flows.variants.counts import Loci
 from flows.variants.schema import DETECTION
 from flows.variants.settings import VariantSettings
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.variants.counts import BASES, Counts, Units, units
 from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.posterior import least_reads, share_called
@@ -39,41 +40,99 @@ def threshold(decision: Decision, settings: VariantSettings) -> float:
     return min(decision.least, float(alone))
 
 
-def limits(
-    model: TwoGroups, q: Any, batch: Counts, decision: Decision, settings: VariantSettings
-) -> FloatArray:
-    """Return the share that is called with .95 probability at every location, [J]; NaN for none.
+@dataclass(frozen=True)
+class Conditions:
+    """What limits of detection depend on, over all locations of a case.
 
-    Of its three alleles that with most errors to be expected, which is hardest to find. Depths of
-    a sample are its replicates' mean, rounded down to the next of two steps a doubling, and the
-    control's reads of an allele above 4 are rounded up so: locations that differ by less share a
-    limit, which is then rather too large.
+    Attributes
+    ----------
+    keys
+        [K, 4] different rows, rising: a replicate's depth in the case and in the control, the
+        control's reads of the allele and its substitution; [K, 5] with the bases next to it.
+    replicates
+        Number of the case's and of the control's.
+    member
+        [R] which of the control's samples each replicate is of, as `Units` has it.
     """
-    least = threshold(decision, settings)
-    if not np.isfinite(least):
-        return np.full(len(batch), np.nan)
-    of = _hardest(units(batch), q)
+
+    keys: IntArray
+    replicates: tuple[int, int]
+    member: IntArray | None
+
+    @classmethod
+    def of(cls, batch: Counts, q: Any) -> Conditions:
+        """Return those of a partition."""
+        alleles = _hardest(units(batch), q)
+        replicates = int(alleles.case.sum()), int((~alleles.case).sum())
+        return cls(np.unique(_keys(alleles), axis=0), replicates, alleles.member)
+
+    @classmethod
+    def union(cls, parts: Sequence[Conditions]) -> Conditions:
+        """Return those of several partitions, each once."""
+        return replace(parts[0], keys=np.unique(np.vstack([one.keys for one in parts]), axis=0))
+
+    def limits(self, model: TwoGroups, q: Any, least: float) -> Limits:
+        """Return the share that is called with .95 probability, NaN for none.
+
+        ``least`` is the log Bayes factor from which an allele is called.
+        """
+        if not np.isfinite(least):
+            return Limits(self.keys, np.full(len(self.keys), np.nan))
+        own, other, errors, kind, *context = self.keys.T
+        reads = least_reads(
+            model, q, own, other, errors, kind, self.replicates, least, self.member, *context
+        )
+        precision = float(np.exp(q.log_m_mean))
+        share = share_called(reads, own, self.replicates[0], precision, PROBABILITY)
+        return Limits(self.keys, share)
+
+
+@dataclass(frozen=True)
+class Limits(State):
+    """The limit of detection under every condition that a case's locations have.
+
+    Attributes
+    ----------
+    keys
+        [K, 4] or [K, 5], as `Conditions` has them.
+    share
+        [K] the share that is called with .95 probability; NaN for none.
+    """
+
+    keys: IntArray
+    share: FloatArray
+
+    def at(self, batch: Counts, q: Any, settings: VariantSettings) -> FloatArray:
+        """Return the limit of every location of a partition, [J]; NaN for none."""
+        of = _hardest(units(batch), q)
+        place = {tuple(key): i for i, key in enumerate(self.keys.tolist())}
+        found = np.full(len(batch), np.nan)
+        found[of.location] = self.share[[place[tuple(key)] for key in _keys(of).tolist()]]
+        if settings.controls:  # where none has reads no allele passes
+            found[of.location[of.depth[:, ~of.case].sum(axis=1) == 0]] = np.nan
+        return found
+
+
+def _keys(of: Units) -> IntArray:
+    """Return what the limit of each location depends on, [J, 4] or [J, 5].
+
+    Depths of a sample are its replicates' mean, rounded down to the next of two steps a doubling,
+    and the control's reads of an allele above 4 are rounded up so: locations that differ by less
+    share a limit, which is then rather too large.
+    """
     case, control = of.case, ~of.case
-    replicates = int(case.sum()), int(control.sum())
     own = _down(of.depth[:, case].mean(axis=1))
-    other = _down(of.depth[:, control].mean(axis=1)) if replicates[1] else np.zeros(len(of), int)
+    other = _down(of.depth[:, control].mean(axis=1)) if control.any() else np.zeros(len(of), int)
     errors = _up(of.alt_reads[:, control].sum(axis=1))
     columns = [own, other, errors, of.kind, *([] if of.context is None else [of.context])]
-    keys, where = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
-    own, other, errors, kind, *context = keys.T
-    reads = least_reads(model, q, own, other, errors, kind, replicates, least, of.member, *context)
-    share = share_called(
-        reads, keys[:, 0], replicates[0], float(np.exp(q.log_m_mean)), PROBABILITY
-    )  # fmt: skip
-    found = np.full(len(batch), np.nan)
-    found[of.location] = share[where.ravel()]
-    if settings.controls:  # where none has reads no allele passes
-        found[of.location[of.depth[:, control].sum(axis=1) == 0]] = np.nan
-    return found
+    return np.column_stack(columns).astype(np.int64)
 
 
 def _hardest(of: Units, q: Any) -> Units:
-    """Return of each location the allele of most errors: by its control's reads and its type's."""
+    """Return of each location the allele of most errors, which is hardest to find.
+
+    By its control's reads and the rate of its substitution.
+    """
     a, b = q.a[of.kind], q.b[of.kind]
     reads = of.alt_reads[:, ~of.case].sum(axis=1)
     expected = (reads + a) / (of.depth[:, ~of.case].sum(axis=1) + a + b)

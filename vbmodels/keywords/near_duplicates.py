@@ -39,14 +39,31 @@ def without_near_duplicates(
     for start, end in pairwise(offsets.tolist()):
         rows = np.flatnonzero(chosen[start:end]) + start
         order = rows[np.lexsort((rows, -probability[rows], ~observed[rows]))]
-        taken: list[str] = []
+        taken: list[tuple[str, int]] = []
         for row in order.tolist():
             letters = _BETWEEN.sub("", stems[row])
-            if not observed[row] and any(_alike(letters, other) for other in taken):
+            found = _set_of(letters)
+            if not observed[row] and any(
+                (found ^ has).bit_count() <= (1 - ALIKE) * (len(letters) + len(other)) + 1e-9
+                and _alike(letters, other)
+                for other, has in taken
+            ):
                 kept[row] = False
             else:
-                taken.append(letters)
+                taken.append((letters, found))
     return kept
+
+
+def _set_of(text: str) -> int:
+    """Return the letters of a text as bits.
+
+    Each bit that only one of two texts has is a letter without its like in the other, so most
+    pairs that are not alike are found without comparing them.
+    """
+    bits = 0
+    for letter in set(text):
+        bits |= 1 << (ord(letter) & 63)
+    return bits
 
 
 def without_parts(

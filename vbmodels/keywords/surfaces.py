@@ -146,7 +146,7 @@ def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
 
 def _joined(texts: Sequence[str], numbers: IntArray) -> list[str]:
     """Join texts by blanks, row by row of their numbers [M, K]; -1 is none."""
-    rows = numbers.tolist()
+    rows = zip(*numbers.T.tolist(), strict=True)  # no list of each row is kept
     return [_close_up(" ".join([texts[i] for i in row if i >= 0])) for row in rows]
 
 

@@ -29,6 +29,12 @@ def fitted_to(model, counts, sweeps):
         return fit(model, [counts], max_iter=sweeps).q
 
 
+def limits_of(model, q, counts, decision, settings):
+    least = detection.threshold(decision, settings)
+    limits = detection.Conditions.of(counts, q).limits(model, q, least)
+    return limits.at(counts, q, settings)
+
+
 @pytest.fixture(scope="module")
 def fitted():
     scenario = replace(SCENARIOS["af.005_400"], n_variants=4)
@@ -44,7 +50,7 @@ def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
         [summarise(bayes_factors(model, q, units(counts)))], q.pi, settings, refit=True
     )
     q = replace(q, pi=decision.pi)
-    limit = detection.limits(model, q, counts, decision, settings)
+    limit = limits_of(model, q, counts, decision, settings)
     assert ((limit > 0.002) & (limit < 0.1)).all()
     rng = np.random.default_rng(1)
     m = np.exp(q.log_m_mean)
@@ -114,7 +120,7 @@ def test_a_limit_is_that_of_the_locations_context():
     decision = decide(
         [summarise(bayes_factors(model, q, units(counts)))], q.pi, settings, refit=True
     )
-    limit = detection.limits(model, q, counts, decision, settings).reshape(4, 3)
+    limit = limits_of(model, q, counts, decision, settings).reshape(4, 3)
     assert np.ptp(limit, axis=0).max() == 0.0
     assert limit[0, 0] == limit[0, 2]
     assert limit[0, 1] > 1.5 * limit[0, 0]
