@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import threading
 from collections import deque
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows import preview
+from flows.catalogue import pipeline_named
 from flows.cli import main
 from flows.data.runs import Dropped, open_run, total_dropped
+from flows.family import Checked
+from flows.runs import checking
 from tests.flows.bags.bag_files import instances, written
 from tests.flows.commands import run
 
@@ -163,6 +168,20 @@ def test_equal_faults_share_a_line_with_their_count(tmp_path, capsys):
     assert len(json.loads(out)["faults"]) == 6
     (line,) = [line for line in err.splitlines() if line.startswith("vbflows:")]
     assert "6 times in 6 files" in line
+
+
+def test_eight_files_are_looked_at_at_once_on_any_number_of_cores(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    together, family = threading.Barrier(8), pipeline_named("keywords")
+
+    def look(file, settings):
+        together.wait(60)
+        return Checked(0, ())
+
+    given = SimpleNamespace(
+        files=range(8), family=family, settings=family.settings(), on_progress=lambda name: None
+    )
+    assert len(checking._each(given, look)) == 8
 
 
 class Cold:
