@@ -53,7 +53,8 @@ def refuse_damaged(index: str, file: str) -> None:
     damage = _damage(index, file, about.st_mtime_ns, about.st_size, os.path.getsize(file))
     if damage is not None:
         if is_cut(file):
-            raise OSError("no EOF marker; file may be truncated")
+            kind = "CRAM" if index.endswith(".crai") else "BGZF"
+            raise OSError(f"no {kind} EOF marker; file may be truncated")
         raise DamagedIndex(index, damage)
 
 
