@@ -160,9 +160,12 @@ def _importing(point: EntryPoint, expected: str) -> Iterator[None]:
         remedy = None
         if isinstance(error, ModuleNotFoundError):
             missing = error.name or ""
-            outside = missing.partition(".")[0] != point.value.partition(".")[0]
-            if outside:
-                remedy = install_command(error) or f"install the package that {missing} is in"
+            if command := install_command(error):
+                what = f"the package {missing.partition('.')[0]}"
+                fault = Fault(f"pipeline {point.name}", what, "none", remedy=command)
+                raise InputError([fault]) from error
+            if missing.partition(".")[0] != point.value.partition(".")[0]:
+                remedy = f"install the package that {missing} is in"
         raise _wrong(point, expected, f"{type(error).__name__}: {first}", remedy) from error
 
 

@@ -304,12 +304,14 @@ class _Stopwatch:
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
         took = time.process_time() - self._began
-        if took > _MOST_SECONDS and len(self.seconds) >= (_SWEEPS if took < 10.0 else 1):
+        if took > _MOST_SECONDS and len(self.seconds) >= (_SWEEPS if took < 10.0 else 2):
             raise _Enough
         stats = self._reduce(q, number=number, warm=warm)
         (local,) = self._reduce.local_states(number)
         self.local_bytes = 0 if local is None else nbytes(local)
         now = time.process_time()
         self.seconds.append(now - self._last)
+        if len(self.seconds) == 1:  # it may have compiled for a minute, which says nothing
+            self._began = now
         self._last = now
         return stats

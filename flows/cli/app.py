@@ -82,7 +82,8 @@ Partitions = Annotated[int | None, _option("--partitions", "N", "Number of parti
 Seed = Annotated[int | None, _option("--seed", "N", "Seed of everything random.")]
 MaxIter = Annotated[int | None, _option("--max-iter", "N", "Maximum number of sweeps.")]
 CheckpointEvery = Annotated[
-    int | None, _option("--checkpoint-every", "N", "Sweeps between two checkpoints.")
+    int | None,
+    _option("--checkpoint-every", "N", "Sweeps between two checkpoints; by default 30 seconds."),
 ]
 Resume = Annotated[
     str | None,

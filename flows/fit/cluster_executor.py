@@ -45,6 +45,7 @@ UNKNOWN, LEAST, TIMES = 600.0, 60.0, 10.0  # seconds in which a holder finishes 
 # answer: at first; then max(LEAST, TIMES x the longest answer); doubled with each that is late
 FAILURES, BLAME = 8, 3  # in a row of one request: until it gives up, until partitions are tried
 HEAVY = 64 * 2**20  # bytes of logged global parameters from which on a checkpoint is due
+LONG = 10  # sweeps that are logged whatever their bytes
 _OF_ITS_OWN = (PartitionMemoryError, storage.StorageError)  # what a worker may meet and no other
 PIECES = 64  # calls in which a worker applies a function to its partitions
 
@@ -163,7 +164,7 @@ class ClusterExecutor(Executor):
         _, _, warm, group, groups = sweep
         if warm is None and groups == 1:
             self._log = []  # of a cold start, to which nothing before it matters
-        long = len(self._log) > self.job.checkpoint_every and self.heavy
+        long = len(self._log) > LONG and self.heavy
         if long and warm is not None and group == 0:
             self.keep(warm)  # of a loop that shows no steps, or of a fit without checkpoints
         found = self._call_all("sweep", *sweep)

@@ -27,6 +27,8 @@ from vbmodels.core.state import State
 
 log = logging.getLogger(__name__)
 
+PERIOD = 30.0  # seconds between two checkpoints, where a job does not count sweeps
+
 
 class FitError(RunError):
     """A fit ended without a posterior; one sentence for the user."""
@@ -115,7 +117,7 @@ class _Fit:
             loop_of(job.model), job.model, q if log is None else log.start, executor, tol=job.tol,
             max_iter=job.max_iter, log=log, trace=[elbo for _, elbo, _ in self.trace],
         )  # fmt: skip
-        self.saved = max(self.driver.number, 0)
+        self.saved, self.saved_at = max(self.driver.number, 0), time.perf_counter()
 
     def record(self, step: Step) -> Progress:
         """Add a step to the trace; return where the fit is."""
@@ -130,11 +132,16 @@ class _Fit:
 
     def save_if_due(self, number: int) -> None:
         """Make a checkpoint after a sweep where one is due and the fit goes on."""
-        due = number - self.saved >= self.job.checkpoint_every or self.executor.heavy
-        if due and not self.driver.converged:
-            self.saved = number
-            kept = self.executor.keep(number)
-            checkpoint.save(self.job, self.driver.log(), self._trace(), self.data, kept)
+        if self.driver.converged or not (self._is_due(number) or self.executor.heavy):
+            return
+        kept = self.executor.keep(number)
+        checkpoint.save(self.job, self.driver.log(), self._trace(), self.data, kept)
+        self.saved, self.saved_at = number, time.perf_counter()
+
+    def _is_due(self, number: int) -> bool:
+        if self.job.checkpoint_every is None:
+            return time.perf_counter() - self.saved_at >= PERIOD
+        return number - self.saved >= self.job.checkpoint_every
 
     def _start(self, observed: Any) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""

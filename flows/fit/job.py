@@ -35,7 +35,7 @@ class Job:
     seed: int = 0  # of the start
     tol: float = 1e-8  # relative, on the bound; see `vbmodels.core.driver.Driver`
     max_iter: int = 1000  # most sweeps
-    checkpoint_every: int = 10  # sweeps
+    checkpoint_every: int | None = None  # sweeps; None: by seconds
     settings: tuple[tuple[str, str], ...] = ()  # names and values that a resumed run must share
     start: str | None = None  # URL of an earlier fit's posterior to start near, where a model can
 

@@ -8,7 +8,6 @@ that the same sentences are in the same order wherever the first fault was met.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +26,7 @@ from flows.fit.executor import in_threads
 from flows.runs.context import Run
 from flows.settings import RunSettings
 
+_AT_ONCE = 8  # files that are looked at, whatever the number of cores
 _LOOKED = 20  # files whose columns are compared with names in settings
 
 
@@ -201,7 +201,7 @@ def _expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
 def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
     """Look at every file, several at once: that is mostly waiting for storage."""
     calls = [partial(_carefully, check, file, run.family, run.settings) for file in run.files]
-    return in_threads(calls, min(8, os.cpu_count() or 1), run.on_progress("check"))
+    return in_threads(calls, _AT_ONCE, run.on_progress("check"))
 
 
 def _carefully(

@@ -207,7 +207,9 @@ class RunSettings(_Form, BaseModel):
         False,
         description="Whether rows, columns and values that would not be used are an error.",
     )
-    checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
+    checkpoint_every: int | None = Field(
+        None, ge=1, description="Sweeps between two checkpoints; empty: one every 30 seconds."
+    )
 
 
 def in_order(kind: type) -> list[str]:

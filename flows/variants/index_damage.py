@@ -24,6 +24,7 @@ _MOST_BAI_BIN = 37_450  # the last one holds counts, not places
 _MOST_CONTIGS = 2**24  # of a CRAM, whose header is not read here
 _MOST_READS = 64  # in a byte of a file: more than its packing can hold
 _END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
+_CRAM_END = 38  # bytes of the last container of CRAM 3; that of CRAM 2.1 has 30
 _ELSEWHERE = "places that the file does not have"
 
 
@@ -51,18 +52,22 @@ def refuse_damaged(index: str, file: str) -> None:
     about = os.stat(index)
     damage = _damage(index, file, about.st_mtime_ns, about.st_size, os.path.getsize(file))
     if damage is not None:
-        if _cut(file):
-            raise OSError("no BGZF EOF marker; file may be truncated")
+        if is_cut(file):
+            kind = "CRAM" if index.endswith(".crai") else "BGZF"
+            raise OSError(f"no {kind} EOF marker; file may be truncated")
         raise DamagedIndex(index, damage)
 
 
-def _cut(file: str) -> bool:
-    """Say whether a BAM lacks the empty block at its end; its index then has places beyond that."""
+def is_cut(file: str) -> bool:
+    """Return whether a BAM or CRAM lacks its end; its index then has places beyond that.
+
+    A BAM ends with an empty block, a CRAM with a container that spells EOF.
+    """
     with open(file, "rb") as raw:
-        if raw.read(4) == b"CRAM":
-            return False
-        raw.seek(max(os.path.getsize(file) - len(_END), 0))
-        return raw.read() != _END
+        cram = raw.read(4) == b"CRAM"
+        raw.seek(max(os.path.getsize(file) - (_CRAM_END if cram else len(_END)), 0))
+        end = raw.read()
+    return b"\xe0EOF" not in end if cram else end != _END
 
 
 @lru_cache(maxsize=4096)

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pysam
-
 from flows.data import storage
 from flows.data.checks import Found
 from flows.data.storage.encodings import text_from
@@ -25,7 +23,7 @@ from flows.variants.alignments import (
     open_alignment,
     quiet,
 )
-from flows.variants.index_damage import DamagedIndex
+from flows.variants.index_damage import DamagedIndex, is_cut
 from flows.variants.mismatches import digest_fault, mismatch_faults
 from flows.variants.primers import primers_of
 from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
@@ -44,7 +42,6 @@ _CONTROL = {
 }  # fmt: skip
 _ALSO = {"bam": "path", "cram": "path", "file": "path", "sample_id": "sample",
          "sample_name": "sample"}  # fmt: skip
-CRAM_END = 38  # bytes of the end-of-file container of CRAM 3; that of CRAM 2.1 has 30
 
 
 @dataclass(frozen=True)
@@ -282,7 +279,8 @@ def _check_alignment(
     try:
         with quiet(), open_alignment(line.path, settings, indexed=False) as file:
             # Before an index is made: of a part of a file there is none to be made.
-            if _truncated(file, local_alignment(line.path)):
+            # htslib looks at the end of a BAM only.
+            if file.is_cram and is_cut(local_alignment(line.path)):
                 found = f"{line.path} is truncated"
                 return [Fault(**where, expected="a whole BAM or CRAM file", found=found)]
             lengths = dict(zip(file.references, file.lengths, strict=True))
@@ -327,15 +325,6 @@ def _of_another_reference(
             return digest_fault(file, line.path, wanted, settings, 2**40) if file.is_cram else None
     except (OSError, ValueError):
         return None
-
-
-def _truncated(file: pysam.AlignmentFile, path: str) -> bool:
-    if not file.is_cram:
-        return False  # htslib has looked at its end when it was opened
-    # htslib looks at the end of a BAM only; a whole CRAM ends with a container that spells EOF.
-    with open(path, "rb") as raw:
-        raw.seek(max(os.path.getsize(path) - CRAM_END, 0))
-        return b"\xe0EOF" not in raw.read()
 
 
 def _read_fault(line: Alignment, error: Exception) -> str:

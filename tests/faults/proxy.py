@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -12,6 +13,7 @@ Plan = Callable[[int, str], str | None]
 _BODY = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>{text}</Message></Error>"
 _ANSWERS = {
     "slow down": ("503 Slow Down", "SlowDown", "Please reduce your request rate."),
+    "error": ("500 Internal Server Error", "InternalError", "Please try again."),
     "deny": ("403 Forbidden", "AccessDenied", "Access Denied"),
 }
 
@@ -28,17 +30,21 @@ class Proxy:
     ----------
     plan
         Called with the number of a request (from 1) and its first line; returns ``slow down``
-        (503), ``deny`` (403), ``drop`` (the connection ends in mid-body), ``reset`` (it ends
-        before anything was sent to the server), ``lose`` (the server does it, and its answer is
-        lost), or None.
+        (503), ``error`` (500), ``deny`` (403), ``drop`` (the connection ends in mid-body),
+        ``reset`` (it ends before anything was sent to the server), ``lose`` (the server does it,
+        and its answer is lost), or None.
+    delay
+        Called with the number of a request; returns the seconds that it waits.
     seen, heads
         First lines of the requests, and all of their heads.
     done
         What was done to which: (first line, fault).
     """
 
-    def __init__(self, upstream: int, plan: Plan = never) -> None:
-        self.upstream, self.plan = upstream, plan
+    def __init__(
+        self, upstream: int, plan: Plan = never, delay: Callable[[int], float] = lambda number: 0.0
+    ) -> None:
+        self.upstream, self.plan, self.delay = upstream, plan, delay
         self.seen: list[str] = []
         self.heads: list[str] = []
         self.done: list[tuple[str, str]] = []
@@ -71,9 +77,11 @@ class Proxy:
             with self._lock:
                 self.seen.append(line)
                 self.heads.append(head.decode("latin-1"))
-                fault = self.plan(len(self.seen), line)
+                number = len(self.seen)
+                fault = self.plan(number, line)
                 if fault is not None:
                     self.done.append((line, fault))
+            time.sleep(self.delay(number))
             if fault == "reset":
                 _reset(client)
                 return

@@ -178,7 +178,7 @@ class Soak:
                 driver.end()
 
     def _start(self, name: str, form: str, target: Path, resume: str | None) -> Process:
-        settings = {"partitions": 3, **pipelines.SETTINGS[name]}
+        settings = {"partitions": 3, "checkpoint_every": 10, **pipelines.SETTINGS[name]}
         options = [text for key, value in settings.items() for text in ("--set", f"{key}={value}")]
         where = {
             "alone": [],

@@ -18,7 +18,7 @@ from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from flows.settings import S3Access
-from tests.faults import pipelines, stores
+from tests.faults import far_store, pipelines, stores
 from tests.faults.proxy import Proxy
 from tests.fit.jobs import toy_job
 from vbmodels.core.state import same_bits
@@ -131,6 +131,17 @@ def test_the_same_bits_through_a_network_that_fails(behind, local, name, fault):
     proxy = behind(every(10, "slow down") if fault == "slow down" else dropping(8))
     outcome = pipelines.run(name, upload(name, source), f"s3://out/{fault[:4]}/{name}")
     assert len(proxy.done) > 2
+    assert pipelines.published(outcome) == expected
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
+def test_the_same_bits_from_a_far_store_that_fails_now_and_then(behind, local, name):
+    source, expected = local(name)
+    proxy = behind(far_store.fail)
+    proxy.delay = far_store.delay
+    outcome = pipelines.run(name, upload(name, source), f"s3://out/far/{name}")
+    assert proxy.done
     assert pipelines.published(outcome) == expected
 
 

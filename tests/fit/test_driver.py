@@ -82,6 +82,37 @@ def test_resume_gives_the_same_bits(tmp_path, loop, stop):
         assert np.array_equal(a, b)
 
 
+class Clock:
+    """Four seconds a step, as far as the driver sees."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def pass_and(self, stop):
+        def on_step(progress):
+            self.now += 4.0
+            kill_at(stop)(progress)
+
+        return on_step
+
+
+@pytest.mark.parametrize(
+    ("stop", "kept"), [(6, []), (7, []), (8, ["00000007"]), (20, ["00000007", "00000015"])]
+)
+def test_checkpoints_are_due_by_seconds(tmp_path, monkeypatch, stop, kept):
+    job = toy_job(tmp_path, checkpoint_every=None, tol=1e-300)
+    expected = uninterrupted(job)
+    assert not storage.exists(storage.join(job.store + "-whole", "checkpoints"))
+    clock = Clock()
+    monkeypatch.setattr("flows.fit.driver.time", clock)
+    with pytest.raises(Killed):
+        run_fit(job, InProcess(job), on_step=clock.pass_and(stop))
+    assert storage.names(storage.join(job.store, "checkpoints")) == kept
+    assert same_bits(run_fit(job, InProcess(job), resume=True).q, expected.q)
+
+
 def downhill(tmp_path, **options):
     """Return a job of a loop that may go downhill; the last average here is not the best."""
     parts = split(vmmic.simulate(2, 60, (3,), width=12), 2)

@@ -52,6 +52,10 @@ LEFT_OUT = {
 
 BY_NAME = {
     "lost": ({"family": None}, "family, found ModuleNotFoundError: No module named 'lost.family'"),
+    "unequipped": (
+        {"family": "raise ModuleNotFoundError('no pysam', name='pysam.libc')"},
+        "unequipped: expected the package pysam, found none; pip install 'vbflows[genomics]'",
+    ),
     "partial": (
         {"family": FAMILY + "\ndel type(FAMILY).score, FAMILY.suffixes"},
         "has in partial.family.FAMILY, found one without score, suffixes",

@@ -49,7 +49,7 @@ def uses(extra: str, folder: Path) -> Iterator[Use]:
         yield Use(("vbflows", "demo"), 2, "pip install 'vbflows[flows]'")
         return
     yield Use(("vbflows", "demo"), says="keyphrases")
-    for pipeline in PIPELINES:
+    for pipeline in PIPELINES if "genomics" in named else (*PIPELINES[:2], *PIPELINES[3:]):
         source, target = str(folder / "in" / pipeline), str(folder / "out" / pipeline)
         yield Use(("vbflows", "simulate", pipeline, source, "--rows", "60"))
         yield Use(("vbflows", pipeline, source, target))
@@ -67,8 +67,9 @@ def uses(extra: str, folder: Path) -> Iterator[Use]:
     if "genomics" not in named:
         sheet = folder / "sheet.csv"
         sheet.write_text("sample,group,bam\na,case,a.bam\n")
-        counted = ("vbflows", "count", str(sheet), str(folder / "counted"))
-        yield Use(counted, 2, "pip install 'vbflows[genomics]'")
+        for words in (("count", str(sheet)), ("variants", str(sheet)), ("simulate", "variants")):
+            use = ("vbflows", *words, str(folder / "counted"))
+            yield Use(use, 2, "pip install 'vbflows[genomics]'")
 
 
 class Wrong(Exception):

@@ -3,14 +3,21 @@
 import json
 import os
 import re
+import threading
+from collections import deque
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import preview
+from flows.catalogue import pipeline_named
 from flows.cli import main
 from flows.data.runs import Dropped, open_run, total_dropped
+from flows.family import Checked
+from flows.runs import checking
 from tests.flows.bags.bag_files import instances, written
 from tests.flows.commands import run
 
@@ -161,6 +168,46 @@ def test_equal_faults_share_a_line_with_their_count(tmp_path, capsys):
     assert len(json.loads(out)["faults"]) == 6
     (line,) = [line for line in err.splitlines() if line.startswith("vbflows:")]
     assert "6 times in 6 files" in line
+
+
+def test_eight_files_are_looked_at_at_once_on_any_number_of_cores(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    together, family = threading.Barrier(8), pipeline_named("keywords")
+
+    def look(file, settings):
+        together.wait(60)
+        return Checked(0, ())
+
+    given = SimpleNamespace(
+        files=range(8), family=family, settings=family.settings(), on_progress=lambda name: None
+    )
+    assert len(checking._each(given, look)) == 8
+
+
+class Cold:
+    """An executor and a clock: the first sweep compiles for 40 seconds, others take .5."""
+
+    def __init__(self, batch):
+        self.batches, self.now = [batch], 0.0
+
+    def process_time(self):
+        return self.now
+
+    def __call__(self, q, *, number, warm):
+        self.now += 40.0 if number == 0 else 0.5
+
+    def local_states(self, number):
+        return [None]
+
+
+def test_what_compiles_at_first_is_not_counted_for_every_sweep(monkeypatch):
+    cold = Cold(None)
+    monkeypatch.setattr(preview, "time", cold)
+    first = preview._Stopwatch(cold)
+    with pytest.raises(preview._Enough):
+        deque(first(None, number=number, warm=None) for number in range(100))
+    assert len(first.seconds) == 10
+    assert preview._a_sweep(None, None, first, ended=True) == 0.5
 
 
 def test_the_estimate_counts_all_sweeps_of_a_small_fit_and_the_rest(tmp_path, capsys):
