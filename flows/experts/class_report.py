@@ -26,8 +26,9 @@ from vbmodels.core.state import FloatArray
 _SHARED = {
     False: "Each class has a fit against the rest, with lines, curves or experts as held-out rows "
     "need; in a row the classes share in proportion to what their fits say.",
-    True: "The order of the classes is used. Being above each class has a fit of its own, with lines, curves or experts as held-out "
-    "rows need; the probability of a class is what is between two of them.",
+    True: "The order of the classes is used. Being above each class has a fit of its own, with "
+    "lines, curves or experts as held-out rows need; the probability of a class is what is between "
+    "two of them.",
 }
 
 
