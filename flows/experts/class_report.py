@@ -104,7 +104,7 @@ def _quality(
             f"{few_rows(n)}",
             (picture,),
             (
-                *(with_model(one, ("this model", "", loss, "", "", "")) for one in compared),
+                *(with_model(one, ("this model", "", loss, "", "")) for one in compared),
                 Grid(
                     ("label", *(f"predicted {label}" for label in labels)), crossed,
                     "Rows by their label and by their most probable one.",

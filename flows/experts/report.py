@@ -172,7 +172,8 @@ COMPARED = (
     "Each model was fitted to the same rows and measured on the same held-out rows. A difference "
     "above 0 means that this model is better; its 95 % interval is by the bootstrap over rows."
 )
-_DIFFERENCE = "log loss, baseline minus model"
+_DIFFERENCE = "log loss, baseline minus model (95 %)"
+_BEATS = "beats the model?"
 
 
 def _warnings(
@@ -229,7 +230,7 @@ def _quality(
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
         curve, tables = (roc(scores),), (table,)
-    own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "", "")
+    own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "")
     models = tuple(with_model(grid, own) for grid in compared) or _logistic_alone(own, results)
     text = f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
     calibration = _calibration(counts, predicted, found)
@@ -242,7 +243,8 @@ def _quality(
 
 def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
     """Return a table of baselines with the model's own line first."""
-    return replace(grid, columns=("model", *grid.columns[1:]), rows=[own, *grid.rows])
+    rows = [own, *((*row[:3], f"{row[3]} ({row[4]})", row[5]) for row in grid.rows)]
+    return replace(grid, columns=("model", "AUROC", "log loss", _DIFFERENCE, _BEATS), rows=rows)
 
 
 def _logistic_alone(own: tuple[str, ...], results: dict[str, Any]) -> tuple[Grid, ...]:
@@ -253,10 +255,10 @@ def _logistic_alone(own: tuple[str, ...], results: dict[str, Any]) -> tuple[Grid
     low, high = gain - half, gain + half
     verdict = "yes: use it" if high < 0.0 else "no" if low > 0.0 else "no clear difference"
     line = (
-        "logistic regression", f"{results['logistic_log_loss']:.3f}", f"{gain:+.3f}",
-        f"{low:+.3f} to {high:+.3f}", verdict,
+        "logistic regression", f"{results['logistic_log_loss']:.3f}",
+        f"{gain:+.3f} ({low:+.3f} to {high:+.3f})", verdict,
     )  # fmt: skip
-    columns = ("model", "log loss", _DIFFERENCE, "95 % interval", "beats the model?")
+    columns = ("model", "log loss", _DIFFERENCE, _BEATS)
     return (Grid(columns, [(own[0], *own[2:]), line]),)
 
 

@@ -74,14 +74,14 @@ def threshold_table(scores: FloatArray, label: str) -> tuple[Grid, list[dict[str
         if new or threshold == 0.5:
             found.append(counts)
     rows = [
-        (f"{one['threshold']:g}", *(int(n) for n in list(one.values())[1:]),
+        (f"{one['threshold']:g}", int(one["true_positives"]), int(one["false_positives"]),
          _share(one["true_positives"], one["true_positives"] + one["false_positives"]),
          _share(one["true_positives"], yes))
         for one in found
     ]  # fmt: skip
     columns = (
-        "threshold", "true positives", "false positives", "false negatives",
-        "true negatives", "precision", "recall",
+        "threshold", f"true positives (of {yes:,.0f})", f"false positives (of {no:,.0f})",
+        "precision", "recall",
     )  # fmt: skip
     caption = (
         f"What a threshold costs: held-out rows are called {label} if their probability is at "

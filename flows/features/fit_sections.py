@@ -46,8 +46,8 @@ def filling_section(
         Section(
             "How missing cells are filled",
             f"Several models learned the table while {int(at.hidden):,} known cells were hidden "
-            "from them. Their weights are those under which their mixture gives the hidden cells about "
-            "the highest probability, so that on other cells the mixture may be a little worse. "
+            "from them. Their weights are those under which their mixture gives the hidden cells "
+            "about the highest probability, so on other cells the mixture may be a little worse. "
             "Then all learned from the hidden cells, too.",
             (),
             (

@@ -142,7 +142,8 @@ def _verdict(found: SimplerModels, features: int) -> str:
     if abs(ahead) < slack:
         said += f": {words}, and a difference below about {slack:,.0f} is not clear."
         if found.features > found.shares:
-            said += " Both describe the rows better than each column's shares alone."
+            said += " Both describe the rows better than each column's shares alone: take the "
+            said += "one that is easier to explain."
         return said
     if ahead < 0.0:
         return (

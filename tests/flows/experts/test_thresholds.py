@@ -40,7 +40,8 @@ def test_counts_of_partitions_add_up_to_the_area_and_the_table():
         assert [one[name] for name in names] == [no, false, missed, true]
     half = next(row for row in grid.rows if row[0] == "0.5")
     true, called = np.sum(y & (p >= 0.5)), np.sum(p >= 0.5)
-    assert half[5:] == (in_words(true, called), in_words(true, y.sum()))
+    assert half[1:3] == (true, called - true)
+    assert half[3:] == (in_words(true, called), in_words(true, y.sum()))
 
 
 def test_a_half_is_in_the_table_where_its_counts_are_those_before_it():
