@@ -280,7 +280,10 @@ def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
         _direction(c, columns) is not None for one in found for c in one.contrasts[:MOST_COLUMNS]
     ):
         text += " Of answers on a scale: the mean answer; words of a scale count as 1, 2, 3 ..."
-    text += " The table weights/ has shares of rows with one feature and no other."
+    text += (
+        " The table weights/ has shares of rows with one feature and no other, computed otherwise: "
+        "they can differ by a point or two."
+    )
     heads = ("column", "answer", "with the feature", "without it", "difference (95 % interval)")
     grids = [
         Grid(
