@@ -14,7 +14,7 @@ _HOW = "Standard deviation (sd) over rows of what a column or pair adds. "
 _ODDS = "0.7 means odds that typically differ by a factor of 2. "
 _SHARED = "Columns that measure the same thing share one effect."
 LOG_ODDS = "log odds"
-EFFECT = "effect (sd of {})"
+EFFECT = "effect (sd of added {})"
 """Name of the standard deviation of what a column or pair adds, in tables and on axes."""
 NAMED, WEAK = 3, 0.1
 """Effects that the headline names, and the share of the largest below which one is not."""

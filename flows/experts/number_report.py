@@ -203,23 +203,17 @@ def _baselines(
         for one in baselines
     }  # fmt: skip
     rows = [
-        (one.name, f"{sd * one.rmse:.5g}", f"{one.r2:.3f}", f"{one.more:+.3f}",
-         f"{one.low:+.3f} to {one.high:+.3f}",
+        (one.name, f"{sd * one.rmse:.4g}", f"{round(one.r2, 3) + 0.0:.3f}",
+         f"{one.more:+.3f} ({one.low:+.3f} to {one.high:+.3f})",
          "yes: use it" if one.high < 0.0 else "no" if one.low > 0.0 else _UNCLEAR)
         for one in baselines
     ]  # fmt: skip
     low, high = results["rmse_interval"]
     value, ends = _main(results)
-    own = ("this model", f"{results['rmse']:.5g} ({low:.5g} to {high:.5g})",
-           f"{value:.3f} ({ends[0]:.3f} to {ends[1]:.3f})", "", "", "")  # fmt: skip
-    columns = (
-        "model",
-        "RMSE",
-        share,
-        f"{share}, model minus baseline",
-        "95 % interval",
-        "beats the model?",
-    )
+    own = ("this model", f"{results['rmse']:.4g} ({low:.4g} to {high:.4g})",
+           f"{value:.3f} ({ends[0]:.3f} to {ends[1]:.3f})", "", "")  # fmt: skip
+    difference = f"{share}, model minus baseline (95 %)"
+    columns = ("model", "RMSE (95 %)", f"{share} (95 %)", difference, "beats the model?")
     return [replace(quality[0], grids=(Grid(columns, [own, *rows], COMPARED),))]
 
 
