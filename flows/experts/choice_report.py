@@ -141,7 +141,7 @@ def _process(additive: Additive, results: dict[str, Any]) -> tuple[str, Grid]:
         f"has a weight of {100.0 * weight:.0f} %: it makes the log loss "
         f"{additive.process_gain:.4f} smaller."
         if weight
-        else "was fitted too. It did not make the log loss smaller, so it is not used."
+        else "was fitted too. Added to the rest it does not make the log loss smaller: not used."
     )
     rows = [(f"{1.0 / t:g}", f"{-v:.4f}") for t, v in zip(taus, left_out, strict=True)]
     caption = f"Gaussian process: {len(rows)} candidates, each row left out in turn"
