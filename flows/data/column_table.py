@@ -116,12 +116,16 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
     if not columns:
         return []
     used = [one for one in columns if not one.left_out]
+    roles = [one for one in used if one.used.startswith(LABEL)]
+    plain = [one for one in used if one not in roles]
     kinds: dict[str, int] = {}
-    for one in used:
+    for one in plain:
         kind = one.read_as.partition(" (")[0]
         kinds[kind] = kinds.get(kind, 0) + 1
-    plain = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    lines = [f"columns: {len(used)} of {len(columns)} used ({plain})" if used else "columns: none"]
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    of = len(columns) - len(roles)
+    lines = [f"columns: {len(plain)} of {of} used ({counted})" if plain else "columns: none"]
+    lines += [f"label: {one.name} ({one.read_as})" for one in roles]
     reasons: dict[str, list[str]] = {}
     for one in columns:
         if one.left_out:
@@ -130,6 +134,8 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
     return lines
 
 
+LABEL = "label"
+"""What the use of a column begins with that holds the label."""
 HEADINGS = ("column", "read as", "missing", "holds", "used")
 
 

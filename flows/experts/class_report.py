@@ -8,22 +8,27 @@ from typing import Any
 import numpy as np
 
 from flows.experts.effect_report import effect_charts
-from flows.experts.report import baseline_sections, few_rows, log_losses, table_sections
+from flows.experts.report import (
+    baseline_sections,
+    few_rows,
+    log_loss_of,
+    table_sections,
+    with_model,
+)
 from flows.experts.several import ClassSummary
 from flows.experts.summary import BINS
-from flows.experts.tiles import NEXT_STEPS, tiles_of
+from flows.experts.thresholds import share_interval
+from flows.experts.tiles import compared_in_words, next_steps, tiles_of
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray
 
-_HOW = {False: "each class is fitted against the rest", True: "the order of the classes is used"}
-
-
 _SHARED = {
     False: "Each class has a fit against the rest, with lines, curves or experts as held-out rows "
     "need; in a row the classes share in proportion to what their fits say.",
-    True: "Being above each class has a fit of its own, with lines, curves or experts as held-out "
-    "rows need; the probability of a class is what is between two of them.",
+    True: "The order of the classes is used. Being above each class has a fit of its own, with "
+    "lines, curves or experts as held-out rows need; the probability of a class is what is between "
+    "two of them.",
 }
 
 
@@ -38,7 +43,7 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
     compared, better = baseline_sections(summaries, results)
     splits = first.encoding.splits
     sections = _curves(first, splits)
-    sections += [*_quality(summaries, held_out, labels, results), *compared]
+    sections += _quality(summaries, held_out, labels, results, compared)
     sections.append(_forms(first, splits, results))
     sections += table_sections([first.encoding], results)
     predicted = np.sum([s.predicted for s in summaries], axis=0)
@@ -46,21 +51,23 @@ def class_report(summaries: Sequence[ClassSummary]) -> Findings:
         {"label": label, "most probable in rows": int(n)}
         for label, n in zip(labels, predicted, strict=True)
     ]
-    headline = f"{len(labels)} classes on {rows:,} rows; {_HOW[first.encoding.ordered]}"
+    headline = f"{len(labels)} classes in {rows:,} rows; no row was held out to say how well"
+    headline += " they are predicted"
     if held_out[0]:
+        low, high = results["accuracy_interval"]
         headline = (
-            f"Accuracy {results['accuracy']:.3f}, log loss {results['log_loss']:.4f} of "
-            f"{len(labels)} classes on {results['test_rows']:,} held-out rows"
-            f"{log_losses(results)}; {_HOW[first.encoding.ordered]}"
+            f"Accuracy {results['accuracy']:.1%} ({low:.1%} to {high:.1%}), log loss "
+            f"{results['log_loss']:.3f} for {len(labels)} classes on {results['test_rows']:,} "
+            f"held-out rows{compared_in_words(results, 'log_loss')}"
         )
     return Findings(
-        headline, sections, results, better, top, tiles_of(results), NEXT_STEPS
+        headline, sections, results, better, top, tiles_of(results), next_steps()
     )  # fmt: skip
 
 
 def _quality(
     summaries: Sequence[ClassSummary], held_out: FloatArray, labels: Sequence[str],
-    results: dict[str, Any],
+    results: dict[str, Any], compared: list[Grid],
 ) -> list[Section]:  # fmt: skip
     n = held_out[0]
     if not n:
@@ -68,11 +75,14 @@ def _quality(
     confusion = np.sum([s.confusion for s in summaries], axis=0)
     calibration = np.sum([s.calibration for s in summaries], axis=0)
     right = float(np.trace(confusion) / n)
-    results.update(test_rows=int(n), accuracy=right, log_loss=float(held_out[1] / n))
-    models = [("this fit", f"{held_out[1] / n:.4f}")]
+    interval = share_interval(float(np.trace(confusion)), float(n))
+    results.update(
+        test_rows=int(n), accuracy=right, accuracy_interval=interval,
+        **log_loss_of(n, *held_out[[1, 3]]),
+    )  # fmt: skip
+    loss = f"{results['log_loss']:.3f}"
     if np.isfinite(held_out[2]):
         results["logistic_log_loss"] = float(held_out[2] / n)
-        models.append(("logistic regressions, put together alike", f"{held_out[2] / n:.4f}"))
     results["confusion"] = confusion.astype(int).tolist()
     crossed = [
         (label, *(int(v) for v in row)) for label, row in zip(labels, confusion, strict=True)
@@ -85,19 +95,18 @@ def _quality(
     some = calibration.sum(0)
     filled = some[0] > 0
     at, share = some[1, filled] / some[0, filled], some[2, filled] / some[0, filled]
-    picture = plots.calibration(
-        at.tolist(), share.tolist(), some[0, filled].tolist(), "Calibration over all classes"
-    )
+    title = "Calibration over all classes, on held-out rows"
+    picture = plots.calibration(at.tolist(), share.tolist(), some[0, filled].tolist(), title)
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows held out of the fit: accuracy {right:.3f}."
+            f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
             f"{few_rows(n)}",
             (picture,),
             (
-                Grid(("model", "log-loss"), models),
+                *(with_model(one, ("this model", "", loss, "", "")) for one in compared),
                 Grid(
-                    ("label", *(f"said {label}" for label in labels)), crossed,
+                    ("label", *(f"predicted {label}" for label in labels)), crossed,
                     "Rows by their label and by their most probable one.",
                 ),
                 Grid(
@@ -120,14 +129,14 @@ def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) 
         for label, (form, experts, tau) in zip(labels, first.forms, strict=True)
     }
     rows = [
-        (label, form, experts, f"{tau:g}" if tau else "of each block")
+        (label, form, experts, f"{tau:g}" if tau else "estimated for each column")
         for label, (form, experts, tau) in zip(labels, first.forms, strict=True)
     ]
     return Section(
         "What each class needed",
         _SHARED[first.encoding is not None and first.encoding.ordered],
         (),
-        (Grid(("label", "form", "experts", "tau"), rows),),
+        (Grid(("label", "form", "experts", "strength of the prior (tau)"), rows),),
     )
 
 
@@ -141,10 +150,9 @@ def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
         return []
     return [
         Section(
-            "What the columns say",
-            "What a column adds to the log odds of what each fit is of, with 95 % "
-            "bands, less its mean over rows; the columns that move each class most, on one scale "
-            "for each class.",
+            "What each column adds",
+            "What a column adds to the log odds of a class, compared with its mean over rows: the "
+            "columns that move each class most, on one scale for each class.",
             pictures,
             (),
         )

@@ -10,10 +10,12 @@ from vbmodels.experts.effects import Effect, PairEffect
 
 MOST_EFFECTS, MOST_PAIRS, MOST_BARS = 12, 6, 12
 """Effects and pairs that the report shows, and bars of the strongest of both."""
-_HOW = "How far the predictions spread if only this column or pair varies. "
+_HOW = "Standard deviation (sd) over rows of what a column or pair adds. "
 _ODDS = "0.7 means odds that typically differ by a factor of 2. "
 _SHARED = "Columns that measure the same thing share one effect."
-LOG_ODDS = "the log odds"
+LOG_ODDS = "log odds"
+EFFECT = "effect (sd of added {})"
+"""Name of the standard deviation of what a column or pair adds, in tables and on axes."""
 NAMED, WEAK = 3, 0.1
 """Effects that the headline names, and the share of the largest below which one is not."""
 
@@ -42,7 +44,18 @@ def strength_charts(
     names, sizes = [name for name, _ in found], [spread for _, spread in found]
     title = "What moves predictions most"
     how = f"{_HOW}{_ODDS if of == LOG_ODDS else ''}{_SHARED}"
-    return [plots.bars(names, sizes, f"standard deviation of {of}", title, how)]
+    return [plots.bars(names, sizes, EFFECT.format(of), title, how)]
+
+
+def effects_text(effects: Sequence[Effect], of: str) -> str:
+    """Say what the charts of effects on ``of`` show."""
+    which = f"The {MOST_EFFECTS} strongest of {len(effects)} columns"
+    if len(effects) <= MOST_EFFECTS:
+        which = "All columns, the strongest first"
+    return (
+        f"What each column adds to the {of}, compared with its mean over rows. {which}, on one "
+        "scale; ticks below a curve are quantiles of the column."
+    )
 
 
 def pairs_of(count: int) -> str:

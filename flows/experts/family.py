@@ -32,7 +32,7 @@ from flows.experts.labels import LABEL
 from flows.experts.number_report import number_report
 from flows.experts.numbers import NumberModel, NumberSummary
 from flows.experts.prepare import prepared
-from flows.experts.report import report
+from flows.experts.report import WITHOUT_EXPERTS, WITHOUT_PROCESS, report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.several import ClassSummary
@@ -208,9 +208,9 @@ class Experts:
         if isinstance(model, AdditiveExperts):
             others["logistic regression"] = model.baseline(q)
             if q.additive.weight > 0.0:
-                others["without the Gaussian process"] = model.without_process(q)
+                others[WITHOUT_PROCESS] = model.without_process(q)
             if q.points:
-                others["the additive part alone"] = model.additive_part(q)
+                others[WITHOUT_EXPERTS] = model.additive_part(q)
         columns = len(read_design(paths, work=True).columns)
         return with_baselines(summaries, others, columns, settings, paths, each), q
 

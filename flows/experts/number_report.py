@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from flows.experts.effect_report import (
+    EFFECT,
     MOST_EFFECTS,
     MOST_PAIRS,
     effect_charts,
+    effects_text,
     moved_by,
     pair_charts,
     pairs_of,
@@ -21,18 +23,12 @@ from flows.experts.effect_report import (
 )
 from flows.experts.encoding import Encoding, Target
 from flows.experts.numbers import NumberBaseline, NumberSummary
-from flows.experts.report import table_sections
+from flows.experts.report import COMPARED, table_sections
 from flows.experts.settings import ExpertSettings
-from flows.experts.tiles import NEXT_STEPS
+from flows.experts.tiles import compared_in_words, next_steps
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
-
-_FORMS = {
-    "intercept": "the mean",
-    "lines": "a line for each column",
-    "curves": "a curve for each column",
-}
 
 
 def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) -> Findings:
@@ -53,41 +49,33 @@ def number_report(summaries: Sequence[NumberSummary], settings: ExpertSettings) 
     if encoding.target.count:
         quality = _deviance(np.sum([s.deviance for s in summaries], axis=0), results, quality)
     baselines = [one for s in summaries for one in s.baselines]
-    compared = _baselines(baselines, summaries, encoding.target, results)
-    sections = [*_effects(first, label, encoding.target, results), *quality, *compared]
+    quality = _baselines(baselines, summaries, encoding.target, results, quality)
+    sections = [*_effects(first, label, encoding.target, results), *quality]
     sections += table_sections([encoding], results)
     better = sorted((one for one in baselines if one.high < 0.0), key=lambda one: -one.r2)
     warnings = tuple(
-        f"On the rows held out {one.name} {_verb(one)} better: {_named(results)} {one.r2:.3f}, "
+        f"On the held-out rows {one.name} {_verb(one)} better: {_named(results)} {one.r2:.3f}, "
         f"RMSE {one.rmse * encoding.target.sd:.4g}. For predictions alone use that one."
         for one in better[:1]
     )
-    top = [{"column": one.column, "sd of its effect": one.spread} for one in first.effects[:10]]
+    moved = f"log {label}" if encoding.target.count else label
+    top = [{"column": one.column, EFFECT.format(moved): one.spread} for one in first.effects[:10]]
     headline = _headline(first, label, rows, results)
     return Findings(
-        headline, sections, results, warnings, top, _tiles(results, baselines), NEXT_STEPS
-    )
+        headline, sections, results, warnings, top, _tiles(results, baselines),
+        next_steps("predicted"),
+    )  # fmt: skip
 
 
 def _headline(first: NumberSummary, label: str, rows: int, results: dict[str, Any]) -> str:
-    """State how good the predictions are, against what, and what they are made of."""
-    form = _FORMS[results["form"]]
-    if first.pairs:
-        form = f"a curve for each column and {pairs_of(len(first.pairs))}"
-    if results["form"] == "intercept" and not first.pairs:
-        form = "no column predicts it: every row gets the mean"
+    """State how good the predictions are, and against what."""
     if "r2" not in results:
-        return f"{label} on {rows:,} rows, by {form}; no row was held out to say how well"
+        return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted"
     value, (low, high) = _main(results)
     said = f"{_named(results)} {value:.3f} ({low:.3f} to {high:.3f}) for {label}"
-    others = [
-        f"{name} {one['r2']:.3f}"
-        for name, one in results.get("baselines", {}).items()
-        if name != "the mean"
-    ]
-    said += f" on {results['test_rows']:,} held-out rows"
-    said += f" ({', '.join(others)})" if others else ""
-    said += f"; {form}"
+    said += f" on {results['test_rows']:,} held-out rows{compared_in_words(results, 'r2')}"
+    if results["form"] == "intercept" and not first.pairs:
+        said += "; no column predicts it: every row gets the mean"
     return f"{said}. {moved_by(first.effects, first.pairs)}".rstrip()
 
 
@@ -108,17 +96,25 @@ def _verb(one: NumberBaseline) -> str:
 
 def _tiles(results: dict[str, Any], baselines: Sequence[NumberBaseline]) -> list[Tile]:
     if "r2" not in results:
-        return [Tile("R2", "not known", "no row with a label was kept from the fit")]
+        return [Tile("R2", "not known", "no row with a label was held out")]
     value, (low, high) = _main(results)
+    share, (near, far) = _named(results), results["rmse_interval"]
     tiles = [
-        Tile(_named(results), f"{value:.3f}", f"{low:.3f} to {high:.3f}, rows not fitted"),
-        Tile("RMSE", f"{results['rmse']:.4g}", f"{results['mean_rmse']:.4g} by the mean"),
-    ]
+        Tile(share, f"{value:.3f}", f"{low:.3f} to {high:.3f} (95\u00a0%); higher is better"),
+        Tile("RMSE", f"{results['rmse']:.4g}",
+             f"{near:.4g} to {far:.4g} (95\u00a0%); {results['mean_rmse']:.4g} by the mean"),
+    ]  # fmt: skip
     rest = [one for one in baselines if one.name != "the mean"]
     if rest:
         best = max(rest, key=lambda one: one.r2)
-        tiles.append(Tile(best.name, f"{best.r2:.3f}", f"{_named(results)}, the same rows"))
+        verdict = "better" if best.low > 0.0 else "worse" if best.high < 0.0 else _UNCLEAR
+        ends = f"{best.low:+.3f} to {best.high:+.3f}"
+        note = f"{share}, model minus baseline: {best.more:+.3f} ({ends})"
+        tiles.append(Tile(f"against {best.name}", verdict, note))
     return tiles
+
+
+_UNCLEAR = "no clear difference"
 
 
 def _deviance(sums: FloatArray, results: dict[str, Any], quality: list[Section]) -> list[Section]:
@@ -134,8 +130,8 @@ def _deviance(sums: FloatArray, results: dict[str, Any], quality: list[Section])
     )  # fmt: skip
     low, high = results["deviance_explained_interval"]
     text = (
-        f"The Poisson deviance of a row is {mean:.4g}, and {base:.4g} by the mean of the fit: "
-        f"{1.0 - mean / base:.3f} of it is explained ({low:.3f} to {high:.3f}). "
+        f"{1.0 - mean / base:.3f} of the deviance is explained ({low:.3f} to {high:.3f}): the "
+        f"Poisson deviance of a row is {mean:.4g}, and {base:.4g} if every row gets the mean. "
         f"{quality[0].text}"
     )
     return [replace(quality[0], text=text), *quality[1:]]
@@ -162,15 +158,14 @@ def _quality(
     low, high = results["rmse_interval"]
     base = 1.0 - square / n / variance
     rows = [
-        ("this fit", f"{results['rmse']:.5g}", f"{low:.5g} to {high:.5g}", f"{r2[0]:.3f}",
+        ("this model", f"{results['rmse']:.5g}", f"{low:.5g} to {high:.5g}", f"{r2[0]:.3f}",
          f"{r2[1]:.3f} to {r2[2]:.3f}"),
-        ("the mean of the fit", f"{results['mean_rmse']:.5g}", "", f"{base:.3f}",
+        ("the mean", f"{results['mean_rmse']:.5g}", "", f"{base:.3f}",
          ""),
     ]  # fmt: skip
     text = (
-        f"On {n:,.0f} rows held out of the fit. {100.0 * inside / n:.0f} % of them are within "
-        "their predicted 95 % interval. The chart has the mean of the numbers against the mean "
-        "prediction, by bin of the prediction; they should agree."
+        f"All figures are of the {n:,.0f} rows with a label that were held out of the fit; "
+        f"{100.0 * inside / n:.0f} % of them are within their predicted 95 % interval."
     )
     columns = ("model", "RMSE", "95 % interval", "R2", "95 % interval")
     return [
@@ -194,10 +189,10 @@ def _agreement(summaries: Sequence[NumberSummary], encoding: Encoding) -> plots.
 
 def _baselines(
     baselines: Sequence[NumberBaseline], summaries: Sequence[NumberSummary], target: Target,
-    results: dict[str, Any],
+    results: dict[str, Any], quality: list[Section],
 ) -> list[Section]:  # fmt: skip
-    if not baselines:
-        return []
+    if not baselines or not quality:
+        return quality
     seconds, sd = sum(s.baseline_seconds for s in summaries), target.sd
     share = "deviance explained" if target.count else "R2"
     results["baseline_seconds"] = round(seconds, 3)
@@ -208,25 +203,18 @@ def _baselines(
         for one in baselines
     }  # fmt: skip
     rows = [
-        (one.name, f"{sd * one.rmse:.5g}", f"{one.r2:.3f}", f"{one.more:+.3f}",
-         f"{one.low:+.3f} to {one.high:+.3f}",
-         "yes: use it" if one.high < 0.0 else "no" if one.low > 0.0 else "no clear difference")
+        (one.name, f"{sd * one.rmse:.4g}", f"{round(one.r2, 3) + 0.0:.3f}",
+         f"{one.more:+.3f} ({one.low:+.3f} to {one.high:+.3f})",
+         "yes: use it" if one.high < 0.0 else "no" if one.low > 0.0 else _UNCLEAR)
         for one in baselines
     ]  # fmt: skip
-    columns = (
-        "baseline",
-        "RMSE",
-        share,
-        f"{share}, model minus baseline",
-        "95 % interval",
-        "beats the model?",
-    )
-    text = (
-        "Fitted to the same rows and compared on the same held-out rows; the interval of the "
-        f"difference is by the bootstrap over rows. They took {seconds:.2g} s; baselines=false "
-        "goes without."
-    )
-    return [Section("Simple baselines", text, (), (Grid(columns, rows),))]
+    low, high = results["rmse_interval"]
+    value, ends = _main(results)
+    own = ("this model", f"{results['rmse']:.4g} ({low:.4g} to {high:.4g})",
+           f"{value:.3f} ({ends[0]:.3f} to {ends[1]:.3f})", "", "")  # fmt: skip
+    difference = f"{share}, model minus baseline (95 %)"
+    columns = ("model", "RMSE (95 %)", f"{share} (95 %)", difference, "beats the model?")
+    return [replace(quality[0], grids=(Grid(columns, [own, *rows], COMPARED),))]
 
 
 def _effects(
@@ -235,24 +223,18 @@ def _effects(
     results["effects"] = {one.column: one.spread for one in first.effects}
     of = f"the logarithm of the mean of {label}" if target.count else label
     unit = f"added to log {label}" if target.count else f"added to {label}"
-    shown = f"The {MOST_EFFECTS} of {len(first.effects)} columns that move it most come first"
-    if len(first.effects) <= MOST_EFFECTS:
-        shown = "Those that move it most come first"
-    factor = " (.1 more is a mean higher by a tenth)" if target.count else ""
-    text = (
-        f"What each column adds to {of}, less its mean over rows{factor}, with 95 % bands. "
-        f"{shown}, all on one scale; ticks below a curve are quantiles of the column."
-    )
+    text = effects_text(first.effects, of)
+    text += " 0.1 more is a mean that is a tenth higher." if target.count else ""
     moved = f"log {label}" if target.count else label
     charts = strength_charts(first.effects, first.pairs, moved)
     charts += effect_charts(first.effects[:MOST_EFFECTS], unit)
-    sections = [Section("What each column says", text, tuple(charts))]
+    sections = [Section("What each column adds", text, tuple(charts))]
     pairs = first.pairs[:MOST_PAIRS]
     if pairs:
         more = (
-            f"A cell is what two columns add to {of} beyond their curves, blue above 0 and "
-            f"orange below; the strongest colour is {strongest(pairs):.3g}. The pairs that "
-            f"move it most come first ({len(pairs)} of {len(first.pairs)})."
+            f"What two columns add together to {of}, beyond their own curves, for the strongest "
+            f"{len(pairs)} of {pairs_of(len(first.pairs))}. The strongest colour is "
+            f"{strongest(pairs):.3g}."
         )
-        sections.append(Section("What pairs of columns say", more, tuple(pair_charts(pairs))))
+        sections.append(Section("What pairs of columns add", more, tuple(pair_charts(pairs))))
     return sections

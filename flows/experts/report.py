@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log, log1p
+from math import log, log1p, sqrt
 from typing import Any
 
 import numpy as np
 
 from flows.data.mixed import CATEGORY
 from flows.data.names import listed
+from flows.experts.choice_report import NOTHING, choice_sections
 from flows.experts.effect_report import (
+    EFFECT,
     LOG_ODDS,
     MOST_EFFECTS,
     MOST_PAIRS,
     effect_charts,
+    effects_text,
     moved_by,
     pair_charts,
     pairs_of,
@@ -26,8 +29,8 @@ from flows.experts.effect_report import (
 from flows.experts.encoding import Encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
-from flows.experts.thresholds import area, area_interval, roc, threshold_table
-from flows.experts.tiles import NEXT_STEPS, tiles_of
+from flows.experts.thresholds import area, area_interval, roc, share_interval, threshold_table
+from flows.experts.tiles import compared_in_words, next_steps, tiles_of
 from flows.report import plots
 from flows.report.baselines import shown
 from flows.report.page import Findings, Grid, Section
@@ -42,11 +45,11 @@ from vbmodels.experts.columns import Encoded
 from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
 
-ADDITIVE = "the additive part alone"
-"""The baseline without experts."""
+WITHOUT_EXPERTS = "this model without experts"
+WITHOUT_PROCESS = "this model without the Gaussian process"
+"""Baselines that are the model less one of its parts."""
 UNSURE = 0.1
 """Standard deviation of an expert's mean share from which on shares are hardly determined."""
-_NOTHING = 1e-9  # a member's weight below which it has none
 FEW = 200
 """Held-out rows below which calibration is rough."""
 MAIN = 0.01
@@ -74,33 +77,39 @@ def report(
     columns = summaries[0].columns
     rows = sum(s.rows for s in summaries)
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
-    held_out = sum((s.held_out for s in summaries), np.zeros(7))
+    held_out = sum((s.held_out for s in summaries), np.zeros(8))
     main = int(np.sum(responsible >= MAIN * rows))
     results: dict[str, Any] = {"n_experts": k, "used_experts": main}
     compared, better = baseline_sections(summaries, results)
     label = positive_of(summaries)
     sections = _effects(additive, summaries, results, label)
-    sections += _pairs(additive, summaries, results)
-    sections += _interaction(additive, results)
-    sections += [*_quality(held_out, summaries, results, label), *compared]
-    sections += _choice(chosen, results)
-    share = sum((s.share for s in summaries), np.zeros(k))
+    sections += _pairs(additive, summaries, results, label)
+    sections += _quality(held_out, summaries, results, label, compared)
+    sections += choice_sections(posterior, additive, chosen, results)
     alone = isinstance(posterior, AdditivePosterior) and (
-        not posterior.mixtures or posterior.own_weight < _NOTHING
+        not posterior.mixtures or posterior.own_weight < NOTHING
     )
-    if not alone:
+    if not alone and (main > 1 or additive is None):
+        share = sum((s.share for s in summaries), np.zeros(k))
         drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
-        tried = [one.mean.shape[1] for one in posterior.components]
-        sections.append(_who(responsible, share, drawn, rows, tried))
         shown = np.where(responsible >= MAIN * rows, responsible, 0.0)
-        sections += _weights(one, columns, shown, chains is not None, additive is not None)
-        sections += _angles(one, shown, results)
+        grids = [_who(responsible, share, rows), *_angles(one, shown, results)]
+        unsure = bool(drawn.std(0).max() >= UNSURE * rows)
+        several = len(posterior.components) > 1
+        drawn_from = chains is not None
+        sections.append(
+            _experts(
+                _weights(one, columns, shown), grids,
+                _how_to_read(drawn_from, additive is not None, several, unsure),
+            )
+        )  # fmt: skip
     sections += _chains(chains, results)
     effects = [one for s in summaries for one in s.effects]
     pairs = [one for s in summaries for one in s.pairs]
     order = [e for e in np.argsort(-responsible)[:MOST_EXPERTS] if responsible[e] >= MAIN * rows]
     top: list[dict[str, Any]] = [
-        {"effect": name, "sd in log odds": spread} for name, spread in ranked(effects, pairs)[:10]
+        {"column or pair": name, EFFECT.format(LOG_ODDS): spread}
+        for name, spread in ranked(effects, pairs)[:10]
     ] or [
         {
             "expert": int(e) + 1,
@@ -111,100 +120,60 @@ def report(
         }
         for e in order
     ]
-    made_of = f"{main} expert{'s' if main > 1 else ''}"
-    if isinstance(posterior, AdditivePosterior) and additive is not None:
-        made_of = _members(posterior, additive, main)
-        if not alone and _unclear(results.get("baselines", {}).get(ADDITIVE)):
-            made_of += f"; the experts are not clearly better than {ADDITIVE}"
-    elif k == 1:
-        made_of = "logistic regression"
-    elif main == 1:
-        made_of = f"{_most(responsible, rows)}: in effect a logistic regression"
-    headline = _headline(results, label, rows, made_of)
+    headline = _headline(results, label, rows)
+    if additive is not None and additive.form == "intercept" and alone and not _others(posterior):
+        headline += "; no column predicts it: every row gets the share of the label"
     headline = f"{headline}. {moved_by(effects, pairs)}".rstrip()
     sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
     if k > 1 and main == 1 and not alone and not summaries[0].applied:
-        own = "logistic regression" if additive is None else ADDITIVE
+        simpler = "logistic regression" if additive is None else "the same model without it"
         warnings += (
-            f"{_most(responsible, rows)}: the mixture adds little. n_experts=1 fits {own}.",
+            f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows, so "
+            f"the mixture adds little: --set n_experts=1 fits {simpler}.",
         )
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results), NEXT_STEPS
+        headline, sections, results, warnings, top, tiles_of(results),
+        next_steps(f"probability_{label}"),
     )  # fmt: skip
 
 
-def _most(responsible: FloatArray, rows: int) -> str:
-    return f"One expert has the largest share of {int(responsible.max()):,} of {rows:,} rows"
+def _others(posterior: AnyPosterior) -> bool:
+    """Return whether an additive posterior has more than its first member."""
+    return isinstance(posterior, AdditivePosterior) and posterior.own_weight < 1.0 - NOTHING
 
 
-def _unclear(baseline: Any) -> bool:
-    """Return whether the interval of the difference to a baseline, if it is known, holds 0."""
-    return baseline is not None and baseline["interval"][0] <= 0.0 <= baseline["interval"][1]
-
-
-_FORMS = {
-    "intercept": "the share of the label alone",
-    "lines": "logistic regression",
-    "curves": "a curve for each column",
-}
-
-
-def _members(posterior: AdditivePosterior, additive: Additive, main: int) -> str:
-    """Name what predicts, the largest share first; experts are those of `MAIN` of the rows."""
-    own = _FORMS[additive.form]
-    if posterior.mixtures:
-        own += f" and {main} experts" if main > 1 else " and a mixture of experts"
-    members = [(posterior.own_weight, own)]
-    if posterior.pairs is not None and posterior.pairs.terms is not None:
-        name = f"curves with {pairs_of(len(posterior.pairs.terms.pairs))}"
-        members.append((posterior.pairs_weight, name))
-    if posterior.process is not None:
-        members.append((posterior.weight, "a Gaussian process of all columns"))
-    kept = sorted((m for m in members if m[0] > _NOTHING), key=lambda m: -m[0])
-    if len(kept) > 1:
-        return listed([f"{name} ({100.0 * weight:.0f} %)" for weight, name in kept])
-    if additive.form == "intercept" and not posterior.mixtures and kept[0][1] == own:
-        return "no column predicts it: every row gets the share of the label"
-    return kept[0][1]
-
-
-def _headline(results: dict[str, Any], label: str, rows: int, made_of: str) -> str:
-    """State how good the predictions are, against what, and what they are made of."""
+def _headline(results: dict[str, Any], label: str, rows: int) -> str:
+    """State how good the predictions are, and against what."""
     if "log_loss" not in results:
-        return f"Label {label} on {rows:,} rows, by {made_of}; no row was held out to say how well"
-    said = f"log loss {results['log_loss']:.4f}"
+        return f"{label} in {rows:,} rows; no row was held out to say how well it is predicted"
+    said = f"log loss {results['log_loss']:.3f}"
     if "auroc" in results:
         low, high = results["auroc_interval"]
         said = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), {said}"
-    said = (
-        f"{said[0].upper()}{said[1:]} for label {label} on {results['test_rows']:,} held-out rows"
-    )
-    return f"{said}{log_losses(results)}; {made_of}"
-
-
-def log_losses(results: dict[str, Any]) -> str:
-    """Return the log losses of baselines in brackets; nothing where there are none."""
-    compared = results.get("baselines", {})
-    shown = ("logistic regression", "multinomial logistic regression", "boosted trees")
-    others = []
-    if "share_log_loss" in results:
-        others.append(f"by shares alone {results['share_log_loss']:.4f}")
-    others += [f"{name} {compared[name]['log_loss']:.4f}" for name in shown if name in compared]
-    return f" ({', '.join(others)})" if others else ""
+    compared = compared_in_words(results, "log_loss")
+    said = f"{said[0].upper()}{said[1:]} for {label} on {results['test_rows']:,} held-out rows"
+    return f"{said}{compared}"
 
 
 def baseline_sections(
     summaries: Sequence[Any], results: dict[str, Any]
-) -> tuple[list[Section], tuple[str, ...]]:
-    """Compare the fit with simple baselines, and say what these took."""
+) -> tuple[list[Grid], tuple[str, ...]]:
+    """Compare the fit with other models on the same rows; warn of a better one."""
     sections, better = shown([one for s in summaries for one in s.baselines], results, "rows")
-    if sections:
-        seconds = sum(s.baseline_seconds for s in summaries)
-        results["baseline_seconds"] = round(seconds, 3)
-        said = f"{sections[0].text} They took {seconds:.2g} s; baselines=false goes without."
-        sections = [replace(sections[0], text=said), *sections[1:]]
-    return sections, better
+    if not sections:
+        return [], better
+    results["baseline_seconds"] = round(sum(s.baseline_seconds for s in summaries), 3)
+    (found,) = sections[0].grids
+    return [replace(found, caption=COMPARED)], better
+
+
+COMPARED = (
+    "Each model was fitted to the same rows and measured on the same held-out rows. A difference "
+    "above 0 means that this model is better; its 95 % interval is by the bootstrap over rows."
+)
+_DIFFERENCE = "log loss, baseline minus model (95 %)"
+_BEATS = "beats the model?"
 
 
 def _warnings(
@@ -225,90 +194,93 @@ def _warnings(
         return ()
     if additive is not None:
         return (
-            "On held-out rows no mixture was better than the additive part by more than one "
-            "standard error, so there is none.",
+            "No mixture of experts was better on held-out rows, by more than one standard error, "
+            "than the model without one, so none is used.",
         )
     return (
-        "On held-out rows no mixture was better than logistic regression by more than one "
-        "standard error, so logistic regression was fitted (one expert).",
+        "No mixture of experts was better on held-out rows, by more than one standard error, than "
+        "logistic regression, so logistic regression is used.",
     )
 
 
 def _quality(
-    held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str
-) -> list[Section]:
+    held_out: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str,
+    compared: list[Grid],
+) -> list[Section]:  # fmt: skip
     n = held_out[0]
     if not n:
         return []
     results.update(
-        test_rows=int(n), accuracy=float(held_out[1] / n), log_loss=float(held_out[2] / n)
-    )
-    rows: list[tuple[Any, ...]] = [("this fit", f"{held_out[1] / n:.3f}", f"{held_out[2] / n:.4f}")]
-    names = ["model", "accuracy", "log-loss"]
-    alone = len(summaries[0].responsible) == 1
-    comparison = "The model is logistic regression itself." if alone else ""
+        test_rows=int(n), accuracy=float(held_out[1] / n),
+        accuracy_interval=share_interval(held_out[1], n), **log_loss_of(n, *held_out[[2, 7]]),
+    )  # fmt: skip
     if any(s.has_baseline for s in summaries):
-        names.append("difference")
-        comparison = (
-            "The difference is the log-loss of logistic regression minus that of the fit, by row, "
-            "with its standard error: above 0 the fit is better."
-        )
-        rows = [(*rows[0], "")]
         gap = held_out[5] / n
         error = float(np.sqrt(max(held_out[6] / n - gap**2, 0.0) / n))
         results.update(logistic_log_loss=float(held_out[4] / n), gain=-float(gap), gain_se=error)
-        rows.append(
-            (
-                "logistic regression",
-                f"{held_out[3] / n:.3f}",
-                f"{held_out[4] / n:.4f}",
-                f"{-gap:+.4f} ± {error:.4f}",
-            )
-        )
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
-    bins = [
-        (f"{i / BINS:.1f} to {(i + 1) / BINS:.1f}", int(c), f"{p / c:.3f}", f"{f / c:.3f}")
-        for i, (c, p, f) in enumerate(zip(counts, predicted, found, strict=True))
-        if c
-    ]
     scores = sum((s.scores for s in summaries), np.zeros_like(summaries[0].scores))
     curve: tuple[plots.Spec, ...] = ()
     tables: tuple[Grid, ...] = ()
+    area_said = ""
     if scores.sum(1).all():
         table, results["thresholds"] = threshold_table(scores, label)
         results["auroc"], results["auroc_interval"] = area(scores), area_interval(scores)
+        area_said = f"{results['auroc']:.3f}"
         share = float(scores[1].sum() / n)
         results["share_log_loss"] = -share * log(share) - (1.0 - share) * log1p(-share)
         curve, tables = (roc(scores),), (table,)
+    own = ("this model", area_said, f"{results['log_loss']:.3f}", "", "")
+    models = tuple(with_model(grid, own) for grid in compared) or _logistic_alone(own, results)
+    text = f"All figures are of the {n:,.0f} labelled rows that were held out of the fit."
+    calibration = _calibration(counts, predicted, found)
     return [
         Section(
-            "How good it is",
-            f"On {n:,.0f} labelled rows held out of the fit. {comparison}{few_rows(n)}".rstrip(),
-            (_calibration(counts, predicted, found), *curve),
-            (
-                Grid(tuple(names), rows),
-                *tables,
-                Grid(
-                    ("probability", "rows", "mean probability", f"share of label {label}"),
-                    bins,
-                    "Calibration: the last two columns should agree.",
-                ),
-            ),
+            "How good it is", f"{text}{few_rows(n)}", (calibration, *curve), (*models, *tables)
         )
-    ]
+    ]  # fmt: skip
+
+
+def with_model(grid: Grid, own: tuple[str, ...]) -> Grid:
+    """Return a table of baselines with the model's own line first."""
+    rows = [own, *((*row[:3], f"{row[3]} ({row[4]})", row[5]) for row in grid.rows)]
+    return replace(grid, columns=("model", "AUROC", "log loss", _DIFFERENCE, _BEATS), rows=rows)
+
+
+def _logistic_alone(own: tuple[str, ...], results: dict[str, Any]) -> tuple[Grid, ...]:
+    """Compare with logistic regression where no other baseline was fitted."""
+    if "gain" not in results:
+        return ()
+    gain, half = results["gain"], 1.96 * results["gain_se"]
+    low, high = gain - half, gain + half
+    verdict = "yes: use it" if high < 0.0 else "no" if low > 0.0 else "no clear difference"
+    line = (
+        "logistic regression", f"{results['logistic_log_loss']:.3f}",
+        f"{gain:+.3f} ({low:+.3f} to {high:+.3f})", verdict,
+    )  # fmt: skip
+    columns = ("model", "log loss", _DIFFERENCE, _BEATS)
+    return (Grid(columns, [(own[0], *own[2:]), line]),)
+
+
+def log_loss_of(n: float, total: float, square: float) -> dict[str, Any]:
+    """Return the mean log loss of ``n`` rows with its 95 % interval, from sums, as results."""
+    mean = float(total / n)
+    half = 1.96 * sqrt(max(float(square) / n - mean**2, 0.0) / n)
+    return {"log_loss": mean, "log_loss_interval": [max(mean - half, 0.0), mean + half]}
 
 
 def few_rows(n: float) -> str:
     """Say so where rows are too few to see calibration."""
     if n >= FEW:
         return ""
-    return " On so few rows the calibration is rough: a bin has a handful of them."
+    return " On so few, calibration is rough: a bin has a handful of rows."
 
 
 def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -> plots.Spec:
     some = counts > 0
     at, share = predicted[some] / counts[some], found[some] / counts[some]
-    return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), "Calibration")
+    title = "Calibration on held-out rows"
+    return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), title)
 
 
 def _effects(
@@ -317,46 +289,18 @@ def _effects(
 ) -> list[Section]:  # fmt: skip
     if additive is None:
         return []
-    results["additive"] = {
-        "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
-        "intercept_log_loss": -additive.intercept,
-    }  # fmt: skip
-    rows = [("the intercept alone", "", f"{-additive.intercept:.4f}")]
-    rows += [
-        ("lines (logistic regression)", f"{tau:g}", f"{-value:.4f}")
-        for tau, value in zip(additive.taus, additive.left_out, strict=True)
-    ]
-    if additive.curves is not None:
-        rows.append(("lines and curves", "of each block", f"{-additive.curves:.4f}"))
     effects = [one for s in summaries for one in s.effects]
     results["effects"] = {one.column: one.spread for one in effects}
-    shown = f"The {MOST_EFFECTS} of {len(effects)} columns" if len(effects) > MOST_EFFECTS else (
-        "The columns"
-    )  # fmt: skip
-    small = abs(additive.gain) < 2.0 * additive.error
-    unclear = ", which is not distinguishable from 0" if small else ""
-    text = (
-        f"What each column adds to the log odds of the label {label}, less its mean over rows, "
-        f"with 95 % bands. {shown} that move them most come first, all on one scale; ticks below "
-        "a curve are quantiles of the column. "
-        f"On rows left out curves predict better than lines by {additive.gain:.4f} ± "
-        f"{additive.error:.4f} a row{unclear}; curves are used where that is above 0."
-    )
-    return [
-        Section(
-            "What each column says",
-            text,
-            tuple(
-                strength_charts(effects, [one for s in summaries for one in s.pairs], LOG_ODDS)
-                + effect_charts(effects[:MOST_EFFECTS], "added log odds")
-            ),
-            (Grid(("form", "tau", "log-loss, each row left out"), rows),),
-        )
-    ]
+    charts = strength_charts(effects, [one for s in summaries for one in s.pairs], LOG_ODDS)
+    charts += effect_charts(effects[:MOST_EFFECTS], "added log odds")
+    return [Section("What each column adds", effects_text(effects, f"log odds of {label}"), charts)]
 
 
 def _pairs(
-    additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any]
+    additive: Additive | None,
+    summaries: Sequence[ExpertSummary],
+    results: dict[str, Any],
+    label: str,
 ) -> list[Section]:
     if additive is None or additive.pairs_weight == 0.0:
         return []
@@ -366,86 +310,22 @@ def _pairs(
     pairs = every[:MOST_PAIRS]
     return [
         Section(
-            "What pairs of columns say",
-            f"Curves with {pairs_of(len(every))} have a weight of {weight:.2f} in the "
-            f"probabilities: on held-out rows, which neither chose the pairs nor fitted them, "
-            f"that gained {gain:.4f} a row. A cell is what the two columns add to the log odds "
-            "beyond their curves, blue above 0 and orange below; the strongest colour is "
-            f"{strongest(pairs):.2g}. The pairs that move most come first.",
+            "What pairs of columns add",
+            f"What two columns add together to the log odds of {label}, beyond their own curves, "
+            f"for the strongest {len(pairs)} of {pairs_of(len(every))}. The strongest colour is "
+            f"{strongest(pairs):.2g} log odds. Curves with pairs have a weight of "
+            f"{100.0 * weight:.0f} % in the predictions and make the log loss of rows left out "
+            f"{gain:.4f} smaller.",
             tuple(pair_charts(pairs)),
         )
     ]
 
 
-def _interaction(additive: Additive | None, results: dict[str, Any]) -> list[Section]:
-    if additive is None or not additive.process:
-        return []
-    weight, taus, left_out = additive.weight, *additive.process
-    results["gaussian_process"] = {"weight": weight, "gain": additive.process_gain}
-    said = (
-        f"Its probabilities have a weight of {weight:.2f} in those of the table of rows, and the "
-        f"rest {1.0 - weight:.2f}: on held-out rows "
-        f"that gained {additive.process_gain:.4f} a row. gaussian_process=false goes without."
-        if weight
-        else "On held-out rows it added nothing to the rest, so it has no weight."
-    )
-    rows = [(f"{1.0 / t:g}", f"{-v:.4f}") for t, v in zip(taus, left_out, strict=True)]
-    return [
-        Section(
-            "What columns say together",
-            "A Gaussian process on the ranked columns can find what columns do together, which "
-            f"separate curves cannot. {said}",
-            (),
-            (Grid(("variance", "log-loss, each row left out"), rows),),
-        )
-    ]
-
-
-def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
-    if chosen is None:
-        return []
-    best = chosen.candidates[chosen.best]
-    results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
-    order = np.argsort(-chosen.held_out)[:20]
-    rows = [
-        (c.n_experts, c.tau, f"{-chosen.held_out[i]:.4f}",
-         "chosen" if i == chosen.best else "also fitted" if i in chosen.kept else "")
-        for i, c in ((int(i), chosen.candidates[i]) for i in order)
-    ]  # fmt: skip
-    return [
-        Section(
-            "How the prior was chosen",
-            "By the log-loss of rows held out of a first fit, with one expert (the additive part "
-            "alone) among the candidates. The best mixture's gain "
-            f"over it was {chosen.gain:.4f} "
-            f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
-            "error. The bound is looser with more experts, so it does not choose their number.",
-            (),
-            (Grid(("experts", "tau", "log-loss", ""), rows),),
-        )
-    ]
-
-
-def _who(
-    responsible: FloatArray, share: FloatArray, drawn: FloatArray, rows: int, tried: Sequence[int]
-) -> Section:
+def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Grid:
     order = np.argsort(-responsible)
-    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}") for k in order]
-    more = ""
-    if len(set(tried)) > 1:
-        more = (
-            f" Fits with {listed([str(n) for n in sorted(set(tried))])} experts are averaged; the "
-            f"one shown here has {tried[0]}."
-        )
-    if drawn.std(0).max() >= UNSURE * rows:
-        more += " The shares are hardly determined: do not interpret single experts."
-    return Section(
-        "Who is responsible",
-        "How many rows each expert has the largest share of (given the label where there is one), "
-        f"and its mean share.{more}",
-        (),
-        (Grid(("expert", "rows", "mean share"), table),),
-    )
+    table = [(k + 1, int(responsible[k]), f"{100.0 * share[k] / rows:.1f} %") for k in order]
+    caption = "Who is responsible: rows of which an expert has the largest share; mean share"
+    return Grid(("expert", "rows", "mean share"), table, caption)
 
 
 def _largest(one: Component, expert: int) -> list[int]:
@@ -476,43 +356,41 @@ def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
     ]
 
 
-def _weights(
-    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool, adds_to_part: bool
-) -> list[Section]:
+def _experts(charts: list[plots.Spec], grids: list[Grid], text: str) -> Section:
+    return Section("The experts", text, tuple(charts), tuple(grids))
+
+
+def _how_to_read(drawn: bool, adds: bool, several: bool, unsure: bool) -> str:
+    """Say what experts are, and how far they can be trusted."""
+    said = "Each expert is a regression; its share of a row is the probability that it predicts it."
+    said += " Its weights add to the curves above." if adds else ""
+    said += " Several fits are averaged; these are the experts of the best one." if several else ""
+    if not drawn:
+        said += " Intervals of weights are somewhat too short."
+    if unsure:
+        said += " The shares are hardly determined: do not interpret single experts."
+    return said
+
+
+def _weights(one: Component, columns: Sequence[str], responsible: FloatArray) -> list[plots.Spec]:
+    """Return a chart of the largest weights of each expert of enough rows."""
     pictures = []
     used = [k for k in np.argsort(-responsible) if responsible[k] > 0]
     for k in used[:MOST_EXPERTS]:
         chosen = _largest(one, int(k))
-        title = f"Expert {k + 1} ({responsible[k]:,.0f} rows)"
-        label = f"weight per sd of the column: expert {k + 1}"
         pictures.append(
             plots.intervals(
                 [columns[d] for d in chosen],
                 [float(one.mean[1, k, d]) for d in chosen],
                 [float(one.sd[1, k, d]) for d in chosen],
-                label,
-                title,
+                "weight (log odds per standard deviation of the column)",
+                f"Expert {k + 1}: its largest weights ({responsible[k]:,.0f} rows)",
             )
         )
-    kind = (
-        "of the draws, each brought to the experts of the densest one"
-        if drawn
-        else "of the variational posterior, which are somewhat too short"
-    )
-    adds = "They add to the additive part. " if adds_to_part else ""
-    return [
-        Section(
-            "The experts",
-            f"{adds}The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they "
-            "are. "
-            "Experts of fewer than 1 % of the rows are in the table experts/ alone. Where several "
-            "starts were averaged these are the experts of the best one.",
-            tuple(pictures),
-        )
-    ]
+    return pictures
 
 
-def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) -> list[Section]:
+def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) -> list[Grid]:
     used = np.flatnonzero(responsible > 0)
     if len(used) < 2:
         return []
@@ -527,16 +405,12 @@ def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) ->
         (f"{used[a] + 1} and {used[b] + 1}", f"{angle:.1f}", f"{o:.2f}")
         for angle, a, b, o in sorted(zip(found, i, j, overlap, strict=True))
     ]
-    return [
-        Section(
-            "How different the experts are",
-            f"The angle between every two experts' weights (mean {found.mean():.0f} degrees; 90 is "
-            f"unrelated) and how far their {most} largest weights are the same columns (mean "
-            f"{np.mean(overlap):.2f}). With many columns random directions are near 90 degrees.",
-            (),
-            (Grid(("experts", "angle (degrees)", "overlap of top weights"), rows[:45]),),
-        )
-    ]
+    caption = (
+        f"How different the experts are: the angle between their weights (90 degrees: unrelated), "
+        f"and the share of their {most} largest weights that are the same columns"
+    )
+    names = ("experts", "angle (degrees)", "same columns (share)")
+    return [Grid(names, rows[:45], caption, folded=True)]
 
 
 MOST_COLUMNS = 200  # of the input, shown
@@ -554,28 +428,24 @@ def positive_of(summaries: Sequence[ExpertSummary]) -> str:
 
 
 def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) -> list[Section]:
-    """Describe how every column was read."""
+    """Describe how categories and missing cells were coded, where there are any."""
     encoding = next((one for one in found if one is not None), None)
     if encoding is None:
         return []
     results["labels"] = list(encoding.labels)
     results["left_out"] = sorted(encoding.left_out)
-    rows = [_row(one) for one in encoding.columns[:MOST_COLUMNS]]
-    rows += [(name, kind, "left out", "", "") for name, kind in encoding.left_out.items()]
-    more = len(encoding.columns) - MOST_COLUMNS
-    text = "The label is a number. "
-    if encoding.labels:
-        text = f"The labels are {listed(encoding.labels)}"
-        text += "; probabilities are of the latter. " if len(encoding.labels) == 2 else ". "
-    text += (
-        "Each level listed has a column of 0 and 1; levels of the reference, and levels that "
-        "the fit never saw, have 0 in all of them. The same is in posterior/columns.json, by "
-        "which new tables are read."
+    coded = [one for one in encoding.columns if one.kind == CATEGORY or one.missing]
+    if not coded:
+        return []
+    rows = [_row(one) for one in coded[:MOST_COLUMNS]]
+    text = (
+        "A category has a column of 0 and 1 for each level listed; the levels of the reference, "
+        "and levels that the fit never saw, have 0 in all of them."
     )
-    if more > 0:
-        text += f" {more:,} more columns are not shown."
-    names = ("column", "read as", "columns of the model", "reference", "missing cells")
-    return [Section("How the table was read", text, (), (Grid(names, rows),))]
+    names = ("column", "levels (rows)", "reference", "missing cells")
+    where = "posterior/columns.json"
+    grid = Grid(names, rows, total=len(coded), where=where)
+    return [Section("How categories and gaps were coded", text, (), (grid,))]
 
 
 def _row(one: Encoded) -> tuple[Any, ...]:
@@ -583,5 +453,5 @@ def _row(one: Encoded) -> tuple[Any, ...]:
     if one.missing:
         missing += ", with a column of their own"
     levels = [f"{text} ({n:,})" for text, n in zip(one.levels, one.cells, strict=False)]
-    levels_said = listed(levels) if one.kind == CATEGORY else "1"
-    return one.name, one.kind, levels_said, listed(one.reference), missing
+    levels_said = listed(levels) if one.kind == CATEGORY else ""
+    return one.name, levels_said, listed(one.reference), missing

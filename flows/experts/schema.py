@@ -36,15 +36,18 @@ def expert_rows(n_experts: int, label: str) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
     return Table(
         "rows",
-        "Every row with its probability and who is responsible for it.",
+        "Every row with its probability and the share of each expert in it.",
         (
             Column("id", TEXT, "name of the row"),
-            Column(f"probability_{label}", NUMBER, f"probability of {label}"),
+            Column(
+                f"probability_{label}", NUMBER, f"probability that the label is {label}, 0 to 1"
+            ),
             *(
                 Column(
                     f"expert_{k + 1}",
                     NUMBER,
-                    f"share of expert {k + 1} in the row, given its label where it has one",
+                    f"probability, 0 to 1, that expert {k + 1} predicts the row (given its label, "
+                    "if known)",
                 )
                 for k in range(n_experts)
             ),
@@ -57,8 +60,8 @@ NUMBER_ROWS = Table(
     "Every row with its predicted number.",
     (
         Column("id", TEXT, "name of the row"),
-        Column("predicted", NUMBER, "the number that is predicted"),
-        Column("sd", NUMBER, "standard deviation of the row's number around it"),
+        Column("predicted", NUMBER, "predicted number, in the unit of the label"),
+        Column("sd", NUMBER, "standard deviation of the row's number around it, in the same unit"),
     ),
 )
 
@@ -70,8 +73,11 @@ def class_rows(labels: Sequence[str]) -> Table:
         "Every row with its most probable label and the probability of each.",
         (
             Column("id", TEXT, "name of the row"),
-            Column("label", TEXT, "its most probable label"),
-            *(Column(f"probability_{one}", NUMBER, f"probability of {one}") for one in labels),
+            Column("label", TEXT, "most probable label"),
+            *(
+                Column(f"probability_{one}", NUMBER, f"probability of {one}, 0 to 1")
+                for one in labels
+            ),
         ),
     )
 
@@ -93,8 +99,8 @@ EXPERTS = Table(
             "name of the column, of a function of its curve, of a step (column > knot), or "
             "intercept",
         ),
-        Column("mean", NUMBER, "posterior mean"),
-        Column("sd", NUMBER, "posterior standard deviation"),
+        Column("mean", NUMBER, "weight: posterior mean, on the scale of the fit"),
+        Column("sd", NUMBER, "posterior standard deviation of the weight"),
     ),
 )
 

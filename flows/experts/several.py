@@ -58,8 +58,8 @@ class ClassSummary:
         Over the same rows, for each class: rows, sum of probabilities and of rows of the class, by
         bin of its probability; [K, 3, BINS].
     held_out
-        Over the same rows: number, sum of log-loss, and that of logistic regressions shared
-        alike (NaN without).
+        Over the same rows: number, sum of log loss, that of logistic regressions shared alike
+        (NaN without), and the sum of squares of the log loss; [4].
     forms
         Of each class: the additive form, number of experts, tau.
     effects
@@ -118,18 +118,20 @@ def _summarised(batch: ClassRows, p: FloatArray, other: FloatArray | None) -> Cl
         bins = np.minimum((chance[:, c] * BINS).astype(np.int64), BINS - 1)
         for row, weight in enumerate((np.ones(len(truth)), chance[:, c], truth == c)):
             calibration[c, row] = np.bincount(bins, weight, BINS)
-    logistic = np.nan if other is None else _loss(other[kept], truth)
+    logistic = np.nan if other is None else float(_losses(other[kept], truth).sum())
+    loss = _losses(chance, truth)
     return ClassSummary(
         rows=batch.size,
         predicted=np.bincount(best, minlength=k).astype(np.float64),
         confusion=np.bincount(truth * k + guess, minlength=k * k).reshape(k, k).astype(np.float64),
         calibration=calibration,
-        held_out=np.array([len(truth), _loss(chance, truth), logistic]),
+        held_out=np.array([len(truth), loss.sum(), logistic, loss @ loss]),
     )
 
 
-def _loss(p: FloatArray, truth: IntArray) -> float:
-    return float(-np.log(np.maximum(p[np.arange(len(truth)), truth], _LEAST)).sum())
+def _losses(p: FloatArray, truth: IntArray) -> FloatArray:
+    losses: FloatArray = -np.log(np.maximum(p[np.arange(len(truth)), truth], _LEAST))
+    return losses
 
 
 def _forms(

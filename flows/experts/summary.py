@@ -50,8 +50,9 @@ class ExpertSummary:
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
     held_out
-        Over the same rows: number, right ones, sum of log-loss, then the last two for
-        logistic regression, and sum and sum of squares of the difference in log-loss; [7].
+        Over the same rows: number, right ones, sum of log loss, then the last two for
+        logistic regression, sum and sum of squares of the difference in log loss, and sum of
+        squares of the log loss; [8].
     baselines
         What simple forms get on these rows; with the first partition.
     baseline_seconds
@@ -112,16 +113,17 @@ def summarise(
 
 
 def held_out_sums(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
-    """Return `ExpertSummary.held_out` of the rows kept from the fit; [7]."""
+    """Return `ExpertSummary.held_out` of the rows kept from the fit; [8]."""
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
     y, p = batch.t[kept] > 0, probability[kept]
     loss = _loss(y, p)
-    held_out = np.zeros(7)
+    held_out = np.zeros(8)
     held_out[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
+    held_out[7] = loss @ loss
     if baseline is not None:
         other = _loss(y, baseline[kept])
         gap = loss - other
-        held_out[3:] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
+        held_out[3:7] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
     return held_out
 
 

@@ -52,8 +52,8 @@ def roc(scores: FloatArray) -> plots.Spec:
     false, true = (np.append(np.cumsum(one[::-1]), one.sum()) / one.sum() for one in scores)
     false, true = np.insert(false, 0, 0.0), np.insert(true, 0, 0.0)
     kept = np.r_[True, (np.diff(false) > 0.0) | (np.diff(true) > 0.0)]
-    series = [("this fit", true[kept]), ("chance", false[kept])]
-    title = f"ROC (area {area(scores):.3f})"
+    series = [("this model", true[kept]), ("chance", false[kept])]
+    title = f"ROC curve (AUROC {area(scores):.3f})"
     return plots.lines(false[kept], series, "false positive rate", "true positive rate", title)
 
 
@@ -74,18 +74,36 @@ def threshold_table(scores: FloatArray, label: str) -> tuple[Grid, list[dict[str
         if new or threshold == 0.5:
             found.append(counts)
     rows = [
-        (f"{one['threshold']:g}", *(int(n) for n in list(one.values())[1:]),
+        (f"{one['threshold']:g}", int(one["true_positives"]), int(one["false_positives"]),
          _share(one["true_positives"], one["true_positives"] + one["false_positives"]),
          _share(one["true_positives"], yes))
         for one in found
     ]  # fmt: skip
     columns = (
-        "from probability", "true positives", "false positives", "false negatives",
-        "true negatives", "precision", "recall",
+        "threshold", f"true positives (of {yes:,.0f})", f"false positives (of {no:,.0f})",
+        "precision", "recall",
     )  # fmt: skip
-    caption = f"Held-out rows that are called {label} from each probability on, and their labels."
+    caption = (
+        f"What a threshold costs: held-out rows are called {label} if their probability is at "
+        "least the threshold. Precision and recall have 95 % intervals."
+    )
     return Grid(columns, rows, caption), found
 
 
 def _share(part: float, of: float) -> str:
-    return f"{part / of:.3f}" if of else ""
+    if not of:
+        return ""
+    low, high = share_interval(part, of)
+    return f"{100.0 * part / of:.0f} % ({100.0 * low:.0f} to {100.0 * high:.0f})"
+
+
+def share_interval(part: float, of: float) -> list[float]:
+    """Return the 95 % interval of a share (Wilson 1927).
+
+    >>> [round(end, 3) for end in share_interval(13, 14)]
+    [0.685, 0.987]
+    """
+    square = 1.96**2
+    centre = (part + 0.5 * square) / (of + square)
+    half = 1.96 * float(np.sqrt(part * (of - part) / of + 0.25 * square)) / (of + square)
+    return [float(max(centre - half, 0.0)), float(min(centre + half, 1.0))]

@@ -1,33 +1,90 @@
-"""The numbers at the head of the experts report, and what to do next."""
+"""The numbers at the head of the experts report, its comparison in words, and what to do next."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from flows.report.baselines import baseline_tile, log_loss_tile
+from flows.report.baselines import baseline_tile
 from flows.report.page import NextStep, Tile
+
+OTHER_MODELS = (
+    "boosted trees", "logistic regression", "multinomial logistic regression",
+    "ridge regression", "Poisson regression",
+)  # fmt: skip
+"""Baselines of the headline and of the tile; the others are this model less one of its parts."""
 
 
 def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     """Return how well labels are predicted on rows that were not fitted, and against what."""
     if "accuracy" not in results:
-        return [Tile("accuracy", "not known", "no labelled row was kept from the fit")]
-    rows = f"{results['test_rows']:,} rows not fitted"
-    first = Tile("accuracy", f"{results['accuracy']:.1%}", rows)
+        return [Tile("accuracy", "not known", "no labelled row was held out")]
+    rows = f"{results['test_rows']:,} held-out rows"
+    name, value, interval = "accuracy", f"{results['accuracy']:.1%}", "accuracy_interval"
+    digits = ".1%"
     if "auroc" in results:
-        low, high = results["auroc_interval"]
-        first = Tile("AUROC", f"{results['auroc']:.3f}", f"{low:.3f} to {high:.3f}; {rows}")
-    return [
-        first,
-        *log_loss_tile(results, "logistic_log_loss", rows),
-        *baseline_tile(results),
+        name, value, interval, digits = "AUROC", f"{results['auroc']:.3f}", "auroc_interval", ".3f"
+    note = f"{in_range(results, interval, digits)}{rows}; higher is better"
+    tiles = [Tile(name, value, note)]
+    note = f"{in_range(results, 'log_loss_interval', '.3f')}lower is better"
+    if "share_log_loss" in results:
+        note += f"; the base rate has {results['share_log_loss']:.3f}"
+    tiles.append(Tile("log loss", f"{results['log_loss']:.3f}", note))
+    others = results.get("baselines", {})
+    compared = {name: others[name] for name in OTHER_MODELS if name in others}
+    return [*tiles, *baseline_tile({"baselines": compared})]
+
+
+def in_range(results: Mapping[str, Any], name: str, digits: str) -> str:
+    """Return a 95 % interval as a note begins with it; nothing where it is not known."""
+    if name not in results:
+        return ""
+    low, high = results[name]
+    return f"{low:{digits}} to {high:{digits}} (95\u00a0%); "
+
+
+def compared_in_words(results: Mapping[str, Any], value: str) -> str:
+    """Say how the model compares with other models, the better ones first.
+
+    >>> trees = {"r2": 0.9, "more": -0.1, "interval": [-0.2, -0.05]}
+    >>> ridge = {"r2": 0.7, "more": 0.1, "interval": [-0.1, 0.2]}
+    >>> baselines = {"boosted trees": trees, "ridge regression": ridge, "the mean": trees}
+    >>> compared_in_words({"baselines": baselines}, "r2")
+    ': worse than boosted trees (0.900), not clearly better than ridge regression (0.700)'
+    """
+    others = results.get("baselines", {})
+    groups: dict[str, list[str]] = {one: [] for one in _VERDICTS}
+    for name in OTHER_MODELS:
+        if name in others:
+            one = others[name]
+            groups[_verdict(one["more"], *one["interval"])].append(f"{name} ({one[value]:.3f})")
+    parts = [
+        f"{verdict} {(' or ' if verdict.startswith('not') else ' and ').join(names)}"
+        for verdict, names in groups.items()
+        if names
     ]
+    return f": {', '.join(parts)}" if parts else ""
 
 
-NEXT_STEPS = (
-    NextStep("See the rows with the largest probability:",
-             "vbflows show {run} rows"),
-    NextStep("Predict new rows, with the same columns:",
-             "vbflows score {run} NEW_TABLE scored/", True),
-)  # fmt: skip
+_VERDICTS = ("worse than", "not clearly worse than", "not clearly better than", "better than")
+
+
+def _verdict(more: float, low: float, high: float) -> str:
+    if high < 0.0:
+        return _VERDICTS[0]
+    if low > 0.0:
+        return _VERDICTS[3]
+    return _VERDICTS[1] if more < 0.0 else _VERDICTS[2]
+
+
+def next_steps(column: str = "") -> tuple[NextStep, ...]:
+    """Return what to do next; rows are sorted by ``column``, of the table rows."""
+    first = NextStep("See the predicted label of every row:", "vbflows show {run} rows")
+    if column:
+        sort = shlex.quote(column)
+        first = NextStep(
+            f"See the rows with the largest {column}:", f"vbflows show {{run}} rows --sort {sort}"
+        )
+    new = "vbflows score {run} NEW_TABLE scored/"
+    return first, NextStep("Predict new rows, with the same columns:", new, True)

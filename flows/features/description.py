@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from flows.features.check import Column
-from flows.features.naming import DRAWS, NAMED, ColumnContrast, Meaning
+from flows.features.naming import NAMED, ColumnContrast, Meaning
 from flows.report import plots
 from flows.report.page import Grid, Section
-from vbmodels.core.scales import numbers_of
 from vbmodels.features.forms import Stability
 
 MOST_COLUMNS = 12  # of the input, in the table of a feature
@@ -34,14 +33,14 @@ DIRECTIONS = {
 """By kind of scale: answers that are higher with the feature, and lower."""
 
 
+MOST_NAME = 40
+"""Characters of a short name, about."""
+
+
 def feature_name(meaning: Meaning, columns: Sequence[Column]) -> str:
-    """Return a feature's name: its strongest columns by direction, or by category."""
-    top = meaning.contrasts[:NAMED_ANSWERS]
-    strong = [c for c in top if c.sure_nats > STRONG * top[0].sure_nats] or list(top[:1])
-    if any(_direction(c, columns) is None for c in strong):
-        strong = strong[:NAMED]
+    """Return a feature's name in full: its strongest columns by direction, or by category."""
     found: dict[str, list[str]] = {}
-    for c in strong:
+    for c in _strong(meaning, columns):
         direction = _direction(c, columns)
         if direction is None:
             more = c.with_it >= c.without_it
@@ -50,6 +49,35 @@ def feature_name(meaning: Meaning, columns: Sequence[Column]) -> str:
         else:
             found.setdefault(direction, []).append(columns[c.column].name)
     return "; ".join(f"{words}: {', '.join(names)}" for words, names in found.items())
+
+
+def short_name(meaning: Meaning, columns: Sequence[Column]) -> str:
+    """Return a feature's name in about 40 characters: as many of its strongest columns as fit."""
+    found: dict[tuple[str, str], list[str]] = {}
+    name = ""
+    for c in _strong(meaning, columns):
+        column, direction = columns[c.column], _direction(c, columns)
+        words, answer = f"{direction} ", ""
+        if direction is None:
+            words = "more often " if c.with_it >= c.without_it else "less often "
+            answer = f" = {column.levels[c.category]}"
+        found.setdefault((words, answer), []).append(column.name)
+        longer = "; ".join(
+            f"{words}{', '.join(names)}{answer}" for (words, answer), names in found.items()
+        )
+        if len(longer) > MOST_NAME:
+            return f"{name}, ..." if name else f"{longer[: MOST_NAME - 3]}..."
+        name = longer
+    return name
+
+
+def _strong(meaning: Meaning, columns: Sequence[Column]) -> list[ColumnContrast]:
+    """Return the contrasts that name a feature."""
+    top = meaning.contrasts[:NAMED_ANSWERS]
+    strong = [c for c in top if c.sure_nats > STRONG * top[0].sure_nats] or list(top[:1])
+    if any(_direction(c, columns) is None for c in strong):
+        strong = strong[:NAMED]
+    return strong
 
 
 def _direction(contrast: ColumnContrast, columns: Sequence[Column]) -> str | None:
@@ -75,6 +103,7 @@ def meaning_results(
         {
             "feature": k + 1,
             "name": feature_name(meaning, columns),
+            "short_name": short_name(meaning, columns),
             "prevalence": meaning.prevalence,
             "sure_rows": meaning.sure,
             "covariance": meaning.covariance,
@@ -111,9 +140,9 @@ def _contrast_result(c: ColumnContrast, columns: Sequence[Column]) -> dict[str, 
 
 
 _WHAT = (
-    "A feature is a yes-or-no property of a row that nobody recorded and that makes some answers "
-    "likelier, not certain; of the two sides the rarer one is named. The table rows/ has the "
-    "probability of each feature for every row: use it to select or to compare rows."
+    "A feature is a yes-or-no property of a row that nobody recorded. It makes some answers "
+    "likelier, not certain. Of its two sides the rarer one is named. The table rows/ has each "
+    "row's probability of each feature."
 )
 MOST_SHOWN = 8
 """Columns in the picture of a feature."""
@@ -126,82 +155,59 @@ def meaning_sections(
     if not found:
         return []
     found_by = stable.found_by if stable.of else None
-    sentences = [
-        _sentence(k, meaning, columns) + ("" if found_by is None else _caution(int(found_by[k])))
-        for k, meaning in enumerate(found)
+    cautions = [
+        f"Feature {k + 1} was not found by the other starts: search again with --set starts=6."
+        for k in range(len(found))
+        if found_by is not None and not found_by[k]
     ]
     rows = [
         (
             k + 1,
-            feature_name(meaning, columns),
-            f"{meaning.prevalence:.1%}",
-            f"{meaning.sure:.0%}",
-            "" if meaning.covariance is None else f"{meaning.covariance:.0%}",
+            short_name(meaning, columns),
+            percent(meaning.prevalence),
+            percent(meaning.sure),
+            "" if meaning.covariance is None else percent(meaning.covariance),
             "" if found_by is None else f"{found_by[k]} of {stable.of}",
         )
         for k, meaning in enumerate(found)
     ]
-    heads = ("feature", "name", "rows", "sure rows", "of the covariance", "other starts with it")
+    heads = (
+        "feature", "name", "share of the rows", "sure rows", "association explained",
+        "found by other starts",
+    )  # fmt: skip
     note = (
-        "A feature is named after the answers that it changes most clearly. Rows: the share of "
-        "rows that have it; sure rows: those with a probability below .1 or above .9 (on simulated "
-        "tables these probabilities were too sure); of the covariance: how much of the association "
-        "between columns it explains."
+        "Share of the rows: the mean of their probabilities of the feature. Sure rows: the share "
+        "with a probability below 10 % or above 90 % (on simulated tables these probabilities were "
+        "too sure). Association explained: the share of the association between columns that goes "
+        "with the feature."
     )
-    text = "\n".join([_WHAT, *sentences])
+    text = "\n".join([_WHAT, *cautions])
     pictures = [_strongest(found, columns)]
     if len(found) > 1:
         pictures.append(_heat_map(found, columns))
     sections = [Section("What the features are", text, pictures, (Grid(heads, rows, note),))]
-    return sections + [_one(k, meaning, columns) for k, meaning in enumerate(found)]
+    return [*sections, _changes(found, columns)]
 
 
-def _caution(found: int) -> str:
-    """Say so where a feature is not in every chain, or in no other start."""
-    return "" if found else " Not reproduced by other starts: search again with --set starts=6."
-
-
-def _sentence(k: int, meaning: Meaning, columns: Sequence[Column]) -> str:
-    first = meaning.contrasts[0]
-    of_rows = (
-        f"Feature {k + 1} ({feature_name(meaning, columns)}) is in {meaning.prevalence:.0%} of the "
-        "rows: "
-    )
-    column, answers = columns[first.column], first.answers
-    if answers is not None and answers.clear:
-        return (
-            f"{of_rows}their mean answer to {column.name} is {answers.with_it:.3g}, that of the "
-            f"others {answers.without_it:.3g} ({scale_in_words(column)}), other features equal."
-        )
-    return (
-        f"{of_rows}of those with it {first.with_it:.0%} have "
-        f"{_cell((first.column, first.category), columns)}, of those without "
-        f"{first.without_it:.0%}, other features equal."
-    )
-
-
-def scale_in_words(column: Column) -> str:
-    """Return a scale by its ends."""
-    low, high = column.ordered[0], column.ordered[-1]
-    if numbers_of(column.ordered) is not None:
-        return f"on a scale from {low} to {high}"
-    return f"1 is {low}, {len(column.ordered)} is {high}"
+def percent(share: float) -> str:
+    """Return a share as it is read."""
+    return f"{100.0 * share:.0f}\u00a0%"
 
 
 def again_in_words(k: int, stable: Stability) -> str:
-    """Say whether other starts of the search found a feature too, at the end of a sentence.
+    """Say whether other starts of the search found a feature too.
 
     >>> again_in_words(0, Stability(np.array([1]), 1))
-    '; found again by the one other start'
+    'found again by the one other start of the search'
     >>> again_in_words(0, Stability(np.array([2]), 3))
-    '; found again by 2 of 3 other starts'
+    'found again by 2 of 3 other starts of the search'
     """
     if stable.found_by is None or not stable.of:
         return ""
     if stable.of == 1:
         again = "found again by" if stable.found_by[k] else "not found by"
-        return f"; {again} the one other start"
-    return f"; found again by {stable.found_by[k]} of {stable.of} other starts"
+        return f"{again} the one other start of the search"
+    return f"found again by {stable.found_by[k]} of {stable.of} other starts of the search"
 
 
 def strongest(found: Sequence[Meaning]) -> int:
@@ -264,42 +270,43 @@ def _labelled(shown: ColumnContrast, columns: Sequence[Column]) -> str:
     return column.name if column.ordered else f"{column.name} = {column.levels[shown.category]}"
 
 
-def _one(k: int, meaning: Meaning, columns: Sequence[Column]) -> Section:
-    rows = [_contrast_row(c, columns[c.column]) for c in meaning.contrasts[:MOST_COLUMNS]]
-    pairs = [
-        (_cell(p.first, columns), _cell(p.second, columns), f"{p.observed:+.4f}",
-         f"{p.explained:+.4f}")
-        for p in meaning.pairs
-    ]  # fmt: skip
+def _changes(found: Sequence[Meaning], columns: Sequence[Column]) -> Section:
+    """Return a table for each feature: the columns that it changes most."""
+    text = (
+        "Share of the rows with an answer, if all rows had the feature and if none had it, their "
+        "other features as they are; the clearest first."
+    )
+    if any(
+        _direction(c, columns) is not None for one in found for c in one.contrasts[:MOST_COLUMNS]
+    ):
+        text += " Of answers on a scale: the mean answer; words of a scale count as 1, 2, 3 ..."
+    text += (
+        " The table weights/ has shares of rows with one feature and no other, computed otherwise: "
+        "they can differ by a point or two."
+    )
+    heads = ("column", "answer", "with the feature", "without it", "difference (95 % interval)")
     grids = [
         Grid(
-            ("column", "answer", "with it", "without it", "difference", "nats a row"),
-            rows,
-            "Mean answer, or mean probability of the category, if all rows had the feature and if "
-            "none had it, their other features as they are. Words of a scale count as 1, 2, 3 and "
-            f"so on. Here they are means of {DRAWS} draws from the posterior; weights/ has the "
-            "expectation for a row with this feature and no other, which differs a little.",
+            heads,
+            [_contrast_row(c, columns[c.column]) for c in one.contrasts[:MOST_COLUMNS]],
+            f"Feature {k + 1} {feature_name(one, columns)}",
         )
+        for k, one in enumerate(found)
     ]
-    if pairs:
-        grids.append(
-            Grid(
-                ("category", "and", "covariance", "by the feature"),
-                pairs,
-                "The pairs of columns that the feature ties most.",
-            )
-        )
-    title = f"Feature {k + 1}: {feature_name(meaning, columns)}"
-    return Section(title, "", (), tuple(grids))
+    return Section("What each feature changes", text, (), tuple(grids))
 
 
 def _contrast_row(c: ColumnContrast, column: Column) -> tuple[str, ...]:
     answers = c.answers
     if answers is not None and answers.clear:
-        shown, on, off, sd = "mean answer", answers.with_it, answers.without_it, answers.sd
-    else:
-        shown, on, off, sd = column.levels[c.category], c.with_it, c.without_it, c.sd
+        ends = f"mean, from {answers.low:g} to {answers.high:g}"
+        away, half = answers.with_it - answers.without_it, 1.96 * answers.sd
+        return (
+            column.name, ends, f"{answers.with_it:.2f}", f"{answers.without_it:.2f}",
+            f"{away:+.2f} ({away - half:+.2f} to {away + half:+.2f})",
+        )  # fmt: skip
+    away, half = 100.0 * (c.with_it - c.without_it), 196.0 * c.sd
     return (
-        column.name, shown, f"{on:.3f}", f"{off:.3f}", f"{on - off:+.3f} \u00b1 {sd:.3f}",
-        f"{c.nats:.4f}",
+        column.name, column.levels[c.category], percent(c.with_it), percent(c.without_it),
+        f"{away:+.0f} points ({away - half:+.0f} to {away + half:+.0f})",
     )  # fmt: skip

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from flows.report.page import Grid, Section
 from vbmodels.features.forms import completion
@@ -38,24 +37,21 @@ def filling_section(
         "mixture": float(at.mixture),
     }
     rows = [
-        (name, f"{weight:.0%}", f"{log_p:.4f}", f"{np.exp(log_p):.3f}")
+        (name, f"{100.0 * weight:.0f}\u00a0%", f"{log_p:.4f}")
         for name, weight, log_p in zip(MEMBERS, at.weights, at.log_p, strict=True)
     ]
-    rows.append((_MIXTURE, "", f"{at.mixture:.4f}", f"{np.exp(at.mixture):.3f}"))
+    rows.append((_MIXTURE, "", f"{at.mixture:.4f}"))
     baselines, warnings = _baseline_grids(results)
     return [
         Section(
             "How missing cells are filled",
             f"Several models learned the table while {int(at.hidden):,} known cells were hidden "
-            "from them; the weights climbed to where their mixture gives these cells about the "
-            "highest probability, and then all learned from these cells, too. The last line is the "
-            "mixture on the same cells, from which it has its weights: on others it may be a "
-            "little lower.",
+            "from them. Their weights are those under which their mixture gives the hidden cells "
+            "about the highest probability, so on other cells the mixture may be a little worse. "
+            "Then all learned from the hidden cells, too.",
             (),
             (
-                Grid(
-                    ("model", "weight", "mean log probability", "geometric mean probability"), rows
-                ),
+                Grid(("model", "weight", "mean log probability of a hidden cell"), rows),
                 *baselines,
             ),
         )
@@ -82,19 +78,18 @@ def _baseline_grids(results: dict[str, Any]) -> tuple[list[Grid], list[str]]:
             f"{one['cells']:,}",
             f"{one['rows']:,}",
             f"{one['baseline']:.4f}",
-            f"{one['mixture']:.4f}",
-            f"{one['difference']:+.4f} \u00b1 {one['error']:.4f}",
+            _difference(one),
         )
         for name, one in found.items()
     ]
     note = (
-        "Simple baselines on some of these cells, which they never saw: how many cells, the rows "
-        "that the baseline learned from, mean log probabilities, and the mixture's less the "
-        "baseline's with its standard error. The mixture has its weights from these cells, which "
-        "flatters it a little where they are few. Latent classes are fitted by EM; the BIC chooses "
-        "their number."
+        "Simple baselines on some of these cells, which they never saw. A difference above 0 means "
+        "that the mixture is better. Latent classes are fitted by EM; the BIC chooses their number."
     )
-    heads = ("baseline", "cells", "rows", "log probability", "the mixture's", "difference")
+    heads = (
+        "baseline", "hidden cells", "rows it learned from", "mean log probability of a hidden cell",
+        "mixture minus baseline (95 % interval)",
+    )  # fmt: skip
     better = {n: one for n, one in found.items() if one["difference"] < -2.0 * one["error"]}
     if not better:
         return [Grid(heads, rows, note)], []
@@ -106,6 +101,11 @@ def _baseline_grids(results: dict[str, Any]) -> tuple[list[Grid], list[str]]:
         f"{one['baseline']:.4f} against {one['mixture']:.4f} on the same hidden cells): use that "
         "to fill missing cells."
     ]
+
+
+def _difference(one: Mapping[str, Any]) -> str:
+    mean, half = one["difference"], 1.96 * one["error"]
+    return f"{mean:+.4f} ({mean - half:+.4f} to {mean + half:+.4f})"
 
 
 def fit_section(model: Any, q: Any, results: dict[str, Any]) -> tuple[list[Section], list[str]]:
@@ -140,16 +140,15 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     rows = [(_MOVES[m["move"]], m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
     return Section(
         "Search",
-        f"The best of {len(q.starts)} starts was improved by moves in {q.round} rounds: of "
-        f"{history.tried} proposals whose true bound was measured by Monte Carlo, "
-        f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows."
-        + (_SAMPLED if q.widened else "")
-        + (_RESIDUALS if q.probes else ""),
+        f"The best of {len(q.starts)} starts was improved by moves: of {history.tried} that were "
+        f"measured, {len(moves)} made the bound on the log probability of the rows higher and were "
+        "accepted." + (_SAMPLED if q.widened else "") + (_RESIDUALS if q.probes else ""),
         (),
-        (Grid(("move", "features before", "after", "bound rose by (nats)"), rows),) if rows else (),
+        (Grid(_MOVE_HEADS, rows, f"The {len(rows)} moves", folded=True),) if rows else (),
     )
 
 
+_MOVE_HEADS = ("move", "features before", "features after", "bound rose by (nats)")
 _SAMPLED = (
     " A sample of them, about `search_rows`, was searched; then all rows were fitted to what it "
     "showed, and moves were tried on all of them once more."

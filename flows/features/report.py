@@ -12,23 +12,25 @@ import numpy as np
 from flows.features.check import Column
 from flows.features.description import (
     again_in_words,
-    feature_name,
     meaning_results,
     meaning_sections,
+    percent,
+    short_name,
     strongest,
 )
 from flows.features.fit_sections import fit_section
 from flows.features.naming import MeaningSums, meanings
-from flows.features.sections import category_sections, column_section, occurrence_sections
+from flows.features.sections import category_sections, occurrence_sections
 from flows.features.settings import FeatureSettings
 from flows.features.simpler_models import (
     RowSample,
     compare_models,
+    difference_in_words,
     model_results,
     model_section,
     no_feature_in_words,
 )
-from flows.features.tiles import NEXT_STEPS, tiles_of
+from flows.features.tiles import next_steps, tiles_of
 from flows.report.page import Findings
 from vbmodels.core.state import IntArray, tree_sum
 from vbmodels.features.forms import Reported, stability
@@ -134,7 +136,7 @@ def report(
         *meaning[:1],
         *([] if models is None else [model_section(models, n)]),
         *meaning[1:],
-        *occurrence_sections(found, [one.prevalence for one in described]),
+        *occurrence_sections(found),
         *category_sections(weights, columns, n),
     ]
     if cells := [s.hidden for s in summaries if s.hidden is not None]:
@@ -151,30 +153,31 @@ def report(
     if models is not None:
         results["simpler_models"] = model_results(models)
     fitted, more = fit_section(model, q, results)
-    sections += [*fitted, column_section(columns)]
+    sections += fitted
     warnings += more
-    width = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
-    height = f"{rows:,} row{'' if rows == 1 else 's'}"
-    headline = f"{n} feature{'' if n == 1 else 's'} in {height} and {width}"
+    headline = f"{n} feature{'' if n == 1 else 's'} in {rows:,} row{'' if rows == 1 else 's'}"
     if described:
         k = strongest(described)
-        which = "it" if n == 1 else f"the clearest, feature {k + 1}"
-        name = feature_name(described[k], columns)
-        headline += f"; {described[k].prevalence:.0%} of the rows have {which}, by the sum of "
-        headline += f"probabilities ({found.total[k] * rows:,.0f} of {rows:,} with a probability "
-        headline += f"above .5; {name}{again_in_words(k, stable)})"
+        which = ": " if n == 1 else f"; the clearest is feature {k + 1}: "
+        share = percent(described[k].prevalence)
+        headline += f"{which}{short_name(described[k], columns)} ({share} of the rows)"
+        parts = [again_in_words(k, stable), difference_in_words(models, n)]
+        if said := "; ".join(filter(None, parts)):
+            headline += f". {said[0].upper()}{said[1:]}"
     elif sampled:
         said, warning = no_feature_in_words(models, settings)
         headline += f": {said}"
         warnings.append(warning)
-    if imputed:
-        headline += f"; {imputed:,} missing cell{'' if imputed == 1 else 's'} filled"
     top = [
-        {"feature": k + 1, "share": f"{one.prevalence:.1%}", "is": feature_name(one, columns)}
+        {
+            "feature": k + 1,
+            "share of rows": percent(one.prevalence),
+            "name": short_name(one, columns),
+        }
         for k, one in enumerate(described)
     ]
     return Findings(
-        headline, sections, results, tuple(warnings), top, tiles_of(results), NEXT_STEPS
+        headline, sections, results, tuple(warnings), top, tiles_of(results), next_steps(n)
     )  # fmt: skip
 
 

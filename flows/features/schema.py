@@ -21,21 +21,25 @@ CATEGORIES_IN = Table(
 
 FEATURE_WEIGHTS = Table(
     "weights",
-    "What each reported feature does to each category.",
+    "How likely each feature makes each category.",
     (
         Column("column", TEXT, "column of the input"),
         Column("category", TEXT, "category, in the order of how often they occur"),
-        Column("feature", INT32, "number of the feature; 0 is none of them (the bias)"),
+        Column("feature", INT32, "number of the feature; 0: a row without any"),
         Column(
             "mean",
             NUMBER,
-            "posterior mean of its weight on the log-odds of this or a rarer category against the "
-            "category before; null for the most frequent category",
+            "posterior mean of the weight: log odds of this or a rarer category against the one "
+            "before; null for the most frequent category",
             nullable=True,
         ),
-        Column("sd", NUMBER, "its posterior standard deviation", nullable=True),
-        Column("probability", NUMBER, "of the category when only this feature is active"),
-        Column("ratio", NUMBER, "that probability over the share of all rows"),
+        Column("sd", NUMBER, "posterior standard deviation of the weight", nullable=True),
+        Column(
+            "probability",
+            NUMBER,
+            "share of rows with the category, 0 to 1, of rows with this feature alone",
+        ),
+        Column("ratio", NUMBER, "probability over the share of all rows: 2 is twice as often"),
     ),
 )
 
@@ -47,7 +51,7 @@ IMPUTED = Table(
         Column("id", TEXT, "name of the row"),
         Column("column", TEXT, "column of the input"),
         Column("category", TEXT, "category"),
-        Column("probability", NUMBER, "probability of the category"),
+        Column("probability", NUMBER, "probability of the category, 0 to 1"),
         Column("best", FLAG, "whether it is the most probable one"),
     ),
 )
@@ -61,7 +65,7 @@ def feature_rows(n_features: int) -> Table:
         (
             Column("id", TEXT, "name of the row"),
             *(
-                Column(f"feature_{k + 1}", NUMBER, f"probability of feature {k + 1}")
+                Column(f"feature_{k + 1}", NUMBER, f"probability of feature {k + 1}, 0 to 1")
                 for k in range(n_features)
             ),
         ),

@@ -17,58 +17,26 @@ MOST_CATEGORIES = 60  # in one figure of all columns
 Weights = dict[str, list[Any]]
 
 
-def _names(n: int) -> list[str]:
-    return [f"feature {k + 1}" for k in range(n)]
-
-
-def occurrence_sections(found: Occurrence, shares: Sequence[float]) -> list[Section]:
-    """Tables 1 to 5: single and joint occurrence, conditional shares, frequent patterns.
-
-    Parameters
-    ----------
-    found
-        Counts of rows whose probability of a feature is above one half.
-    shares
-        [F] mean probability of each feature.
-    """
+def occurrence_sections(found: Occurrence) -> list[Section]:
+    """Tables 1 to 5: which features rows have together, and how often; none of a single feature."""
     n = len(found.total)
-    if not n:
+    if n < 2:
         return []
-    percent = [100.0 * one for one in shares]
-    plot = plots.bars(_names(n), percent, "% of the rows", "Share of the rows")
-    rows = [
-        (name, *map(_percent, of))
-        for name, *of in zip(_names(n), shares, found.total, found.single, strict=True)
-    ]
-    rows.append(("none", "", _percent(found.none), ""))
-    sections = [
-        Section(
-            "How common the features are",
-            "Share of the rows with each feature: the mean of its probability; the rows where it "
-            "is above one half; and those of them with no other feature.",
-            (plot,) if n > 1 else (),
-            (Grid(("feature", "share", "above one half", "and no other"), rows),),
-        )
-    ]
-    if n > 1:
-        sections.append(_pair_section(found))
     frequent = [
         (", ".join(str(k + 1) for k in on) or "none", count) for on, count in found.frequent
     ]
-    sections.append(
-        Section(
-            "Most frequent patterns",
-            "Features that are active together, and no others: those whose probability in a row is "
-            "above one half. So counted, a feature can have fewer or more rows than its share "
-            "says, which is the mean of its probability.",
-            (),
-            (Grid(("features", "rows"), frequent),),
-        )
+    patterns = Grid(
+        ("features", "rows"), frequent,
+        "Most frequent patterns: the features that a row has, and no others.",
+    )  # fmt: skip
+    text = (
+        "Here a row has a feature if its probability is above 50 %. A feature's share of the rows "
+        "is the mean of all probabilities, so it can differ from these counts."
     )
-    return sections
+    return [Section("Which features go together", text, (), (patterns, *_pair_grids(found)))]
 
 
-def _pair_section(found: Occurrence) -> Section:
+def _pair_grids(found: Occurrence) -> tuple[Grid, Grid]:
     n = min(len(found.total), MOST_PAIRS)
     names = [str(k + 1) for k in range(n)]
     joint = [
@@ -79,22 +47,19 @@ def _pair_section(found: Occurrence) -> Section:
         for i in range(n)
     ]  # fmt: skip
     given = [(names[i], *(_percent(v) for v in found.conditional[i, :n])) for i in range(n)]
-    return Section(
-        "Features together",
-        f"The {n} most common features.",
-        (),
-        (
-            Grid(
-                ("", *names),
-                joint,
-                "Share of rows with both: found (above the diagonal), and expected were features "
-                "independent (below).",
-            ),
-            Grid(
-                ("given", *names), given, "Share of the rows with the first that have the second."
-            ),
+    most = f" (of the {n} most common features)" if n < len(found.total) else ""
+    return (
+        Grid(
+            ("", *names),
+            joint,
+            f"Share of rows with both features{most}: found (above the diagonal), and expected if "
+            "features were independent (below).",
         ),
-    )
+        Grid(
+            ("given", *names), given,
+            "Share of the rows with the feature at the left that have the one above.",
+        ),
+    )  # fmt: skip
 
 
 def category_sections(weights: Weights, columns: Sequence[Column], n: int) -> list[Section]:
@@ -117,7 +82,7 @@ def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
         kept = set(sorted(keys, key=lambda key: -spread[key])[:MOST_CATEGORIES])
         keys = [key for key in keys if key in kept]
     labels = [f"{c} = {r}" for c, r in keys]
-    lines = ["no feature", *(f"feature {k}" for k in range(1, n + 1))]
+    lines = ["no feature", *(f"feature {k} alone" for k in range(1, n + 1))]
     base = [p / ratio if ratio else 0.0 for p, ratio in (table[key][0] for key in keys)]
     none = [table[key][0][0] - b for key, b in zip(keys, base, strict=True)]
     alone = [
@@ -137,22 +102,5 @@ def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
     return [Section("Which categories features change", text, (drawn,), ())] if keys else []
 
 
-def column_section(columns: Sequence[Column]) -> Section:
-    """The column dictionary."""
-    rows = []
-    for c in columns:
-        counts = dict(zip(c.levels, c.counts, strict=True))
-        common = list(c.ordered or c.levels)[:7]
-        listed = ", ".join(f"{text} ({counts[text]:,})" for text in common)
-        rows.append((c.name, "yes" if c.ordered else "", len(c.levels), listed, c.missing))
-    return Section(
-        "Categories",
-        "The categories of ordered columns from the lowest to the highest, those of others by how "
-        "often they occur.",
-        (),
-        (Grid(("column", "ordered", "categories", "cells of each", "missing"), rows),),
-    )
-
-
 def _percent(value: float) -> str:
-    return "" if np.isnan(value) else f"{100 * value:.2f}\u00a0%"
+    return "" if np.isnan(value) else f"{100 * value:.0f}\u00a0%"

@@ -97,38 +97,27 @@ def model_results(found: SimplerModels) -> dict[str, Any]:
 
 
 def model_section(found: SimplerModels, features: int) -> Section:
-    """Compare the features with simpler models, in nats a row."""
-    rows = [("each column's shares alone", "", _a_row(found.shares, found), "")]
-    rows.append(
+    """Compare the features with simpler models, by the log probability of the rows."""
+    rows = [
+        ("each column's shares alone", "", "0"),
         (
             "latent classes: each row is in one of a few groups",
             str(found.number),
-            _a_row(found.classes, found),
             f"{found.classes - found.shares:+,.0f}",
-        )
-    )
+        ),
+    ]
     if found.features is not None:
-        rows.append(
-            (
-                "features: each row may have any of them",
-                str(features),
-                _a_row(found.features, found),
-                f"{found.features - found.shares:+,.0f}",
-            )
-        )
+        more = f"{found.features - found.shares:+,.0f}"
+        rows.append(("features: each row may have any of them", str(features), more))
     note = (
-        f"Log probability of {found.rows:,.0f} rows under each model, its parameters integrated "
-        "out: for the features a lower bound, for the others -BIC / 2. Higher is better. Latent "
-        "classes: the best of 2 to 4 by the BIC, fitted by EM."
+        f"Log probability of {found.rows:,.0f} rows, less that of the columns' shares: higher is "
+        "better. Parameters are integrated out: by a lower bound for the features, by -BIC / 2 for "
+        "the others. Latent classes: the best of 2 to 4 by the BIC."
     )
-    heads = ("model", "classes or features", "nats a row", "nats more than the shares, in all")
+    heads = ("model", "classes or features", "log probability above the shares (nats)")
     return Section(
         "Against simpler models", _verdict(found, features), (), (Grid(heads, rows, note),)
     )
-
-
-def _a_row(value: float, found: SimplerModels) -> str:
-    return f"{value / found.rows:.4f}"
 
 
 def _verdict(found: SimplerModels, features: int) -> str:
@@ -143,19 +132,36 @@ def _verdict(found: SimplerModels, features: int) -> str:
     if found.features is None:
         return ""
     ahead = found.features - found.classes
-    if abs(ahead) < LOOSE * features:
-        return (
-            f"{found.number} latent classes describe the rows about as well: {ahead:+,.0f} nats "
-            f"are within the bound's slack, about {LOOSE:g} nats a feature."
-        )
+    slack = LOOSE * features
+    words = (
+        f"the log probability of the rows is {abs(ahead):,.0f} "
+        f"{'higher' if ahead >= 0.0 else 'lower'}"
+    )
+    said = difference_in_words(found, features)
+    said = f"{said[0].upper()}{said[1:]}"
+    if abs(ahead) < slack:
+        said += f": {words}, and a difference below about {slack:,.0f} is not clear."
+        if found.features > found.shares:
+            said += " Both describe the rows better than each column's shares alone: take the "
+            said += "one that is easier to explain."
+        return said
     if ahead < 0.0:
         return (
-            f"{found.number} latent classes describe the rows better than the features do: the "
-            "rows may be a few kinds rather than combinations of properties."
+            f"{said}: {words}. The rows may be a few kinds rather than combinations of properties."
         )
-    return (
-        "The features describe the rows better than latent classes and than each column's shares."
-    )
+    return f"{said}: {words}. They also describe them better than each column's shares alone."
+
+
+def difference_in_words(found: SimplerModels | None, features: int) -> str:
+    """Say how the features compare with latent classes; nothing where that is not known."""
+    if found is None or found.features is None or not features:
+        return ""
+    ahead, classes = found.features - found.classes, f"{found.number} latent classes"
+    if abs(ahead) < LOOSE * features:
+        return f"no clear difference from {classes}"
+    if ahead < 0.0:
+        return f"{classes} describe the rows better"
+    return f"the features describe the rows better than {classes}"
 
 
 def no_feature_in_words(found: SimplerModels | None, settings: FeatureSettings) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from flows.report.glossary import pattern, terms_in
 from flows.report.plots import Spec
 
 MOST_ROWS = 1000  # of a table, shown
+MOST_STEPS = 3  # to do next
 _MOST_FILES = 50
 _RUN = "{run}"  # in a command: where the run is
 
@@ -198,7 +199,7 @@ def render(
             replace(step, command=step.command.replace(_RUN, shlex.quote(run)))
             for step in (*findings.next_steps, *_NEXT_STEPS)
             if record.elbo is not None or not step.needs_fit
-        ],
+        ][:MOST_STEPS],
         footer=_footer(record),
     )  # fmt: skip
     return html(shown)

@@ -47,7 +47,7 @@ def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bo
         _line(iterations, values, tips),
         x=_axis("sweep", axis={"tickMinStep": 1, "format": ",d"}, scale={"zero": False}),
         y=_axis(f"{objective} (nats)", scale=scale),
-        how=f"It should rise and then be level. {_ZOOMS}",
+        how=f"Within a stage of the fit it should rise, then be level. {_ZOOMS}",
     )
 
 

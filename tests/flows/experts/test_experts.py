@@ -87,8 +87,8 @@ def test_the_default_is_additive_and_is_compared_with_simple_forms(simulated, tm
     assert results["log_loss"] < results["logistic_log_loss"] - 0.1
     baselines = results["baselines"]
     assert set(baselines) == {
-        "logistic regression", "the additive part alone", "without the Gaussian process",
-        "boosted trees",
+        "logistic regression", "this model without experts",
+        "this model without the Gaussian process", "boosted trees",
     }  # fmt: skip
     assert baselines["logistic regression"]["log_loss"] == pytest.approx(
         results["logistic_log_loss"]
@@ -98,7 +98,7 @@ def test_the_default_is_additive_and_is_compared_with_simple_forms(simulated, tm
         assert one["interval"][0] < one["more"] < one["interval"][1]
     page = (folder / "report.html").read_text()
     places = [page.index(text) for text in (
-        "How good it is", "Simple baselines", "What each column says", "Who is responsible",
+        "What each column adds", "How good it is", "How the model was chosen", "The experts",
     )]  # fmt: skip
     assert places == sorted(places)
     experts = rows_of(folder, "experts").to_pylist()

@@ -59,7 +59,7 @@ def test_every_class_has_a_probability_and_is_scored(fitted):
     assert {row["label"] for row in rows_of(folder, "experts").to_pylist()} == set(NAMES)
     assert set(results["forms"]) == set(NAMES)
     page = (folder / "report.html").read_text()
-    for heading in ("How good it is", "What each class needed", "How the table was read"):
+    for heading in ("How good it is", "What each class needed", "What each column adds"):
         assert heading in page
 
 

@@ -41,7 +41,7 @@ def test_probabilities_are_those_between_two_classes(fitted):
     experts = rows_of(folder, "experts")
     assert set(experts["label"].to_pylist()) == {"above low", "above medium"}
     page = (folder / "report.html").read_text()
-    assert "the order of the classes is used" in page
+    assert "The order of the classes is used" in page
     assert "without an order" not in " ".join(record["warnings"])
 
 

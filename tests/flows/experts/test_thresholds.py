@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from flows.experts.thresholds import (
@@ -22,6 +23,11 @@ def scores():
     return rng.random(400) < p, p
 
 
+def in_words(part, of):
+    low, high = binomtest(int(part), int(of)).proportion_ci(method="wilson")
+    return f"{part / of:.0%} ({100 * low:.0f} to {100 * high:.0f})".replace("%", " %")
+
+
 def test_counts_of_partitions_add_up_to_the_area_and_the_table():
     y, p = scores()
     counts = count_scores(y[:150], p[:150]) + count_scores(y[150:], p[150:])
@@ -34,7 +40,8 @@ def test_counts_of_partitions_add_up_to_the_area_and_the_table():
         assert [one[name] for name in names] == [no, false, missed, true]
     half = next(row for row in grid.rows if row[0] == "0.5")
     true, called = np.sum(y & (p >= 0.5)), np.sum(p >= 0.5)
-    assert half[5:] == (f"{true / called:.3f}", f"{true / y.sum():.3f}")
+    assert half[1:3] == (true, called - true)
+    assert half[3:] == (in_words(true, called), in_words(true, y.sum()))
 
 
 def test_a_half_is_in_the_table_where_its_counts_are_those_before_it():

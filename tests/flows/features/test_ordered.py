@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flows.features.description import feature_name, meaning_sections
+from flows.features.description import feature_name, meaning_sections, short_name
 from flows.features.naming import meaning_sums, meanings
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
@@ -57,7 +57,8 @@ def test_a_feature_is_described_by_the_direction_of_its_answers(found):
     assert of["colour"] is None
     assert of["cheap"]["with"] - of["cheap"]["without"] > 1.5
     page = (folder / "report.html").read_text()
-    assert "1 feature in 300 rows and 6 columns; 2" in page
+    assert f"1 feature in 300 rows: {feature['short_name']} (2" in page
+    assert len(feature["short_name"]) <= 45
     assert "How rows with feature 1 answer, and rows without it" in page
     assert "% of the rows with this answer or mean answers in % of their scale" in page
 
@@ -110,6 +111,7 @@ def test_answers_at_both_ends_are_described_by_a_category():
     said, names = feature_name(one, columns).split(": ")
     assert said == "answers less often"
     assert sorted(names.split(", ")) == ["a = 2", "b = 2"]
-    text = meaning_sections([one], columns, Stability(None, 0))[0].text
-    assert "of those with it 12% have b = 2, of those without 88%" in text
+    assert short_name(one, columns) == f"less often {names.replace(' = 2', '')} = 2"
+    rows = meaning_sections([one], columns, Stability(None, 0))[1].grids[0].rows
+    assert ("b", "2", "12\u00a0%", "88\u00a0%") in [row[:4] for row in rows]
     assert pa.array(columns[0].points).to_pylist() == [2.0, 1.0, 3.0]

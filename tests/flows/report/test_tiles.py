@@ -52,10 +52,24 @@ def test_bags():
 
 def test_experts():
     assert shown(experts({}))["accuracy"][0] == "not known"
-    results = {"accuracy": 0.957, "test_rows": 46, "log_loss": 0.0822, "logistic_log_loss": 0.0932}
+    results = {
+        "accuracy": 0.957, "accuracy_interval": [0.93, 0.982], "test_rows": 46, "log_loss": 0.0822,
+        "log_loss_interval": [0.0151, 0.1499], "share_log_loss": 0.6145,
+        "baselines": {
+            "boosted trees": {"log_loss": 0.08, "more": -0.002, "interval": [-0.1, 0.1]},
+            "this model without experts": {"log_loss": 0.01, "more": -0.07, "interval": [-1, -0.5]},
+        },
+    }  # fmt: skip
     found = shown(experts(results))
-    assert found["accuracy"] == ("95.7%", "46 rows not fitted")
-    assert found["log loss"] == ("0.082", "0.093 for logistic regression; 46 rows not fitted")
+    assert found["accuracy"] == (
+        "95.7%",
+        "93.0% to 98.2% (95\u00a0%); 46 held-out rows; higher is better",
+    )
+    assert found["log loss"] == (
+        "0.082",
+        "0.015 to 0.150 (95\u00a0%); lower is better; the base rate has 0.615",
+    )
+    assert found["against boosted trees"][0] == "no clear difference"
 
 
 def test_keywords():
@@ -83,29 +97,29 @@ def test_keywords():
 
 def test_features():
     meaning = [
-        {"prevalence": 0.3, "name": "a = 1", "other_starts": 2, "found_by": 2},
-        {"prevalence": 0.4, "name": "b = 2", "other_starts": 2, "found_by": 0},
+        {"feature": 1, "prevalence": 0.3, "short_name": "a = 1", "other_starts": 2, "found_by": 2},
+        {"feature": 2, "prevalence": 0.4, "short_name": "b = 2", "other_starts": 2, "found_by": 0},
     ]
     results = {
         "features": 2, "rows": 216, "columns": [{}] * 4, "meaning": meaning, "imputed_cells": 12,
-        "simpler_models": {"features": -90.0, "classes": -100.4},
+        "simpler_models": {"features": -90.0, "classes": -100.4, "number": 3},
     }  # fmt: skip
     assert shown(features(results)) == {
-        "features": ("2", "216 rows, 4 columns"),
-        "most common feature": ("40% of rows", "b = 2"),
-        "reproduced": ("1 of 2", "by at least one of 2 other starts of the search"),
-        "against latent classes": (
+        "features": ("2", "in 216 rows and 4 columns"),
+        "most common feature": ("40\u00a0% of rows", "feature 2: b = 2"),
+        "features found again": ("1 of 2", "by at least one of 2 other starts of the search"),
+        "against 3 latent classes": (
             "no clear difference",
-            "+10 nats, within the bound's slack of about 30",
+            "log probability of the rows: +10; below about 30 is not clear",
         ),
         "missing cells filled": ("12", ""),
     }
-    results["simpler_models"] = {"features": -90.0, "classes": -190.0}
+    results["simpler_models"] = {"features": -90.0, "classes": -190.0, "number": 2}
     for one in meaning:
         one["other_starts"] = one["found_by"] = 1
     found = shown(features(results))
-    assert found["against latent classes"] == ("+100 nats", "better")
-    assert found["reproduced"] == ("2 of 2", "found again by the one other start")
+    assert found["against 2 latent classes"][0] == "better"
+    assert found["features found again"] == ("2 of 2", "by the one other start of the search")
     none = {"features": 0, "rows": 9, "columns": [{}], "meaning": [], "imputed_cells": 0}
     assert list(shown(features(none))) == ["features"]
 

@@ -1,0 +1,148 @@
+"""What the experts report says of how the model was chosen: its parts, and all candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flows.data.names import listed
+from flows.experts.effect_report import pairs_of
+from flows.report.page import Grid, Section
+from vbmodels.experts.additive.posterior import AdditivePosterior
+from vbmodels.experts.additive.prior_choice import Choice
+from vbmodels.experts.additive.states import Additive
+
+NOTHING = 1e-9
+"""A member's weight below which it has none."""
+_FORMS = {
+    "intercept": "the base rate alone",
+    "lines": "a line for each column (logistic regression)",
+    "curves": "a curve for each column",
+}
+_PRIOR = "strength of the prior (tau)"
+
+
+def members_in_words(posterior: AdditivePosterior, additive: Additive) -> str:
+    """Name what predicts, the largest weight first."""
+    own = _FORMS[additive.form]
+    if posterior.mixtures:
+        own += " and a mixture of experts"
+    members = [(posterior.own_weight, own)]
+    if posterior.pairs is not None and posterior.pairs.terms is not None:
+        name = f"curves with {pairs_of(len(posterior.pairs.terms.pairs))}"
+        members.append((posterior.pairs_weight, name))
+    if posterior.process is not None:
+        members.append((posterior.weight, "a Gaussian process of all columns"))
+    kept = sorted((m for m in members if m[0] > NOTHING), key=lambda m: -m[0])
+    if len(kept) > 1:
+        return listed([f"{name} ({100.0 * weight:.0f} %)" for weight, name in kept])
+    return kept[0][1]
+
+
+def choice_sections(
+    posterior: Any, additive: Additive | None, chosen: Choice | None, results: dict[str, Any]
+) -> list[Section]:
+    """Say what predicts and by which comparison each part was taken or left out."""
+    lines, grids = [], []
+    if additive is not None:
+        results["additive"] = {
+            "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
+            "intercept_log_loss": -additive.intercept,
+        }  # fmt: skip
+        lines.append(f"Predictions are made of {members_in_words(posterior, additive)}.")
+        lines.append(_curves(additive))
+        grids.append(_forms(additive))
+    if chosen is not None:
+        best = chosen.candidates[chosen.best]
+        results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau}
+        lines.append(_mixtures(chosen))
+        grids.append(_candidates(chosen))
+    if additive is not None and additive.process:
+        said, grid = _process(additive, results)
+        lines.append(said)
+        grids.append(grid)
+    if not lines:
+        return []
+    how = (
+        "Parts were chosen on the fitted rows alone, by the log loss of rows that were left out of "
+        "a fit in turn. These are other rows than the held-out ones, so the same model has "
+        "another log loss here."
+    )
+    return [Section("How the model was chosen", "\n".join(lines), (), tuple(grids), how=how)]
+
+
+def _curves(additive: Additive) -> str:
+    if additive.curves is None:
+        return "Curves were not fitted: only lines."
+    unclear = abs(additive.gain) < 2.0 * additive.error
+    return (
+        f"Curves against lines: the log loss of curves is {_less(additive.gain)} "
+        f"(± {additive.error:.4f}, one standard error"
+        f"{'; no clear difference' if unclear else ''}). The smaller one is taken."
+    )
+
+
+def _less(gain: float) -> str:
+    return f"{abs(gain):.4f} {'smaller' if gain >= 0.0 else 'larger'}"
+
+
+def _forms(additive: Additive) -> Grid:
+    rows = [("the base rate alone", "", f"{-additive.intercept:.4f}")]
+    rows += [
+        ("lines (logistic regression)", f"{tau:g}", f"{-value:.4f}")
+        for tau, value in zip(additive.taus, additive.left_out, strict=True)
+    ]
+    if additive.curves is not None:
+        rows.append(("curves", "estimated for each column", f"{-additive.curves:.4f}"))
+    caption = f"Lines and curves: {len(rows)} candidates, each row left out in turn"
+    return Grid(("candidate", _PRIOR, "log loss"), rows, caption, folded=True)
+
+
+_TAKEN = (
+    "it is. Mixtures that are alike are averaged; the tables rows/ and experts/ have the experts "
+    "of the best one."
+)
+
+
+def _mixtures(chosen: Choice) -> str:
+    most = max(one.n_experts for one in chosen.candidates)
+    taken = chosen.candidates[chosen.best].n_experts > 1
+    return (
+        f"Mixtures of up to {most} experts were tried: the log loss of the best is "
+        f"{_less(chosen.gain)} than without one (± {chosen.error:.4f}, one standard error). "
+        "A mixture is taken if it is smaller by more than one standard error: "
+        + (_TAKEN if taken else "none is.")
+    )
+
+
+def _candidates(chosen: Choice) -> Grid:
+    order = np.argsort(-chosen.held_out)[:20]
+    rows = [
+        (
+            "without experts" if c.n_experts == 1 else f"up to {c.n_experts} experts",
+            f"{c.tau:g}",
+            f"{-chosen.held_out[i]:.4f}",
+            "yes" if i == chosen.best or i in chosen.kept else "no",
+        )
+        for i, c in ((int(i), chosen.candidates[i]) for i in order)
+    ]
+    caption = (
+        f"Mixtures of experts: {len(rows)} candidates, parts of the rows left out of a first fit"
+    )
+    return Grid(("candidate", _PRIOR, "log loss", "used"), rows, caption, folded=True)
+
+
+def _process(additive: Additive, results: dict[str, Any]) -> tuple[str, Grid]:
+    weight, taus, left_out = additive.weight, *additive.process
+    results["gaussian_process"] = {"weight": weight, "gain": additive.process_gain}
+    said = "A Gaussian process of all columns together "
+    said += (
+        f"has a weight of {100.0 * weight:.0f} %: it makes the log loss "
+        f"{additive.process_gain:.4f} smaller."
+        if weight
+        else "was fitted too. Added to the rest it does not make the log loss smaller: not used."
+    )
+    rows = [(f"{1.0 / t:g}", f"{-v:.4f}") for t, v in zip(taus, left_out, strict=True)]
+    caption = f"Gaussian process: {len(rows)} candidates, each row left out in turn"
+    return said, Grid(("variance of the log odds", "log loss"), rows, caption, folded=True)
