@@ -77,7 +77,7 @@ class TestedNumbers:
         return {
             "new": f"on {count} new bags",
             "held out": f"on {count} held-out bags",
-            "without": f"on {count} bags, each predicted without itself",
+            "without": f"on {count} bags, each predicted without its own label",
         }[self.which]
 
     def figures(self, seed: int) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def number_report(
     predicted = np.concatenate([s.predicted for s in summaries])
     label = np.concatenate([s.label for s in summaries])
     baselines = [one for s in summaries for one in s.baselines]
-    sections = _quality(test, results)
+    sections = _quality(test, results, name)
     compared, worse = _baselines(baselines, test, results)
     sections += compared
     places = _decimals(results.get("rmse", noise_sd(q)))
@@ -171,7 +171,8 @@ def _tiles(results: dict[str, Any]) -> list[Tile]:
         tested = f"{results['tested']:,} bags not seen"
         low, high = results["r2_interval"]
         tiles.append(Tile("R2", f"{results['r2']:.3f}", f"{low:.2f} to {high:.2f}; {tested}"))
-        note = f"{results['mean_rmse']:.4g} for the mean; {tested}"
+        low, high = results["rmse_interval"]
+        note = f"{low:.4g} to {high:.4g}; {results['mean_rmse']:.4g} for the mean"
         tiles.append(Tile("RMSE", f"{results['rmse']:.4g}", note))
     if "baselines" in results:
         name, best = min(results["baselines"].items(), key=lambda one: one[1]["rmse"])
@@ -204,8 +205,8 @@ def _in_short(
     )
     if test.which == "without":
         lines.append(
-            "Every prediction on this page is of a bag that was predicted without its own label "
-            "(column without_it of the table bags; its column predicted knows the label)."
+            "Predictions on this page are the column without_it of the table bags; its column "
+            "predicted is by the fit that knows all labels."
         )
     wrong = [e for e in examples if e.label is not None and not e.low <= e.label <= e.high]
     wrong.sort(key=lambda e: (-abs((e.label or 0.0) - e.predicted), e.bag_id))
@@ -215,19 +216,18 @@ def _in_short(
     return "\n".join(lines)
 
 
-def _quality(test: TestedNumbers, results: dict[str, Any]) -> list[Section]:
+def _quality(test: TestedNumbers, results: dict[str, Any], name: str) -> list[Section]:
     if "rmse" not in results:
         return []
     results["beats_mean"] = results["r2_interval"][0] > 0.0
     texts = {
         "new": "On the labelled bags; none was in the fit.",
         "held out": "On the labelled bags that were held out of the fit.",
-        "without": "On the fitted bags, each predicted without itself (or without its group).",
+        "without": "On the fitted bags, each predicted without its own label or its group's.",
     }
     text = (
         f"{texts[test.which]} R2 is the share of the mean's squared error that the model saves: 0 "
-        "is no better than the mean. Intervals are by the bootstrap over bags. "
-        f"{results['within_interval']:.0%} of the bags are within their 95 % interval."
+        "is no better than the mean. Intervals are by the bootstrap over bags."
     )
     rmse, r2 = results["rmse_interval"], results["r2_interval"]
     rows = [
@@ -235,13 +235,13 @@ def _quality(test: TestedNumbers, results: dict[str, Any]) -> list[Section]:
          f"{results['r2']:.3f}", f"{r2[0]:.3f} to {r2[1]:.3f}"),
         ("the mean", f"{results['mean_rmse']:.4g}", "", "0", ""),
     ]  # fmt: skip
-    columns = ("prediction", "RMSE", "95 % interval", "R2", "95 % interval")
-    charts = (_agreement(test),)
+    columns = ("prediction", "RMSE", "RMSE, 95 % interval", "R2", "R2, 95 % interval")
+    charts = (_agreement(test, name),)
     grids = (Grid(columns, rows),)
     return [Section("How well the numbers are predicted", text, charts, grids)]
 
 
-def _agreement(test: TestedNumbers) -> plots.Spec:
+def _agreement(test: TestedNumbers, name: str) -> plots.Spec:
     """Plot means of the labels against those of the predictions, by bins of the latter."""
     edges = np.quantile(test.predicted, np.linspace(0.0, 1.0, BINS + 1)[1:-1])
     place = np.searchsorted(edges, test.predicted)
@@ -251,7 +251,13 @@ def _agreement(test: TestedNumbers) -> plots.Spec:
     at, mean = at / count, mean / count
     error = np.sqrt(np.maximum(square / count - mean**2, 0.0) / count)
     return plots.agreement(
-        at, mean, error, count, "predicted", "mean label", "Labels against predictions"
+        at,
+        mean,
+        error,
+        count,
+        f"predicted {name}",
+        f"mean {name}",
+        f"True {name} against the predicted",
     )
 
 
@@ -301,17 +307,14 @@ def _bags(
         (f"Smallest predicted {name}", ordered[::-1][:SHOWN]),
         ("Farthest from their prediction", wrong[:SHOWN]),
     ]
-    columns = ("bag", f"predicted {name}", "95 % interval", name, "top instances")
+    columns = ("bag", f"predicted {name}", "95 % interval", f"true {name}",
+               f"foremost instances (what they add to the {name})")  # fmt: skip
     grids = [
         Grid(columns, [_row(e, places) for e in some], title, [_opened(e, places) for e in some])
         for title, some in sorts
         if some
     ]
-    text = (
-        f"In brackets: what an instance adds "
-        f"to the {name} of its bag, with its sign. A row opens to the bag's instances."
-    )
-    return [Section("Bags and their instances", text, (), grids)]
+    return [Section("Bags and their instances", "", (), grids, how="A bag opens to its instances.")]
 
 
 def _decimals(rmse: float) -> int:

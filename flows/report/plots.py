@@ -33,8 +33,14 @@ _ZOOMS = "Drag to move; Shift and the wheel zoom; a double click resets."
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
-def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound") -> Spec:
-    """Plot the bound, or another objective, against the sweep; a steep start is cut off."""
+def trace(
+    iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound",
+    stages: bool = False,
+) -> Spec:  # fmt: skip
+    """Plot the bound, or another objective, against the sweep; a steep start is cut off.
+
+    ``stages``: whether the fit has several, each with an objective of its own.
+    """
     values = np.asarray(elbo, float)
     scale: Spec = {"zero": False}
     if len(values) > 10:
@@ -47,7 +53,7 @@ def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bo
         _line(iterations, values, tips),
         x=_axis("sweep", axis={"tickMinStep": 1, "format": ",d"}, scale={"zero": False}),
         y=_axis(f"{objective} (nats)", scale=scale),
-        how=f"It should rise and then be level. {_ZOOMS}",
+        how=f"It should rise and then be level{', in each stage of the fit' * stages}. {_ZOOMS}",
     )
 
 
