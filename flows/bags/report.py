@@ -248,7 +248,7 @@ def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
 def _listed(example: Example) -> str:
     """Name the first instances of a bag, with their modality where there are several."""
     return ", ".join(
-        f"{m} {name} ({_figure(p, adds)})".strip() for name, m, p, adds, _ in example.instances[:4]
+        f"{m} {name} ({_figure(p, adds)})".strip() for name, m, p, adds, _ in example.instances[:3]
     )
 
 
@@ -298,7 +298,7 @@ def _examples(
     what = "P(primary)"
     if all(i[2] is None for e in examples for i in e.instances):
         what = "what it adds to the score"
-    columns = ("bag", words.chance, "label", f"foremost instances ({what})")
+    columns = ("bag", words.chance, "label", f"foremost instances, {what} in brackets")
     grids = [
         Grid(
             columns,

@@ -20,7 +20,7 @@ from flows.report.glossary import pattern, terms_in
 from flows.report.plots import Spec
 
 MOST_ROWS = 1000  # of a table, shown
-MOST_STEPS = 3  # of what to do next
+MOST_STEPS = 3  # to do next
 _MOST_FILES = 50
 _RUN = "{run}"  # in a command: where the run is
 

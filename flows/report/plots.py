@@ -33,14 +33,8 @@ _ZOOMS = "Drag to move; Shift and the wheel zoom; a double click resets."
 _NEAREST = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
 
 
-def trace(
-    iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound",
-    stages: bool = False,
-) -> Spec:  # fmt: skip
-    """Plot the bound, or another objective, against the sweep; a steep start is cut off.
-
-    ``stages``: whether the fit has several, each with an objective of its own.
-    """
+def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound") -> Spec:
+    """Plot the bound, or another objective, against the sweep; a steep start is cut off."""
     values = np.asarray(elbo, float)
     scale: Spec = {"zero": False}
     if len(values) > 10:
@@ -53,7 +47,7 @@ def trace(
         _line(iterations, values, tips),
         x=_axis("sweep", axis={"tickMinStep": 1, "format": ",d"}, scale={"zero": False}),
         y=_axis(f"{objective} (nats)", scale=scale),
-        how=f"It should rise and then be level{', in each stage of the fit' * stages}. {_ZOOMS}",
+        how=f"Within a stage of the fit it should rise, then be level. {_ZOOMS}",
     )
 
 
@@ -132,6 +126,7 @@ def paired_intervals(
     labels: Sequence[str],
     series: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
     x_label: str,
+    title: str,
 ) -> Spec:
     """Plot (value, low, high) of one or two series on a log axis, the first label on top."""
     points = [
@@ -148,7 +143,7 @@ def paired_intervals(
         layer["encoding"]["color"] = _series(names, field="series")
     x = _axis(x_label, scale={"type": "log"}, axis={"grid": False})
     how = "Points are means, lines 95 % intervals, on a logarithmic axis."
-    return _by_label(labels, x_label, layers, 20 if len(names) == 1 else 12, x=x, how=how)
+    return _by_label(labels, title, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 
 
 def calibration(

@@ -141,9 +141,7 @@ def _columns_section(run: Run) -> list[report.Section]:
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     trace = fitted.trace
-    falls = bool(np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])))
-    stages = falls and objective in CLIMBED
-    plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective, stages)
+    plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
     took = f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s."
     if objective not in CLIMBED:
         state = "The draws ended" if fitted.converged else "The draws were stopped"
@@ -151,7 +149,7 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
         return report.Section(f"The {objective}'s trace", text, [plot])
     state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
     text = f"{state} {took} Rejected steps are not shown."
-    if stages:
+    if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
         text += " Where it falls, the next stage of the fit begins, whose bound is another one."
     return report.Section(f"The {objective}'s trace", text, [plot])
 
