@@ -106,10 +106,11 @@ def number_report(
     settings: BagSettings,
 ) -> Findings:  # fmt: skip
     """Say what was found in all partitions; ``name`` is the column of the label."""
+    if settings.label_order:
+        name = f"{name} (1 to {len(settings.label_order)})"
     test = TestedNumbers.of(summaries)
     results = test.figures(settings.seed)
     examples = [e for s in summaries for e in s.examples]
-    predicted = np.concatenate([s.predicted for s in summaries])
     label = np.concatenate([s.label for s in summaries])
     baselines = [one for s in summaries for one in s.baselines]
     sections = _quality(test, results, name)
@@ -117,8 +118,6 @@ def number_report(
     sections += compared
     places = _decimals(results.get("rmse", noise_sd(q)))
     sections += _bags(examples, settings.show_bags, name, places)
-    plot = plots.histogram(predicted, f"predicted {name}", "bags", "Predictions of the bags")
-    sections.append(Section("Predictions of the bags", "", (plot,)))
     modalities, features = summaries[0].modalities, summaries[0].features
     markers = [{pool: q.scale * one for pool, one in of.items()} for of in stacked.markers_of(q)]
     sections += feature_section(markers, modalities, features, name, places + 1)
@@ -134,7 +133,7 @@ def number_report(
     if "rmse" in results:
         low, high = results["r2_interval"]
         headline = (
-            f"R2 {results['r2']:.3f} ({low:.2f} to {high:.2f}), RMSE {results['rmse']:.4g} "
+            f"R2 {results['r2']:.3f} ({low:.3f} to {high:.3f}), RMSE {results['rmse']:.4g} "
             f"(of the mean {results['mean_rmse']:.4g}) {test.where}"
         )
         if not results["beats_mean"]:
@@ -170,7 +169,7 @@ def _tiles(results: dict[str, Any]) -> list[Tile]:
     if "rmse" in results:
         tested = f"{results['tested']:,} bags not seen"
         low, high = results["r2_interval"]
-        tiles.append(Tile("R2", f"{results['r2']:.3f}", f"{low:.2f} to {high:.2f}; {tested}"))
+        tiles.append(Tile("R2", f"{results['r2']:.3f}", f"{low:.3f} to {high:.3f}; {tested}"))
         low, high = results["rmse_interval"]
         note = f"{low:.4g} to {high:.4g}; {results['mean_rmse']:.4g} for the mean"
         tiles.append(Tile("RMSE", f"{results['rmse']:.4g}", note))
@@ -178,7 +177,13 @@ def _tiles(results: dict[str, Any]) -> list[Tile]:
         name, best = min(results["baselines"].items(), key=lambda one: one[1]["rmse"])
         low, high = best["interval"]
         value = "better" if low > 0.0 else "worse" if high < 0.0 else "no clear difference"
-        tiles.append(Tile(f"against {name}", value, f"RMSE {best['rmse']:.4g}"))
+        tiles.append(
+            Tile(
+                f"against {name}",
+                value,
+                f"RMSE {best['rmse']:.4g}, {results['rmse']:.4g} of the model",
+            )
+        )
     note = f"{results['labelled']:,} with a label; {results['instances']:,} instances"
     return [*tiles, Tile("bags", f"{results['bags']:,}", note)]
 
@@ -191,7 +196,7 @@ def _in_short(
     gain = 1.0 - results["rmse"] / results["mean_rmse"] if results["mean_rmse"] else 0.0
     line = (
         f"A new bag's {name} is predicted to within {results['rmse']:.4g} (root mean square), "
-        f"{gain:.0%} less than by the mean ({results['mean_rmse']:.4g})."
+        f"{100.0 * gain:.0f} % less than by the mean ({results['mean_rmse']:.4g})."
     )
     if not results["beats_mean"]:
         line = (
@@ -200,8 +205,8 @@ def _in_short(
         )
     lines = [line]
     lines.append(
-        f"{results['within_interval']:.0%} of {test.label.size:,} bags have their {name} within "
-        "the predicted 95 % interval."
+        f"{100.0 * results['within_interval']:.0f} % of {test.label.size:,} bags have their {name} "
+        "within the predicted 95 % interval."
     )
     if test.which == "without":
         lines.append(
@@ -308,7 +313,7 @@ def _bags(
         ("Farthest from their prediction", wrong[:SHOWN]),
     ]
     columns = ("bag", f"predicted {name}", "95 % interval", f"true {name}",
-               f"foremost instances (what they add to the {name})")  # fmt: skip
+               "foremost instances and what they add")  # fmt: skip
     grids = [
         Grid(columns, [_row(e, places) for e in some], title, [_opened(e, places) for e in some])
         for title, some in sorts
@@ -337,7 +342,7 @@ def _row(example: NumberExample, places: int) -> tuple[str, ...]:
 def _listed(example: NumberExample, places: int) -> str:
     return ", ".join(
         f"{modality} {name} ({adds or 0.0:+,.{places}f})".strip()
-        for name, modality, _, adds, _ in example.instances[:4]
+        for name, modality, _, adds, _ in example.instances[:3]
     )
 
 
@@ -348,7 +353,7 @@ def _opened(example: NumberExample, places: int) -> Section:
         "instance",
         *["modality"] * with_modality,
         "adds",
-        "features that move the score most",
+        "features that add most",
     ]
     rows = []
     for name, modality, _, adds, _ in example.instances:

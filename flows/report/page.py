@@ -282,7 +282,10 @@ def _inputs(record: RunRecord, findings: Findings) -> Section:
     if record.dropped:
         rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
         grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))
-    return Section("Input files", grids=grids, how="What was read, and what of it was not used.")
+    text = "\n".join(record.notes)
+    return Section(
+        "Input files", text, grids=grids, how="What was read, and what of it was not used."
+    )
 
 
 def _settings(record: RunRecord, changed: dict[str, Any]) -> Section:
