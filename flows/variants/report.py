@@ -336,7 +336,7 @@ def _question(settings: VariantSettings) -> str:
         )
     side = "differs from" if settings.two_sided else "is higher than"
     return (
-        f"Somatic test: the allele's rate in {settings.case} {side} that in "
+        f"Somatic test: the allele's share of the reads in {settings.case} {side} that in "
         f"{settings.compared_with}. Alleles that both carry alike, germline ones included, are "
         "not called. "
     )
