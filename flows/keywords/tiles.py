@@ -27,8 +27,7 @@ def tiles_of(results: Mapping[str, Any], keys: str = "keyphrases") -> list[Tile]
         names = [_SOURCES.get(name, name) for name in results["keyword_rate_sources"]]
         low, high = (100.0 * min(rate * exp(sign * sd), 1.0) for sign in (-1, 1))
         between = f" ({low:.1f} to {high:.1f} %)" if f"{low:.1f}" != f"{high:.1f}" else ""
-        whole = f"{results['candidates']:,} candidates"
-        note = f"of the {whole}{between}, from {' and '.join(names)}"
+        note = f"of the candidates are {keys}{between}, from {' and '.join(names)}"
         tiles.append(Tile(f"{keys[:-1]} rate", f"{100.0 * rate:.1f} %", note))
     return tiles
 
