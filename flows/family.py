@@ -32,6 +32,7 @@ class Checked:
     rows: int
     faults: tuple[Fault, ...] = ()
     keys: Sequence[Hashable] | IntArray = ()  # names that may be in no other file, or digests
+    row: str = field(default="row", kw_only=True)  # what a row is
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Prepared:
         Class of a partition's data.
     warnings
         What the user should know.
+    notes
+        What was inferred and is most likely right.
     dropped
         Rows that ingest kept and that turned out to be of no use once all were together.
     columns
@@ -105,6 +108,7 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     columns: tuple[ColumnRead, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def with_effective_size(

@@ -67,6 +67,10 @@ class Estimate:
         and the rest of a small run: tables, baselines, the report.
     columns
         How every column was read, and whether it is used.
+    notes
+        What was inferred and is most likely right.
+    row
+        What a row is.
     """
 
     files: int
@@ -81,6 +85,8 @@ class Estimate:
     most_sweeps: int | None = None
     seconds: float | None = None
     columns: tuple[ColumnRead, ...] = ()
+    notes: tuple[str, ...] = ()
+    row: str = "row"
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, under the names that a failure has too."""
@@ -96,6 +102,7 @@ def in_lines(found: Estimate) -> list[str]:
         more = ", ..." if one.examples and one.count > 3 else ""
         names = ", ".join(one.examples[:3]) + more
         lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
+    lines += [f"note: {note}" for note in found.notes]
     lines += [f"warning: {warning}" for warning in found.warnings]
     if found.partitions is not None:
         what = "1 partition" if found.partitions == 1 else f"{found.partitions:,} partitions"
@@ -115,7 +122,7 @@ def _headline(found: Estimate, files: str) -> str:
     """Say how much there is, and how much of it is not used or needs a look."""
     unused = sum(one.count for one in found.dropped)
     not_used = sum(one.left_out for one in found.columns)
-    parts = [f"{found.rows:,} rows in {files}", "no errors"]
+    parts = [f"{found.rows:,} {found.row}s in {files}", "no errors"]
     for count, what in (
         (len(found.warnings), "warning"),
         (not_used, "column not used"),
@@ -192,7 +199,8 @@ def estimate(
         checking.look_at_files(run, whole=not prepare)
         of_headers = tuple(checking.file_warnings(run))
         rows = sum(one.rows for one in run.checked)
-        found = Estimate(len(run.files), rows, warnings=of_headers)
+        row = run.checked[0].row if run.checked else "row"
+        found = Estimate(len(run.files), rows, warnings=of_headers, row=row)
         if not prepare:
             return found
         run.events.emit(Stage("ingest"))
@@ -218,6 +226,7 @@ def estimate(
         dropped=tuple(checking.all_dropped(run)),
         warnings=tuple(dict.fromkeys((*of_input, *foreseen, *warned))),
         columns=run.prepared.columns,
+        notes=run.prepared.notes,
         partitions=len(run.prepared.partitions),
         seconds_to_read=read,
         **costs,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from flows.bags.numbers import NumberSummary
-from flows.report.baselines import mean_error
+from flows.report.baselines import log_loss_tile, mean_error
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -53,7 +53,8 @@ def with_levels(found: Findings, summaries: Sequence[NumberSummary], order: Sequ
     better = bool(gain.mean() > 1.96 * mean_error(gain, group[tested]))
     results.update(
         accuracy=right, within_one=near, base_accuracy=float(shares[common]),
-        log_loss=float(losses[0].mean()), base_log_loss=float(losses[1].mean()),
+        log_loss=float(losses[0].mean()), log_loss_se=mean_error(losses[0], group[tested]),
+        base_log_loss=float(losses[1].mean()),
         beats_base_rate=better, levels=list(order),
     )  # fmt: skip
     headline = (
@@ -67,10 +68,15 @@ def with_levels(found: Findings, summaries: Sequence[NumberSummary], order: Sequ
     grid = Grid(("true level", *(f"predicted {name}" for name in order)), rows)
     section = Section("Predicted and true levels", f"The diagonal is right. {how}", (), (grid,))
     more = found.sections[0].text.split("\n")[1:]
-    short = Section("In short", "\n".join([f"{headline}.", *lines, *more]))
-    tile = Tile("right level", f"{right:.0%}", f"{shares[common]:.0%} for {order[common]} alone")
+    short = Section("In short", "\n".join([*lines, *more]))
+    tiles = [
+        Tile("right level", f"{right:.0%}", f"{shares[common]:.0%} for {order[common]} alone"),
+        Tile("within one level", f"{near:.0%}", f"{len(true):,} bags"),
+        *log_loss_tile(results, "base_log_loss", ""),
+        *(tile for tile in found.tiles if tile.label not in ("R2", "RMSE")),
+    ]
     return replace(
-        found, headline=headline, results=results, tiles=[tile, *found.tiles],
+        found, headline=headline, results=results, tiles=tiles,
         sections=[short, section, *found.sections[1:]],
     )  # fmt: skip
 

@@ -77,7 +77,7 @@ class TestedNumbers:
         return {
             "new": f"on {count} new bags",
             "held out": f"on {count} held-out bags",
-            "without": f"on {count} bags, each predicted without itself",
+            "without": f"on {count} bags, each predicted without its own label",
         }[self.which]
 
     def figures(self, seed: int) -> dict[str, Any]:
@@ -106,19 +106,18 @@ def number_report(
     settings: BagSettings,
 ) -> Findings:  # fmt: skip
     """Say what was found in all partitions; ``name`` is the column of the label."""
+    if settings.label_order:
+        name = f"{name} (1 to {len(settings.label_order)})"
     test = TestedNumbers.of(summaries)
     results = test.figures(settings.seed)
     examples = [e for s in summaries for e in s.examples]
-    predicted = np.concatenate([s.predicted for s in summaries])
     label = np.concatenate([s.label for s in summaries])
     baselines = [one for s in summaries for one in s.baselines]
-    sections = _quality(test, results)
+    sections = _quality(test, results, name)
     compared, worse = _baselines(baselines, test, results)
     sections += compared
     places = _decimals(results.get("rmse", noise_sd(q)))
     sections += _bags(examples, settings.show_bags, name, places)
-    plot = plots.histogram(predicted, f"predicted {name}", "bags", "Predictions of the bags")
-    sections.append(Section("Predictions of the bags", "", (plot,)))
     modalities, features = summaries[0].modalities, summaries[0].features
     markers = [{pool: q.scale * one for pool, one in of.items()} for of in stacked.markers_of(q)]
     sections += feature_section(markers, modalities, features, name, places + 1)
@@ -134,7 +133,7 @@ def number_report(
     if "rmse" in results:
         low, high = results["r2_interval"]
         headline = (
-            f"R2 {results['r2']:.3f} ({low:.2f} to {high:.2f}), RMSE {results['rmse']:.4g} "
+            f"R2 {results['r2']:.3f} ({low:.3f} to {high:.3f}), RMSE {results['rmse']:.4g} "
             f"(of the mean {results['mean_rmse']:.4g}) {test.where}"
         )
         if not results["beats_mean"]:
@@ -170,14 +169,21 @@ def _tiles(results: dict[str, Any]) -> list[Tile]:
     if "rmse" in results:
         tested = f"{results['tested']:,} bags not seen"
         low, high = results["r2_interval"]
-        tiles.append(Tile("R2", f"{results['r2']:.3f}", f"{low:.2f} to {high:.2f}; {tested}"))
-        note = f"{results['mean_rmse']:.4g} for the mean; {tested}"
+        tiles.append(Tile("R2", f"{results['r2']:.3f}", f"{low:.3f} to {high:.3f}; {tested}"))
+        low, high = results["rmse_interval"]
+        note = f"{low:.4g} to {high:.4g}; {results['mean_rmse']:.4g} for the mean"
         tiles.append(Tile("RMSE", f"{results['rmse']:.4g}", note))
     if "baselines" in results:
         name, best = min(results["baselines"].items(), key=lambda one: one[1]["rmse"])
         low, high = best["interval"]
         value = "better" if low > 0.0 else "worse" if high < 0.0 else "no clear difference"
-        tiles.append(Tile(f"against {name}", value, f"RMSE {best['rmse']:.4g}"))
+        tiles.append(
+            Tile(
+                f"against {name}",
+                value,
+                f"RMSE {best['rmse']:.4g}, {results['rmse']:.4g} of the model",
+            )
+        )
     note = f"{results['labelled']:,} with a label; {results['instances']:,} instances"
     return [*tiles, Tile("bags", f"{results['bags']:,}", note)]
 
@@ -190,7 +196,7 @@ def _in_short(
     gain = 1.0 - results["rmse"] / results["mean_rmse"] if results["mean_rmse"] else 0.0
     line = (
         f"A new bag's {name} is predicted to within {results['rmse']:.4g} (root mean square), "
-        f"{gain:.0%} less than by the mean ({results['mean_rmse']:.4g})."
+        f"{100.0 * gain:.0f} % less than by the mean ({results['mean_rmse']:.4g})."
     )
     if not results["beats_mean"]:
         line = (
@@ -199,13 +205,13 @@ def _in_short(
         )
     lines = [line]
     lines.append(
-        f"{results['within_interval']:.0%} of {test.label.size:,} bags have their {name} within "
-        "the predicted 95 % interval."
+        f"{100.0 * results['within_interval']:.0f} % of {test.label.size:,} bags have their {name} "
+        "within the predicted 95 % interval."
     )
     if test.which == "without":
         lines.append(
-            "Every prediction on this page is of a bag that was predicted without its own label "
-            "(column without_it of the table bags; its column predicted knows the label)."
+            "Predictions on this page are the column without_it of the table bags; its column "
+            "predicted is by the fit that knows all labels."
         )
     wrong = [e for e in examples if e.label is not None and not e.low <= e.label <= e.high]
     wrong.sort(key=lambda e: (-abs((e.label or 0.0) - e.predicted), e.bag_id))
@@ -215,19 +221,18 @@ def _in_short(
     return "\n".join(lines)
 
 
-def _quality(test: TestedNumbers, results: dict[str, Any]) -> list[Section]:
+def _quality(test: TestedNumbers, results: dict[str, Any], name: str) -> list[Section]:
     if "rmse" not in results:
         return []
     results["beats_mean"] = results["r2_interval"][0] > 0.0
     texts = {
         "new": "On the labelled bags; none was in the fit.",
         "held out": "On the labelled bags that were held out of the fit.",
-        "without": "On the fitted bags, each predicted without itself (or without its group).",
+        "without": "On the fitted bags, each predicted without its own label or its group's.",
     }
     text = (
         f"{texts[test.which]} R2 is the share of the mean's squared error that the model saves: 0 "
-        "is no better than the mean. Intervals are by the bootstrap over bags. "
-        f"{results['within_interval']:.0%} of the bags are within their 95 % interval."
+        "is no better than the mean. Intervals are by the bootstrap over bags."
     )
     rmse, r2 = results["rmse_interval"], results["r2_interval"]
     rows = [
@@ -235,13 +240,13 @@ def _quality(test: TestedNumbers, results: dict[str, Any]) -> list[Section]:
          f"{results['r2']:.3f}", f"{r2[0]:.3f} to {r2[1]:.3f}"),
         ("the mean", f"{results['mean_rmse']:.4g}", "", "0", ""),
     ]  # fmt: skip
-    columns = ("prediction", "RMSE", "95 % interval", "R2", "95 % interval")
-    charts = (_agreement(test),)
+    columns = ("prediction", "RMSE", "RMSE, 95 % interval", "R2", "R2, 95 % interval")
+    charts = (_agreement(test, name),)
     grids = (Grid(columns, rows),)
     return [Section("How well the numbers are predicted", text, charts, grids)]
 
 
-def _agreement(test: TestedNumbers) -> plots.Spec:
+def _agreement(test: TestedNumbers, name: str) -> plots.Spec:
     """Plot means of the labels against those of the predictions, by bins of the latter."""
     edges = np.quantile(test.predicted, np.linspace(0.0, 1.0, BINS + 1)[1:-1])
     place = np.searchsorted(edges, test.predicted)
@@ -251,7 +256,13 @@ def _agreement(test: TestedNumbers) -> plots.Spec:
     at, mean = at / count, mean / count
     error = np.sqrt(np.maximum(square / count - mean**2, 0.0) / count)
     return plots.agreement(
-        at, mean, error, count, "predicted", "mean label", "Labels against predictions"
+        at,
+        mean,
+        error,
+        count,
+        f"predicted {name}",
+        f"mean {name}",
+        f"True {name} against the predicted",
     )
 
 
@@ -301,17 +312,14 @@ def _bags(
         (f"Smallest predicted {name}", ordered[::-1][:SHOWN]),
         ("Farthest from their prediction", wrong[:SHOWN]),
     ]
-    columns = ("bag", f"predicted {name}", "95 % interval", name, "top instances")
+    columns = ("bag", f"predicted {name}", "95 % interval", f"true {name}",
+               "foremost instances and what they add")  # fmt: skip
     grids = [
         Grid(columns, [_row(e, places) for e in some], title, [_opened(e, places) for e in some])
         for title, some in sorts
         if some
     ]
-    text = (
-        f"In brackets: what an instance adds "
-        f"to the {name} of its bag, with its sign. A row opens to the bag's instances."
-    )
-    return [Section("Bags and their instances", text, (), grids)]
+    return [Section("Bags and their instances", "", (), grids, how="A bag opens to its instances.")]
 
 
 def _decimals(rmse: float) -> int:
@@ -334,7 +342,7 @@ def _row(example: NumberExample, places: int) -> tuple[str, ...]:
 def _listed(example: NumberExample, places: int) -> str:
     return ", ".join(
         f"{modality} {name} ({adds or 0.0:+,.{places}f})".strip()
-        for name, modality, _, adds, _ in example.instances[:4]
+        for name, modality, _, adds, _ in example.instances[:3]
     )
 
 
@@ -345,7 +353,7 @@ def _opened(example: NumberExample, places: int) -> Section:
         "instance",
         *["modality"] * with_modality,
         "adds",
-        "features that move the score most",
+        "features that add most",
     ]
     rows = []
     for name, modality, _, adds, _ in example.instances:

@@ -63,7 +63,6 @@ def with_predicted_classes(found: Findings, summaries: Sequence[Sequence[BagSumm
         headline = (
             f"No better than {names[common]} for every bag: {headline[0].lower()}{headline[1:]}"
         )
-    lines.insert(0, f"{headline}.")
     section = Section(
         "Predicted and true classes",
         f"Counts of {which} bags; the diagonal is right. A bag's class is the one with the highest "

@@ -12,7 +12,7 @@ from flows.bags import stacked
 from flows.bags.markers import explained_by
 from flows.bags.summary import EXAMPLES, MOST_INFORMATIVE, BagSummary, Example
 from flows.bags.tables import block_named
-from flows.bags.tiles import NEXT_STEPS, WITHOUT_STEPS, tiles_of
+from flows.bags.tiles import next_steps, tiles_of
 from flows.report import plots
 from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.baselines import mean_error, shown
@@ -65,7 +65,7 @@ def report(
     test = TestedBags.of(summaries, label, group, held_out, probability)
     several = summaries[0].of_class is not None
     meant = "" if several else _meant(positive)
-    words = Words.of(None if several else positive)
+    words = Words.of(None if several else positive, all(s.unseen for s in summaries))
     sections = _accuracy(test, results, meant, words, several)
     sections += members.baselines
     sections += _examples(examples, show, words, members)
@@ -100,7 +100,8 @@ def report(
     ]
     return Findings(
         headline, sections, results, warnings, top, tiles_of(results),
-        (*NEXT_STEPS, *WITHOUT_STEPS) if test.which == "without" and test.label.size else NEXT_STEPS
+        next_steps("without_it" if test.which == "without" else "probability",
+                   "expected_primary" in results),
     )  # fmt: skip
 
 
@@ -120,9 +121,9 @@ def _in_short(
         most = int(max(np.sum(test.label == 1), np.sum(test.label == 0)))
         count = test.label.size
         line = (
-            f"{right:,} of {count:,} {things} ({right / count:.0%}) are on the right side of a "
-            f"probability of 0.5; the more frequent label alone is right for {most:,} "
-            f"({most / count:.0%})."
+            f"{right:,} of {count:,} {things} ({100 * right / count:.0f} %) are on the right side "
+            f"of a probability of 0.5; the more frequent label alone is right for {most:,} "
+            f"({100 * most / count:.0f} %)."
         )
         if results.get("beats_base_rate") is False:
             line = (
@@ -132,14 +133,8 @@ def _in_short(
         lines.append(line)
     if test.which == "without" and test.label.size:
         lines.append(
-            "A bag's probability on this page is predicted without its own label: column "
-            "without_it of the table bags. The column probability"
-            + " and P(primary)" * ("expected_primary" in results)
-            + " are of the fit that knows all labels."
-        )
-        lines.append(
-            "Not compared with boosted trees, which need bags held out. Run again with "
-            "--set held_out=0.2."
+            "Not compared with boosted trees, which need bags held out of the fit: to compare, "
+            "run again with --set held_out=0.2."
         )
     low, high = UNSURE
     number = int(np.sum((probability > low) & (probability < high)))
@@ -150,6 +145,7 @@ def _in_short(
         ordered = sorted(unsure, key=lambda e: (abs(e.probability - 0.5), e.bag_id))
         line += f"; check these by eye first: {', '.join(e.bag_id for e in ordered[:EXAMPLES])}"
         line += f" and {number - EXAMPLES:,} more" if number > EXAMPLES else ""
+        line += " (the first command at the end lists all)" if number > EXAMPLES else ""
     lines.append(f"{line}.")
     if "expected_primary" in results:
         lines.append(
@@ -165,13 +161,22 @@ class Words:
 
     positive: str
     negative: str
+    unseen: bool = False
 
     @classmethod
-    def of(cls, positive: str | None) -> Words:
-        """Return the words for a positive label; by default 1 and 0."""
+    def of(cls, positive: str | None, unseen: bool = False) -> Words:
+        """Return the words for a positive label; by default 1 and 0.
+
+        ``unseen``: whether every bag is predicted without its own label.
+        """
         if positive is None or positive.lower() in YES:
-            return cls("positive", "negative")
-        return cls(positive, f"not {positive}")
+            return cls("positive", "negative", unseen)
+        return cls(positive, f"not {positive}", unseen)
+
+    @property
+    def chance(self) -> str:
+        """What a bag's probability is called in tables and charts."""
+        return f"P({self.positive})" + " without its label" * self.unseen
 
     def label(self, example: Example) -> str:
         """Write a bag's label."""
@@ -225,7 +230,7 @@ class TestedBags:
 def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
     """Say how well labels are predicted that the fit had not seen, the result first."""
     low, high = results["auroc_interval"]
-    text = f"AUROC {results['auroc']:.3f} ({low:.2f} to {high:.2f}), "
+    text = f"AUROC {results['auroc']:.3f} ({low:.3f} to {high:.3f}), "
     text += f"log loss {results['log_loss']:.3f}"
     if "base_log_loss" in results:
         text += f" (base rate {results['base_log_loss']:.3f})"
@@ -233,7 +238,7 @@ def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
     where = {
         "new": f"on {count} new {things}",
         "held out": f"on {count} held-out {things}",
-        "without": f"on {count} {things}, each predicted without itself",
+        "without": f"on {count} {things}, each predicted without its own label",
     }[test.which]
     if results.get("beats_base_rate") is False:
         return f"No better than the base rate {where}: {text}"
@@ -243,7 +248,7 @@ def _success(test: TestedBags, results: dict[str, Any], things: str) -> str:
 def _listed(example: Example) -> str:
     """Name the first instances of a bag, with their modality where there are several."""
     return ", ".join(
-        f"{m} {name} ({_figure(p, adds)})".strip() for name, m, p, adds, _ in example.instances[:4]
+        f"{m} {name} ({_figure(p, adds)})".strip() for name, m, p, adds, _ in example.instances[:3]
     )
 
 
@@ -261,32 +266,39 @@ def _examples(
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
     requested = [e for name in show for e in examples if e.bag_id == name]
-    title, chosen = "Requested bags", requested
-    if not requested:
-        title, chosen = "Two bags: the surest and the least sure", [*ordered[:1], *unsure[:1]]
-    text = f"Primary instances are those that make their bag {words.positive}."
-    if any(i[3] is not None for e in chosen for i in e.instances) and pooled_counts:
+    text = ""
+    if any(i[2] is not None for e in examples for i in e.instances):
+        text = (
+            f"P(primary) is the probability that an instance makes its bag {words.positive}, by "
+            "the fit that knows the labels"
+        )
+        text += f"; {words.chance} is not." if words.unseen else "."
+    if any(i[3] is not None for e in examples for i in e.instances) and pooled_counts:
         text += (
             " What an instance adds is to the probit score of its bag: 0 is a probability of 0.5, "
             "1 of 0.84, 2 of 0.98."
         )
-    if any(e.markers for e in chosen):
+    if any(e.markers for e in examples):
         text += (
-            f" Features are those that move {explained} most, up (+) or down (-), with its "
-            "value in brackets."
+            f" Features are those that move {explained} most, up (+) or down (-), with the "
+            "feature's value in brackets."
         )
     detail = []
-    if chosen:
-        grids = [_in_detail(e, words, pooled_counts) for e in chosen]
+    if requested:
+        grids = [_in_detail(e, words, pooled_counts) for e in requested]
         if pooled_counts:
-            grids = [grid for e, own in zip(chosen, grids, strict=True) for grid in (own, *_why(e))]
-        detail.append(Section(title, text, (), grids))
+            pairs = zip(requested, grids, strict=True)
+            grids = [grid for e, own in pairs for grid in (own, *_why(e))]
+        detail.append(Section("Requested bags", "", (), grids))
     sorts = (
         (f"Most probably {words.positive}", ordered[:EXAMPLES]),
         (f"Most probably {words.negative}", ordered[::-1][:EXAMPLES]),
         ("Least sure", unsure),
     )
-    columns = ("bag", f"P({words.positive})", "label", "top instances")
+    what = "P(primary)"
+    if all(i[2] is None for e in examples for i in e.instances):
+        what = "what it adds to the score"
+    columns = ("bag", words.chance, "label", f"foremost instances, {what} in brackets")
     grids = [
         Grid(
             columns,
@@ -299,11 +311,8 @@ def _examples(
     ]
     if not grids:
         return detail
-    what = "its probability of being primary"
-    if all(i[2] is None for e in examples for i in e.instances):
-        what = "what it adds to the score"
-    text = f"With the foremost instances of each, and in brackets {what}."
-    return [Section("Most and least certain bags", text, (), grids), *detail]
+    how = "A bag opens to its instances."
+    return [Section("Most and least certain bags", text.strip(), (), grids, how=how), *detail]
 
 
 def _opened(example: Example, words: Words, pooled_counts: bool) -> Section:
@@ -334,7 +343,7 @@ def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
     with_contribution = pooled_counts and any(i[3] is not None for i in example.instances)
     with_chance = any(i[2] is not None for i in example.instances)
     with_markers = bool(example.markers)
-    columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"] * with_chance
+    columns = ["instance"] + ["modality"] * with_modality + [_PRIMARY] * with_chance
     rows = []
     for name, modality, p, contribution, _ in example.instances:
         chance = "" if p is None else _chance(p)
@@ -350,6 +359,9 @@ def _in_detail(example: Example, words: Words, pooled_counts: bool) -> Grid:
         caption += f", label {words.label(example)}"
     columns += ["adds"] * with_contribution + ["features that move the score most"] * with_markers
     return Grid(columns, rows, caption)
+
+
+_PRIMARY = "P(primary) with all labels"
 
 
 def _chance(probability: float) -> str:
@@ -373,8 +385,8 @@ def _most_informative(informative: Sequence[Example], words: Words) -> list[Sect
             own = (best[0], _chance(best[2] or 0.0), f"{best[4]:.3f}")
         rows.append((e.bag_id, _chance(e.probability), f"{e.bald or 0.0:.3f}", *own))
     columns = (
-        "bag", f"P({words.positive})", "information (nats)", "instance", "P(primary)",
-        "information of the instance",
+        "bag", f"P({words.positive})", "information of its label (nats)", "instance", "P(primary)",
+        "information of the instance's label (nats)",
     )  # fmt: skip
     text = (
         "Bags whose label the fit has not seen, by how much the model would learn from it (in "
@@ -439,15 +451,11 @@ def _accuracy(
         log_loss_se=error,
         tested=int(label.size),
     )
-    base = "not known"
     if not np.isnan(test.base).any():
         gain = test.losses(test.base) - losses
         results["base_log_loss"] = float((gain + losses).mean())
         sure = gain.mean() > 1.96 * mean_error(gain, group) or results["auroc_interval"][0] > 0.5
         results["beats_base_rate"] = bool(gain.mean() > 0.0 and sure)
-        base = f"{results['base_log_loss']:.3f}"
-        if not results["beats_base_rate"]:
-            base += ": the model is no better"
     edges = np.quantile(probability, np.linspace(0.0, 1.0, CALIBRATION_BINS + 1))
     bins = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, CALIBRATION_BINS - 1)
     used = np.unique(bins)
@@ -457,33 +465,23 @@ def _accuracy(
     texts = {
         "new": "On the labelled bags; none was in the fit.",
         "held out": "On the labelled bags that were held out of the fit.",
-        "without": "On the fitted bags, each predicted without itself (or without its group).",
+        "without": "On the fitted bags, each predicted without its own label or its group's.",
     }
-    low, high = results["auroc_interval"]
-    row = (
-        f"{area:.3f}", f"{low:.3f} to {high:.3f}", f"{results['log_loss']:.3f} ± {error:.3f}",
-        base, label.size,
-    )  # fmt: skip
-    columns = ("AUROC", "95 % interval", "log loss", "log loss of the base rate", "bags")
     counts_of = [
         (name, *(int(np.sum((label == value) & ((probability > 0.5) == side)))
                  for side in (True, False)))
         for name, value in ((words.positive, 1), (words.negative, 0))
     ]  # fmt: skip
-    sides = ("label", f"P({words.positive}) above 0.5", "0.5 or less")
+    sides = ("label", f"bags with P({words.positive}) above 0.5", "0.5 or less")
     # Where bags have one of several classes, one above 0.5 is rare and says little.
     grids = [Grid(sides, counts_of, "Bags by label and probability")] if not several else []
-    text = (
-        f"{texts[test.which]} {meant}\nAUROC is the chance that a {words.positive} bag has a "
-        "higher probability than another. Log loss, the mean of -log P of the true label, is "
-        "better where smaller. Points near the line are calibrated."
-    )
+    text = f"{texts[test.which]} {meant}"
     return [
         Section(
             "How well the labels are predicted",
             text,
             (plots.calibration(predicted, observed, number, "Calibration"),),
-            (Grid(columns, [row]), *grids),
+            grids,
         )
     ]
 
@@ -513,7 +511,9 @@ def _meant(positive: str | None) -> str:
 
 
 def _spread(probability: FloatArray, text: str, words: Words) -> Section:
-    plot = plots.histogram(probability, f"P({words.positive})", "bags", "Probabilities of the bags")
+    plot = plots.histogram(
+        probability, words.chance, "bags", "How many bags have which probability"
+    )
     return Section("Probabilities of the bags", text, (plot,))
 
 
@@ -559,18 +559,20 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
         return []
     results["weights"] = weights
     text = (
-        "A bag's probability is the weighted mean of its members, weighted by how well they "
-        "predict labels that they have not seen."
+        "A bag's probability is the weighted mean of what these models predict, weighted by how "
+        "well they predict labels that they have not seen."
     )
     if set(weights) & {INSTANCES, PRIMARY}:
         text += (
-            " Instances have the probabilities of the instance-level member with the larger "
-            "weight; a large weight means that single instances explain the labels."
+            " A large weight of an instance-level model means that single instances explain the "
+            "labels; P(primary) is of the one with the largest weight."
         )
     if weights.get(POOLED, 1.0) < LEAST:
         text += f" Pooled features have a weight below {LEAST}, so what they add is not shown."
     rows = [(name, _MEMBERS[name], f"{value:.3f}") for name, value in weights.items()]
-    return [Section("The members", text, (), (Grid(("member", "what it is", "weight"), rows),))]
+    return [
+        Section("The members", text, (), (Grid(("model", "what it is", "weight (0 to 1)"), rows),))
+    ]
 
 
 _MEMBERS = {
@@ -626,11 +628,11 @@ def _marks(summaries: Sequence[BagSummary]) -> list[Section]:
         for name, (count, adds, value) in ordered
     ]
     text = (
-        "Of the instances with a probability above 0.5 (at most eight of a bag): how many have the "
-        "feature among the three that move the score most, up (+) or down (-), and there its mean "
-        "share of the instance's score and its mean value."
+        "Of the instances with P(primary) above 0.5 (at most eight of a bag): in how many the "
+        "feature is among the three that move the score most; what it adds to their probit score "
+        "and its value, both as means over these."
     )
-    columns = ("feature", "instances", "adds on average", "mean value")
+    columns = ("feature", "instances", "adds (probit)", "value")
     return [Section("Features of primary instances", text, (), (Grid(columns, rows),))]
 
 

@@ -166,15 +166,15 @@ BAGS = Table(
         Column(
             "without_it",
             NUMBER,
-            "the same probability, predicted without this bag or its group; null where the bag was "
-            "not fitted or the model has none (auto and embedding have it)",
+            "the same probability, predicted without this bag's own label or its group's; null "
+            "where the fit had no label of it, or the model has none (auto and embedding have it)",
             nullable=True,
         ),
         Column(
             "bald",
             NUMBER,
-            "information that its label is expected to bring the model, in nats; null where it has "
-            "none",
+            "what the model would learn from its label, in nats: the larger, the more it is worth "
+            "labelling; null where the model has none",
             nullable=True,
         ),
         Column(
@@ -207,7 +207,8 @@ NUMBER_BAGS = Table(
         Column(
             "without_it",
             NUMBER,
-            "the same prediction without this bag or its group; null where the bag was not fitted",
+            "the same prediction without this bag's own label or its group's; null where the bag "
+            "was not fitted",
             nullable=True,
         ),
     ),
@@ -236,22 +237,23 @@ INSTANCES = Table(
         Column(
             "probability",
             NUMBER,
-            "probability that the instance is primary; null where the model gives contributions "
-            "only (embedding)",
+            "probability that the instance makes its bag positive (is primary), by the fit that "
+            "knows the labels; null where the model gives contributions only (embedding)",
             nullable=True,
         ),
-        Column("score", NUMBER, "for ranking instances"),
+        Column("score", NUMBER, "ranks instances, of one bag and of several: the foremost largest"),
         Column(
             "contribution",
             NUMBER,
-            "what it is expected to add to its bag's probit score, or to its number; null where "
-            "the model has none",
+            "what it adds to its bag: to the probit score (0 is a probability of 0.5, 1 of 0.84), "
+            "or to the number in the label's unit; null where the model has none",
             nullable=True,
         ),
         Column(
             "bald",
             NUMBER,
-            "information that its own label would bring the model, in nats; null where it has none",
+            "what the model would learn from its own label, in nats: the larger, the more it is "
+            "worth labelling; null where the model has none",
             nullable=True,
         ),
         Column(

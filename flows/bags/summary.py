@@ -89,6 +89,12 @@ class BagSummary:
     baselines: tuple[Baseline, ...] = ()
     marks: dict[str, FloatArray] = field(default_factory=dict)
 
+    @property
+    def unseen(self) -> bool:
+        """Whether every bag is predicted without its own label."""
+        known = (self.label >= 0) & ~self.held_out & np.isnan(self.without)
+        return self.new or not known.any()
+
 
 def summarise(
     bags: pa.Table,

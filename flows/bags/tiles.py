@@ -15,29 +15,31 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     if "auroc" in results:
         low, high = results["auroc_interval"]
         tested = f"{results['tested']:,} bags, each without its own label"
-        tiles.append(Tile("AUROC", f"{results['auroc']:.3f}", f"{low:.2f} to {high:.2f}; {tested}"))
-        tiles += log_loss_tile(results, "base_log_loss", tested)
+        tiles.append(Tile("AUROC", f"{results['auroc']:.3f}", f"{low:.3f} to {high:.3f}; {tested}"))
+        tiles += log_loss_tile(results, "base_log_loss", "")
     tiles += baseline_tile(results)
     labelled, instances = (f"{results[name]:,}" for name in ("labelled", "instances"))
     note = f"{labelled} with a label; {instances} instances"
     return [*tiles, Tile("bags", f"{results['bags']:,}", note)]
 
 
-NEXT_STEPS = (
-    NextStep(
-        "See which instances make their bags positive:",
-        "vbflows show {run} instances --sort probability",
-    ),
-    NextStep(
-        "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
-    ),
-)
+def next_steps(column: str, by_instance: bool) -> tuple[NextStep, ...]:
+    """Return what to do next.
 
-WITHOUT_STEPS = (
-    NextStep(
-        "List all uncertain bags, each predicted without its own label:",
-        "vbflows show {run} bags --where 'without_it>0.2' --where 'without_it<0.8'",
-    ),
-    NextStep("Compare with boosted trees: run again with --set held_out=0.2."),
-)
-"""What to do next where each bag was predicted without its own label, and none was held out."""
+    ``column`` of the table bags has the probabilities of the page; ``by_instance``: whether
+    instances have probabilities.
+    """
+    sort = "probability" if by_instance else "contribution"
+    return (
+        NextStep(
+            "List all uncertain bags:",
+            f"vbflows show {{run}} bags --where '{column}>0.2' --where '{column}<0.8'",
+        ),
+        NextStep(
+            "See which instances make their bags positive:",
+            f"vbflows show {{run}} instances --sort {sort}",
+        ),
+        NextStep(
+            "Predict new bags, with the same columns:", "vbflows score {run} NEW_BAGS scored/", True
+        ),
+    )

@@ -166,6 +166,7 @@ class RunRecord(json_files.Form):
     elbo: float | None
     objective: str = "bound"  # what elbo is; a sampler's is a log density
     warnings: list[str]
+    notes: list[str] = Field(default_factory=list)  # what was inferred, most likely rightly
     since: str | None = None  # the run that this one went on from
     fitted: str | None = None  # of a score: the run whose fit it applies
     headline: str = ""  # what the run found, in a sentence

@@ -37,7 +37,7 @@ from flows.keywords.label_files import (
 )
 from flows.keywords.notices import losses_of, notices_of, rate_question, unused_terms
 from flows.keywords.publish import Scored, Scores, keep_scores, publish
-from flows.keywords.report import KeywordSummary, names_of, parameters_of, report
+from flows.keywords.report import Given, KeywordSummary, names_of, parameters_of, report
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import SCORES, KeywordSettings
 from flows.keywords.shards import (
@@ -209,7 +209,12 @@ class Keywords:
             rows_read=read_report.documents,
             rows_kept=kept,
             dropped=losses_of(read_report, settings),
-            notes={name: getattr(read_report, name) for name in ("words", "observed")},
+            notes={
+                "words": read_report.words,
+                "observed": read_report.observed,
+                "listed": read_report.listed,
+                "absent": read_report.absent_keywords.count,
+            },
             checked=tuple(checked),
         )
 
@@ -325,7 +330,13 @@ class Keywords:
             elif q.observed.listed and not q.observed.known:
                 warnings += (NOTHING_TO_LEARN.format(" but other corpora", ""),)
         read = sum(one.rows_read for one in ingested)
-        return report(*_of_candidates(model, q), summaries, settings, warnings, rows=read)
+        listed, absent = (
+            int(sum(one.notes.get(name, 0) for one in ingested)) for name in ("listed", "absent")
+        )
+        given = Given(listed, absent)
+        return report(
+            *_of_candidates(model, q), summaries, settings, warnings, rows=read, given=given
+        )
 
     def warnings_before_fit(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""

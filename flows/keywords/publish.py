@@ -33,6 +33,7 @@ from vbmodels.keywords.corpus.selection import (
     BINS,
     Histogram,
     most_new,
+    probability_of,
     select_above,
     select_in_documents,
 )
@@ -141,11 +142,18 @@ def publish(
     indices = [one.index for one in scored]
     published = each(_write, indices, len(indices), least, number, settings, paths)
     summaries = [one.summary for one in published]
+    cut = None if least in (None, BINS) else probability_of(least)
+    summaries[0] = replace(summaries[0], cut=(cut, _limit(number, settings)))
     parts = [one.open for one in published if one.open is not None]
     if q is not None and parts:
         to_label = _choose(indices, parts, q, settings.ask, paths)
         summaries[0] = replace(summaries[0], to_label=tuple(to_label))
     return summaries
+
+
+def _limit(number: int | None, settings: KeywordSettings) -> int | None:
+    """Return how many a document may have, its known ones counted; None where none is set."""
+    return number if settings.per_document is None else None
 
 
 def _write(

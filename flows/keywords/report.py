@@ -33,9 +33,10 @@ MOST_TERMS = 5000  # carried from each partition
 MOST_DOCUMENTS = 40  # shown
 MOST_LIKELY = 8  # words of a document, where none is found
 BINS = 40
-UNSURE = 0.7  # a new keyword below is worth a look
 LEVELS = 0.5, 0.8  # probabilities from which the report counts new keywords
 MOST_R_HAT = 1.05
+MOST_LABELLED = 10  # documents worth labelling that are shown
+MOST_FEATURES = 12  # whose effect is drawn
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,14 @@ def _count_terms(table: pa.Table, found: Any, observed: Any) -> TermCounts:
 
 
 @dataclass(frozen=True)
+class Given:
+    """The known keywords of the input: how many, and how many are not in their document's text."""
+
+    listed: int
+    absent: int
+
+
+@dataclass(frozen=True)
 class KeywordSummary:
     """What one partition adds to the report.
 
@@ -141,8 +150,10 @@ class KeywordSummary:
         [K] how many it expects to be keywords at each node of the rate.
     above
         [L, 2] new ones more probable than each of `LEVELS`, and the sum of their probabilities.
-    unsure
-        How many new ones are less probable than `UNSURE`.
+    cut
+        The least probability that is selected in all partitions, and how many keywords a document
+        may have, its known ones counted; None where documents have cuts of their own or no limit.
+        The first partition has it.
     to_label
         Documents worth labelling, of all partitions: the first one has them.
     shown
@@ -163,7 +174,7 @@ class KeywordSummary:
     examples: tuple[Example, ...]
     r_hat: float | None
     above: FloatArray
-    unsure: int
+    cut: tuple[float | None, int | None] = (None, None)
     to_label: tuple[DocumentToLabel, ...] = ()
     shown: tuple[ShownDocument, ...] = ()
     scored: bool = False
@@ -200,7 +211,6 @@ def summarise(
         examples=_examples(table, offsets, probability, observed, selected),
         r_hat=r_hat,
         above=_above(probability[found]),
-        unsure=int(np.sum(probability[found] < UNSURE)),
         shown=shown,
     )
 
@@ -264,6 +274,7 @@ def report(
     warnings: tuple[str, ...] = (),
     *,
     rows: int,
+    given: Given | None = None,
 ) -> Findings:
     """Say what was found in all partitions.
 
@@ -279,6 +290,8 @@ def report(
         What the user should know.
     rows
         Documents that were read.
+    given
+        The known keywords of the input.
     """
     names = names_of(settings)
     scored = any(one.scored for one in summaries)
@@ -313,21 +326,23 @@ def report(
             right = np.sum([s.expected_true for s in summaries], axis=0) / found
             results["expected_right"] = [float(right.min()), float(right.max())]
             headline += f"; {_percent(right)} expected to be right"
-            if q is not None and q.sources.estimated and not scored:
-                headline += f": for a better estimate set {names.rate}={_to_mark(len(to_label))}"
-    cuts = _cuts(summaries, names) if found and not scores else ""
-    shown = (
-        _documents(examples, scores, names, cuts)
+            above, sure = np.sum([s.above[0] for s in summaries], axis=0)
+            if 0 < above < found:
+                headline += (
+                    f", or {100.0 * sure / above:.0f} % of the {int(above):,} above a probability "
+                    f"of {LEVELS[0]}"
+                )
+    sections = _frequent(terms, names) if found else []
+    if not scores:
+        sections.append(_which(summaries, results, settings, names))
+    if texts := within_page([one for s in summaries for one in s.shown]):
+        sections.append(_texts(texts, rows, terms, scores, names))
+    sections.append(
+        _documents(examples, documents, scores, names)
         if found
         else _likely(examples, settings, scores, names)
     )
-    sections = [shown, *_gold(summaries, results, expected, names)]
-    if texts := within_page([one for s in summaries for one in s.shown]):
-        sections.insert(1, _texts(texts, rows, terms, scores, names))
-    if found:
-        sections += _frequent(terms, names)
-    if not scores:
-        sections.append(_histogram(summaries, names))
+    sections += _gold(summaries, results, expected, names)
     sections += more
     if to_label:
         exact = q is not None and q.sources.exact
@@ -337,6 +352,8 @@ def report(
     results.update(documents=documents, candidates=candidates)
     results.update(selected=sum(s.selected for s in summaries),
                    observed=sum(s.observed for s in summaries), found=found)  # fmt: skip
+    if given is not None:
+        results.update(known_given=given.listed, known_absent=given.absent)
     r_hats = [s.r_hat for s in summaries if s.r_hat is not None]
     if r_hats:
         worst = max(r_hats)
@@ -351,7 +368,8 @@ def report(
         for e in examples[:20]
     ]
     return Findings(
-        headline, sections, results, warnings, top, tiles_of(results, names.keys), NEXT_STEPS
+        headline, sections, results, warnings, top, tiles_of(results, names.keys), NEXT_STEPS,
+        row="document",
     )  # fmt: skip
 
 
@@ -367,13 +385,6 @@ def _percent(shares: FloatArray) -> str:
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def _to_mark(documents: int) -> str:
-    if not documents:
-        return ""
-    which = "the document" if documents == 1 else f"the {documents} documents"
-    return f", or mark {which} in ask/ as complete"
-
-
 def _table(
     model: CorpusProbit, q: CorpusGlobal, names: Names
 ) -> tuple[tuple[str, float, float], ...]:
@@ -384,28 +395,67 @@ def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
     return ", ".join(f"{term} {'' if scores else f'{p:.2f}'}".strip() for term, p in words)
 
 
-def _cuts(summaries: Sequence[KeywordSummary], names: Names) -> str:
-    """Say how many new ones lie above each level, and how many of them are expected to be right."""
-    above = np.sum([s.above for s in summaries], axis=0)
-    parts = [
-        f"above {level}: {int(count):,} new {names.keys}, {100.0 * right / count:.0f} % "
-        "expected to be right"
-        for level, (count, right) in zip(LEVELS, above, strict=True)
-        if count
-    ]
-    return f"Probability {'; '.join(parts)}.\n" if parts else ""
+def _which(
+    summaries: Sequence[KeywordSummary], results: dict[str, Any], settings: KeywordSettings,
+    names: Names,
+) -> Section:  # fmt: skip
+    """Say which new ones are selected, and how many of those above each level are right."""
+    cut, most = summaries[0].cut
+    found = sum(s.selected - s.observed for s in summaries)
+    text = "None is selected."
+    grids: list[Grid] = []
+    if found:
+        text = f"Selected are new {names.keys} "
+        if cut is None:
+            text += f"of each document, {_level(settings)}"
+        else:
+            results["least_probability"] = cut
+            text += f"with a probability of at least {cut:.2f}: {_level(settings)}"
+        if most is not None:
+            text += f"; at most {most} a document, its known ones counted"
+        elif settings.per_document is not None:
+            text += f"; at most {settings.per_document} of a document"
+        text += (
+            f" (select={settings.select}). Where too few are right for "
+            "your use, take those above a higher probability."
+        )
+        all_of = "all" if cut is None else f"{cut:.2f} (all that are selected)"
+        right = np.array(results["expected_right"])
+        rows = [(all_of, found, _percent(right))]
+        above = np.sum([s.above for s in summaries], axis=0)
+        rows += [
+            (f"{level}", int(count), f"{100.0 * sure / count:.0f} %")
+            for level, (count, sure) in zip(LEVELS, above, strict=True)
+            if 0 < count < found
+        ]
+        columns = ("probability above", f"new {names.keys}", "expected to be right")
+        grids.append(Grid(columns, rows))
+    counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
+    centres = (np.arange(BINS) + 0.5) / BINS
+    title = f"Probabilities of all candidate {names.units} that were not known"
+    plot = plots.histogram(
+        centres, f"probability of being a {names.key}", f"candidate {names.units}", title, BINS,
+        counts,
+    )  # fmt: skip
+    return Section(f"Which new {names.keys} to take", text, (plot,), grids)
 
 
-def _documents(examples: Sequence[Example], scores: bool, names: Names, cuts: str) -> Section:
+def _level(settings: KeywordSettings) -> str:
+    """Say what decides on the cut."""
+    if settings.select == "best_f":
+        return "there precision and recall together (F1) are expected to be best"
+    return f"so that at most {100.0 * settings.fdr:g} % are expected to be wrong"
+
+
+def _documents(examples: Sequence[Example], documents: int, scores: bool, names: Names) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
-    text = (
-        f"{cuts}{len(examples):,} documents, chosen for both known and new {names.keys}. All "
-        "documents are in the table keywords/."
-    )
-    how = f"Known {names.keys} came with the input; new ones were found"
-    how += "." if scores else ", each with its probability of being right."
-    grid = Grid(("document", "known", "new"), rows)
-    return Section(f"{names.keys.capitalize()} by document", text, (), (grid,), how=how)
+    text = f"The documents with most known and new {names.keys}"
+    where = "the table keywords (vbflows show RUN keywords)"
+    new = f"new {names.keys}" + ("" if scores else " with their probability")
+    columns = ("document", f"known {names.keys}", new)
+    grid = Grid(columns, rows, text, total=documents, where=where)
+    how = f"Known {names.keys} came with the input; new ones were found."
+    return Section(f"{names.keys.capitalize()} by document", "", (), (grid,), how=how)
 
 
 def _likely(
@@ -419,7 +469,7 @@ def _likely(
         f"probabilities. Where they look right, set a higher {names.rate} or a higher fdr. "
         f"All {names.units} are in the table keywords/."
     )
-    grid = Grid(("document", "known", "most probable"), rows)
+    grid = Grid(("document", f"known {names.keys}", "most probable"), rows)
     return Section(f"{names.keys.capitalize()} by document", text, (), (grid,))
 
 
@@ -504,54 +554,34 @@ def _frequent(terms: TermCounts, names: Names) -> list[Section]:
         return []
     labels, counts = [terms.written[stem] for stem, _ in most], [n for _, n in most]
     title = f"New {names.keys} in most documents"
-    plot = plots.bars(labels, counts, "documents", title)
-    text = f"The {len(most)} new {names.keys} that were found in most documents."
-    return [Section(title, text, (plot,))]
-
-
-def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
-    counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
-    centres = (np.arange(BINS) + 0.5) / BINS
-    title = f"Probabilities of all {names.units} that were not known"
-    plot = plots.histogram(centres, "probability", names.units, title, BINS, counts)
-    below = int(sum(s.unsure for s in summaries))
-    new = sum(s.selected - s.observed for s in summaries)
-    unsure = ""
-    if below:
-        are = "is" if below == 1 else "are"
-        unsure = (
-            f" {below:,} of the {new:,} new {names.keys} {are} below {UNSURE}: read them before "
-            "you use them."
-        )
-    how = (
-        f"Most {names.units} are no {names.keys} and are near 0. The more are near 1, the surer is "
-        f"the model of what it found.{unsure}"
-    )
-    return Section("How sure the model is", "", (plot,), how=how)
+    how = f"In how many documents each of the {len(most)} most frequent new {names.keys} was found."
+    return [Section(title, "", (plots.bars(labels, counts, "documents", title, how),))]
 
 
 def _to_label(documents: Sequence[DocumentToLabel], names: Names, exact: bool) -> Section:
     rows = [
-        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{a.removes:.1%}")
-        for a in documents
+        (a.doc_id, a.candidates, a.known, round(a.expected, 1), f"{100.0 * a.removes:.1f} %")
+        for a in documents[:MOST_LABELLED]
     ]
     use = (
-        f"If you list all {names.keys} of these documents and mark them complete, the share of "
-        "wrong ones is known better."
+        f"List all {names.keys} of these documents, the first ones first, and mark them complete "
+        "(column complete): then the next run knows better how many are right."
     )
     if exact:
-        use = (
-            f"{names.rate} was taken as exact and is not learned from these documents: to learn "
-            "it, leave it out."
+        use += (
+            f" {names.rate} was taken as exact: leave it out, and it is learned from them as well."
         )
-    columns = ("document", names.units, "known", f"expected {names.keys}", "uncertainty removed")
-    return Section(
-        "Documents worth labelling next",
-        f"{use} Each percentage is what the document adds to those above it. "
-        "They are in the table ask/.",
-        (),
-        (Grid(columns, rows),),
+    columns = (
+        "document", f"candidate {names.units}", f"known {names.keys}", f"expected {names.keys}",
+        "uncertainty removed",
+    )  # fmt: skip
+    how = (
+        "Uncertainty removed: share of the variance of the number of wrong selections, beyond "
+        "what the documents above remove."
     )
+    where = "the table ask (vbflows show RUN ask)"
+    grid = Grid(columns, rows, total=len(documents), where=where)
+    return Section("Documents worth labelling next", use, (), (grid,), how=how)
 
 
 def _rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
@@ -568,37 +598,49 @@ def _rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
 def _rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names) -> Section:
     """Name every source of the rate with its factor and sd, and what they give together."""
     mean, sd = q.sources.combined()
-    rows: list[tuple[Any, ...]] = []
-    for i in q.sources.speaking:
-        log_rate, own = float(q.sources.log_rate[i]), float(q.sources.source_sd[i])
-        rows.append((SOURCES[i], float(np.exp(log_rate)), float(np.exp(log_rate - mean)), own))
-    rows.append(("combined", float(np.exp(mean)), 1.0, sd))
-    text = (
-        ("It was given as exact. " if q.sources.exact else
-         "Probabilities are averaged over its uncertainty. ")
-        + f"The number of {names.keys} of a document grows as its number of {names.units} to the "
-        f"power {q.exponent:.2f} (sd {model.exponent_sd(q):.2g})."
-    )  # fmt: skip
-    how = (
-        f"The {names.key} rate is the share of the candidate {names.units} that are {names.keys}; "
-        "all probabilities rise and fall with it. Each source has its estimate, that estimate "
-        "as a factor of the combined one, and the sd of its logarithm."
+    grows = (
+        f"Longer documents have more {names.keys}: their number grows as the number of candidate "
+        f"{names.units} to the power {q.exponent:.2f} (sd {model.exponent_sd(q):.2g})."
     )
-    columns = ("source", "rate", "factor", "sd of log")
-    return Section(f"The {names.key} rate", text, (), (Grid(columns, rows),), how=how)
+    title, how = f"The {names.key} rate", (
+        f"The share of the candidate {names.units} that are {names.keys}; all probabilities rise "
+        "and fall with it."
+    )  # fmt: skip
+    if q.sources.exact:
+        text = f"{100.0 * q.rate:.1f} %, from your setting {names.rate}, taken as exact. {grows}"
+        return Section(title, text, how=how)
+    rows = [
+        (SOURCES[i], *_with_range(float(q.sources.log_rate[i]), float(q.sources.source_sd[i])))
+        for i in q.sources.speaking
+    ]
+    rows.append(("all together", *_with_range(mean, sd)))
+    grid = Grid(("source", f"{names.key} rate", "range (1 sd)"), rows)
+    text = f"Probabilities are averaged over the range of the last line. {grows}"
+    return Section(title, text, (), (grid,), how=how)
+
+
+def _with_range(log_rate: float, sd: float) -> tuple[str, str]:
+    """Write a rate and its range in per cent."""
+    mean, low, high = (100.0 * min(float(np.exp(log_rate + sign * sd)), 1.0) for sign in (0, -1, 1))
+    return f"{mean:.1f} %", f"{low:.1f} to {high:.1f} %"
 
 
 def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names) -> Section:
-    ordered = sorted(coefficients, key=lambda row: -abs(row[1]))
+    ordered = sorted(coefficients, key=lambda row: -abs(row[1]))[:MOST_FEATURES]
     labels, mean, sd = zip(*ordered, strict=True) if ordered else ((), (), ())
     plot = plots.intervals(
         [_FEATURES.get(label, label.replace("_", " ")) for label in labels], mean, sd,
-        "coefficient (per sd of the feature)", "Effect of each feature on the probability",
+        "effect of 1 sd (probit)", "Effect of each feature on the probability",
     )  # fmt: skip
+    some = (
+        f"The {len(ordered)} largest of {len(coefficients)} effects; all are in "
+        "posterior/parameters.parquet. "
+        if len(ordered) < len(coefficients)
+        else ""
+    )
     return Section(
         f"What makes a {names.unit} a {names.key}",
-        "Coefficients of the probit regression over the corpus. The 95 % intervals are those of "
-        "the variational posterior and somewhat too short.",
+        f"{some}The 95 % intervals are somewhat too short, as variational ones are.",
         (plot,) if ordered else (),
         how=f"Right of zero, more of the feature makes a {names.unit} more probable.",
     )
@@ -607,14 +649,42 @@ def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names
 _FEATURES = {
     "log_tf": "frequency in the document",
     "idf": "rarity in the corpus",
-    "log_tf_idf": "tf-idf",
+    "log_tf_idf": "frequency x rarity (tf-idf)",
     "first_position": "late first occurrence",
     "spread": "spread over the document",
+    "two_words": "two words long",
+    "three_words": "three words long",
+    "four_words": "four words long",
     "log_n_phrases": "length of the document",
     "log_n_words": "length of the document",
+    "log_tf_over_rarest_word": "frequency over its rarest word's",
+    "log_tf_over_commonest_word": "frequency over its commonest word's",
+    "pmi": "words that go together",
+    "pmi_log_documents": "words that go together, often",
+    "maximal": "in no longer phrase",
+    "maximal_if_several": "in no longer phrase, several words",
+    "in_title": "in the title",
+    "last_plural": "last word is a plural",
+    "last_proper": "last word is a name",
+    "last_gerund": "last word ends in -ing",
+    "first_adjective": "first word is an adjective",
+    "first_participle": "first word is a participle",
+    "capitals": "written in capitals",
     "keyphraseness": "known in other documents",
+    "least_word_keyphraseness": "its words known elsewhere (least)",
+    "most_word_keyphraseness": "its words known elsewhere (most)",
+    "log_tf_if_several": "frequency, several words",
     "inside_known": "inside a known phrase",
     "holds_known": "has a known phrase in it",
     "shares_with_known": "shares a word with a known phrase",
+    "own_score": "your own score",
+    "own_score_rank": "rank by your own score",
+    "own_score_given": "has a score of your own",
+    "word_score_mean": "score of its words (mean)",
+    "word_score_least": "score of its words (least)",
+    "word_score_most": "score of its words (most)",
+    "word_score_last": "score of its last word",
+    "word_score_rank": "rank by the score of its words",
+    "single_word_score": "score of a single word",
 }
 """What people call a feature."""

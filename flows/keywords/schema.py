@@ -138,14 +138,14 @@ ASK = Table(
     (
         Column("place", INT32, "1 is the first to label"),
         Column("doc_id", TEXT, "name of the document"),
-        Column("candidates", INT32, "its candidates"),
-        Column("known", INT32, "known keywords among them"),
-        Column("expected", NUMBER, "how many keywords the model expects, known ones too"),
+        Column("candidates", INT32, "number of its candidate phrases or words"),
+        Column("known", INT32, "number of known keywords among them"),
+        Column("expected", NUMBER, "number of keywords that the model expects, known ones counted"),
         Column(
             "removes",
             NUMBER,
-            "share of the variance of the number of false selections that its labels "
-            "remove, after those before it",
+            "share (0 to 1) of the uncertainty (variance) of the number of wrong selections that "
+            "its labels remove, beyond the documents before it",
         ),
     ),
 )
@@ -167,7 +167,7 @@ KEYWORDS = Table(
             "probability that it is a keyword; a score for ss and textrank",
         ),
         Column("observed", FLAG, "whether it was given as a keyword"),
-        Column("selected", FLAG, "whether it is selected"),
+        Column("selected", FLAG, "whether it is recommended as a keyword, or known"),
         Column("rank", INT32, "rank in its document, 1 is the most probable"),
         Column("position", INT32, "tokens of the document before its first occurrence"),
         Column("occurrences", INT32, "number of its occurrences in the document"),

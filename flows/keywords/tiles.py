@@ -11,18 +11,17 @@ from flows.report.page import NextStep, Tile
 
 def tiles_of(results: Mapping[str, Any], keys: str = "keyphrases") -> list[Tile]:
     """Return how many keywords were found, how many of them are right, and how rare they are."""
-    count = results["observed"]
-    known = f"; {count:,} known in the text, each stem once" if count else ""
-    note = f"in {results['documents']:,} documents{known}"
-    tiles = [Tile(f"new {keys}", f"{results['found']:,}", note)]
+    tiles = [Tile(f"new {keys}", f"{results['found']:,}", f"in {results['documents']:,} documents")]
     if "expected_right" in results:
         low, high = (f"{100.0 * share:.0f}" for share in results["expected_right"])
         share = f"{low} %" if low == high else f"{low} to {high} %"
-        wrong = f"best estimate: {results['expected_false']:,.0f} of {results['found']:,} are wrong"
+        wrong = f"about {results['expected_false']:,.0f} of the {results['found']:,} new are wrong"
         tiles.append(Tile("expected to be right", share, wrong))
     if "f" in results:
         note = f"precision {results['precision']:.2f}, recall {results['recall']:.2f}"
         tiles.append(Tile(f"F1 against true {keys}", f"{results['f']:.2f}", note))
+    if results["observed"]:
+        tiles.append(Tile(f"known {keys}", f"{results['observed']:,}", _known(results, keys)))
     if "keyword_rate" in results:
         rate, sd = results["keyword_rate"], results["keyword_rate_log_sd"]
         names = [_SOURCES.get(name, name) for name in results["keyword_rate_sources"]]
@@ -33,12 +32,26 @@ def tiles_of(results: Mapping[str, Any], keys: str = "keyphrases") -> list[Tile]
     return tiles
 
 
+def _known(results: Mapping[str, Any], keys: str) -> str:
+    """Say what became of the known keyphrases; a word of a phrase is counted by itself."""
+    listed = results.get("known_given", 0)
+    repeated = listed - results.get("known_absent", 0) - results["observed"]
+    if keys != "keyphrases" or repeated < 0 or not listed:
+        return "in the documents' texts"
+    note = f"of {listed:,} given"
+    if results["known_absent"]:
+        note += f"; {results['known_absent']:,} are not in their document's text"
+    if repeated:
+        note += f"; {repeated:,} repeat{'s' * (repeated == 1)} another one's stem"
+    return note
+
+
 _SOURCES = {"given": "your setting", "labels": "the known keyphrases"}
 
 NEXT_STEPS = (
     NextStep("Take the keyphrases of every document, as JSON lines:",
              "cat {run}/keyphrases/*.jsonl"),
-    NextStep("If too few are right for your use, take the more probable new ones alone:",
+    NextStep("List the new ones that are more probable than not:",
              "vbflows show {run} keywords --new --where 'probability>0.5'"),
     NextStep("Find the keyphrases of new documents without a fit:",
              "vbflows score {run} NEW_DOCUMENTS scored/", True),

@@ -205,11 +205,14 @@ def log_loss_tile(results: Mapping[str, Any], base: str, rows: str) -> list[Tile
     """Return the log loss on ``rows``, with that of ``base``, a name in the results, if known."""
     if "log_loss" not in results:
         return []
-    note = rows
+    notes = []
+    if error := results.get("log_loss_se"):
+        low, high = (results["log_loss"] + sign * 1.96 * error for sign in (-1, 1))
+        notes.append(f"{max(low, 0.0):.3f} to {high:.3f}")
     if base in results:
         named = "the base rate" if base.startswith("base") else "logistic regression"
-        note = f"{results[base]:.3f} for {named}; {rows}"
-    return [Tile("log loss", f"{results['log_loss']:.3f}", note)]
+        notes.append(f"{results[base]:.3f} for {named}")
+    return [Tile("log loss", f"{results['log_loss']:.3f}", "; ".join(filter(None, [*notes, rows])))]
 
 
 def baseline_tile(results: Mapping[str, Any]) -> list[Tile]:

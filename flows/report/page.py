@@ -134,6 +134,8 @@ class Findings:
         What to do with the result.
     inputs
         Tables of what was read, where the input names other files.
+    row
+        What a row of the input is.
     """
 
     headline: str
@@ -144,6 +146,7 @@ class Findings:
     tiles: Sequence[Tile] = ()
     next_steps: Sequence[NextStep] = ()
     inputs: Sequence[Grid] = ()
+    row: str = "row"
 
 
 @dataclass(frozen=True)
@@ -183,17 +186,17 @@ def render(
     changed
         The settings that differ from the defaults.
     """
-    used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} rows used"
+    used = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)} {findings.row}s used"
     finished = record.finished.strftime("%Y-%m-%d %H:%M")
     shown = Page(
         name=f"{record.pipeline}-{record.run_id}",
         kicker=f"vbflows · {record.pipeline} · {finished} UTC · {used}",
         headline=findings.headline,
         sections=[
-            *findings.sections, *more, _inputs(record, findings.inputs),
+            *findings.sections, *more, _inputs(record, findings),
             _settings(record, dict(changed or {})),
         ],
-        tiles=[*findings.tiles, _used(record)],
+        tiles=[*findings.tiles, _used(record, findings.row)],
         warnings=record.warnings,
         next_steps=[
             replace(step, command=step.command.replace(_RUN, shlex.quote(run)))
@@ -227,11 +230,14 @@ def html(page: Page) -> str:
 
 
 def _with_lead(sections: Sequence[Section]) -> tuple[Spec | None, int, list[Section]]:
-    """Take the first chart out of its section; return it and the number of the section."""
+    """Take the first chart out of its section, which goes if it was all; return its number."""
     for place, section in enumerate(sections):
         if section.plots:
             rest = replace(section, plots=section.plots[1:])
-            return section.plots[0], place + 1, [*sections[:place], rest, *sections[place + 1 :]]
+            before, after = sections[:place], sections[place + 1 :]
+            if not (rest.text or rest.plots or rest.grids or rest.widget):
+                return section.plots[0], 0, [*before, *after]
+            return section.plots[0], place + 1, [*before, rest, *after]
     return None, 0, list(sections)
 
 
@@ -255,28 +261,31 @@ def _texts(page: Page) -> list[str]:
     return texts
 
 
-def _used(record: RunRecord) -> Tile:
-    """Say how many rows were used, and what most of the others, or values of rows, lack."""
+def _used(record: RunRecord, row: str) -> Tile:
+    """Say how many rows were used, and what most of the others lack."""
     value = f"{_cell(record.rows_kept)} of {_cell(record.rows_read)}"
-    if not record.dropped:
-        test = record.results.get("test_rows")
-        fitted = f"{_cell(record.rows_kept - test)} fitted, {_cell(test)} held out" if test else ""
-        return Tile("rows used", value, fitted or "no row was left out")
     left = record.rows_read - record.rows_kept
     rows = [one for one in record.dropped if one.count <= left]
-    most = max(rows or record.dropped, key=lambda one: one.count)
-    what = "not used" if rows else "no row was left out; not used"
-    return Tile("rows used", value, f"{what}: {most.reason} ({_cell(most.count)})")
+    if not rows:
+        test = record.results.get("test_rows")
+        fitted = f"{_cell(record.rows_kept - test)} fitted, {_cell(test)} held out" if test else ""
+        return Tile(f"{row}s used", value, fitted or f"no {row} was left out")
+    most = max(rows, key=lambda one: one.count)
+    return Tile(f"{row}s used", value, f"not used: {most.reason} ({_cell(most.count)})")
 
 
-def _inputs(record: RunRecord, more: Sequence[Grid]) -> Section:
+def _inputs(record: RunRecord, findings: Findings) -> Section:
     read = [(file.url, file.rows, file.size) for file in record.inputs[:_MOST_FILES]]
-    grids = [Grid(("file", "rows", "bytes"), read, total=len(record.inputs), where="run.json")]
-    grids += more
+    columns = ("file", f"{findings.row}s", "bytes")
+    grids = [Grid(columns, read, total=len(record.inputs), where="run.json")]
+    grids += findings.inputs
     if record.dropped:
         rows = [(one.reason, one.count, ", ".join(one.examples[:5])) for one in record.dropped]
         grids.append(Grid(("why", "how many", "for example"), rows, "Rows and values not used"))
-    return Section("Input files", grids=grids, how="What was read, and what of it was not used.")
+    text = "\n".join(record.notes)
+    return Section(
+        "Input files", text, grids=grids, how="What was read, and what of it was not used."
+    )
 
 
 def _settings(record: RunRecord, changed: dict[str, Any]) -> Section:

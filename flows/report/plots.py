@@ -126,6 +126,7 @@ def paired_intervals(
     labels: Sequence[str],
     series: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
     x_label: str,
+    title: str,
 ) -> Spec:
     """Plot (value, low, high) of one or two series on a log axis, the first label on top."""
     points = [
@@ -142,7 +143,7 @@ def paired_intervals(
         layer["encoding"]["color"] = _series(names, field="series")
     x = _axis(x_label, scale={"type": "log"}, axis={"grid": False})
     how = "Points are means, lines 95 % intervals, on a logarithmic axis."
-    return _by_label(labels, x_label, layers, 20 if len(names) == 1 else 12, x=x, how=how)
+    return _by_label(labels, title, layers, 20 if len(names) == 1 else 12, x=x, how=how)
 
 
 def calibration(

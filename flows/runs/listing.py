@@ -135,7 +135,10 @@ def _listed(paths: RunPaths) -> Listed:
 
 
 def changed_settings(record: RunRecord) -> dict[str, Any]:
-    """Return the settings of a run that differ from the defaults of today."""
+    """Return the settings of a run that differ from the defaults of today.
+
+    Nothing, no and 0 do not differ from a default that the input decides on.
+    """
     kind = PIPELINES.get(record.pipeline)
     if kind is None:
         return dict(record.settings)
@@ -143,7 +146,7 @@ def changed_settings(record: RunRecord) -> dict[str, Any]:
     return {
         name: value
         for name, value in record.settings.items()
-        if name not in defaults or plain(value) != plain(defaults[name])
+        if name not in defaults or plain(value or None) != plain(defaults[name] or None)
     }
 
 

@@ -121,6 +121,7 @@ def _record(run: Run, findings: report.Findings) -> RunRecord:
         elbo=None if fit is None else float(fit.trace.elbo[-1]),
         objective=objective,
         warnings=warnings,
+        notes=list(run.prepared.notes),
         since=(None if run.earlier is None else run.earlier.run_id) or None,
         fitted=None if run.fitted is None else run.fitted.run_id,
         headline=findings.headline,
@@ -163,6 +164,7 @@ def outcome(
         lines.append(fit_in_words(record))
     lines += column_summary(record.columns)
     lines += dropped_in_words(record)
+    lines += [f"note: {note}" for note in record.notes]
     lines += [f"warning: {warning}" for warning in record.warnings]
     lines.append(f"report {paths.file('report.html')}")
     return {
@@ -176,6 +178,7 @@ def outcome(
         "rows_read": record.rows_read,
         "rows_kept": record.rows_kept,
         "warnings": record.warnings,
+        "notes": record.notes,
         "columns": [one.as_json() for one in record.columns],
         "dropped": [one.model_dump() for one in record.dropped],
         "results": record.results,

@@ -88,16 +88,15 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
 def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
     """Return the difference by substitution, as a table and a picture."""
     names = names_of_types()
-    factor = np.exp(q.shift)
+    factor, control_rate = np.exp(q.shift), q.a / (q.a + q.b)
     low, high = np.exp(q.shift - 1.96 * q.shift_se), np.exp(q.shift + 1.96 * q.shift_se)
     rows = [
-        (name, round(float(b), 3), round(float(se), 3), round(float(f), 2), f"{lo:.2f} to {hi:.2f}")
-        for name, b, se, f, lo, hi in zip(
-            names, q.shift, q.shift_se, factor, low, high, strict=True
-        )
+        (name, f"{r * f:.2g}", f"{r:.2g}", f"{f:.2f} ({lo:.2f} to {hi:.2f})")
+        for name, r, f, lo, hi in zip(names, control_rate, factor, low, high, strict=True)
     ]
-    columns = ("substitution", "log factor", "standard error", "factor", "95 % interval")
-    control_rate = q.a / (q.a + q.b)
+    columns = (
+        "substitution", f"error rate in {case}", f"error rate in {control}", "factor (95 %)"
+    )  # fmt: skip
     picture = plots.paired_intervals(
         names,
         [
@@ -105,16 +104,17 @@ def batch_section(q: BatchGlobal, case: str, control: str) -> Section:
                               strict=True))),
             ("control", [(float(r), float(r), float(r)) for r in control_rate]),
         ],
-        "error rate",
+        "errors per base", "Error rate by substitution",
     )  # fmt: skip
     text = (
-        f"Sites differ by a standard deviation of {q.tau:.3f} (logit) around the factor of their "
-        f"substitution; {q.v:.2%} of them differ far more."
+        "At single positions the samples differ by more or less than this factor, by "
+        f"{100.0 * np.expm1(q.tau):.0f} % (1 sd); {100.0 * q.v:.2f} % of the positions differ far "
+        "more."
     )
     how = (
         f"Error rates of {case} (with the 95 % interval of the factor) and of {control} (grey). A "
-        "factor that all sites of a substitution share comes from the library or the sequencer: "
-        "calls are what exceeds it."
+        "factor that all positions share comes from the library or the sequencer: calls are what "
+        "exceeds it. Near 1 the samples were made alike."
     )
     grids = (Grid(columns, rows),)
     return Section("Differences between the samples", text, (picture,), grids, how=how)

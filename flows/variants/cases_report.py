@@ -16,7 +16,9 @@ from flows.variants.report import (
     in_order,
     level_of,
     name_of,
+    reads_of,
     results_of,
+    share_of,
     variants,
     warnings_of,
 )
@@ -74,6 +76,7 @@ def cases_report(
         tiles_of({"cases": results, **sums}, f"each {level_of(settings)}"),
         NEXT_STEPS_OF_CASES,
         read_account.input_grids(known),
+        row="position" if any(one is not None and one.files for one in known) else "row",
     )
 
 
@@ -111,22 +114,16 @@ def _cases(
 def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSettings) -> Section:
     rows = [
         (
-            name, name_of(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"],
-            c["MU"], f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}", _reads(c, "case"),
-            _reads(c, "control", "panel"),
+            name, name_of(c), share_of(c), reads_of(c, "case"), reads_of(c, "control", "panel"),
+            round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"],
         )
         for name, c in calls[:MOST_CALLS]
     ]  # fmt: skip
-    columns = ("case", "variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
-               "reads/depth", f"{settings.compared_with}: the same")  # fmt: skip
+    columns = ("case", "variant", "share of reads (95 %)", "reads/depth",
+               f"{settings.compared_with} reads/depth", "QUAL", "filter", "q-value")  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = f"Calls of all cases, best first, with the reads of all replicates together.{more}"
     return Section("Calls", text, (), (Grid(columns, rows),))
-
-
-def _reads(call: dict[str, Any], *roles: str) -> str:
-    pairs = [pair for role in roles for pair in call["replicates"].get(role, ())]
-    return f"{sum(a for a, _ in pairs)}/{sum(n for _, n in pairs)}"
 
 
 def _errors(found: Sequence[CaseFound], settings: VariantSettings) -> Section:

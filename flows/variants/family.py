@@ -224,7 +224,8 @@ class Variants:
         lines = read_sheet(url)
         reads = {x.path: storage.fingerprint_of(x.path) for x in lines}
         named = tuple(sorted((dict(marks) | reads).items()))
-        return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
+        samples = tuple({x.sample for x in lines})
+        return CheckedVariants(total, (), (), samples, 1, named, row="position")
 
     def validate_dataset(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
@@ -285,6 +286,7 @@ class Variants:
         """
         source = parts[0].slices[0].url
         warnings: list[str] = []
+        notes: list[str] = []
         account: IntArray | None = None
         positions, paths_of = 0, dict[Column, str]()
         if settings.several:
@@ -293,7 +295,7 @@ class Variants:
             found = each(counted, [part.index for part in parts], paths)
             lines = read_sheet(source)
             columns = replicate_columns([(x.sample, x.replicate) for x in lines], settings)
-            warnings += inferred(os.path.dirname(source), lines, settings)
+            notes += inferred(os.path.dirname(source), lines, settings)
             account = np.array([one.account for one in found], np.int64).sum(axis=0)
             positions = sum(part.rows for part in parts)
             own = [x for x in lines if (x.sample, x.replicate) in columns]
@@ -316,7 +318,7 @@ class Variants:
         _keep(paths, reads, kept, files=_files_of(parts, columns, paths_of))
         warnings += _read_warnings(reads, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
-        return Prepared(tuple(urls), Counts, tuple(warnings), dropped)
+        return Prepared(tuple(urls), Counts, tuple(warnings), dropped, notes=tuple(notes))
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
@@ -426,9 +428,9 @@ def _prepare_several(
     files = _files_of(parts, cases.columns, own)
     _keep(paths, reads, [one.index for one in wanted], [one.case for one in wanted], files)
     dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
-    warnings = inferred(os.path.dirname(settings.fasta or ""), (), settings)
-    warnings += [*cases.said, *_read_warnings(reads, settings)]
-    return Prepared(tuple(urls), OfCase, tuple(warnings), dropped)
+    notes = tuple(inferred(os.path.dirname(settings.fasta or ""), (), settings))
+    warnings = (*cases.said, *_read_warnings(reads, settings))
+    return Prepared(tuple(urls), OfCase, warnings, dropped, notes=notes)
 
 
 def _sample_reads(

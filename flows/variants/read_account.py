@@ -323,9 +323,15 @@ def input_grids(samples: Sequence[SampleReads | None]) -> list[Grid]:
             file = storage.shown(reads.files[r]) if reads.files else ""
             mean = reads.depth[r, 0] / max(reads.positions, 1)
             rows.setdefault(column, (*column, *used, f"{mean:,.1f}", file))
-    columns = ("sample", "replicate", "reads used", "reads not used", "mean depth", "file")
-    caption = "Every replicate; why reads were not used is in the part Reads"
+    columns = (
+        "sample", "replicate", "reads counted", "reads not counted", "mean depth", "file"
+    )  # fmt: skip
+    caption = "Every replicate; why reads were not counted is in the part Reads"
     return [Grid(columns, list(rows.values()), caption)] if rows else []
+
+
+_HEADS = {"in the file": "reads in the file", COUNTED: "reads counted"}
+"""What the report calls columns whose names in run.json do not say what is counted."""
 
 
 def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
@@ -334,7 +340,7 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
     names = [name for name in every if any(row.get(name) for row in rows.values())]
     zero = [name for name in every if name not in names]
     grid = Grid(
-        ("replicate", *names),
+        ("replicate", *(_HEADS.get(name, name) for name in names)),
         [(name, *(f"{row[n]:,}" if n in row else "" for n in names)) for name, row in rows.items()],
     )
     text = (
@@ -343,7 +349,7 @@ def section(rows: Mapping[str, Mapping[str, int]]) -> Section:
         "Supplementary alignments are counted."
     )
     if zero:
-        text += f" 0 throughout: {', '.join(zero)}."
+        text += f" Not shown, since 0 in every replicate: {', '.join(zero)}."
     how = "A rule that leaves out many reads of one replicate alone points to its library."
     return Section("Reads", text, (), (grid,), how=how)
 

@@ -154,7 +154,7 @@ def report(
     sections.append(_depth(parts, settings))
     indels = [p.indels for p in parts if p.indels is not None]
     fit = parts[0].indel_fit if parts else None
-    if fit is not None:
+    if fit is not None and any(one.alleles for one in indels):
         sections.append(indel_report.section(indels, fit, settings))
     if batch is not None:
         sections.append(batch_section(batch, settings.case, settings.compared_with))
@@ -178,6 +178,7 @@ def report(
         headline, sections, results, tuple(warnings_of(parts, caps, settings, batch)), top,
         tiles_of(results, level_of(settings), _positions(parts)), NEXT_STEPS,
         read_account.input_grids([reads]),
+        row="position" if reads is not None and reads.files else "row",
     )  # fmt: skip
 
 
@@ -250,8 +251,8 @@ def headline_of(parts: Sequence[PartCalls], passed: int, settings: VariantSettin
     reads = parts[0].sample_reads if parts else None
     if any(p.limits is not None for p in parts):
         found.append(
-            f"{_callable(parts) / max(positions, 1):.1%} of the positions callable at a share of "
-            f"{CALLABLE_SHARE:.0%}"
+            f"{100.0 * _callable(parts) / max(positions, 1):.1f} % of them callable for "
+            f"an allele in {CALLABLE_SHARE * 100:g} % of the reads"
         )
     if reads is not None and reads.account is not None:
         found.append(read_account.share_counted(reads.account))
@@ -335,7 +336,7 @@ def _question(settings: VariantSettings) -> str:
         )
     side = "differs from" if settings.two_sided else "is higher than"
     return (
-        f"Somatic test: the allele's rate in {settings.case} {side} that in "
+        f"Somatic test: the allele's share of the reads in {settings.case} {side} that in "
         f"{settings.compared_with}. Alleles that both carry alike, germline ones included, are "
         "not called. "
     )
@@ -351,8 +352,20 @@ def name_of(call: dict[str, Any]) -> str:
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
 
 
-def _counts(call: dict[str, Any], sample: str) -> str:
-    return ", ".join(f"{a}/{n}" for a, n in call["replicates"].get(sample, ()))
+def reads_of(call: dict[str, Any], *roles: str) -> str:
+    """Return the reads with the allele and the depth, of all replicates of some samples."""
+    pairs = [pair for role in roles for pair in call["replicates"].get(role, ())]
+    return f"{sum(a for a, _ in pairs):,}/{sum(n for _, n in pairs):,}"
+
+
+def share_of(call: dict[str, Any]) -> str:
+    """Return the share of the case's reads with the allele, with its 95 % interval, in per cent.
+
+    >>> share_of({"MU": 0.104, "MUCI": (0.0899, 0.12)})
+    '10.4 % (8.99 to 12)'
+    """
+    low, high = (100.0 * end for end in call["MUCI"])
+    return f"{100.0 * call['MU']:.3g} % ({low:.3g} to {high:.3g})"
 
 
 def _calls(
@@ -363,10 +376,9 @@ def _calls(
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
         (
-            name_of(c), _counts(c, "case"),
-            *(of_panel(c, settings) if name == "panel" else _counts(c, name) for name in against),
-            round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
-            f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}",
+            name_of(c), share_of(c), reads_of(c, "case"),
+            *(of_panel(c, settings) if name == "panel" else reads_of(c, name) for name in against),
+            round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"],
         )
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
@@ -374,14 +386,14 @@ def _calls(
         "control": f"{settings.control} reads/depth",
         "panel": "panel reads/depth; most in",
     }
-    columns = ("variant", f"{settings.case} reads/depth", *(heads[name] for name in against),
-               "QUAL", "filter", "q-value", "rate", "95 % interval")  # fmt: skip
+    columns = ("variant", "share of reads (95 %)", f"{settings.case} reads/depth",
+               *(heads[name] for name in against), "QUAL", "filter", "q-value")  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = f"{_question(settings)}All calls are in variants.vcf.gz, all positions in the table "
-    text += f"loci/.{more}"
+    text += f"loci.{more}"
     if joined := sum(is_mnv(c) for c in calls):
         text += f" {variants(joined)} of several bases: the same reads have all of them, and the "
-        text += "reads are those with all; loci/ has a row for each base."
+        text += "reads are those with all; loci has a row for each base."
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     if without:
         text += f" {without}"
@@ -392,9 +404,8 @@ def _calls(
         names = ", ".join(name for name, why in not_run.items() if why == reason)
         text += f" {names} did not run: {reason}."
     details = [_replicates(c, settings) for c in calls[:MOST_CALLS]]
-    how = "Best first; a variant opens the reads of every replicate, which the table has with "
-    how += "commas between them. The rate is the share of "
-    how += f"reads with the allele in {settings.case}, errors taken into account."
+    how = "Best first; a variant opens the reads of every replicate. The share is that of reads "
+    how += f"with the allele in {settings.case}, errors taken out; reads/depth are as counted."
     drawn = [_rates(calls, settings)] if calls else []
     return Section("Calls", text, drawn, (Grid(columns, rows, details=details),), how=how)
 
@@ -417,8 +428,8 @@ def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Spec:
     if settings.controls:
         series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
     some = f" (the first {MOST_PLOTTED} of {len(calls):,})" if len(calls) > MOST_PLOTTED else ""
-    label = f"rate of the called allele{some}"
-    return plots.paired_intervals([name_of(c) for c in shown], series, label)
+    title = f"Share of reads with each called allele, errors taken out{some}"
+    return plots.paired_intervals([name_of(c) for c in shown], series, "share of reads", title)
 
 
 def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
@@ -430,7 +441,11 @@ def _depth(parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
         step = max(1, len(own) // 2000)
         pos, case, control = (np.array(v) for v in zip(*own[::step], strict=True))
         series = [("case", case), *([("control", control)] if settings.controls else [])]
-        drawn.append(plots.lines(pos, series, contig, "mean depth", f"Depth along {contig}"))
+        drawn.append(
+            plots.lines(
+                pos, series, f"position on {contig}", "depth (reads)", f"Depth along {contig}"
+            )
+        )
     note = f" The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
     text = f"Reads at each position, as the mean over the replicates of a sample.{note}"
     how = "Where the depth falls, rare alleles cannot be seen: see Limit of detection."
@@ -442,7 +457,7 @@ def _q_values(parts: Sequence[PartCalls]) -> Section:
     centres = (np.arange(40) + 0.5) / 40
     text = (
         "For every position the allele with the most evidence of a variant, and every called "
-        "allele; the counts are on a logarithmic scale."
+        "allele."
     )
     plot = plots.histogram(centres, "q-value", "alleles", "q-values", counts=counts)
     how = "Calls are at the left; a heap at the right are positions without a variant."
@@ -457,26 +472,27 @@ def _detection(counts: IntArray, parts: Sequence[PartCalls], positions: int) -> 
     rows: list[tuple[str, Any]] = []
     for level in (0.05, 0.5, 0.95):
         limit = detection.quantile(counts, level)
-        value = "none" if limit is None else f"{limit:.2%}"
-        rows.append((f"{level:.0%} of the positions with reads", value))
+        value = "none" if limit is None else f"{100.0 * limit:.2f} %"
+        rows.append((f"{100.0 * level:g} % of the positions with reads", value))
     total = int(counts.sum())
     text = (
-        f"An allele in {CALLABLE_SHARE:.0%} of the reads would be called at "
+        f"An allele in {100.0 * CALLABLE_SHARE:g} % of the reads would be called at "
         f"{_callable(parts):,} of {positions:,} positions; callable.bed lists them. "
-        f"{total:,} positions have reads; the limit of each is in detection/."
+        f"{total:,} positions have reads; the table detection has the limit of each."
     )
     how = (
         "The limit of a position is the share of reads that an allele needs to be called with a "
-        "probability of .95, at this run's depth, error rates and level, for the alternative "
+        "probability of 0.95, at this run's depth, error rates and level, for the alternative "
         "allele with the highest error rate."
     )
     below = np.cumsum(counts[:-1]) / max(total, 1)
+    first = max(int(np.argmax(below > 0.0)) - 1, 0)
     plot = plots.lines(
-        detection.EDGES[1:], [("share of the positions", below)],
-        "limit of detection", "share of the positions",
+        detection.EDGES[1:][first:], [("positions with a limit at or below it", below[first:])],
+        "limit of detection (share of reads)", "share of positions",
         "Share of the positions with reads whose limit is at most so large", log=True,
     )  # fmt: skip
-    grid = Grid(("positions", "limit is at most"), rows)
+    grid = Grid(("positions", "limit at most (share of reads)"), rows)
     drawn = (plot,) if counts[:-1].any() else ()
     return Section("Limit of detection", text, drawn, (grid,), how=how)
 

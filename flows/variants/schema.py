@@ -89,7 +89,11 @@ LOCI = Table(
         Column("alt", TEXT, "allele"),
         *_rates("case"),
         *_rates("control"),
-        Column("prob", NUMBER, "probability of a variant; for posterior_difference P(>tau)"),
+        Column(
+            "prob",
+            NUMBER,
+            "probability of a variant; with test=posterior_difference that the rate is above tau",
+        ),
         Column("q_value", NUMBER, "least false discovery rate at which it is called"),
         Column("called", FLAG, "whether it is called, before filters"),
         Column("filter", TEXT, "PASS, or why it is not a call"),
@@ -128,8 +132,8 @@ DETECTION = Table(
         Column(
             "limit",
             NUMBER,
-            "share of an allele that would be called with a probability of .95, that of the three "
-            "with most errors; null where none would",
+            "share of the reads that an allele needs to be called with a probability of 0.95 (the "
+            "one of the three with most errors); null where none would be",
             nullable=True,
         ),
     ),

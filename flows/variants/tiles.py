@@ -20,11 +20,13 @@ def tiles_of(results: Mapping[str, Any], level: str, positions: int = 0) -> list
     if "callable_locations" in results:
         every = max(positions, results["locations"], 1)
         share = results["callable_locations"] / every
-        note = f"{results['callable_locations']:,} of {every:,} positions, at a share of "
-        tiles.append(Tile("callable", f"{share:.1%}", f"{note}{CALLABLE_SHARE:.0%}"))
+        note = f"{results['callable_locations']:,} of {every:,} positions, for an allele in "
+        note += f"{100.0 * CALLABLE_SHARE:g} % of the reads"
+        tiles.append(Tile("callable", f"{100.0 * share:.1f} %", note))
         limit = results["median_limit_of_detection"]
-        value = "none" if limit is None else f"{limit:.2%}"
-        tiles.append(Tile("limit of detection", value, "median over the positions with reads"))
+        value = "none" if limit is None else f"{100.0 * limit:.2f} %"
+        note = "of the reads; median of the positions with reads"
+        tiles.append(Tile("limit of detection", value, note))
     if "indels" in results:
         note = f"{results['indel_units']:,} were tested"
         if not results["indel_alleles"]:

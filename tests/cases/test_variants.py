@@ -279,7 +279,8 @@ CASES = {
     ),
     "a replicate without reads is allowed": Case(
         of_three, "variants samples.csv out --set min_depth=0 --set max_iter=4", 0,
-        ("without reads: case 2", "of the positions callable at a share of 5%", "reads counted",
+        ("without reads: case 2", "of them callable for an allele in 5 % of the reads",
+         "reads counted",
          "Sample case has one replicate"),
     ),
     "chr1 in the reads, 1 in the reference": Case(

@@ -33,7 +33,8 @@ def command(words: str, files: Files) -> Said:
             code = ended.code
         text = printed.getvalue().replace(str(folder), "@")
         assert "Traceback" not in text
-        lines = [x for x in text.splitlines() if x.startswith(("vbflows: ", "warning: ", "Usage"))]
+        begin = ("vbflows: ", "warning: ", "note: ", "Usage")
+        lines = [x for x in text.splitlines() if x.startswith(begin)]
         return "\n".join([f"exit {code}", *lines])
 
     return said

@@ -245,7 +245,7 @@ const theme = () => {
     view: { stroke: null },
     axis: {
       labelColor: ink, titleColor: soft, gridColor: line, domainColor: soft, tickColor: soft,
-      labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: Math.min(220, document.body.clientWidth / 3.5),
+      labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: Math.max(140, Math.min(220, document.body.clientWidth / 3.5)),
     },
     axisXQuantitative: { tickCount: document.body.clientWidth < 500 ? 3 : 8 },
     legend: { labelColor: ink, titleColor: ink, labelFontSize: 12 },

@@ -82,7 +82,7 @@ def test_fitted_bags_are_no_headline(tmp_path, capsys):
     assert "auroc" not in found["results"]
     found = fitted(capsys, path, tmp_path / "t", "model=embedding")
     assert found["lines"][0].startswith("AUROC 0.8")
-    assert "on 40 bags, each predicted without itself;" in found["lines"][0]
+    assert "on 40 bags, each predicted without its own label;" in found["lines"][0]
     bags = table_of(tmp_path / "t", "bags")
     p, without = bags["probability"].to_numpy(), bags["without_it"].to_numpy()
     seen = np.where(bags["label"].to_numpy() == 1, p - without, without - p)
@@ -136,7 +136,7 @@ def test_the_page_has_one_probability_of_each_bag(tmp_path, capsys):
     right = int(((bags.without_it > 0.5) == (bags.label == 1)).sum())
     page = next((tmp_path / "t").rglob("report.html")).read_text()
     assert f"{right} of 40 bags" in page
-    assert "predicted without its own label" in page
+    assert "P(positive) without its label" in page
     best = bags.without_it.idxmax()
     assert f"{best}: P(positive) = {bags.without_it[best]:.3f}" in page
 

@@ -163,8 +163,8 @@ def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path,
     assert all(r["feature"] == "f2" and r["adds"] > 1.0 and r["value"] > 2.0 for r in first)
     page = report(target)
     assert "In short" in page
-    assert "The column probability and P(primary) are of the fit that knows all labels." in page
-    assert "Not compared with boosted trees, which need bags held out." in page
+    assert "by the fit that knows the labels; P(positive) without its label is not." in page
+    assert "Not compared with boosted trees, which need bags held out of the fit" in page
     assert "features that move the score most" in page
     assert "List all uncertain bags" in page
     assert "Features of primary instances" in page

@@ -16,6 +16,7 @@ from flows.data.runs import RunRecord, versions
 from flows.report import plots
 from flows.report.glossary import glossary
 from flows.report.page import MOST_ROWS, Findings, Grid, NextStep, Section, Tile, render
+from flows.runs.listing import changed_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
@@ -74,6 +75,31 @@ def test_the_head_has_the_picture_and_the_tiles():
     assert "<dt>rows used</dt><dd>10 of 12</dd>" in head
     assert '<figcaption>Frequent words<br><span class="how">Each bar is a number of words.' in head
     assert html.count("<figcaption>") == 1
+
+
+def test_a_part_of_one_chart_is_at_the_top_alone():
+    picture = plots.bars(["a"], [1.0], "words", "Frequent words")
+    html = render(record(), Findings("h", [Section("Alone", "", (picture,)), Section("B", "b")]))
+    assert "<figcaption>Frequent words" in html
+    assert "Alone" not in html
+    assert '<a href="#part-1">B</a>' in html
+
+
+def test_notes_and_what_a_row_is_are_on_the_page_and_three_steps_at_most():
+    noted = record().model_copy(update={"notes": ["The reference is ref.fa."]})
+    steps = [NextStep(f"Step {number}:", "ls") for number in range(5)]
+    html = render(noted, Findings("h", [], next_steps=steps, row="position"))
+    assert "10 of 12 positions used" in html
+    assert "<dt>positions used</dt>" in html
+    assert html.index("The reference is ref.fa.") > html.index("<h2>Input files")
+    assert "warning" not in html[html.index("<body>") : html.index("<script>")].split("<style>")[0]
+    assert "Step 2:" in html
+    assert "Step 3:" not in html
+
+
+def test_nothing_is_no_difference_from_a_default_that_the_input_decides_on():
+    of_bags = record().model_copy(update={"settings": {"held_out": 0.0, "seed": 7}})
+    assert changed_settings(of_bags) == {"seed": 7}
 
 
 def test_commands_have_the_address_of_the_run():

@@ -40,7 +40,7 @@ PICTURES = {
     ),
     "paired_intervals": (
         lambda: plots.paired_intervals(
-            NAMES, [("case", [(0.1, 0.05, 0.2), (0.01, 0.01, 0.01)])], "rate"
+            NAMES, [("case", [(0.1, 0.05, 0.2), (0.01, 0.01, 0.01)])], "rate", "R"
         ),
         ["first, case: 0.1 (0.05 to 0.2)", "second, case: 0.01"],
     ),

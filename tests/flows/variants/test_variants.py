@@ -67,9 +67,9 @@ def test_reads_of_one_percent_at_400_give_their_variants(published, simbam):
     assert all(r["case_q05"] < r["case_mean"] < r["case_q95"] for r in called)
     page = Path(place.file("report.html")).read_text(encoding="utf-8")
     shown = (
-        "rate of the called allele",
+        "Share of reads with each called allele",
         "Hyperparameters",
-        "reads not used",
+        "reads not counted",
         ".bam</td>",
     )
     assert all(words in page for words in shown)

@@ -239,7 +239,7 @@ def test_where_no_allele_has_two_reads_nothing_is_fitted(tmp_path):
     assert record.results["indel_units"] > 0
     assert pq.read_table(place.table("indels")).num_rows == 0
     with open(place.file("report.html")) as file:
-        assert "No read shows an insertion or deletion, so none could be called." in file.read()
+        assert "<dd>no read shows one</dd>" in file.read()
 
 
 def test_a_score_says_where_the_fit_has_no_rates_of_indels(tmp_path):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
 from vbmodels.keywords.corpus.model import CorpusGlobal
@@ -64,6 +64,15 @@ def bins_of(probability: FloatArray) -> IntArray:
         place = (logit(probability) + LARGEST) * (BINS / (2.0 * LARGEST))
     bins: IntArray = np.clip(np.floor(place), 0, BINS - 1).astype(np.int64)
     return bins
+
+
+def probability_of(least: int) -> float:
+    """Return the probability at which a bin begins.
+
+    >>> probability_of(BINS // 2)
+    0.5
+    """
+    return float(expit(least * (2.0 * LARGEST / BINS) - LARGEST))
 
 
 def eligible(
