@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from importlib import metadata
 from typing import Annotated, Any
@@ -302,24 +303,38 @@ def show(
         bool, _option("--selected", None, "Rows that are selected; of variants, called and PASS.")
     ] = False,
     columns: Annotated[
-        str, _option("--columns", "NAME,NAME,...", "The columns to print, in this order.")
+        str,
+        _option(
+            "--columns",
+            "NAME,NAME,...",
+            "The columns to print, in this order; list: no rows, but every column of the table "
+            "with its meaning.",
+        ),
     ] = "",
     json_output: Json = False,
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
-    from flows.cli.tables import show_rows, show_run
+    from flows.cli.tables import show_meanings, show_rows, show_run
     from flows.data.runs import open_run
-    from flows.runs.listing import conditions, probability_in, rows_of
+    from flows.runs.listing import columns_of, conditions, described, probability_in, rows_of
 
     place, record = open_run(run)
-    if table:
+    if table and columns == "list":
+        listed = columns_of(place, table)
+        if json_output:
+            plain = [asdict(one) for one in listed]
+            print_json({"run_id": record.run_id, "table": table, "columns": plain})
+        else:
+            show_meanings(out(), listed, types=True)
+    elif table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
         read = rows_of(place, table, sort, rows, columns, holds)
         found = read.to_pylist()
         if json_output:
             print_json({"run_id": record.run_id, "table": table, "rows": found})
         else:
-            show_rows(out(), found, [sort.lstrip("-"), probability_in(read.column_names)])
+            first = [sort.lstrip("-"), probability_in(read.column_names)]
+            show_rows(out(), found, first, described(read.schema))
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:

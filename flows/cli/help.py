@@ -28,6 +28,7 @@ EXAMPLES = {
     "check": ("vbflows check features survey.csv --set skip_rows=2",),
     "show": (
         "vbflows show results/",
+        "vbflows show results/ keywords --columns list",
         "vbflows show results/ keywords --new --where doc_id=paper-7",
         "vbflows show results/ loci --selected --columns chrom,pos,alt,prob",
     ),
