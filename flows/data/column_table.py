@@ -115,6 +115,8 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
     """Say in a few lines which columns were used, and which were left out and why."""
     if not columns:
         return []
+    labels = [one.name for one in columns if one.used.partition(":")[0] == "label"]
+    columns = [one for one in columns if one.name not in labels]
     used = [one for one in columns if not one.left_out]
     kinds: dict[str, int] = {}
     for one in used:
@@ -122,6 +124,8 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
         kinds[kind] = kinds.get(kind, 0) + 1
     plain = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     lines = [f"columns: {len(used)} of {len(columns)} used ({plain})" if used else "columns: none"]
+    if labels:
+        lines[0] += f", and the label {_some(labels)}"
     reasons: dict[str, list[str]] = {}
     for one in columns:
         if one.left_out:

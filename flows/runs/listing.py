@@ -252,11 +252,11 @@ def columns_of(paths: RunPaths, name: str) -> list[ColumnOfTable]:
 def described(schema: pa.Schema) -> list[ColumnOfTable]:
     """Return the columns of a schema with the meanings that are stored with them."""
     found = []
-    for field in schema:
-        stored = {key.decode(): text.decode() for key, text in (field.metadata or {}).items()}
+    for one in schema:
+        stored = {key.decode(): text.decode() for key, text in (one.metadata or {}).items()}
         unit = f" ({stored['unit']})" if stored.get("unit") else ""
         found.append(
-            ColumnOfTable(field.name, _type_in_words(field.type), stored.get("meaning", "") + unit)
+            ColumnOfTable(one.name, _type_in_words(one.type), stored.get("meaning", "") + unit)
         )
     return found
 
