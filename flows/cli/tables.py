@@ -20,7 +20,7 @@ from flows.runs.compare import (
     differs,
     headline,
     moved_in_words,
-    setting_in_words,
+    settings_in_words,
     shown,
 )
 from flows.runs.listing import ColumnOfTable, Listed, cell, described, tables_of
@@ -165,11 +165,12 @@ def show_comparison(console: Console, found: Comparison) -> None:
         if not differing:
             continue
         table.add_row(Text(HEADINGS[part], style="bold"))
-        as_text = setting_in_words if part == "settings" else shown
         for name, values in differing.items():
             change = f"{values['change']:+.3g}" if values["change"] else ""
-            both = (_text(as_text(values[run])) for run in ("first", "second"))
-            table.add_row(_text(f"  {name}"), *both, change)
+            both = (shown(values["first"]), shown(values["second"]))
+            if part == "settings":
+                both = settings_in_words(found, name)
+            table.add_row(_text(f"  {name}"), *map(_text, both), change)
     if table.row_count:
         console.print(table)
     for one in found.predictions:

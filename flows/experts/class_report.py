@@ -95,7 +95,7 @@ def _quality(
             f"{few_rows(n)}",
             (picture,),
             (
-                Grid(("model", "log-loss"), models),
+                Grid(("model", "log loss"), models),
                 Grid(
                     ("label", *(f"said {label}" for label in labels)), crossed,
                     "Rows by their label and by their most probable one.",

@@ -25,6 +25,7 @@ from flows.experts.report import table_sections
 from flows.experts.settings import ExpertSettings
 from flows.experts.tiles import NEXT_STEPS
 from flows.report import plots
+from flows.report.labels import AGAINST, label
 from flows.report.page import Findings, Grid, Section, Tile
 from vbmodels.core.state import FloatArray
 
@@ -99,7 +100,7 @@ def _main(results: dict[str, Any]) -> tuple[float, list[float]]:
 
 
 def _named(results: dict[str, Any]) -> str:
-    return "Deviance explained" if "deviance_explained" in results else "R2"
+    return label("deviance_explained" if "deviance_explained" in results else "r2")
 
 
 def _verb(one: NumberBaseline) -> str:
@@ -108,16 +109,17 @@ def _verb(one: NumberBaseline) -> str:
 
 def _tiles(results: dict[str, Any], baselines: Sequence[NumberBaseline]) -> list[Tile]:
     if "r2" not in results:
-        return [Tile("R2", "not known", "no row with a label was kept from the fit")]
+        return [Tile(label("r2"), "not known", "no row with a label was kept from the fit")]
     value, (low, high) = _main(results)
     tiles = [
         Tile(_named(results), f"{value:.3f}", f"{low:.3f} to {high:.3f}, rows not fitted"),
-        Tile("RMSE", f"{results['rmse']:.4g}", f"{results['mean_rmse']:.4g} by the mean"),
+        Tile(label("rmse"), f"{results['rmse']:.4g}", f"{results['mean_rmse']:.4g} by the mean"),
     ]
     rest = [one for one in baselines if one.name != "the mean"]
     if rest:
         best = max(rest, key=lambda one: one.r2)
-        tiles.append(Tile(best.name, f"{best.r2:.3f}", f"{_named(results)}, the same rows"))
+        note = f"its {_named(results)} on the same rows"
+        tiles.append(Tile(f"{AGAINST}{best.name}", f"{best.r2:.3f}", note))
     return tiles
 
 

@@ -244,13 +244,13 @@ def _quality(
         test_rows=int(n), accuracy=float(held_out[1] / n), log_loss=float(held_out[2] / n)
     )
     rows: list[tuple[Any, ...]] = [("this fit", f"{held_out[1] / n:.3f}", f"{held_out[2] / n:.4f}")]
-    names = ["model", "accuracy", "log-loss"]
+    names = ["model", "accuracy", "log loss"]
     alone = len(summaries[0].responsible) == 1
     comparison = "The model is logistic regression itself." if alone else ""
     if any(s.has_baseline for s in summaries):
         names.append("difference")
         comparison = (
-            "The difference is the log-loss of logistic regression minus that of the fit, by row, "
+            "The difference is the log loss of logistic regression minus that of the fit, by row, "
             "with its standard error: above 0 the fit is better."
         )
         rows = [(*rows[0], "")]
@@ -350,7 +350,7 @@ def _effects(
                 strength_charts(effects, [one for s in summaries for one in s.pairs], LOG_ODDS)
                 + effect_charts(effects[:MOST_EFFECTS], "added log odds")
             ),
-            (Grid(("form", "tau", "log-loss, each row left out"), rows),),
+            (Grid(("form", "tau", "log loss, each row left out"), rows),),
         )
     ]
 
@@ -396,7 +396,7 @@ def _interaction(additive: Additive | None, results: dict[str, Any]) -> list[Sec
             "A Gaussian process on the ranked columns can find what columns do together, which "
             f"separate curves cannot. {said}",
             (),
-            (Grid(("variance", "log-loss, each row left out"), rows),),
+            (Grid(("variance", "log loss, each row left out"), rows),),
         )
     ]
 
@@ -415,13 +415,13 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
     return [
         Section(
             "How the prior was chosen",
-            "By the log-loss of rows held out of a first fit, with one expert (the additive part "
+            "By the log loss of rows held out of a first fit, with one expert (the additive part "
             "alone) among the candidates. The best mixture's gain "
             f"over it was {chosen.gain:.4f} "
             f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
             "error. The bound is looser with more experts, so it does not choose their number.",
             (),
-            (Grid(("experts", "tau", "log-loss", ""), rows),),
+            (Grid(("experts", "tau", "log loss", ""), rows),),
         )
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -29,6 +29,10 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
             "prior", "tau", "omega", "gaussian_process", "chains", "warmup", "draws",
         ),
     }  # fmt: skip
+
+    def decided(self) -> dict[str, Any]:
+        """Return what the other settings decide for those that are empty."""
+        return {} if self.n_experts is not None else {"n_experts": experts_of(self)}
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
     target: Literal["auto", "classes", "ordered", "number", "count"] = Field(

@@ -58,7 +58,7 @@ class ClassSummary:
         Over the same rows, for each class: rows, sum of probabilities and of rows of the class, by
         bin of its probability; [K, 3, BINS].
     held_out
-        Over the same rows: number, sum of log-loss, and that of logistic regressions shared
+        Over the same rows: number, sum of log loss, and that of logistic regressions shared
         alike (NaN without).
     forms
         Of each class: the additive form, number of experts, tau.

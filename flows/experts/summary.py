@@ -50,8 +50,8 @@ class ExpertSummary:
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
     held_out
-        Over the same rows: number, right ones, sum of log-loss, then the last two for
-        logistic regression, and sum and sum of squares of the difference in log-loss; [7].
+        Over the same rows: number, right ones, sum of log loss, then the last two for
+        logistic regression, and sum and sum of squares of the difference in log loss; [7].
     baselines
         What simple forms get on these rows; with the first partition.
     baseline_seconds

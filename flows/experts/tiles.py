@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.report.baselines import baseline_tile, log_loss_tile
+from flows.report.labels import label
 from flows.report.page import NextStep, Tile
 
 
 def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     """Return how well labels are predicted on rows that were not fitted, and against what."""
     if "accuracy" not in results:
-        return [Tile("accuracy", "not known", "no labelled row was kept from the fit")]
+        return [Tile(label("accuracy"), "not known", "no labelled row was kept from the fit")]
     rows = f"{results['test_rows']:,} rows not fitted"
-    first = Tile("accuracy", f"{results['accuracy']:.1%}", rows)
+    first = Tile(label("accuracy"), f"{results['accuracy']:.1%}", rows)
     if "auroc" in results:
         low, high = results["auroc_interval"]
-        first = Tile("AUROC", f"{results['auroc']:.3f}", f"{low:.3f} to {high:.3f}; {rows}")
+        first = Tile(label("auroc"), f"{results['auroc']:.3f}", f"{low:.3f} to {high:.3f}; {rows}")
     return [
         first,
         *log_loss_tile(results, "logistic_log_loss", rows),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.features.simpler_models import LOOSE
+from flows.report.labels import AGAINST, label
 from flows.report.page import NextStep, Tile
 
 
@@ -13,7 +14,7 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
     """Return how many features there are, how sure that is, and what simpler models reach."""
     meaning = results.get("meaning", [])
     size = f"{results['rows']:,} rows, {len(results['columns']):,} columns"
-    tiles = [Tile("features", f"{results['features']:,}", size)]
+    tiles = [Tile(label("features"), f"{results['features']:,}", size)]
     if meaning:
         most = max(meaning, key=lambda one: one["prevalence"])
         tiles.append(Tile("most common feature", f"{most['prevalence']:.0%} of rows", most["name"]))
@@ -32,9 +33,9 @@ def tiles_of(results: Mapping[str, Any]) -> list[Tile]:
         if abs(gain) < slack:
             value = "no clear difference"
             note = f"{gain:+,.0f} nats, within the bound's slack of about {slack:,.0f}"
-        tiles.append(Tile("against latent classes", value, note))
+        tiles.append(Tile(f"{AGAINST}latent classes", value, note))
     if results["imputed_cells"]:
-        tiles.append(Tile("missing cells filled", f"{results['imputed_cells']:,}"))
+        tiles.append(Tile(label("imputed_cells"), f"{results['imputed_cells']:,}"))
     return tiles
 
 

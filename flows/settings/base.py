@@ -154,6 +154,10 @@ class RunSettings(_Form, BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, defer_build=True
     )
 
+    def decided(self) -> dict[str, Any]:
+        """Return what the other settings decide for those that are empty."""
+        return {}
+
     partitioning: ClassVar[frozenset[str]] = frozenset()
     """Settings that decide which partitions there are, and nothing of what one is made into."""
 
