@@ -80,7 +80,7 @@ MemoryLimit = Annotated[
     str | None, _option("--memory-limit", "SIZE", "Memory of one local worker, such as 4GiB.")
 ]
 Partitions = Annotated[int | None, _option("--partitions", "N", "Number of partitions.")]
-Seed = Annotated[int | None, _option("--seed", "N", "Seed of everything random.")]
+Seed = Annotated[int | None, _option("--seed", "N", "Seed of all random numbers.")]
 MaxIter = Annotated[int | None, _option("--max-iter", "N", "Maximum number of sweeps.")]
 CheckpointEvery = Annotated[
     int | None, _option("--checkpoint-every", "N", "Sweeps between two checkpoints.")
@@ -415,7 +415,7 @@ def compare(
 def simulate(
     pipeline: Pipeline,
     target: Target,
-    seed: Annotated[int, _option("--seed", "N", "Seed of the draws.", min=0)] = 0,
+    seed: Annotated[int, _option("--seed", "N", "Seed of the random numbers.", min=0)] = 0,
     rows: Annotated[int, _option("--rows", "N", "Rows (documents, bags, locations).", min=1)] = 500,
 ) -> None:
     """Generate synthetic data, and its ground truth in a second file."""
@@ -501,7 +501,9 @@ def count(
 
 @app.command(cls=ExampleCommand)
 def serve(
-    plan: Annotated[str, _argument("PLAN", "YAML file of deployments; see deploy/README.md.")],
+    plan: Annotated[
+        str, _argument("PLAN", "YAML file of deployments; in the documentation: howto/nightly.")
+    ],
     port: Annotated[
         int, _option("--port", "N", "Port of Prefect's page, if one is started.")
     ] = 4200,

@@ -14,7 +14,7 @@ from vbmodels.experts.options import ExpertOptions, experts_of, refusal
 class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: ignore[misc]
     """A mixture of logistic experts that predicts a label from a table."""
 
-    question = "What is the label of each row, and which expert is responsible for it?"
+    question = "What is a row's label, number or count, and what does each column add?"
     family = "flows.experts.family"
     reads = "flows.experts.schema:ROWS_IN"
     example = (
