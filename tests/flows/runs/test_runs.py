@@ -96,7 +96,8 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     page = file.read_text(encoding="utf-8")
     assert printed["report"] == str(file)
     records = [open_run(one)[1] for one in (first, second)]
-    said = "The same answer, with fdr: 0.2 → 0.1. "  # best_f selects, so that fdr has no effect
+    # best_f selects, so that fdr has no effect
+    said = f"The same answer, with fdr: 0.2 → 0.1; another start: none → {ids[0]}. "
     said += f"0 of {rows:,} probabilities in keywords/ crossed 0.5."
     assert f"<h1>{said}</h1>" in page
     assert all(record.headline in unescape(page) for record in records)
